@@ -1,0 +1,97 @@
+// What a call into the core answers: Status (done, or why not) and Result<T> (a value, or why not).
+//
+//   Result<Fd> fd = Memfd::create("name", size);
+//   if (!fd) return fd.status();          // pass the reason on, unchanged
+//   use(*fd);
+//
+// The core never throws. A Status says what failed in the words of whoever noticed it first: the kind of
+// failure (Code), the system call and its errno where there was one, and a sentence with the values that
+// were involved. The edges (C++ API, bindings) turn a Status into an exception, once.
+//
+// Thread safety: a Status is a value; distinct objects may be used from distinct threads.
+// Cost: success is one null pointer, so returning it is free; a failure allocates once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace forklift {
+
+enum class Code : std::uint8_t {
+  kOk = 0,
+  kTimeout,         // the caller's deadline passed; nothing was changed
+  kInterrupted,     // the caller's own interrupt hook asked to stop; nothing was taken
+  kClosed,          // the object was closed by this process
+  kInvalid,         // an argument that can never be right
+  kUnsupported,     // right, but not on this platform, version or build
+  kOverBudget,      // the domain's memory budget would be exceeded
+  kNoSpace,         // a fixed table (slots, channels, blocks, leases, address space) is full
+  kCorrupt,         // what came from another process failed its check; it was not used
+  kStalled,         // the holder of an internal lock is stopped or does not make progress
+  kPeerDied,        // the process that should have answered is gone
+  kVersion,         // another layout version
+  kRefused,         // not allowed: another user, another pid namespace, a child that cannot be attached
+  kNotAttached,     // this process belongs to no domain (or its attachment was lost)
+  kSystem,          // a system call failed; see errno_value() and call()
+};
+
+std::string_view code_name(Code code) noexcept;
+
+class [[nodiscard]] Status {
+ public:
+  Status() noexcept = default;
+  Status(Code code, std::string what) : rep_(std::make_shared<const Rep>(Rep{code, 0, {}, std::move(what)})) {}
+
+  // A failed system call: `call` is its name ("mmap"), `error` its errno, `what` the values involved.
+  static Status system(std::string_view call, int error, std::string what = {});
+
+  bool ok() const noexcept { return !rep_; }
+  explicit operator bool() const noexcept { return ok(); }
+  Code code() const noexcept { return rep_ ? rep_->code : Code::kOk; }
+  int errno_value() const noexcept { return rep_ ? rep_->error : 0; }
+  std::string_view call() const noexcept { return rep_ ? std::string_view(rep_->call) : std::string_view(); }
+  std::string_view what() const noexcept { return rep_ ? std::string_view(rep_->what) : std::string_view(); }
+
+  // One line for people: "over budget: asked 4096 bytes, ..." or "mmap: Cannot allocate memory (ENOMEM 12): ...".
+  std::string to_string() const;
+
+ private:
+  struct Rep {
+    Code code;
+    int error;
+    std::string call;
+    std::string what;
+  };
+  explicit Status(Rep rep) : rep_(std::make_shared<const Rep>(std::move(rep))) {}
+  std::shared_ptr<const Rep> rep_;
+};
+
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : value_(std::move(value)) {}
+  // Precondition: !status.ok(). A success without a value cannot be expressed.
+  Result(Status status) : status_(std::move(status)) {}
+  Result(Code code, std::string what) : status_(code, std::move(what)) {}
+
+  bool ok() const noexcept { return value_.has_value(); }
+  explicit operator bool() const noexcept { return ok(); }
+  const Status& status() const noexcept { return status_; }
+  Code code() const noexcept { return status_.code(); }
+
+  T& operator*() & noexcept { return *value_; }
+  const T& operator*() const& noexcept { return *value_; }
+  T&& operator*() && noexcept { return *std::move(value_); }
+  T* operator->() noexcept { return &*value_; }
+  const T* operator->() const noexcept { return &*value_; }
+
+ private:
+  std::optional<T> value_;
+  Status status_;
+};
+
+}  // namespace forklift

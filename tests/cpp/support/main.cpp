@@ -1,0 +1,16 @@
+// The main function of every C++ test program.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/leak_check.h"
+#include "support/watchdog.h"
+
+int main(int argc, char** argv) {
+  testing::InitGoogleMock(&argc, argv);
+  if (!GTEST_FLAG_GET(list_tests)) {
+    // In this order: listeners hear the end of a test last to first, so the leak check is watched, too.
+    forklift::test::install_watchdog();
+    forklift::test::install_leak_check();
+  }
+  return RUN_ALL_TESTS();
+}
