@@ -34,9 +34,7 @@ TEST(Status, FailureCarriesItsWords) {
   EXPECT_EQ(status.to_string(), "over budget: asked 4096 bytes, 10 of 12 in use");
 }
 
-TEST(Status, FailureWithoutWordsIsItsName) {
-  EXPECT_EQ(Status(Code::kTimeout, "").to_string(), "timed out");
-}
+TEST(Status, FailureWithoutWordsIsItsName) { EXPECT_EQ(Status(Code::kTimeout, "").to_string(), "timed out"); }
 
 TEST(Status, SystemNamesCallAndErrno) {
   Status status = Status::system("mmap", ENOMEM, "length 4096");

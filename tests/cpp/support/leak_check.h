@@ -43,10 +43,10 @@ struct DomainAllowance {
 };
 
 struct Snapshot {
-  std::map<std::string, std::size_t> descriptors;    // target of the link -> how many
-  std::map<std::string, std::uint64_t> mappings;     // shared memory object -> bytes mapped
-  std::set<std::string> shm_entries;                 // of this user
-  std::set<pid_t> children;                          // running or dead, not waited for
+  std::map<std::string, std::size_t> descriptors;  // target of the link -> how many
+  std::map<std::string, std::uint64_t> mappings;   // shared memory object -> bytes mapped
+  std::set<std::string> shm_entries;               // of this user
+  std::set<pid_t> children;                        // running or dead, not waited for
   std::map<std::string, std::int64_t> probes;
   std::int64_t domains = 0;
 

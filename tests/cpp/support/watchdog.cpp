@@ -101,7 +101,8 @@ void report_thread(int fd, const fs::path& task) {
   for (std::string line; std::getline(status, line);) {
     if (line.starts_with("State:") || line.starts_with("SigBlk:")) text += "  " + line;
   }
-  text += "\n  waits in: " + read_text(task / "wchan") + "  system call: " + read_text(task / "syscall") + "\n";
+  text +=
+      "\n  waits in: " + read_text(task / "wchan") + "  system call: " + read_text(task / "syscall") + "\n";
   const std::string kernel_stack = read_text(task / "stack");  // root only
   if (!kernel_stack.empty()) text += kernel_stack + "\n";
   write_all(fd, text);
@@ -125,7 +126,8 @@ void report_process(int fd, pid_t pid) {
 [[noreturn]] void expire(int fd, pid_t target, int pidfd, const Order& order) {
   const std::vector<pid_t> family = family_of(target);
   write_all(fd, "\n*** " + std::string(order.name.data()) + " hangs: no end after " +
-                    std::to_string(order.limit_ms) + " ms. " + std::to_string(family.size()) + " process(es):\n");
+                    std::to_string(order.limit_ms) + " ms. " + std::to_string(family.size()) +
+                    " process(es):\n");
   for (pid_t pid : family) report_process(fd, pid);
   for (std::size_t i = 1; i < family.size(); ++i) kill(family[i], SIGKILL);
   kill(target, SIGABRT);

@@ -1,0 +1,86 @@
+# Everything that one does here. `make test` and `make demo` do all their own set-up.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+JOBS ?= $(shell nproc)
+VENV := .venv
+BIN := $(VENV)/bin
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+CMAKE := $(BIN)/cmake
+CTEST := $(BIN)/ctest
+PYTHON := $(BIN)/python
+
+WHEEL_STAMP := build/wheel.stamp
+WHEEL_SOURCES := $(shell find CMakeLists.txt pyproject.toml cmake src include bindings python \
+	-type f -not -path '*/__pycache__/*' 2>/dev/null)
+
+.PHONY: help setup setup-lint demo test bench lint format core wheel test-cpp test-py conformance step storm \
+	asan tsan clang seedfault clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: ## install what this machine lacks, make .venv
+	@tools/setup.sh
+
+setup-lint:
+	@tools/setup.sh lint
+
+demo: wheel ## build, run the examples, print the comparison
+	@test -f examples/demo.py || { echo "examples/demo.py is missing: nothing to show yet" >&2; exit 1; }
+	$(PYTHON) examples/demo.py
+
+test: test-cpp test-py conformance ## build and run every test
+
+bench: wheel ## measure side by side with the peers
+	@test -f bench/run.py || { echo "bench/run.py is missing: nothing to measure yet" >&2; exit 1; }
+	$(PYTHON) bench/run.py $(BENCH_ARGS)
+
+lint: setup-lint ## formatting, static checks, layers
+	@tools/lint.sh
+
+format: setup-lint ## rewrite the sources in the project's format
+	git ls-files -co --exclude-standard '*.h' '*.cpp' | xargs -r $(BIN)/clang-format -i
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix-only .
+
+core: setup ## the C++ library, its tests, benchmarks and examples (build/release)
+	@$(CMAKE) --preset release --log-level=WARNING
+	$(CMAKE) --build --preset release -j $(JOBS)
+
+test-cpp: core ## the C++ tests: unit, step, storm
+	$(CTEST) --preset release --progress
+
+step: core ## only the step tests (a kill after every instruction)
+	$(CTEST) --preset release -L '^step$$' -V
+
+storm: core ## only the storm (random kills under load)
+	$(CTEST) --preset release -L '^storm$$' -V
+
+wheel: core $(WHEEL_STAMP)
+
+$(WHEEL_STAMP): $(WHEEL_SOURCES) tools/requirements-build.txt
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation \
+		--force-reinstall .
+	@touch $@
+
+test-py: wheel ## the Python tests, against the installed wheel
+	$(PYTHON) -m pytest $(PYTEST_ARGS)
+
+conformance: wheel ## other people's suites against us
+	@if [ -f tests/conformance/run.py ]; then $(PYTHON) tests/conformance/run.py; \
+	else echo "no conformance runner yet"; fi
+
+asan tsan clang seedfault: setup
+	$(CMAKE) --preset $@ >/dev/null
+	$(CMAKE) --build --preset $@ -j $(JOBS)
+	$(if $(filter seedfault,$@),,$(CTEST) --preset $@ --progress)
+asan: ## the C++ tests under the address and undefined behaviour sanitizers
+tsan: ## the C++ tests under the thread sanitizer
+clang: ## the C++ tests built with Clang
+seedfault: ## a build with one commit step left out (the step tests must fail in it)
+
+clean: ## remove what was built, keep .venv
+	rm -rf build dist .cache

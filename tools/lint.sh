@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Every static check, each to its end, so that one run names everything that is wrong.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+export PATH="$PWD/.venv/bin:$PATH"
+
+failed=()
+step() {
+  local name="$1" start
+  shift
+  start=$(date +%s)
+  if "$@"; then
+    printf 'lint: %-14s ok (%s s)\n' "$name" "$(($(date +%s) - start))"
+  else
+    printf 'lint: %-14s FAILED\n' "$name"
+    failed+=("$name")
+  fi
+}
+
+format_cpp() { git ls-files -co --exclude-standard '*.h' '*.cpp' | xargs -r clang-format --dry-run -Werror; }
+tidy() { cmake --preset release --log-level=WARNING >/dev/null && python tools/tidy.py build/release; }
+
+step layers python tools/check_layers.py
+step clang-format format_cpp
+step ruff ruff check --quiet .
+step ruff-format ruff format --check --quiet .
+step mypy mypy --no-error-summary
+step clang-tidy tidy
+
+if [ ${#failed[@]} -gt 0 ]; then
+  echo "lint: failed: ${failed[*]}"
+  exit 1
+fi

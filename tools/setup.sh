@@ -1,0 +1,133 @@
+#!/usr/bin/env bash
+# Installs what a fresh Debian 12 / Ubuntu 22.04 (or newer) machine lacks and makes .venv with pinned packages.
+#
+#   tools/setup.sh          what building and testing need
+#   tools/setup.sh lint     and what `make lint` needs
+#
+# System packages need root or sudo; otherwise this names them and fails. Nothing is touched that is there
+# already, and a run in which nothing changed takes a fraction of a second.
+# Environment: PYTHON (which interpreter, default python3), PIP_ARGS (more arguments for pip install).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+want="${1:-test}"
+python="${PYTHON:-python3}"
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+
+have_header() {
+  printf '#include <%s>\nint main() {}\n' "$1" | "${CXX:-c++}" -std=c++20 -x c++ -fsyntax-only - 2>/dev/null
+}
+
+# The first of the given packages that this distribution has.
+first_available() {
+  local package
+  for package in "$@"; do
+    if apt-cache show "$package" >/dev/null 2>&1; then
+      echo "$package"
+      return
+    fi
+  done
+  echo "$1"
+}
+
+# One word a need: the packages that meet it, in order of preference, joined by "|".
+missing_packages() {
+  local needs=()
+  command -v "${CXX:-c++}" >/dev/null && command -v make >/dev/null || needs+=(build-essential)
+  command -v "$python" >/dev/null || needs+=(python3)
+  "$python" -c 'import ensurepip, venv' 2>/dev/null || needs+=(python3-venv)
+  "$python" -c 'import os, sysconfig, sys
+sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))' 2>/dev/null ||
+    needs+=(python3-dev)
+  if ! command -v "${CXX:-c++}" >/dev/null; then
+    needs+=(libgtest-dev libgmock-dev libbenchmark-dev libboost-dev 'libmsgpack-cxx-dev|libmsgpack-dev')
+  else
+    have_header gtest/gtest.h || needs+=(libgtest-dev)
+    have_header gmock/gmock.h || needs+=(libgmock-dev)
+    have_header benchmark/benchmark.h || needs+=(libbenchmark-dev)
+    have_header boost/interprocess/creation_tags.hpp || needs+=(libboost-dev)
+    printf '#define MSGPACK_NO_BOOST\n#include <msgpack.hpp>\nint main() {}\n' |
+      "${CXX:-c++}" -std=c++20 -x c++ -fsyntax-only - 2>/dev/null ||
+      needs+=('libmsgpack-cxx-dev|libmsgpack-dev')
+  fi
+  if [ "$want" = lint ] && ! tools/find_clang_tidy.sh >/dev/null; then
+    needs+=('clang-tidy-14|clang-tidy-15|clang-tidy-16|clang-tidy-17|clang-tidy-18|clang-tidy-19|clang-tidy')
+  fi
+  printf '%s\n' "${needs[@]+"${needs[@]}"}"
+}
+
+install_packages() {
+  local needs=("$@") packages=() need
+  local sudo=()
+  if [ "$(id -u)" != 0 ]; then
+    if command -v sudo >/dev/null && sudo -n true 2>/dev/null; then sudo=(sudo); else sudo=(none); fi
+  fi
+  if [ "${sudo[0]-}" = none ] || ! command -v apt-get >/dev/null; then
+    say "these packages are missing, and this user cannot install them:"
+    say "  ${needs[*]}    (a|b: the first that your distribution has)"
+    say "with root:  apt-get install ${needs[*]%%|*}"
+    exit 1
+  fi
+  say "installing ${needs[*]}"
+  "${sudo[@]}" apt-get update -qq
+  for need in "${needs[@]}"; do
+    IFS='|' read -r -a choices <<<"$need"
+    packages+=("$(first_available "${choices[@]}")")
+  done
+  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+    "${packages[@]}" >&2
+}
+
+check_python() {
+  "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || {
+    say "$("$python" --version 2>&1) is too old: Python 3.10 or newer is needed (set PYTHON=...)"
+    exit 1
+  }
+}
+
+# .venv, made anew when the interpreter or a pinned version changed.
+make_venv() {
+  local requirements=(tools/requirements-test.txt) stamp=.venv/setup.stamp key
+  if [ "$want" = lint ] || grep -qs '^lint' "$stamp"; then requirements+=(tools/requirements-lint.txt); fi
+  key="$("$python" -c 'import sys; print(sys.base_prefix, sys.version)' | tr '\n' ' ')"
+  key+="$(cat tools/requirements-*.txt | sha256sum | cut -d' ' -f1)"
+  if [ -f "$stamp" ] && [ "$(tail -n 1 "$stamp")" = "$key" ]; then
+    if [ "$want" != lint ] || grep -q '^lint' "$stamp"; then return; fi
+  fi
+  if ! [ -x .venv/bin/python ] ||
+    [ "$(.venv/bin/python -c 'import sys; print(sys.version)' 2>/dev/null)" != \
+      "$("$python" -c 'import sys; print(sys.version)')" ]; then
+    say "making .venv with $("$python" --version)"
+    rm -rf .venv
+    "$python" -m venv .venv
+  fi
+  say "installing pinned Python packages (a few minutes the first time)"
+  local arguments=() file
+  for file in "${requirements[@]}"; do arguments+=(-r "$file"); done
+  # shellcheck disable=SC2086 -- PIP_ARGS is a list of words
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check ${PIP_ARGS-} "${arguments[@]}"
+  {
+    if [ ${#requirements[@]} -gt 1 ]; then echo lint; else echo test; fi
+    echo "$key"
+  } >"$stamp"
+}
+
+# The system's part is looked at again only when this script or the compiler changed.
+system_stamp=".cache/setup-system-$want"
+system_key="$(sha256sum tools/setup.sh | cut -d' ' -f1) ${CXX:-c++} $python"
+if [ "$(cat "$system_stamp" 2>/dev/null)" != "$system_key" ]; then
+  mapfile -t needs < <(missing_packages | sed '/^$/d')
+  if [ ${#needs[@]} -gt 0 ]; then
+    install_packages "${needs[@]}"
+    mapfile -t needs < <(missing_packages | sed '/^$/d')
+    if [ ${#needs[@]} -gt 0 ]; then
+      say "still missing after the installation: ${needs[*]}"
+      exit 1
+    fi
+  fi
+  mkdir -p .cache
+  echo "$system_key" >"$system_stamp"
+fi
+check_python
+make_venv
