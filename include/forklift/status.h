@@ -23,20 +23,20 @@ namespace forklift {
 
 enum class Code : std::uint8_t {
   kOk = 0,
-  kTimeout,         // the caller's deadline passed; nothing was changed
-  kInterrupted,     // the caller's own interrupt hook asked to stop; nothing was taken
-  kClosed,          // the object was closed by this process
-  kInvalid,         // an argument that can never be right
-  kUnsupported,     // right, but not on this platform, version or build
-  kOverBudget,      // the domain's memory budget would be exceeded
-  kNoSpace,         // a fixed table (slots, channels, blocks, leases, address space) is full
-  kCorrupt,         // what came from another process failed its check; it was not used
-  kStalled,         // the holder of an internal lock is stopped or does not make progress
-  kPeerDied,        // the process that should have answered is gone
-  kVersion,         // another layout version
-  kRefused,         // not allowed: another user, another pid namespace, a child that cannot be attached
-  kNotAttached,     // this process belongs to no domain (or its attachment was lost)
-  kSystem,          // a system call failed; see errno_value() and call()
+  kTimeout,      // the caller's deadline passed; nothing was changed
+  kInterrupted,  // the caller's own interrupt hook asked to stop; nothing was taken
+  kClosed,       // the object was closed by this process
+  kInvalid,      // an argument that can never be right
+  kUnsupported,  // right, but not on this platform, version or build
+  kOverBudget,   // the domain's memory budget would be exceeded
+  kNoSpace,      // a fixed table (slots, channels, blocks, leases, address space) is full
+  kCorrupt,      // what came from another process failed its check; it was not used
+  kStalled,      // the holder of an internal lock is stopped or does not make progress
+  kPeerDied,     // the process that should have answered is gone
+  kVersion,      // another layout version
+  kRefused,      // not allowed: another user, another pid namespace, a child that cannot be attached
+  kNotAttached,  // this process belongs to no domain (or its attachment was lost)
+  kSystem,       // a system call failed; see errno_value() and call()
 };
 
 std::string_view code_name(Code code) noexcept;
@@ -44,7 +44,8 @@ std::string_view code_name(Code code) noexcept;
 class [[nodiscard]] Status {
  public:
   Status() noexcept = default;
-  Status(Code code, std::string what) : rep_(std::make_shared<const Rep>(Rep{code, 0, {}, std::move(what)})) {}
+  Status(Code code, std::string what)
+      : rep_(std::make_shared<const Rep>(Rep{code, 0, {}, std::move(what)})) {}
 
   // A failed system call: `call` is its name ("mmap"), `error` its errno, `what` the values involved.
   static Status system(std::string_view call, int error, std::string what = {});
@@ -56,7 +57,8 @@ class [[nodiscard]] Status {
   std::string_view call() const noexcept { return rep_ ? std::string_view(rep_->call) : std::string_view(); }
   std::string_view what() const noexcept { return rep_ ? std::string_view(rep_->what) : std::string_view(); }
 
-  // One line for people: "over budget: asked 4096 bytes, ..." or "mmap: Cannot allocate memory (ENOMEM 12): ...".
+  // One line for people: "over budget: asked 4096 bytes, ..." or "mmap: Cannot allocate memory (ENOMEM 12):
+  // ...".
   std::string to_string() const;
 
  private:
