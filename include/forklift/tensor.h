@@ -1,0 +1,189 @@
+// Tensor: a typed, strided view of memory that it keeps alive.
+//
+//   std::vector<float> pixels(480 * 640);
+//   Tensor image = *Tensor::wrap(*Storage::borrow(pixels.data(), pixels.size() * sizeof(float)),
+//                                DType::kFloat32, {480, 640});
+//   Tensor crop = *image.narrow(0, 100, 64)->narrow(1, 200, 64);   // a view: the same memory
+//   crop.fill(1.0f);                                               // a Status
+//   *crop.at<float>({0, 0}) = 2.0f;                                // pixels[100 * 640 + 200]
+//   for (float& x : *image.span<float>()) x *= 0.5f;               // contiguous tensors only
+//
+// A Tensor is a small value, like a shared_ptr: copying one copies no element, and a const Tensor does not
+// make its elements const. Memory is read-only only where readonly() says so.
+//
+// Thread safety: distinct Tensor objects may be used from distinct threads, also when they share their
+// storage; accesses to the elements are the program's to order, as with any memory. Process safety: the
+// object itself lies in private memory. Its elements may lie in the arena and then be seen by other
+// processes; ordering accesses is again the program's. Dropping the last reference runs the storage's
+// destructor, which may call into whoever lent the memory (a DLPack deleter may take Python's GIL): never
+// drop a tensor while holding an internal lock.
+//
+// Invariants: every element lies inside the storage; the first element is aligned for the dtype; there are at
+// most kMaxDims dimensions and the number of elements and of bytes fits into 63 bits. Whatever would break
+// one of them is refused with kInvalid where the tensor is made, so a Tensor never needs to be checked again.
+// A moved-from and a default-made tensor is an empty float32 of shape (0,) without storage.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "forklift/dtype.h"
+#include "forklift/shape.h"
+#include "forklift/status.h"
+
+namespace forklift {
+
+// Memory with an owner. Derive from it to lend memory to tensors: the destructor gives it back.
+class Storage {
+ public:
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+  virtual ~Storage() = default;
+
+  std::byte* data() const noexcept { return data_; }
+  std::size_t bytes() const noexcept { return bytes_; }
+
+  // The arena's lease if this memory is a block of an arena; null otherwise. What it points to is the arena
+  // layer's own; a tensor whose storage has one is sent as a handle, any other is copied into a block first.
+  virtual const void* arena_lease() const noexcept { return nullptr; }
+
+  // Private memory, aligned for every dtype and to a cache line. Not cleared.
+  static Result<std::shared_ptr<Storage>> heap(std::size_t bytes);
+  // Somebody else's memory; `owner` (may be null: then the caller promises it) keeps it alive.
+  static Result<std::shared_ptr<Storage>> borrow(void* data, std::size_t bytes,
+                                                 std::shared_ptr<const void> owner = nullptr);
+
+ protected:
+  // Precondition: data is non-null unless bytes is zero, and data + bytes does not wrap.
+  Storage(void* data, std::size_t bytes) noexcept : data_(static_cast<std::byte*>(data)), bytes_(bytes) {}
+
+ private:
+  std::byte* data_;
+  std::size_t bytes_;
+};
+
+class Tensor {
+ public:
+  Tensor() = default;
+  Tensor(const Tensor&) = default;
+  Tensor(Tensor&& other) noexcept { swap(other); }
+  Tensor& operator=(const Tensor&) = default;
+  Tensor& operator=(Tensor&& other) noexcept {
+    Tensor(std::move(other)).swap(*this);
+    return *this;
+  }
+  ~Tensor() = default;
+  void swap(Tensor& other) noexcept;
+
+  // A view of `storage`, its first element at `byte_offset`. Strides count elements and may be zero or
+  // negative; without them the elements lie in C order without gaps.
+  static Result<Tensor> wrap(std::shared_ptr<Storage> storage, DType dtype, Dims shape,
+                             std::size_t byte_offset = 0, bool readonly = false);
+  static Result<Tensor> wrap_strided(std::shared_ptr<Storage> storage, DType dtype, Dims shape, Dims strides,
+                                     std::size_t byte_offset = 0, bool readonly = false);
+
+  DType dtype() const noexcept { return dtype_; }
+  const Dims& shape() const noexcept { return shape_; }
+  const Dims& strides() const noexcept { return strides_; }  // in elements
+  std::size_t ndim() const noexcept { return shape_.size(); }
+  std::int64_t numel() const noexcept { return numel_; }
+  std::size_t item_size() const noexcept { return forklift::item_size(dtype_); }
+  // Of the elements, not of the memory that they are spread over.
+  std::size_t nbytes() const noexcept { return static_cast<std::size_t>(numel_) * item_size(); }
+  bool readonly() const noexcept { return readonly_; }
+  bool is_contiguous(Order order = Order::kC) const noexcept;
+  const std::shared_ptr<Storage>& storage() const noexcept { return storage_; }
+  std::size_t byte_offset() const noexcept { return offset_; }  // of the first element in the storage
+
+  // The first element, of whatever type. Writing through it to a read-only tensor is the caller's error.
+  std::byte* raw() const noexcept { return storage_ ? storage_->data() + offset_ : nullptr; }
+
+  // The first element, the others being strides() apart. Null if T is not the dtype's type, or if the tensor
+  // is read-only and T is not const (as std::get_if: ask for a type, get a pointer if it is that).
+  template <class T>
+  requires Element<std::remove_const_t<T>> T* data() const noexcept {
+    if (dtype_ != dtype_of<std::remove_const_t<T>>() || (readonly_ && !std::is_const_v<T>)) return nullptr;
+    return reinterpret_cast<T*>(raw());
+  }
+
+  // All elements in C order. kInvalid, and why, if data<T>() is null or the tensor is not C-contiguous.
+  template <class T>
+  requires Element<std::remove_const_t<T>> Result<std::span<T>> span()
+  const {
+    if (Status status = check_access(dtype_of<std::remove_const_t<T>>(), !std::is_const_v<T>, true);
+        !status.ok()) {
+      return status;
+    }
+    return std::span<T>(reinterpret_cast<T*>(raw()), static_cast<std::size_t>(numel_));
+  }
+
+  // One element; null if data<T>() is, if there are not as many indices as dimensions or one is out of range.
+  // A negative index counts from the end, as everywhere below.
+  template <class T>
+  requires Element<std::remove_const_t<T>> T* at(std::initializer_list<std::int64_t> index) const noexcept {
+    T* first = data<T>();
+    const std::optional<std::int64_t> step = element_offset(DimSpan(index.begin(), index.size()));
+    return first != nullptr && step ? first + *step : nullptr;
+  }
+
+  // Views. All share the storage; kInvalid for a dimension or an index that does not exist.
+  Result<Tensor> select(std::int64_t dim, std::int64_t index) const;  // one dimension less
+  Result<Tensor> narrow(std::int64_t dim, std::int64_t start, std::int64_t length) const;
+  // Python's [start:stop:step] with its clamping; a nullopt is an omitted bound. step may be negative, not
+  // zero.
+  Result<Tensor> slice(std::int64_t dim, std::optional<std::int64_t> start, std::optional<std::int64_t> stop,
+                       std::int64_t step = 1) const;
+  Result<Tensor> transpose(std::int64_t a, std::int64_t b) const;
+  Result<Tensor> permute(DimSpan order) const;
+  Result<Tensor> permute(std::initializer_list<std::int64_t> order) const {
+    return permute(DimSpan(order.begin(), order.size()));
+  }
+  // C-contiguous tensors only (copy first otherwise). One length may be -1: whatever remains.
+  Result<Tensor> reshape(Dims shape) const;
+  // The same elements, not to be written through the result.
+  Tensor as_readonly() const;
+
+  // Sets every element. kInvalid if T is not the dtype's type or the tensor is read-only.
+  template <Element T>
+  Status fill(const T& value) {
+    if (Status status = check_access(dtype_of<T>(), true, false); !status.ok()) return status;
+    fill_items(&value);
+    return {};
+  }
+  Status fill_zero();
+
+  // Copies the elements of a tensor with the same dtype and shape; strides may differ. The two may overlap.
+  Status copy_from(const Tensor& source);
+
+  // Equal dtype, shape, strides and read-only flag; nothing about the memory.
+  bool same_layout(const Tensor& other) const noexcept;
+  // The same elements of the same storage.
+  bool same_view(const Tensor& other) const noexcept;
+  // Equal dtype and shape, and elements equal bit for bit (so a NaN equals itself and 0.0 differs from -0.0).
+  bool same_elements(const Tensor& other) const;
+
+  std::string to_string() const;  // "float32(480, 640)", for messages
+
+ private:
+  Status check_access(DType wanted, bool write, bool contiguous) const;
+  std::optional<std::int64_t> element_offset(DimSpan index) const noexcept;
+  void fill_items(const void* item);
+  Tensor view(Dims shape, Dims strides, std::int64_t first_element) const;
+
+  std::shared_ptr<Storage> storage_;
+  std::size_t offset_ = 0;
+  std::int64_t numel_ = 0;
+  Dims shape_{0};
+  Dims strides_{1};
+  DType dtype_ = DType::kFloat32;
+  bool readonly_ = false;
+};
+
+}  // namespace forklift

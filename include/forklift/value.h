@@ -1,0 +1,172 @@
+// Value: what C++ and Python programs can say to each other without sharing types.
+//
+//   Value step = Value::Map{{"episode", 7}, {"reward", 0.5}, {"frame", frame_tensor}, {"tags",
+//   Value::List{"a", 1}}}; Result<double> reward = step.find("reward")->as<double>(); Value scores =
+//   std::map<std::string, std::vector<float>>{{"left", {0.1f, 0.9f}}};   // and back: auto back =
+//   scores.as<std::map<std::string, std::vector<float>>>();                 // a Result
+//
+// In Python: None, bool, int, float, str, bytes, list, dict, forklift.Tensor. A tensor inside a Value travels
+// as a handle, everything else as MessagePack.
+//
+// Own types take part through ValueTraits:
+//
+//   template <> struct forklift::ValueTraits<Pose> {
+//     static Value to(const Pose& p) { return Value::List{p.x, p.y}; }
+//     static Result<Pose> from(const Value& v);
+//   };
+//
+// Thread safety: as a std::vector: distinct objects may be used from distinct threads. Process safety: a
+// Value lies in private memory; what is received is a new Value whose tensors (only) may share memory with
+// the sender's.
+//
+// Invariants: an integer is a kUInt only where it does not fit an int64, so that equal numbers are equal
+// Values. Maps keep their order and are not searched for equal keys; keys are scalars (anything but list, map
+// and tensor), which is checked when a Value is sent. Lists and maps may be nested kMaxValueDepth deep,
+// strings must be UTF-8 (use bytes for others); both are checked when a Value is sent and when it is
+// received.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "forklift/status.h"
+#include "forklift/tensor.h"
+
+namespace forklift {
+
+class Value;
+
+inline constexpr std::size_t kMaxValueDepth = 64;
+
+// How a T becomes a Value and the reverse: `static Value to(const T&)` and `static Result<T> from(const
+// Value&)`. Those for the standard library's types are in value_traits.h.
+template <class T>
+struct ValueTraits;
+
+namespace detail {
+// Numbers, not text: bool, the integers up to 64 bits, char as a small integer.
+template <class T>
+concept Integer = std::integral<T> && sizeof(T) <= 8 && !std::same_as<T, bool> && !std::same_as<T, wchar_t> &&
+                  !std::same_as<T, char8_t> && !std::same_as<T, char16_t> && !std::same_as<T, char32_t>;
+template <class T>
+concept Real = std::same_as<T, float> || std::same_as<T, double>;
+}  // namespace detail
+
+template <class T>
+concept ToValue = !std::same_as<T, Value> && requires(const T& object) {
+  { ValueTraits<T>::to(object) } -> std::same_as<Value>;
+};
+
+class Value {
+ public:
+  using Bytes = std::vector<std::byte>;
+  using List = std::vector<Value>;
+  using Entry = std::pair<Value, Value>;
+  using Map = std::vector<Entry>;
+
+  enum class Kind : std::uint8_t {
+    kNull,
+    kBool,
+    kInt,
+    kUInt,
+    kDouble,
+    kString,
+    kBytes,
+    kList,
+    kMap,
+    kTensor,
+  };
+
+  Value() noexcept = default;
+  Value(std::nullptr_t) noexcept {}
+  // A template, so that a pointer is never taken for a bool.
+  template <std::same_as<bool> T>
+  Value(T flag) noexcept : rep_(flag) {}
+  template <detail::Integer T>
+  Value(T number) noexcept {
+    if constexpr (std::is_unsigned_v<T> && sizeof(T) == 8) {
+      if (number > static_cast<std::uint64_t>(INT64_MAX)) {
+        rep_ = static_cast<std::uint64_t>(number);
+        return;
+      }
+    }
+    rep_ = static_cast<std::int64_t>(number);
+  }
+  template <detail::Real T>
+  Value(T number) noexcept : rep_(static_cast<double>(number)) {}
+  Value(const char* text) : rep_(std::string(text)) {}
+  Value(std::string_view text) : rep_(std::string(text)) {}
+  Value(std::string text) noexcept : rep_(std::move(text)) {}
+  Value(Bytes bytes) noexcept : rep_(std::move(bytes)) {}
+  Value(List list) noexcept : rep_(std::move(list)) {}
+  Value(Map map) noexcept : rep_(std::move(map)) {}
+  Value(Tensor tensor) : rep_(std::make_shared<const Tensor>(std::move(tensor))) {}
+  template <ToValue T>
+  Value(const T& object) : Value(ValueTraits<T>::to(object)) {}
+
+  Kind kind() const noexcept { return static_cast<Kind>(rep_.index()); }
+  bool is_null() const noexcept { return kind() == Kind::kNull; }
+  bool is_scalar() const noexcept { return kind() <= Kind::kBytes; }
+
+  // What is held, if it is exactly that: bool, int64_t, uint64_t, double, std::string, Bytes, List, Map or
+  // Tensor.
+  template <class T>
+  const T* get_if() const noexcept {
+    if constexpr (std::same_as<T, Tensor>) {
+      const auto* box = std::get_if<std::shared_ptr<const Tensor>>(&rep_);
+      return box != nullptr ? box->get() : nullptr;
+    } else {
+      return std::get_if<T>(&rep_);
+    }
+  }
+  template <class T>
+  requires(!std::same_as<T, Tensor>) T* get_if() noexcept { return std::get_if<T>(&rep_); }
+
+  // The value as a T, if nothing is lost by it: an int of another width if it is in range, a double from an
+  // integer that it represents, a vector from a list of what fits, ... kInvalid, with both types named,
+  // otherwise.
+  template <class T>
+  Result<T> as() const {
+    return ValueTraits<T>::from(*this);
+  }
+
+  // The value of the first equal key; null if there is none or this is no map.
+  const Value* find(const Value& key) const noexcept;
+  // Elements of a list, entries of a map, bytes of a string or of bytes; 0 of anything else.
+  std::size_t size() const noexcept;
+
+  // Equal kind and content; a double as in C++ (NaN differs from itself); tensors as Tensor::same_view.
+  bool operator==(const Value& other) const noexcept;
+
+ private:
+  std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, std::string, Bytes, List, Map,
+               std::shared_ptr<const Tensor>>
+      rep_;
+};
+
+std::string_view kind_name(Value::Kind kind) noexcept;
+
+namespace detail {
+// "a string where an int32 was wanted"
+Status wrong_kind(const Value& value, std::string_view wanted);
+Status out_of_range(const Value& value, std::string_view wanted);
+// Integers as sign and magnitude-preserving pairs: exactly one of the two is set.
+struct Whole {
+  bool negative;
+  std::uint64_t bits;  // two's complement where negative
+};
+Result<Whole> whole_number(const Value& value, std::string_view wanted);
+Result<double> real_number(const Value& value, std::string_view wanted);
+}  // namespace detail
+
+}  // namespace forklift
+
+#include "forklift/value_traits.h"

@@ -1,0 +1,177 @@
+#include "forklift/dlpack.h"
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace forklift::dlpack {
+namespace {
+
+// The ABI, as the specification's header lays it out on a 64-bit machine.
+static_assert(sizeof(DataType) == 4 && sizeof(Device) == 8 && sizeof(Version) == 8);
+static_assert(sizeof(PlainTensor) == 48 && offsetof(PlainTensor, dtype) == 20 &&
+              offsetof(PlainTensor, shape) == 24);
+static_assert(sizeof(ManagedTensor) == 64 && offsetof(ManagedTensor, deleter) == 56);
+static_assert(sizeof(ManagedTensorVersioned) == 80 && offsetof(ManagedTensorVersioned, deleter) == 16 &&
+              offsetof(ManagedTensorVersioned, tensor) == 32);
+
+// What an export lives in: the structure that is handed out and the tensor that it points into.
+template <class Managed>
+struct Exported {
+  Managed managed;
+  Tensor tensor;
+
+  static void destroy(Managed* self) {
+    if (self != nullptr) delete static_cast<Exported*>(self->manager_context);
+  }
+};
+
+template <class Managed>
+Managed* export_as(const Tensor& tensor) {
+  auto exported = std::make_unique<Exported<Managed>>();
+  exported->managed = {};
+  exported->tensor = tensor;
+  Tensor& kept = exported->tensor;
+  PlainTensor& plain = exported->managed.tensor;
+  plain.data = kept.raw();
+  plain.device = {kCpu, 0};
+  plain.ndim = static_cast<std::int32_t>(kept.ndim());
+  plain.dtype = to_dlpack(kept.dtype());
+  // Consumers must not write through these; the structure just was not declared const.
+  plain.shape = const_cast<std::int64_t*>(kept.shape().data());
+  plain.strides = const_cast<std::int64_t*>(kept.strides().data());
+  plain.byte_offset = 0;
+  exported->managed.manager_context = exported.get();
+  exported->managed.deleter = &Exported<Managed>::destroy;
+  return &exported.release()->managed;
+}
+
+// Memory that a managed tensor owns.
+template <class Managed>
+class ImportedStorage final : public Storage {
+ public:
+  ImportedStorage(void* data, std::size_t bytes) noexcept : Storage(data, bytes) {}
+  ~ImportedStorage() override {
+    if (managed_ != nullptr && managed_->deleter != nullptr) managed_->deleter(managed_);
+  }
+  // Only from here on is the managed tensor ours: before, a refusal must leave it to the caller.
+  void adopt(Managed* managed) noexcept { managed_ = managed; }
+
+ private:
+  Managed* managed_ = nullptr;
+};
+
+template <class Managed>
+Result<Tensor> import_as(Managed* managed, bool readonly) {
+  const PlainTensor& plain = managed->tensor;
+  if (plain.device.type != kCpu && plain.device.type != kCudaHost) {
+    return {Code::kUnsupported, "DLPack tensor on device type " + std::to_string(plain.device.type) +
+                                    ", only CPU (1) and CUDA host memory (3) can be taken"};
+  }
+  const std::optional<DType> dtype = from_dlpack(plain.dtype);
+  if (!dtype) {
+    return {Code::kUnsupported, "DLPack type code " + std::to_string(plain.dtype.code) + " of " +
+                                    std::to_string(plain.dtype.bits) + " bits and " +
+                                    std::to_string(plain.dtype.lanes) + " lanes"};
+  }
+  if (plain.ndim < 0 || plain.ndim > static_cast<std::int32_t>(kMaxDims)) {
+    return {Code::kInvalid, "DLPack tensor with " + std::to_string(plain.ndim) + " dimensions"};
+  }
+  const auto ndim = static_cast<std::size_t>(plain.ndim);
+  if (ndim > 0 && plain.shape == nullptr) return {Code::kInvalid, "DLPack tensor without a shape"};
+  Dims shape(DimSpan(plain.shape, ndim));
+  if (Result<std::int64_t> count = numel(shape); !count) return count.status();
+  Dims strides = plain.strides == nullptr ? c_strides(shape) : Dims(DimSpan(plain.strides, ndim));
+  const Result<Extent> extent = byte_extent(shape, strides, item_size(*dtype));
+  if (!extent) return extent.status();
+
+  const auto bytes = static_cast<std::size_t>(extent->high - extent->low);
+  const auto base = reinterpret_cast<std::uintptr_t>(plain.data);
+  std::uintptr_t first = 0;
+  if (bytes != 0) {
+    if (plain.data == nullptr) return {Code::kInvalid, "DLPack tensor without data"};
+    const auto before = static_cast<std::uintptr_t>(-extent->low);
+    if (__builtin_add_overflow(base, plain.byte_offset, &first) || before > first ||
+        first - before > UINTPTR_MAX - bytes) {
+      return {Code::kInvalid, "DLPack tensor that reaches beyond the address space"};
+    }
+    if (first % alignment(*dtype) != 0) {
+      return {Code::kUnsupported, "DLPack " + std::string(name(*dtype)) +
+                                      " at an address that is no multiple of " +
+                                      std::to_string(alignment(*dtype))};
+    }
+    first -= before;
+  }
+  // From the producer's pointer, not from the number, so that the compiler keeps knowing whose memory it is.
+  std::byte* lowest = bytes == 0 ? nullptr : static_cast<std::byte*>(plain.data) + (first - base);
+  auto storage = std::make_shared<ImportedStorage<Managed>>(lowest, bytes);
+  Result<Tensor> tensor = Tensor::wrap_strided(storage, *dtype, std::move(shape), std::move(strides),
+                                               static_cast<std::size_t>(-extent->low), readonly);
+  if (tensor) storage->adopt(managed);
+  return tensor;
+}
+
+}  // namespace
+
+DataType to_dlpack(DType dtype) noexcept {
+  const auto bits = static_cast<std::uint8_t>(item_size(dtype) * 8);
+  switch (dtype) {
+    case DType::kBool: return {kBool, bits, 1};
+    case DType::kInt8:
+    case DType::kInt16:
+    case DType::kInt32:
+    case DType::kInt64: return {kInt, bits, 1};
+    case DType::kUInt8:
+    case DType::kUInt16:
+    case DType::kUInt32:
+    case DType::kUInt64: return {kUInt, bits, 1};
+    case DType::kFloat16:
+    case DType::kFloat32:
+    case DType::kFloat64: return {kFloat, bits, 1};
+    case DType::kBFloat16: return {kBfloat, bits, 1};
+    case DType::kComplex64:
+    case DType::kComplex128: return {kComplex, bits, 1};
+  }
+  return {kOpaque, 0, 0};
+}
+
+std::optional<DType> from_dlpack(DataType type) noexcept {
+  for (std::uint8_t code = kFirstDType; code <= kLastDType; ++code) {
+    const auto dtype = static_cast<DType>(code);
+    const DataType mine = to_dlpack(dtype);
+    if (mine.code == type.code && mine.bits == type.bits && mine.lanes == type.lanes) return dtype;
+  }
+  return std::nullopt;
+}
+
+Result<ManagedTensorVersioned*> export_versioned(const Tensor& tensor, bool copied) {
+  auto* managed = export_as<ManagedTensorVersioned>(tensor);
+  managed->version = kVersion;
+  managed->flags = (tensor.readonly() ? kReadOnly : 0) | (copied ? kIsCopied : 0);
+  return managed;
+}
+
+Result<ManagedTensor*> export_legacy(const Tensor& tensor) {
+  if (tensor.readonly()) {
+    return {Code::kUnsupported,
+            "a read-only tensor needs DLPack 1.0: the unversioned structure has no flag for it"};
+  }
+  return export_as<ManagedTensor>(tensor);
+}
+
+Result<Tensor> import_versioned(ManagedTensorVersioned* managed) {
+  if (managed == nullptr) return {Code::kInvalid, "no DLPack tensor"};
+  if (managed->version.major != kVersion.major) {  // nothing behind the version may be looked at
+    return {Code::kVersion, "DLPack " + std::to_string(managed->version.major) + "." +
+                                std::to_string(managed->version.minor) + ", this library knows 1.x"};
+  }
+  return import_as(managed, (managed->flags & kReadOnly) != 0);
+}
+
+Result<Tensor> import_legacy(ManagedTensor* managed) {
+  if (managed == nullptr) return {Code::kInvalid, "no DLPack tensor"};
+  return import_as(managed, false);
+}
+
+}  // namespace forklift::dlpack

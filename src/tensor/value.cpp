@@ -1,0 +1,96 @@
+#include "forklift/value.h"
+
+#include <cmath>
+
+namespace forklift {
+
+std::string_view kind_name(Value::Kind kind) noexcept {
+  switch (kind) {
+    case Value::Kind::kNull: return "null";
+    case Value::Kind::kBool: return "bool";
+    case Value::Kind::kInt: return "integer";
+    case Value::Kind::kUInt: return "integer above 2^63";
+    case Value::Kind::kDouble: return "double";
+    case Value::Kind::kString: return "string";
+    case Value::Kind::kBytes: return "bytes";
+    case Value::Kind::kList: return "list";
+    case Value::Kind::kMap: return "map";
+    case Value::Kind::kTensor: return "tensor";
+  }
+  return "unknown";
+}
+
+const Value* Value::find(const Value& key) const noexcept {
+  const Map* map = get_if<Map>();
+  if (map == nullptr) return nullptr;
+  for (const auto& [name, value] : *map) {
+    if (name == key) return &value;
+  }
+  return nullptr;
+}
+
+std::size_t Value::size() const noexcept {
+  switch (kind()) {
+    case Kind::kString: return get_if<std::string>()->size();
+    case Kind::kBytes: return get_if<Bytes>()->size();
+    case Kind::kList: return get_if<List>()->size();
+    case Kind::kMap: return get_if<Map>()->size();
+    default: return 0;
+  }
+}
+
+bool Value::operator==(const Value& other) const noexcept {
+  if (kind() == Kind::kTensor && other.kind() == Kind::kTensor) {
+    return get_if<Tensor>()->same_view(*other.get_if<Tensor>());
+  }
+  return rep_ == other.rep_;
+}
+
+namespace detail {
+
+Status wrong_kind(const Value& value, std::string_view wanted) {
+  std::string what = "a value of kind ";
+  what += kind_name(value.kind());
+  const Value::Kind kind = value.kind();
+  if (kind == Value::Kind::kList || kind == Value::Kind::kMap)
+    what += " (" + std::to_string(value.size()) + ")";
+  what += " where ";
+  what += wanted;
+  what += " was wanted";
+  return {Code::kInvalid, std::move(what)};
+}
+
+Status out_of_range(const Value& value, std::string_view wanted) {
+  std::string number;
+  if (const auto* i = value.get_if<std::int64_t>()) {
+    number = std::to_string(*i);
+  } else if (const auto* u = value.get_if<std::uint64_t>()) {
+    number = std::to_string(*u);
+  } else if (const auto* d = value.get_if<double>()) {
+    number = std::to_string(*d);
+  }
+  return {Code::kInvalid, number + " is out of range for " + std::string(wanted)};
+}
+
+Result<Whole> whole_number(const Value& value, std::string_view wanted) {
+  if (const auto* i = value.get_if<std::int64_t>()) return Whole{*i < 0, static_cast<std::uint64_t>(*i)};
+  if (const auto* u = value.get_if<std::uint64_t>()) return Whole{false, *u};
+  return wrong_kind(value, wanted);
+}
+
+Result<double> real_number(const Value& value, std::string_view wanted) {
+  if (const auto* d = value.get_if<double>()) return *d;
+  const Result<Whole> whole = whole_number(value, wanted);
+  if (!whole) return wrong_kind(value, wanted);
+  const double real = whole->negative ? static_cast<double>(static_cast<std::int64_t>(whole->bits))
+                                      : static_cast<double>(whole->bits);
+  // Back again, to see whether anything was lost; 2^64 itself would not fit.
+  const bool exact = whole->negative
+                         ? static_cast<std::int64_t>(real) == static_cast<std::int64_t>(whole->bits)
+                         : real < 0x1p64 && static_cast<std::uint64_t>(real) == whole->bits;
+  if (!exact) return out_of_range(value, wanted);
+  return real;
+}
+
+}  // namespace detail
+}  // namespace forklift
