@@ -1,0 +1,299 @@
+// The process-private side: mapping, Lease objects, what fork does to them. Transactions are in ledger.cpp.
+#include "arena/arena.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "os/memfd.h"
+
+namespace forklift::arena {
+
+namespace {
+// Below this the page faults of first touches cost less than the calls that avoid them.
+constexpr std::uint64_t kPopulateFrom = 64 * 1024;
+}  // namespace
+
+Status Arena::lay_out(domain::Domain& domain) {
+  auto* state = reinterpret_cast<ArenaState*>(domain.region(domain::Region::kArena).data());
+  static_assert(sizeof(ArenaState) <= 64 * 1024);
+  if (Status status = state->mutex.init(); !status) return status;
+  // One free block for each half: everything else comes from splitting.
+  const unsigned size_class = static_cast<unsigned>(std::countr_zero(domain.data_bytes() / 2));
+  auto* blocks = reinterpret_cast<BlockRow*>(domain.region(domain::Region::kBlocks).data());
+  for (std::uint32_t kind = 0; kind < kKinds; ++kind) {
+    blocks[kind].offset.store(kind * (domain.data_bytes() / 2));
+    blocks[kind].meta.store(
+        BlockMeta{0, static_cast<std::uint8_t>(size_class), static_cast<Kind>(kind), BlockState::kFree, true}
+            .pack());
+    state->cold[kind][size_class].store(kind + 1);
+  }
+  state->blocks_used.store(kKinds);
+  return {};
+}
+
+Arena::Arena(domain::Domain& domain)
+    : domain_(domain),
+      state_(reinterpret_cast<ArenaState*>(domain.region(domain::Region::kArena).data())),
+      blocks_(reinterpret_cast<BlockRow*>(domain.region(domain::Region::kBlocks).data())),
+      leases_(reinterpret_cast<LeaseRow*>(domain.region(domain::Region::kLeases).data())),
+      block_capacity_(domain.region(domain::Region::kBlocks).size() / sizeof(BlockRow)),
+      lease_capacity_(domain.region(domain::Region::kLeases).size() / sizeof(LeaseRow)),
+      half_(domain.data_bytes() / 2),
+      views_(domain.data_file(), half_, half_) {}
+
+Result<std::unique_ptr<Arena>> Arena::open(domain::Domain& domain) {
+  std::unique_ptr<Arena> arena(new Arena(domain));
+  Result<os::Mapping> data = os::Mapping::shared(domain.data_file(), 0, domain.data_bytes());
+  if (!data) return data.status();
+  arena->data_ = *std::move(data);
+  Arena* self = arena.get();
+  domain.on_reap([self](domain::SlotRef slot, bool) { self->release_held_by(Holder::process(slot)); });
+  arena->fork_ = std::make_unique<domain::ForkRegistration>(
+      domain, domain::ForkHooks{[self](const domain::SlotRef* child) { self->before_fork(child); },
+                                [self] {
+                                  self->resident_.thaw();
+                                  self->mutex_.unlock();
+                                },
+                                [self](bool attached) { self->after_fork_in_child(attached); }});
+  return arena;
+}
+
+Arena::~Arena() = default;
+
+std::uint64_t Arena::budget() noexcept {
+  return domain_.budget(state_->committed.load(std::memory_order_relaxed));
+}
+
+Result<LeasePtr> Arena::allocate(Kind kind, std::size_t bytes, bool zeroed) {
+  if (!domain_.attached()) return domain_.not_attached();
+  Result<Grant> granted = grant(kind, bytes);
+  if (!granted) return granted.status();
+  const Grant& got = *granted;
+
+  LeasePtr lease = make_lease({ObjectKind::kBlock, got.block}, got.row);
+  lease->kind_ = kind;
+  lease->size_ = bytes;
+  lease->data_ = data_.data() + got.offset;
+  lease->handle_ = {0, got.block, got.generation, got.row, got.offset, bytes};
+  enlist(*lease);
+
+  if (bytes >= kPopulateFrom && (resident_.misses(got.block, bytes) || got.fresh_to > got.fresh_from)) {
+    // fallocate and then populate is cheaper than populate alone; neither can report a shortage of memory,
+    // which is what the budget is for.
+    if (got.fresh_to > got.fresh_from && domain_.descriptors_intact()) {
+      (void)os::allocate_range(domain_.data_file(), got.offset + got.fresh_from,
+                               got.fresh_to - got.fresh_from);
+    }
+    os::populate_write(lease->data_, bytes);
+  }
+  if (zeroed) {
+    // Pages that never existed, or were punched, read as zero already.
+    std::memset(lease->data_, 0,
+                std::min<std::uint64_t>(bytes, got.fresh_to > got.fresh_from ? got.fresh_from : bytes));
+  }
+  return lease;
+}
+
+Result<LeasePtr> Arena::another(const LeasePtr& lease) {
+  if (!domain_.attached()) return domain_.not_attached();
+  if (!lease->held()) return Status(Code::kInvalid, "the lease was passed on already");
+  Result<std::uint32_t> row = add_row(lease->object_, Holder::process(domain_.self()));
+  if (!row) return row.status();
+  LeasePtr copy = make_lease(lease->object_, *row);
+  copy->kind_ = lease->kind_;
+  copy->size_ = lease->size_;
+  copy->data_ = lease->data_;
+  copy->handle_ = lease->handle_;
+  copy->handle_.lease = *row;
+  enlist(*copy);
+  return copy;
+}
+
+Result<LeasePtr> Arena::hold(Object object) {
+  if (!domain_.attached()) return domain_.not_attached();
+  Result<std::uint32_t> row = add_row(object, Holder::process(domain_.self()));
+  if (!row) return row.status();
+  LeasePtr lease = make_lease(object, *row);
+  enlist(*lease);
+  return lease;
+}
+
+Status Arena::hold_for(Object object, Holder holder) {
+  Result<std::uint32_t> row = add_row(object, holder);
+  return row ? Status() : row.status();
+}
+
+Result<LeasePtr> Arena::claim_row_for_self(Object object) {
+  for (const auto& [row, held] : rows_of(Holder::process(domain_.self()), object.kind)) {
+    if (held.index != object.index) continue;
+    bool known = false;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      for (const Lease* lease = first_; lease; lease = lease->next_) known |= lease->row_ == row;
+    }
+    if (known) continue;
+    LeasePtr lease = make_lease(object, row);
+    enlist(*lease);
+    return lease;
+  }
+  return Status(Code::kInvalid, "this process was handed no right to object " + std::to_string(object.index));
+}
+
+std::vector<std::pair<std::uint32_t, Object>> Arena::rows_of(Holder holder, ObjectKind kind) const {
+  std::vector<std::pair<std::uint32_t, Object>> found;
+  const std::uint64_t used = std::min(state_->leases_used.load(std::memory_order_acquire), lease_capacity_);
+  for (std::uint32_t row = 0; row < used; ++row) {
+    if (lease(row).holder.load(std::memory_order_acquire) != holder.word) continue;
+    const std::uint64_t word = lease(row).object.load(std::memory_order_relaxed);
+    if (word != 0 && Object::unpack(word).kind == kind) found.emplace_back(row, Object::unpack(word));
+  }
+  return found;
+}
+
+Status Arena::check(const Handle& handle, Holder message) const {
+  const auto corrupt = [&](const char* why) {
+    return Status(Code::kCorrupt,
+                  std::string("a handle of a message is wrong: ") + why + " (segment " +
+                      std::to_string(handle.segment) + ", block " + std::to_string(handle.block) +
+                      ", generation " + std::to_string(handle.generation) + ", offset " +
+                      std::to_string(handle.offset) + ", length " + std::to_string(handle.length) + ")");
+  };
+  if (handle.segment != 0) return corrupt("no such segment");
+  if (handle.block >= std::min(state_->blocks_used.load(std::memory_order_acquire), block_capacity_)) {
+    return corrupt("no such block");
+  }
+  if (handle.lease >= std::min(state_->leases_used.load(std::memory_order_acquire), lease_capacity_)) {
+    return corrupt("no such lease");
+  }
+  const BlockRow& row = block(handle.block);
+  const BlockMeta meta = BlockMeta::unpack(row.meta.load(std::memory_order_relaxed));
+  if (meta.state != BlockState::kHeld) return corrupt("the block is not in use");
+  if (meta.generation != handle.generation) return corrupt("the block has another generation");
+  const std::uint64_t begin = row.offset.load(std::memory_order_relaxed);
+  const std::uint64_t bytes = std::uint64_t{1} << meta.size_class;
+  if (handle.offset != begin) return corrupt("the offset is not the block's");
+  if (handle.length == 0 || handle.length > bytes) return corrupt("the length is not within the block");
+  const LeaseRow& right = lease(handle.lease);
+  if (right.object.load(std::memory_order_relaxed) != Object{ObjectKind::kBlock, handle.block}.pack()) {
+    return corrupt("the lease is for something else");
+  }
+  if (right.holder.load(std::memory_order_relaxed) != message.word)
+    return corrupt("the lease is not this message's");
+  return {};
+}
+
+void Arena::give(Lease& lease, Holder message) noexcept {
+  leases_[lease.row_].holder.store(message.word, std::memory_order_release);
+  lease.row_ = Lease::kNoRow;
+}
+
+void Arena::take(const Handle& handle) noexcept {
+  leases_[handle.lease].holder.store(Holder::process(domain_.self()).word, std::memory_order_release);
+}
+
+LeasePtr Arena::materialise(const Handle& handle) {
+  LeasePtr lease = make_lease({ObjectKind::kBlock, handle.block}, handle.lease);
+  lease->kind_ = BlockMeta::unpack(block(handle.block).meta.load(std::memory_order_relaxed)).kind;
+  lease->size_ = handle.length;
+  lease->handle_ = handle;
+  lease->data_ = shared_data(handle);
+  enlist(*lease);
+  if (lease->kind_ == Kind::kShare && handle.length >= kPopulateFrom &&
+      resident_.misses(handle.block, handle.length)) {
+    os::populate_write(lease->data_, handle.length);
+  }
+  return lease;
+}
+
+Status Arena::privatise(Lease& lease) {
+  if (lease.kind_ != Kind::kPrivate || lease.view_) return {};
+  bool populate = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Result<View*> view = views_.current();
+    if (!view) return view.status();
+    lease.view_ = *view;
+    ++(*view)->live;
+    lease.data_ = views_.address(**view, lease.handle_.offset);
+    populate = lease.size_ >= kPopulateFrom &&
+               ((*view)->is_private || (*view)->resident.misses(lease.handle_.block, lease.size_));
+  }
+  if (populate) os::populate_read(lease.data_, lease.size_);
+  return {};
+}
+
+LeasePtr Arena::make_lease(Object object, std::uint32_t row) {
+  LeasePtr lease(new Lease);
+  lease->arena_ = this;
+  lease->object_ = object;
+  lease->row_ = row;
+  return lease;
+}
+
+void Arena::enlist(Lease& lease) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  lease.next_ = first_;
+  if (first_) first_->previous_ = &lease;
+  first_ = &lease;
+}
+
+Lease::~Lease() {
+  if (arena_) arena_->discard(*this);
+}
+
+void Arena::discard(Lease& lease) {
+  if (lease.view_) {
+    // Before the right is gone: afterwards the block may already be somebody else's message.
+    if (lease.view_->is_private) os::discard_private(lease.data_, lease.size_);
+  }
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (lease.view_) views_.leave(*lease.view_);
+    if (first_ == &lease) first_ = lease.next_;
+    if (lease.previous_) lease.previous_->next_ = lease.next_;
+    if (lease.next_) lease.next_->previous_ = lease.previous_;
+  }
+  if (lease.held() && domain_.attached()) release_row(lease.row_);
+}
+
+void Arena::before_fork(const domain::SlotRef* child) {
+  mutex_.lock();
+  resident_.freeze();
+  std::uint64_t low = ~std::uint64_t{0};
+  std::uint64_t high = 0;
+  for (Lease* lease = first_; lease; lease = lease->next_) {
+    lease->child_row_ = Lease::kNoRow;
+    if (lease->view_ && lease->view_ == views_.open_view()) {
+      const std::uint64_t mask = os::page_size() - 1;
+      low = std::min(low, lease->handle_.offset);
+      high = std::max(high, (lease->handle_.offset + lease->size_ + mask) & ~mask);
+    }
+    if (!child || !lease->held()) continue;
+    Result<std::uint32_t> row = add_row(lease->object_, Holder::process(*child));
+    if (row) lease->child_row_ = *row;
+  }
+  if (low < high && !views_.isolate(low, high)) {
+    // Without address space or commit charge for a private mapping (vm.overcommit_memory=2) the child would
+    // see the parent's writes. Nothing here can stop the fork; say it where somebody may read it.
+    static constexpr char kWarning[] =
+        "forklift: fork without isolation: no private mapping for received arrays could be made; "
+        "parent and child share their pages\n";
+    (void)!::write(STDERR_FILENO, kWarning, sizeof kWarning - 1);
+  }
+}
+
+void Arena::after_fork_in_child(bool attached) {
+  for (Lease* lease = first_; lease; lease = lease->next_) {
+    lease->row_ = attached && lease->held() ? lease->child_row_ : Lease::kNoRow;
+    lease->handle_.lease = lease->row_;
+  }
+  views_.forget_residency();
+  resident_.thaw();
+  resident_.forget();
+  mutex_.unlock();
+}
+
+}  // namespace forklift::arena

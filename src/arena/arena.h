@@ -1,0 +1,223 @@
+// The arena as one process sees it: memory in blocks, and the rights to them in leases.
+//
+//   Result<LeasePtr> block = arena.allocate(Kind::kShare, 1 << 20);
+//   if (!block) return block.status();               // kOverBudget, kNoSpace, kStalled
+//   std::memcpy((*block)->data(), source, 1 << 20);
+//
+// A Lease is this process's right to one object; inside the process it is shared by pointer and counted
+// privately. Between processes the ledger counts: one row a lease. When the last row of a block goes, the
+// block is reused. A process that dies loses its leases to the reaper; a forked child is entered as a second
+// holder of each.
+//
+// Thread safety: all functions may be called from any thread. The arena's lock is never held while memory is
+// copied, populated or punched.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "arena/residency.h"
+#include "arena/tables.h"
+#include "arena/views.h"
+#include "domain/domain.h"
+#include "domain/fork.h"
+
+namespace forklift::arena {
+
+class Arena;
+
+// The name of a block as it travels. A copy from another process is untrusted until Arena::check has seen it.
+struct Handle {
+  std::uint32_t segment = 0;     // only 0 exists so far
+  std::uint32_t block = 0;       // row in the block table
+  std::uint32_t generation = 0;  // of the block when it was sent
+  std::uint32_t lease = 0;       // row of the lease that travels with it
+  std::uint64_t offset = 0;      // of the first byte, in the segment
+  std::uint64_t length = 0;      // bytes
+};
+static_assert(sizeof(Handle) == 32);
+
+class Lease {
+ public:
+  ~Lease();
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+
+  Object object() const noexcept { return object_; }
+  Kind kind() const noexcept { return kind_; }
+  // The block's bytes as this process should use them; nullptr for objects without memory.
+  std::byte* data() const noexcept { return data_; }
+  std::size_t size() const noexcept { return size_; }
+  const Handle& handle() const noexcept { return handle_; }
+  Arena& arena() const noexcept { return *arena_; }
+  // False once the right was passed on, or in a child that could not be entered as a holder.
+  bool held() const noexcept { return row_ != kNoRow; }
+
+ private:
+  friend class Arena;
+  friend class Ledger;
+  static constexpr std::uint32_t kNoRow = 0xffffffffU;
+  Lease() = default;
+
+  Arena* arena_ = nullptr;
+  Object object_{};
+  Kind kind_ = Kind::kShare;
+  std::uint32_t row_ = kNoRow;
+  std::uint32_t child_row_ = kNoRow;  // between prepare and child of a fork
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+  Handle handle_;
+  View* view_ = nullptr;  // where a received private payload is seen
+  Lease* previous_ = nullptr;
+  Lease* next_ = nullptr;
+};
+using LeasePtr = std::shared_ptr<Lease>;
+
+struct Stats {
+  std::uint64_t committed_bytes;  // pages that exist or may exist
+  std::uint64_t cached_bytes;     // of these, in free blocks, kept warm
+  std::uint64_t budget_bytes;
+  std::uint64_t chunk_bytes;  // committed for messages
+  std::uint64_t held_blocks;
+  std::uint64_t leases;  // rows in use, all processes and messages
+};
+
+// What another layer tells the ledger about its objects (channels).
+struct ObjectHooks {
+  std::function<Word&(std::uint32_t index)> count;
+  // Before the last lease goes: give back what the object holds. No lock is held. Must be idempotent.
+  std::function<void(std::uint32_t index)> empty;
+  // With the last lease, in the same transaction: put the row into its free list.
+  std::function<void(sync::Transaction& change, std::uint32_t index)> free;
+};
+
+class Arena {
+ public:
+  // Lays out the arena's regions of a new domain.
+  static Status lay_out(domain::Domain& domain);
+  static Result<std::unique_ptr<Arena>> open(domain::Domain& domain);
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  domain::Domain& domain() const noexcept { return domain_; }
+
+  // A block of at least `bytes` (> 0), aligned to 64 bytes (to a page from 4 KiB up), its pages populated.
+  // Contents are undefined unless `zeroed`. Holder: this process.
+  Result<LeasePtr> allocate(Kind kind, std::size_t bytes, bool zeroed = false);
+
+  // A second right to the same object, for a message to come while this process keeps its own.
+  Result<LeasePtr> another(const LeasePtr& lease);
+
+  // --- for channels
+  // ------------------------------------------------------------------------------------------- Passes the
+  // right on to a message: one store. The Lease object is empty afterwards.
+  void give(Lease& lease, Holder message) noexcept;
+  // Takes the right of a message for this process: one store. The handle must have been checked.
+  void take(const Handle& handle) noexcept;
+  // Is what another process wrote a handle that this message may pass on?
+  Status check(const Handle& handle, Holder message) const;
+  // A Lease object for a right that this process holds (after take). It shows the memory that all processes
+  // share.
+  LeasePtr materialise(const Handle& handle);
+  // Turns a received payload of the private kind into this process's own: from here on its writes are seen by
+  // no process forked later. kSystem when no address space for it can be had; the lease is as before then.
+  Status privatise(Lease& lease);
+  // Gives up rows that no Lease object stands for (orphans of a recovery, messages that nobody will take).
+  void release_row(std::uint32_t row);
+  // Releases all rows whose holder is `holder`.
+  void release_held_by(Holder holder);
+
+  void set_object_hooks(ObjectHooks hooks) { hooks_ = std::move(hooks); }
+  // A first lease on a new object of another layer: `fill` adds the layer's own words to the transaction and
+  // says which index the object got.
+  using Fill = std::function<Status(sync::Transaction& change, Object& made)>;
+  Result<LeasePtr> hold_new(Object object, const Fill& fill);
+  // A lease on an existing object, for this process or (handed to a child that will adopt it) another holder.
+  Result<LeasePtr> hold(Object object);
+  Status hold_for(Object object, Holder holder);
+  // Takes over a row that a parent entered for this process's slot. kInvalid when there is none.
+  Result<LeasePtr> claim_row_for_self(Object object);
+  // Rows on objects of `kind` held by `holder`: (row, object).
+  std::vector<std::pair<std::uint32_t, Object>> rows_of(Holder holder, ObjectKind kind) const;
+
+  // --- care
+  // -----------------------------------------------------------------------------------------------------
+  // Punches free blocks until at most `keep` cached bytes are left. How many bytes went back.
+  std::uint64_t trim(std::uint64_t keep);
+  Stats stats();
+  // Every violated invariant in words; empty when all is well. Takes the arena lock.
+  std::vector<std::string> audit();
+  std::byte* shared_data(const Handle& handle) const noexcept { return data_.data() + handle.offset; }
+  ArenaState& state() const noexcept { return *state_; }
+  std::uint64_t budget() noexcept;
+  std::uint64_t chunk_bytes() const noexcept { return state_->chunk_bytes.load(std::memory_order_relaxed); }
+  std::size_t private_views() { return views_.count(); }
+
+ private:
+  friend class Lease;
+  struct Grant {
+    std::uint32_t row;
+    std::uint32_t block;
+    std::uint32_t generation;
+    std::uint64_t offset;
+    std::uint64_t fresh_from;  // bytes of the block whose pages may not exist yet: [fresh_from, fresh_to)
+    std::uint64_t fresh_to;
+  };
+  explicit Arena(domain::Domain& domain);
+
+  // ledger.cpp: all with the lock held, except the first
+  sync::LockGuard lock();
+  Result<Grant> grant(Kind kind, std::size_t bytes);
+  std::uint32_t find_block(Kind kind, unsigned size_class);
+  std::uint32_t take_lease_row(sync::Transaction& change);
+  void put_lease_row(sync::Transaction& change, std::uint32_t row);
+  void unlink_block(sync::Transaction& change, std::uint32_t block, BlockMeta meta);
+  void link_block(sync::Transaction& change, std::uint32_t block, BlockMeta meta);
+  void drop_block_row(std::uint32_t row, std::uint32_t block);
+  void release_object_row(std::uint32_t row, Object object);
+  Result<std::uint32_t> add_row(Object object, Holder holder);
+  Word& count_of(Object object) const;
+
+  // space.cpp
+  bool split_to(Kind kind, unsigned size_class);
+  bool merge_up_to(Kind kind, unsigned size_class);
+  void split_once(std::uint32_t index);
+  void merge_pair(std::uint32_t lower, std::uint32_t upper);
+  std::uint32_t block_to_punch() const;
+  std::uint64_t punch_one();
+  bool relieve(std::uint64_t bytes);
+
+  LeasePtr make_lease(Object object, std::uint32_t row);
+  void enlist(Lease& lease);
+  void discard(Lease& lease);
+  void before_fork(const domain::SlotRef* child);
+  void after_fork_in_child(bool attached);
+
+  BlockRow& block(std::uint32_t index) const noexcept { return blocks_[index]; }
+  LeaseRow& lease(std::uint32_t index) const noexcept { return leases_[index]; }
+  std::uint64_t range_begin(Kind kind) const noexcept { return kind == Kind::kPrivate ? half_ : 0; }
+  unsigned largest_class() const noexcept;
+
+  domain::Domain& domain_;
+  ArenaState* state_;
+  BlockRow* blocks_;
+  LeaseRow* leases_;
+  std::uint64_t block_capacity_;
+  std::uint64_t lease_capacity_;
+  std::uint64_t half_;
+  os::Mapping data_;
+  Residency resident_;
+  ObjectHooks hooks_;
+
+  std::mutex mutex_;  // process-private: the list of Lease objects and the views; frozen across a fork
+  Lease* first_ = nullptr;
+  Views views_;
+  std::unique_ptr<domain::ForkRegistration> fork_;
+};
+
+}  // namespace forklift::arena

@@ -1,0 +1,250 @@
+// The ledger: every change of the arena's rows, as one redo transaction each. Invariants A1..A5 in
+// arena/tables.h.
+#include <algorithm>
+#include <bit>
+#include <string>
+
+#include "arena/arena.h"
+#include "os/mapping.h"
+
+namespace forklift::arena {
+
+namespace {
+
+// Free blocks up to this stay warm whatever the budget.
+constexpr std::uint64_t kAlwaysKept = std::uint64_t{64} << 20;
+
+unsigned class_for(std::size_t bytes) {
+  return std::max(kSmallestClass, static_cast<unsigned>(std::bit_width(bytes - 1)));
+}
+
+// Bytes whose pages an allocation makes exist. Blocks under a page share theirs: counted whole.
+std::uint64_t pages_for(std::size_t bytes, unsigned size_class) {
+  if (size_class < 12) return std::uint64_t{1} << size_class;
+  return (bytes + 4095) & ~std::uint64_t{4095};
+}
+
+}  // namespace
+
+sync::LockGuard Arena::lock() {
+  return sync::LockGuard(state_->mutex, [this] { sync::Transaction::replay(state_->redo, domain_.base()); });
+}
+
+unsigned Arena::largest_class() const noexcept { return static_cast<unsigned>(std::countr_zero(half_)); }
+
+// Row of a free block of exactly this class, or the table's capacity when there is none.
+std::uint32_t Arena::find_block(Kind kind, unsigned size_class) {
+  const auto k = static_cast<std::size_t>(kind);
+  if (const std::uint64_t head = state_->warm[k][size_class].load(std::memory_order_relaxed)) {
+    return static_cast<std::uint32_t>(head - 1);
+  }
+  if (const std::uint64_t head = state_->cold[k][size_class].load(std::memory_order_relaxed)) {
+    return static_cast<std::uint32_t>(head - 1);
+  }
+  return static_cast<std::uint32_t>(block_capacity_);
+}
+
+void Arena::unlink_block(sync::Transaction& change, std::uint32_t index, BlockMeta meta) {
+  BlockRow& row = block(index);
+  const std::uint64_t next = row.next.load(std::memory_order_relaxed);
+  const std::uint64_t prev = row.prev.load(std::memory_order_relaxed);
+  auto& heads = (meta.cold ? state_->cold : state_->warm)[static_cast<std::size_t>(meta.kind)];
+  change.set(prev ? block(static_cast<std::uint32_t>(prev - 1)).next : heads[meta.size_class], next);
+  if (next) change.set(block(static_cast<std::uint32_t>(next - 1)).prev, prev);
+}
+
+void Arena::link_block(sync::Transaction& change, std::uint32_t index, BlockMeta meta) {
+  auto& heads = (meta.cold ? state_->cold : state_->warm)[static_cast<std::size_t>(meta.kind)];
+  const std::uint64_t head = heads[meta.size_class].load(std::memory_order_relaxed);
+  change.set(block(index).next, head);
+  change.set(block(index).prev, 0);
+  if (head) change.set(block(static_cast<std::uint32_t>(head - 1)).prev, std::uint64_t{index} + 1);
+  change.set(heads[meta.size_class], std::uint64_t{index} + 1);
+}
+
+// The table's capacity when it is full.
+std::uint32_t Arena::take_lease_row(sync::Transaction& change) {
+  if (const std::uint64_t free = state_->lease_rows_free.load(std::memory_order_relaxed)) {
+    const auto row = static_cast<std::uint32_t>(free - 1);
+    change.set(state_->lease_rows_free, lease(row).next.load(std::memory_order_relaxed));
+    return row;
+  }
+  const std::uint64_t used = state_->leases_used.load(std::memory_order_relaxed);
+  if (used < lease_capacity_) change.set(state_->leases_used, used + 1);
+  return static_cast<std::uint32_t>(used);
+}
+
+void Arena::put_lease_row(sync::Transaction& change, std::uint32_t row) {
+  change.set(lease(row).object, 0);
+  change.set(lease(row).holder, 0);
+  change.set(lease(row).next, state_->lease_rows_free.load(std::memory_order_relaxed));
+  change.set(state_->lease_rows_free, std::uint64_t{row} + 1);
+}
+
+Result<Arena::Grant> Arena::grant(Kind kind, std::size_t bytes) {
+  if (bytes == 0) return Status(Code::kInvalid, "a block of 0 bytes");
+  const unsigned size_class = bytes > half_ ? kClasses : class_for(bytes);
+  if (size_class > largest_class()) {
+    return Status(Code::kNoSpace, std::to_string(bytes) + " bytes asked, but a block can have at most " +
+                                      std::to_string(half_) +
+                                      " (RLIMIT_AS was read when the domain was made)");
+  }
+  const std::uint64_t need = pages_for(bytes, size_class);
+  for (int attempt = 0;; ++attempt) {
+    sync::LockGuard guard = lock();
+    if (!guard.ok()) return guard.status();
+    std::uint32_t index = find_block(kind, size_class);
+    if (index == block_capacity_) {
+      if (!split_to(kind, size_class) && !(merge_up_to(kind, size_class) && split_to(kind, size_class))) {
+        guard.unlock();
+        if (attempt == 0 && domain_.reap() > 0) continue;
+        return Status(Code::kNoSpace,
+                      "no address space left in the data segment for " + std::to_string(bytes) + " bytes");
+      }
+      index = find_block(kind, size_class);
+    }
+    BlockRow& row = block(index);
+    BlockMeta meta = BlockMeta::unpack(row.meta.load(std::memory_order_relaxed));
+    const std::uint64_t had = row.committed.load(std::memory_order_relaxed);
+    const std::uint64_t has = std::max(had, need);
+    const std::uint64_t committed = state_->committed.load(std::memory_order_relaxed);
+    if (has > had && committed + chunk_bytes() + (has - had) > domain_.budget(committed)) {
+      guard.unlock();
+      if (attempt < 8 && relieve(has - had)) continue;
+      return Status(Code::kOverBudget, std::to_string(bytes) + " bytes asked; " +
+                                           std::to_string(committed + chunk_bytes()) + " in use, " +
+                                           std::to_string(domain_.budget(committed)) +
+                                           " allowed (forklift.set_budget raises it)");
+    }
+
+    sync::Transaction change(state_->redo, domain_.base());
+    const std::uint32_t right = take_lease_row(change);
+    if (right >= lease_capacity_) return Status(Code::kNoSpace, "the lease table is full");
+    unlink_block(change, index, meta);
+    meta.state = BlockState::kHeld;
+    meta.cold = false;
+    change.set(row.meta, meta.pack());
+    change.set(row.count, 1);
+    change.set(row.length, bytes);
+    if (has != had) {
+      change.set(row.committed, has);
+      change.set(state_->committed, committed + (has - had));
+    }
+    if (had) change.set(state_->cached, state_->cached.load(std::memory_order_relaxed) - had);
+    change.set(lease(right).object, Object{ObjectKind::kBlock, index}.pack());
+    change.set(lease(right).holder, Holder::process(domain_.self()).word);
+    change.commit();
+    return Grant{right, index, meta.generation, row.offset.load(std::memory_order_relaxed), had, has};
+  }
+}
+
+Word& Arena::count_of(Object object) const {
+  return object.kind == ObjectKind::kBlock ? block(object.index).count : hooks_.count(object.index);
+}
+
+Result<std::uint32_t> Arena::add_row(Object object, Holder holder) {
+  sync::LockGuard guard = lock();
+  if (!guard.ok()) return guard.status();
+  Word& count = count_of(object);
+  const std::uint64_t holders = count.load(std::memory_order_relaxed);
+  if (holders == 0) return Status(Code::kInvalid, "the object is gone");
+  sync::Transaction change(state_->redo, domain_.base());
+  const std::uint32_t row = take_lease_row(change);
+  if (row >= lease_capacity_) return Status(Code::kNoSpace, "the lease table is full");
+  change.set(count, holders + 1);
+  change.set(lease(row).object, object.pack());
+  change.set(lease(row).holder, holder.word);
+  change.commit();
+  return row;
+}
+
+Result<LeasePtr> Arena::hold_new(Object object, const Fill& fill) {
+  if (!domain_.attached()) return domain_.not_attached();
+  std::uint32_t row = 0;
+  {
+    sync::LockGuard guard = lock();
+    if (!guard.ok()) return guard.status();
+    sync::Transaction change(state_->redo, domain_.base());
+    row = take_lease_row(change);
+    if (row >= lease_capacity_) return Status(Code::kNoSpace, "the lease table is full");
+    if (Status status = fill(change, object); !status) return status;
+    change.set(count_of(object), 1);
+    change.set(lease(row).object, object.pack());
+    change.set(lease(row).holder, Holder::process(domain_.self()).word);
+    change.commit();
+  }
+  LeasePtr lease = make_lease(object, row);
+  enlist(*lease);
+  return lease;
+}
+
+void Arena::drop_block_row(std::uint32_t row, std::uint32_t index) {
+  BlockRow& held = block(index);
+  const std::uint64_t count = held.count.load(std::memory_order_relaxed);
+  sync::Transaction change(state_->redo, domain_.base());
+  put_lease_row(change, row);
+  change.set(held.count, count - 1);
+  if (count == 1) {
+    BlockMeta meta = BlockMeta::unpack(held.meta.load(std::memory_order_relaxed));
+    const std::uint64_t committed = held.committed.load(std::memory_order_relaxed);
+    meta.state = BlockState::kFree;
+    meta.cold = committed == 0;
+    ++meta.generation;
+    change.set(held.meta, meta.pack());
+    if (committed) change.set(state_->cached, state_->cached.load(std::memory_order_relaxed) + committed);
+    link_block(change, index, meta);
+  }
+  change.commit();
+}
+
+void Arena::release_row(std::uint32_t row) {
+  std::uint64_t cached = 0;
+  {
+    sync::LockGuard guard = lock();
+    if (!guard.ok()) return;  // the row stays with its holder, whose death gives it back
+    const std::uint64_t word = lease(row).object.load(std::memory_order_relaxed);
+    if (word == 0) return;
+    const Object object = Object::unpack(word);
+    if (object.kind != ObjectKind::kBlock) {
+      guard.unlock();
+      release_object_row(row, object);
+      return;
+    }
+    drop_block_row(row, object.index);
+    cached = state_->cached.load(std::memory_order_relaxed);
+  }
+  if (cached > kAlwaysKept && cached > budget() / 4) trim(std::max(budget() / 4, kAlwaysKept));
+}
+
+// The last holder empties the object first, without the arena's lock. Dying on the way is fine: the row is
+// still held, and whoever reaps this process starts again here.
+void Arena::release_object_row(std::uint32_t row, Object object) {
+  Word& count = hooks_.count(object.index);
+  bool emptied = false;
+  for (;;) {
+    {
+      sync::LockGuard guard = lock();
+      if (!guard.ok()) return;
+      const std::uint64_t holders = count.load(std::memory_order_relaxed);
+      if (holders != 1 || emptied) {
+        sync::Transaction change(state_->redo, domain_.base());
+        put_lease_row(change, row);
+        change.set(count, holders - 1);
+        if (holders == 1) hooks_.free(change, object.index);
+        change.commit();
+        return;
+      }
+    }
+    hooks_.empty(object.index);
+    emptied = true;
+  }
+}
+
+void Arena::release_held_by(Holder holder) {
+  const std::uint64_t used = std::min(state_->leases_used.load(std::memory_order_acquire), lease_capacity_);
+  for (std::uint32_t row = 0; row < used; ++row) {
+    if (lease(row).holder.load(std::memory_order_acquire) == holder.word) release_row(row);
+  }
+}
+
+}  // namespace forklift::arena

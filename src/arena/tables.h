@@ -1,0 +1,129 @@
+// The arena's rows in shared memory: blocks, leases, free lists. docs/layout.md is the prose twin.
+//
+// Invariants (arena lock held; `audit` checks each of them)
+//  A1. A block's count is the number of lease rows that name it.
+//  A2. A block with count 0 is in exactly one free list: warm when some of its pages are committed, else
+//  cold. A3. A lease row is either in the free list or names an object and a holder. A4. `committed` is the
+//  sum of the blocks' committed bytes, `cached` that of the free ones among them. A5. A block of class c has
+//  2^c bytes and lies at a multiple of 2^c; no two blocks overlap.
+// All words but a lease's holder change through the redo record only. A holder word is changed by the one who
+// holds the lease, with a single store.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "domain/domain.h"
+#include "sync/redo.h"
+#include "sync/robust_mutex.h"
+
+namespace forklift::arena {
+
+using sync::Word;
+
+// What a block is for; each kind has a half of the data segment.
+enum class Kind : std::uint8_t {
+  kShare = 0,    // holders see each other's writes: tensors, frozen arrays, messages too long for a chunk
+  kPrivate = 1,  // a payload that becomes its one receiver's own copy
+};
+inline constexpr std::size_t kKinds = 2;
+
+// A block's size class: the exponent of its size.
+inline constexpr unsigned kSmallestClass = 6;
+inline constexpr unsigned kClasses = 41;  // up to 1 TiB
+
+enum class BlockState : std::uint8_t {
+  kUnused = 0,
+  kFree = 1,
+  kHeld = 2
+};
+
+struct alignas(64) BlockRow {
+  Word offset;     // of the first byte, in the data segment
+  Word meta;       // {generation:32, class:8, kind:8, state:8, cold:8}
+  Word count;      // lease rows naming this block
+  Word next;       // free list: row index + 1
+  Word prev;       // free list: row index + 1
+  Word committed;  // bytes, from the start, whose pages may exist
+  Word length;     // bytes asked for by the present allocation
+  Word reserved;
+};
+static_assert(sizeof(BlockRow) == 64);
+
+struct BlockMeta {
+  std::uint32_t generation;
+  std::uint8_t size_class;
+  Kind kind;
+  BlockState state;
+  bool cold;
+
+  static BlockMeta unpack(std::uint64_t word) noexcept {
+    return {static_cast<std::uint32_t>(word >> 32), static_cast<std::uint8_t>(word >> 24),
+            static_cast<Kind>((word >> 16) & 0xff), static_cast<BlockState>((word >> 8) & 0xff),
+            (word & 0xff) != 0};
+  }
+  std::uint64_t pack() const noexcept {
+    return (std::uint64_t{generation} << 32) | (std::uint64_t{size_class} << 24) |
+           (static_cast<std::uint64_t>(kind) << 16) | (static_cast<std::uint64_t>(state) << 8) |
+           (cold ? std::uint64_t{1} : std::uint64_t{0});
+  }
+};
+
+struct LeaseRow {
+  Word object;  // 0: free; else {index:32, ObjectKind:8}
+  Word holder;  // see Holder
+  Word next;    // free list: row index + 1
+  Word reserved;
+};
+static_assert(sizeof(LeaseRow) == 32);
+
+// What a lease can be a right to. Channels use the same ledger as blocks, so that one audit, one fork
+// hand-over and one reaper serve both.
+enum class ObjectKind : std::uint8_t {
+  kBlock = 1,
+  kChannel = 2
+};
+
+struct Object {
+  ObjectKind kind;
+  std::uint32_t index;
+
+  static Object unpack(std::uint64_t word) noexcept {
+    return {static_cast<ObjectKind>(word & 0xff), static_cast<std::uint32_t>(word >> 8)};
+  }
+  std::uint64_t pack() const noexcept {
+    return (std::uint64_t{index} << 8) | static_cast<std::uint64_t>(kind);
+  }
+};
+
+// Who holds a lease: a process (slot and generation) or a message (channel and sequence, 30 bits).
+struct Holder {
+  std::uint64_t word = 0;
+
+  static Holder process(domain::SlotRef slot) noexcept {
+    return {(std::uint64_t{1} << 62) | (std::uint64_t{slot.index} << 32) | slot.generation};
+  }
+  static Holder message(std::uint32_t channel, std::uint32_t sequence) noexcept {
+    return {(std::uint64_t{2} << 62) | (std::uint64_t{channel} << 30) | (sequence & 0x3fffffffU)};
+  }
+  bool is_message() const noexcept { return (word >> 62) == 2; }
+  bool is_process() const noexcept { return (word >> 62) == 1; }
+  std::uint32_t channel() const noexcept { return static_cast<std::uint32_t>((word >> 30) & 0xffffff); }
+  bool operator==(const Holder&) const = default;
+};
+
+struct ArenaState {
+  sync::RobustMutex mutex;
+  alignas(64) sync::RedoRecord redo;
+  alignas(64) Word blocks_used;  // rows ever used
+  Word block_rows_free;          // rows given back by merging: row index + 1
+  Word leases_used;
+  Word lease_rows_free;
+  Word committed;  // bytes of A4
+  Word cached;
+  Word chunk_bytes;             // committed for messages; changed under the chunk pool's lock and record
+  Word warm[kKinds][kClasses];  // free lists: row index + 1
+  Word cold[kKinds][kClasses];
+};
+
+}  // namespace forklift::arena

@@ -1,0 +1,93 @@
+// The audit of channels and chunks: C1..C3 of channel/tables.h, after the arena's own.
+#include <cstring>
+#include <string>
+
+#include "channel/channel.h"
+
+namespace forklift::channel {
+
+std::vector<std::string> Hub::audit() {
+  std::vector<std::string> wrong = arena_->audit();
+  const std::uint64_t used_chunks = chunks_->state().used.load(std::memory_order_acquire);
+  std::vector<std::uint8_t> seen(used_chunks + 1, 0);
+  std::uint64_t committed_chunks = used_chunks;
+  {
+    const sync::LockGuard guard = chunks_->lock();
+    if (!guard.ok()) wrong.emplace_back("C3: the chunk pool's lock cannot be had");
+    std::uint64_t warm = 0;
+    for (std::uint64_t at = chunks_->state().warm.load(); chunks_->chunk(at) && warm <= used_chunks; ++warm) {
+      ++seen[at];
+      at = chunks_->chunk(at)->next.load();
+    }
+    if (warm != chunks_->state().warm_count.load())
+      wrong.emplace_back("C3: the pool's count of warm chunks is wrong");
+    for (std::uint64_t at = chunks_->state().cold.load(); chunks_->chunk(at) && committed_chunks > 0;
+         --committed_chunks) {
+      ++seen[at];
+      at = chunks_->chunk(at)->next.load();
+    }
+  }
+  if (arena_->chunk_bytes() != committed_chunks * kChunkBytes) {
+    wrong.push_back("C3: " + std::to_string(arena_->chunk_bytes()) + " chunk bytes booked, " +
+                    std::to_string(committed_chunks) + " chunks have pages");
+  }
+  const std::uint64_t used = table_->rows_used.load(std::memory_order_acquire);
+  for (std::uint32_t index = 0; index < used; ++index) audit_channel(index, seen, wrong);
+  for (std::uint64_t number = 1; number <= used_chunks; ++number) {
+    if (seen[number] != 1)
+      wrong.push_back("C3: chunk " + std::to_string(number) + " is in " + std::to_string(seen[number]) +
+                      " places");
+  }
+  return wrong;
+}
+
+void Hub::audit_channel(std::uint32_t index, std::vector<std::uint8_t>& seen,
+                        std::vector<std::string>& wrong) {
+  ChannelRow& channel = rows_[index];
+  const std::string name = "channel " + std::to_string(index) + ": ";
+  const sync::LockGuard tail_guard(channel.tail_mutex, [&] { repair_tail(index); });
+  const sync::LockGuard head_guard(channel.head_mutex, [&] { repair_head(index); });
+  if (!tail_guard.ok() || !head_guard.ok()) {
+    wrong.push_back(name + "its locks cannot be had");
+    return;
+  }
+  for (const Word* cell : {&channel.spare, &channel.dying}) {
+    if (chunks_->chunk(cell->load())) ++seen[cell->load()];
+  }
+  Position at = Position::unpack(channel.head.load());
+  const Position tail = Position::unpack(channel.tail.load());
+  std::uint32_t messages = 0;
+  std::uint64_t weight = 0;
+  if (at.chunk != 0 && at.chunk != channel.spare.load()) ++seen[at.chunk];
+  while (at.sequence != tail.sequence) {
+    const Chunk* chunk = chunks_->chunk(at.chunk);
+    if (chunk == nullptr) {
+      wrong.push_back(name + "C1: its chain is broken");
+      return;
+    }
+    if (at.chunk != tail.chunk && at.unit == chunk->end.load()) {
+      at.chunk = static_cast<std::uint32_t>(chunk->next.load());
+      at.unit = 1;
+      if (chunks_->chunk(at.chunk)) ++seen[at.chunk];
+      continue;
+    }
+    RecordHeader header{};
+    std::memcpy(&header, chunk->units + (at.unit - 1) * std::size_t{kUnitBytes}, sizeof header);
+    if (header.sequence != at.sequence || header.units == 0 || at.unit + header.units > kChunkUnits) {
+      wrong.push_back(name + "C1: record " + std::to_string(at.sequence) + " is wrong");
+      return;
+    }
+    at.unit += header.units;
+    at.sequence = (at.sequence + 1) & kSequenceMask;
+    weight += header.weight;
+    ++messages;
+  }
+  const std::uint64_t booked = channel.tail_bytes[tail.sequence & 1].load() -
+                               channel.head_bytes[Position::unpack(channel.head.load()).sequence & 1].load();
+  if (booked != weight)
+    wrong.push_back(name + std::to_string(booked) + " bytes booked, " + std::to_string(weight) + " there");
+  if (channel.count.load() == 0 && (messages != 0 || tail.chunk != 0))
+    wrong.push_back(name + "nobody holds it, but it is not empty");
+}
+
+}  // namespace forklift::channel

@@ -1,0 +1,157 @@
+// Life of a channel, waiting, counting. The two hot paths are in put.cpp and get.cpp.
+#include "channel/channel.h"
+
+#include <algorithm>
+#include <climits>
+#include <string>
+
+#include "channel/plan.h"
+#include "channel/waiting.h"
+
+namespace forklift::channel {
+
+Result<ChannelPtr> Channel::create(Hub& hub, const ChannelOptions& options) {
+  ChannelId id{};
+  // The row's index is known inside the transaction only, so the ledger asks for the object through `fill`.
+  arena::Object object{arena::ObjectKind::kChannel, 0};
+  Result<arena::LeasePtr> hold =
+      hub.arena().hold_new(object, [&](sync::Transaction& change, arena::Object& made) -> Status {
+        Result<std::uint32_t> index = hub.claim_row(change);
+        if (!index) return index.status();
+        made.index = *index;
+        ChannelRow& row = hub.unchecked_row(*index);
+        id = {*index, static_cast<std::uint32_t>(row.meta.load(std::memory_order_relaxed) >> 32) + 1};
+        change.set(row.meta, (std::uint64_t{id.generation} << 32) | 1);
+        change.set(row.capacity, options.capacity);
+        change.set(row.byte_capacity, options.byte_capacity);
+        change.set(row.flags, options.flags);
+        change.set(row.done, Position::unpack(row.tail.load(std::memory_order_relaxed)).sequence);
+        return {};
+      });
+  if (!hold) return hold.status();
+  return ChannelPtr(new Channel(hub, id, *hub.row(id.index), *std::move(hold)));
+}
+
+Result<ChannelPtr> Channel::open(Hub& hub, ChannelId id) {
+  ChannelRow* row = hub.row(id.index);
+  if (row == nullptr ||
+      row->meta.load(std::memory_order_acquire) != ((std::uint64_t{id.generation} << 32) | 1)) {
+    return Status(Code::kInvalid, "channel " + std::to_string(id.index) + " of generation " +
+                                      std::to_string(id.generation) + " does not exist (any more)");
+  }
+  const arena::Object object{arena::ObjectKind::kChannel, id.index};
+  Result<arena::LeasePtr> hold = hub.arena().claim_row_for_self(object);
+  if (!hold && hold.code() == Code::kInvalid) hold = hub.arena().hold(object);
+  if (!hold) return hold.status();
+  return ChannelPtr(new Channel(hub, id, *row, *std::move(hold)));
+}
+
+Status Channel::offer(domain::SlotRef child) {
+  return hub_.arena().hold_for({arena::ObjectKind::kChannel, id_.index}, arena::Holder::process(child));
+}
+
+void Channel::drain(Hub& hub, std::uint32_t index) {
+  Channel channel(hub, {index, 0}, *hub.row(index), nullptr);
+  Incoming message;
+  bool done = true;
+  while (done) {
+    done = false;
+    // A message whose handles are wrong counts as taken; one whose record is wrong ends the loop.
+    (void)channel.try_get(message, &done);
+    message.clear();
+  }
+}
+
+void Incoming::clear() noexcept {
+  bytes_ = {};
+  spill_.reset();
+  leases_.clear();
+  handles_.clear();
+}
+
+std::uint32_t Channel::size() const noexcept {
+  const Position head = Position::unpack(row_.head.load(std::memory_order_acquire));
+  const Position tail = Position::unpack(row_.tail.load(std::memory_order_acquire));
+  return (tail.sequence - head.sequence) & kSequenceMask;
+}
+
+std::uint32_t Channel::capacity() const noexcept {
+  return static_cast<std::uint32_t>(row_.capacity.load(std::memory_order_relaxed));
+}
+
+std::uint64_t Channel::flags() const noexcept { return row_.flags.load(std::memory_order_relaxed); }
+
+bool Channel::full() const noexcept {
+  return !has_room(Position::unpack(row_.tail.load(std::memory_order_acquire)), 0);
+}
+
+Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* hooks) {
+  if (!hub_.domain().attached()) return hub_.domain().not_attached();
+  Plan plan(message);
+  if (Status status = plan_put(message, plan); !status) return status;
+  for (;;) {
+    bool done = false;
+    if (Status status = try_put(plan, &done); !status) return status;
+    if (done) {
+      row_.items.notify(1);
+      return {};
+    }
+    const auto roomy = [&] {
+      return has_room(Position::unpack(row_.tail.load(std::memory_order_acquire)), plan.weight());
+    };
+    Status status =
+        wait_for({row_.space, row_.space_spinner, row_.get_cpu}, roomy, hub_.domain(), deadline, hooks);
+    if (!status) return status;
+  }
+}
+
+Status Channel::get(Incoming& into, os::Deadline deadline, WaitHooks* hooks) {
+  if (!hub_.domain().attached()) return hub_.domain().not_attached();
+  into.clear();
+  for (;;) {
+    bool done = false;
+    Status got = try_get(into, &done);
+    if (done && (row_.capacity.load(std::memory_order_relaxed) |
+                 row_.byte_capacity.load(std::memory_order_relaxed)) != 0) {
+      row_.space.notify(1);
+    }
+    if (!got || done) return got;
+    Status status = wait_readable(deadline, hooks);
+    if (!status) return status;
+  }
+}
+
+Status Channel::wait_readable(os::Deadline deadline, WaitHooks* hooks) {
+  const auto ready = [this] { return size() != 0; };
+  if (ready()) return {};
+  return wait_for({row_.items, row_.item_spinner, row_.put_cpu}, ready, hub_.domain(), deadline, hooks);
+}
+
+std::uint32_t Channel::unfinished() const noexcept {
+  const Position tail = Position::unpack(row_.tail.load(std::memory_order_acquire));
+  return (tail.sequence - static_cast<std::uint32_t>(row_.done.load(std::memory_order_acquire))) &
+         kSequenceMask;
+}
+
+bool Channel::task_done() noexcept {
+  std::uint64_t done = row_.done.load(std::memory_order_acquire);
+  for (;;) {
+    const Position tail = Position::unpack(row_.tail.load(std::memory_order_acquire));
+    if (((tail.sequence - static_cast<std::uint32_t>(done)) & kSequenceMask) == 0) return false;
+    if (row_.done.compare_exchange_weak(done, (done + 1) & kSequenceMask, std::memory_order_acq_rel)) break;
+  }
+  if (unfinished() == 0) row_.all_done.notify(INT_MAX);
+  return true;
+}
+
+Status Channel::join(os::Deadline deadline, WaitHooks* hooks) {
+  const auto finished = [this] { return unfinished() == 0; };
+  while (!finished()) {
+    Status status =
+        wait_for({row_.all_done, row_.item_spinner, row_.put_cpu}, finished, hub_.domain(), deadline, hooks);
+    if (!status) return status;
+  }
+  return {};
+}
+
+}  // namespace forklift::channel

@@ -1,0 +1,127 @@
+// A channel: an ordered, many-to-many queue of messages between processes.
+//
+//   Result<ChannelPtr> queue = Channel::create(hub, {.capacity = 8});
+//   Status sent = (*queue)->put({.bytes = bytes, .leases = leases}, Deadline::after_seconds(1));
+//   Incoming message;
+//   Status got = (*queue)->get(message, Deadline::never());
+//
+// Messages come out in the order in which their puts committed. A put that returned ok is neither lost nor
+// doubled by anybody's death; a message that a killed process had taken dies with it.
+//
+// Thread and process safety: any number of threads of any number of processes at either end.
+// Blocking: `deadline` ends a wait with kTimeout; `hooks` are asked at least every hooks->slice_ns.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "channel/hub.h"
+#include "os/clock.h"
+
+namespace forklift::channel {
+
+// Asked now and then while a call waits, with no lock held. A failed status ends the wait with it; nothing
+// was taken or sent then. (Python: run signal handlers.)
+class WaitHooks {
+ public:
+  virtual ~WaitHooks() = default;
+  virtual Status poll() = 0;
+  std::int64_t slice_ns = sync::kMaxSliceNs;
+};
+
+struct Outgoing {
+  std::span<const std::byte> bytes{};
+  std::span<const arena::LeasePtr>
+      leases{};  // become empty when the put succeeds, and stay as they are otherwise
+  std::uint8_t codec = 0;
+  std::uint64_t tag = 0;
+};
+
+// A received message. Reuse the object: its buffer is kept.
+class Incoming {
+ public:
+  std::span<const std::byte> bytes() const noexcept { return bytes_; }
+  std::vector<arena::LeasePtr>& leases() noexcept { return leases_; }
+  std::uint8_t codec() const noexcept { return codec_; }
+  std::uint64_t tag() const noexcept { return tag_; }
+  void clear() noexcept;
+
+ private:
+  friend class Channel;
+  std::unique_ptr<std::byte[]> buffer_;  // kInlineBytes and a record header
+  std::span<const std::byte> bytes_;     // in buffer_ or spill_
+  arena::LeasePtr spill_;
+  std::vector<arena::LeasePtr> leases_;
+  std::vector<arena::Handle> handles_;
+  std::uint8_t codec_ = 0;
+  std::uint64_t tag_ = 0;
+};
+
+struct ChannelOptions {
+  std::uint32_t capacity = 0;  // messages; 0: unbounded
+  std::uint64_t byte_capacity =
+      0;  // bytes in transit; 0: unbounded. A larger message waits for an empty channel.
+  std::uint64_t flags = 0;
+};
+
+// What names a channel within its domain.
+struct ChannelId {
+  std::uint32_t index = 0;
+  std::uint32_t generation = 0;
+};
+
+class Channel;
+using ChannelPtr = std::shared_ptr<Channel>;
+
+class Channel {
+ public:
+  static Result<ChannelPtr> create(Hub& hub, const ChannelOptions& options);
+  // Takes up a right that a parent entered for this process (offer), or, where this process holds the channel
+  // already, another one.
+  static Result<ChannelPtr> open(Hub& hub, ChannelId id);
+  // Takes and drops every message: for the last holder of a channel.
+  static void drain(Hub& hub, std::uint32_t index);
+  // Enters a child as a holder, so that the channel lives until the child has opened it.
+  Status offer(domain::SlotRef child);
+
+  Status put(const Outgoing& message, os::Deadline deadline, WaitHooks* hooks = nullptr);
+  // kTimeout, kInterrupted, kCorrupt (that message is gone, the channel goes on), kStalled.
+  Status get(Incoming& into, os::Deadline deadline, WaitHooks* hooks = nullptr);
+
+  // Waits until a get would find a message (somebody else may take it first).
+  Status wait_readable(os::Deadline deadline, WaitHooks* hooks = nullptr);
+
+  std::uint32_t size() const noexcept;
+  bool empty() const noexcept { return size() == 0; }
+  bool full() const noexcept;
+  std::uint32_t capacity() const noexcept;
+  std::uint64_t flags() const noexcept;
+  ChannelId id() const noexcept { return id_; }
+  Hub& hub() const noexcept { return hub_; }
+
+  // Counting for JoinableQueue: false when there was nothing left to be done.
+  bool task_done() noexcept;
+  std::uint32_t unfinished() const noexcept;
+  Status join(os::Deadline deadline, WaitHooks* hooks = nullptr);
+
+ private:
+  Channel(Hub& hub, ChannelId id, ChannelRow& row, arena::LeasePtr hold)
+      : hub_(hub), id_(id), row_(row), hold_(std::move(hold)) {}
+
+  struct Plan;
+  Status plan_put(const Outgoing& message, Plan& plan);
+  bool has_room(Position tail, std::uint64_t weight) const noexcept;
+  // `done` stays false when there was no room (no message), which is no error.
+  Status try_put(const Plan& plan, bool* done);
+  Status try_get(Incoming& into, bool* done);
+  Status next_chunk(Position& head);
+  Status take_handles(Incoming& into, const RecordHeader& header, std::uint32_t sequence);
+
+  Hub& hub_;
+  ChannelId id_;
+  ChannelRow& row_;
+  arena::LeasePtr hold_;
+};
+
+}  // namespace forklift::channel

@@ -1,0 +1,141 @@
+// Taking a message: it is copied out and checked, one store commits, then its leases become this process's.
+#include <cstring>
+#include <string>
+
+#include "channel/channel.h"
+#include "os/proc.h"
+
+namespace forklift::channel {
+
+namespace {
+
+Status bad_record(const char* why, Position head) {
+  return {Code::kCorrupt, std::string("a record is wrong: ") + why + " (chunk " + std::to_string(head.chunk) +
+                              ", unit " + std::to_string(head.unit) + ", sequence " +
+                              std::to_string(head.sequence) + ")"};
+}
+
+}  // namespace
+
+// All records of head's chunk are taken and the chain goes on: the chunk leaves it.
+Status Channel::next_chunk(Position& head) {
+  ChunkPool& pool = hub_.chunks();
+  const Chunk* old = pool.chunk(head.chunk);
+  const std::uint64_t next = old->next.load(std::memory_order_relaxed);
+  if (pool.chunk(next) == nullptr) return bad_record("the chain ends before the tail", head);
+  if (row_.dying.load(std::memory_order_relaxed) != 0) pool.give_from(row_.dying);
+  if (row_.dying.load(std::memory_order_relaxed) != 0)
+    return {Code::kStalled, "the chunk pool's lock cannot be had"};
+  row_.dying.store(head.chunk, std::memory_order_relaxed);
+  sync::crash_fence();
+  head = {static_cast<std::uint32_t>(next), 1, head.sequence};
+  row_.head.store(head.pack(), std::memory_order_release);
+  sync::crash_fence();
+  pool.give_from(row_.dying);
+  return {};
+}
+
+Status Channel::try_get(Incoming& into, bool* done) {
+  RecordHeader header{};
+  bool handles_ok = true;
+  Status wrong;
+  {
+    sync::LockGuard guard(row_.head_mutex, [this] { hub_.repair_head(id_.index); });
+    if (!guard.ok()) return guard.status();
+    Position head = Position::unpack(row_.head.load(std::memory_order_relaxed));
+    const Position tail = Position::unpack(row_.tail.load(std::memory_order_acquire));
+    if (head.sequence == tail.sequence) return {};
+    // A putter may have set the first chunk of an empty channel since.
+    if (head.chunk == 0) head = Position::unpack(row_.head.load(std::memory_order_acquire));
+    Chunk* chunk = hub_.chunks().chunk(head.chunk);
+    if (chunk == nullptr) return bad_record("no such chunk", head);
+    if (head.chunk != tail.chunk && head.unit == chunk->end.load(std::memory_order_relaxed)) {
+      if (Status status = next_chunk(head); !status) return status;
+      chunk = hub_.chunks().chunk(head.chunk);
+    }
+    if (head.unit == 0 || head.unit >= kChunkUnits) return bad_record("its place is outside the chunk", head);
+
+    const std::byte* in = chunk->units + (head.unit - 1) * std::size_t{kUnitBytes};
+    std::memcpy(&header, in, sizeof header);
+    if (header.sequence != head.sequence) return bad_record("another sequence", head);
+    if (header.units == 0 || header.units > kChunkUnits - head.unit) return bad_record("its length", head);
+    const std::size_t handle_bytes = header.handles * sizeof(arena::Handle);
+    if (sizeof header + handle_bytes + header.bytes > std::size_t{header.units} * kUnitBytes) {
+      return bad_record("its parts exceed it", head);
+    }
+    if (header.spilled > 1 || (header.spilled == 1 && header.handles != 1))
+      return bad_record("its spill", head);
+    if (!into.buffer_) into.buffer_ = std::make_unique<std::byte[]>(std::size_t{kChunkUnits} * kUnitBytes);
+    in += sizeof header;
+    into.handles_.resize(header.handles);
+    if (handle_bytes != 0) std::memcpy(into.handles_.data(), in, handle_bytes);
+    if (header.bytes != 0) std::memcpy(into.buffer_.get(), in + handle_bytes, header.bytes);
+
+    const std::uint32_t next = (head.sequence + 1) & kSequenceMask;
+    row_.head_bytes[next & 1].store(
+        row_.head_bytes[head.sequence & 1].load(std::memory_order_relaxed) + header.weight,
+        std::memory_order_relaxed);
+    row_.get_cpu.store(static_cast<std::uint64_t>(os::current_cpu() + 1), std::memory_order_relaxed);
+    sync::crash_fence();
+    row_.head.store(Position{head.chunk, head.unit + header.units, next}.pack(), std::memory_order_release);
+    sync::crash_fence();
+    *done = true;
+    if (header.handles != 0) {
+      wrong = take_handles(into, header, head.sequence);
+      handles_ok = wrong.ok();
+      // What was not taken belongs to a message that is gone (C2).
+      if (!handles_ok) hub_.arena().release_held_by(arena::Holder::message(id_.index, head.sequence));
+    }
+  }
+  into.codec_ = header.codec;
+  into.tag_ = header.tag;
+  into.bytes_ = {into.buffer_.get(), header.bytes};
+  // Rows that were taken become Lease objects also when others were wrong: dropping them gives them back.
+  for (const arena::Handle& handle : into.handles_) into.leases_.push_back(hub_.arena().materialise(handle));
+  if (handles_ok && header.spilled) {
+    SpillHeader spill{};
+    into.spill_ = std::move(into.leases_.front());
+    into.leases_.erase(into.leases_.begin());
+    std::memcpy(&spill, into.spill_->data(), sizeof spill);
+    into.bytes_ = {into.spill_->data() + sizeof spill + spill.handles * sizeof(arena::Handle), spill.bytes};
+  }
+  if (!handles_ok) into.clear();
+  return wrong;
+}
+
+// Head lock held, head committed. Leaves in `handles_` what was taken.
+Status Channel::take_handles(Incoming& into, const RecordHeader& header, std::uint32_t sequence) {
+  arena::Arena& arena = hub_.arena();
+  const arena::Holder message = arena::Holder::message(id_.index, sequence);
+  std::size_t taken = 0;
+  Status status;
+  if (header.spilled) {
+    const arena::Handle handle = into.handles_.front();
+    status = arena.check(handle, message);
+    SpillHeader spill{};
+    if (status && handle.length < sizeof spill)
+      status = {Code::kCorrupt, "a spilled message is shorter than its header"};
+    if (status) {
+      const std::byte* in = arena.shared_data(handle);
+      std::memcpy(&spill, in, sizeof spill);
+      const std::uint64_t handle_bytes = std::uint64_t{spill.handles} * sizeof(arena::Handle);
+      if (handle_bytes > handle.length - sizeof spill ||
+          spill.bytes > handle.length - sizeof spill - handle_bytes) {
+        status = {Code::kCorrupt, "a spilled message exceeds its block"};
+      } else {
+        arena.take(handle);
+        taken = 1;
+        into.handles_.resize(1 + std::size_t{spill.handles});
+        if (handle_bytes != 0) std::memcpy(into.handles_.data() + 1, in + sizeof spill, handle_bytes);
+      }
+    }
+  }
+  while (status && taken < into.handles_.size()) {
+    status = arena.check(into.handles_[taken], message);
+    if (status) arena.take(into.handles_[taken++]);
+  }
+  into.handles_.resize(taken);
+  return status;
+}
+
+}  // namespace forklift::channel

@@ -1,0 +1,210 @@
+// Making, joining and repairing: what happens to channels outside of put and get.
+#include "channel/hub.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+#include <string>
+
+#include "channel/channel.h"
+
+namespace forklift::channel {
+
+namespace {
+std::atomic<Hub*> process_hub{nullptr};
+std::mutex process_hub_mutex;
+
+Hub* publish(std::unique_ptr<Hub> hub) {
+  Hub* made = hub.release();  // never destroyed: leases of static objects may outlive main
+  process_hub.store(made, std::memory_order_release);
+  std::atexit([] { process_hub.load()->domain().mark_clean(); });
+  return made;
+}
+}  // namespace
+
+Hub* Hub::existing() noexcept { return process_hub.load(std::memory_order_acquire); }
+
+Result<Hub*> Hub::current() {
+  if (Hub* hub = existing()) {
+    if (hub->domain().attached()) [[likely]]
+      return hub;
+    if (Status status = hub->domain().try_attach(); !status) return status;
+    return hub;
+  }
+  const std::lock_guard<std::mutex> lock(process_hub_mutex);
+  if (Hub* hub = existing()) return hub;
+  Result<std::unique_ptr<Hub>> made = create();
+  if (!made) return made.status();
+  return publish(*std::move(made));
+}
+
+Result<Hub*> Hub::join(os::Fd control, os::Fd data, std::optional<domain::ChildSlot> slot) {
+  const std::lock_guard<std::mutex> lock(process_hub_mutex);
+  if (Hub* hub = existing()) {
+    // A second invitation to the same domain (two queues in one child's arguments) is no new membership.
+    if (control.inode() == hub->domain().control_file().inode()) return hub;
+    return Status(Code::kInvalid,
+                  "this process belongs to another domain already; a queue can only be used in the "
+                  "tree of processes that it was made in");
+  }
+  Result<std::unique_ptr<Hub>> made = attach(std::move(control), std::move(data), std::move(slot));
+  if (!made) return made.status();
+  return publish(*std::move(made));
+}
+
+Result<std::unique_ptr<Hub>> Hub::create(const domain::Options& options) {
+  Result<std::unique_ptr<domain::Domain>> domain = domain::Domain::create(options);
+  if (!domain) return domain.status();
+  if (Status status = arena::Arena::lay_out(**domain); !status) return status;
+  if (Status status = ChunkPool::lay_out(**domain); !status) return status;
+  (*domain)->header().ready.store(1, std::memory_order_release);
+  std::unique_ptr<Hub> hub(new Hub);
+  if (Status status = hub->open(*std::move(domain)); !status) return status;
+  return hub;
+}
+
+Result<std::unique_ptr<Hub>> Hub::attach(os::Fd control, os::Fd data, std::optional<domain::ChildSlot> slot) {
+  Result<std::unique_ptr<domain::Domain>> domain =
+      domain::Domain::attach(std::move(control), std::move(data), std::move(slot));
+  if (!domain) return domain.status();
+  std::unique_ptr<Hub> hub(new Hub);
+  if (Status status = hub->open(*std::move(domain)); !status) return status;
+  return hub;
+}
+
+Hub::~Hub() {
+  if (domain_) domain_->mark_clean();
+}
+
+Status Hub::open(std::unique_ptr<domain::Domain> domain) {
+  domain_ = std::move(domain);
+  Result<std::unique_ptr<arena::Arena>> arena = arena::Arena::open(*domain_);
+  if (!arena) return arena.status();
+  arena_ = *std::move(arena);
+  chunks_ = std::make_unique<ChunkPool>(*arena_);
+  const std::span<std::byte> region = domain_->region(domain::Region::kChannels);
+  table_ = reinterpret_cast<ChannelTable*>(region.data());
+  rows_ = reinterpret_cast<ChannelRow*>(region.data() + sizeof(ChannelTable));
+  capacity_ = (region.size() - sizeof(ChannelTable)) / sizeof(ChannelRow);
+  arena_->set_object_hooks(
+      {[this](std::uint32_t index) -> Word& { return rows_[index].count; },
+       [this](std::uint32_t index) { empty_channel(index); },
+       [this](sync::Transaction& change, std::uint32_t index) {
+         change.set(rows_[index].meta, rows_[index].meta.load(std::memory_order_relaxed) & ~std::uint64_t{1});
+         change.set(rows_[index].next, table_->rows_free.load(std::memory_order_relaxed));
+         change.set(table_->rows_free, std::uint64_t{index} + 1);
+       }});
+  domain_->on_reap([this](domain::SlotRef slot, bool) { reap_channels(slot); });
+  return {};
+}
+
+ChannelRow* Hub::row(std::uint32_t index) const noexcept {
+  return index < capacity_ && index < table_->rows_used.load(std::memory_order_acquire) ? &rows_[index]
+                                                                                        : nullptr;
+}
+
+// Part of the arena transaction that creates a channel: the row is free until it commits.
+Result<std::uint32_t> Hub::claim_row(sync::Transaction& change) {
+  if (const std::uint64_t free = table_->rows_free.load(std::memory_order_relaxed)) {
+    change.set(table_->rows_free, rows_[free - 1].next.load(std::memory_order_relaxed));
+    return static_cast<std::uint32_t>(free - 1);
+  }
+  const std::uint64_t used = table_->rows_used.load(std::memory_order_relaxed);
+  if (used >= capacity_)
+    return Status(Code::kNoSpace, "all " + std::to_string(capacity_) + " channels are in use");
+  // Only here, when the row has never been used: its locks then stay what they are for ever.
+  if (Status status = rows_[used].tail_mutex.init(); !status) return status;
+  if (Status status = rows_[used].head_mutex.init(); !status) return status;
+  change.set(table_->rows_used, used + 1);
+  return static_cast<std::uint32_t>(used);
+}
+
+Result<Invitation> Hub::invite() {
+  Result<os::Fd> control = domain_->control_file().duplicate();
+  if (!control) return control.status();
+  Result<os::Fd> data = domain_->data_file().duplicate();
+  if (!data) return data.status();
+  Result<domain::ChildSlot> child = domain_->reserve_child();
+  if (!child) return child.status();
+  return Invitation{*std::move(control), *std::move(data), *std::move(child)};
+}
+
+// The last putter died inside. A put has committed iff its chunk became tail.chunk; what it had given to the
+// message that never was goes back (C2).
+void Hub::repair_tail(std::uint32_t index) {
+  ChannelRow& channel = rows_[index];
+  const Position tail = Position::unpack(channel.tail.load(std::memory_order_acquire));
+  if (channel.spare.load(std::memory_order_relaxed) == tail.chunk)
+    channel.spare.store(0, std::memory_order_relaxed);
+  arena_->release_held_by(arena::Holder::message(index, tail.sequence));
+}
+
+// The last getter died inside. If it had committed, the message was its own and dies with it.
+void Hub::repair_head(std::uint32_t index) {
+  ChannelRow& channel = rows_[index];
+  const Position head = Position::unpack(channel.head.load(std::memory_order_acquire));
+  if (channel.dying.load(std::memory_order_relaxed) == head.chunk) {
+    channel.dying.store(0, std::memory_order_relaxed);
+  } else {
+    chunks_->give_from(channel.dying);
+  }
+  arena_->release_held_by(arena::Holder::message(index, head.sequence - 1));
+}
+
+// Gives back what a channel holds, when its last holder leaves. Idempotent: a death anywhere leaves a state
+// from which the next call goes on.
+void Hub::empty_channel(std::uint32_t index) {
+  ChannelRow& channel = rows_[index];
+  Channel::drain(*this, index);
+  sync::LockGuard tail_guard(channel.tail_mutex, [&] { repair_tail(index); });
+  if (!tail_guard.ok()) return;
+  sync::LockGuard head_guard(channel.head_mutex, [&] { repair_head(index); });
+  if (!head_guard.ok()) return;
+  const Position head = Position::unpack(channel.head.load(std::memory_order_relaxed));
+  const Position none{0, 0, head.sequence};
+  chunks_->give_from(channel.dying);
+  channel.dying.store(head.chunk, std::memory_order_relaxed);
+  sync::crash_fence();
+  channel.tail.store(none.pack(), std::memory_order_relaxed);
+  sync::crash_fence();
+  channel.head.store(none.pack(), std::memory_order_release);
+  sync::crash_fence();
+  chunks_->give_from(channel.dying);
+  chunks_->give_from(channel.spare);
+}
+
+// A process is gone: ends that it died in are repaired now, since nobody may come to lock them again, and its
+// rights to channels are given up (the last one empties the channel).
+void Hub::reap_channels(domain::SlotRef slot) {
+  const std::uint64_t used = table_->rows_used.load(std::memory_order_acquire);
+  for (std::uint32_t index = 0; index < used && index < capacity_; ++index) {
+    ChannelRow& channel = rows_[index];
+    if (channel.count.load(std::memory_order_relaxed) == 0) continue;
+    for (sync::RobustMutex* mutex : {&channel.tail_mutex, &channel.head_mutex}) {
+      const auto got = mutex->try_lock();
+      if (got == sync::RobustMutex::Acquired::kFailed) continue;
+      if (got == sync::RobustMutex::Acquired::kOwnerDied) {
+        mutex == &channel.tail_mutex ? repair_tail(index) : repair_head(index);
+        mutex->consistent();
+      }
+      mutex->unlock();
+    }
+    // Whoever it was that was woken for the last message may have died before taking it.
+    channel.items.notify(1);
+    channel.space.notify(1);
+  }
+  for (const auto& [row, object] :
+       arena_->rows_of(arena::Holder::process(slot), arena::ObjectKind::kChannel)) {
+    arena_->release_row(row);
+  }
+}
+
+std::uint64_t Hub::live_channels() const noexcept {
+  std::uint64_t live = 0;
+  const std::uint64_t used = table_->rows_used.load(std::memory_order_acquire);
+  for (std::uint64_t index = 0; index < used; ++index)
+    live += rows_[index].count.load(std::memory_order_relaxed) != 0 ? 1 : 0;
+  return live;
+}
+
+}  // namespace forklift::channel

@@ -1,0 +1,75 @@
+// What a process needs to pass messages: its domain, the arena, the chunk pool and the table of channels,
+// made or joined together. One a process in programs; tests make several.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "arena/arena.h"
+#include "channel/chunk_pool.h"
+#include "channel/tables.h"
+#include "domain/domain.h"
+
+namespace forklift::channel {
+
+// What a child needs to join: descriptors that it inherits and the slot that was claimed for it.
+struct Invitation {
+  os::Fd control;
+  os::Fd data;
+  domain::ChildSlot child;
+};
+
+class Hub {
+ public:
+  // The process's own hub; makes the domain on the first call. Never destroyed.
+  static Result<Hub*> current();
+  // The process's own hub if there is one.
+  static Hub* existing() noexcept;
+  // Joins a parent's domain as this process's own. kInvalid if the process has one already that is another
+  // domain.
+  static Result<Hub*> join(os::Fd control, os::Fd data, std::optional<domain::ChildSlot> slot);
+
+  static Result<std::unique_ptr<Hub>> create(const domain::Options& options = {});
+  static Result<std::unique_ptr<Hub>> attach(os::Fd control, os::Fd data,
+                                             std::optional<domain::ChildSlot> slot);
+  ~Hub();
+  Hub(const Hub&) = delete;
+  Hub& operator=(const Hub&) = delete;
+
+  domain::Domain& domain() const noexcept { return *domain_; }
+  arena::Arena& arena() const noexcept { return *arena_; }
+  ChunkPool& chunks() const noexcept { return *chunks_; }
+
+  // Claims a slot for a child and duplicates what it must inherit (close-on-exec: the caller passes them on).
+  Result<Invitation> invite();
+
+  // Every violated invariant of arena, pool and channels, in words. Takes locks one after another; exact only
+  // while nobody else is active.
+  std::vector<std::string> audit();
+  // Channels in use.
+  std::uint64_t live_channels() const noexcept;
+
+  // --- for Channel
+  // ------------------------------------------------------------------------------------------------
+  ChannelRow* row(std::uint32_t index) const noexcept;  // nullptr: no such row
+  ChannelRow& unchecked_row(std::uint32_t index) const noexcept { return rows_[index]; }
+  Result<std::uint32_t> claim_row(sync::Transaction& change);
+  void repair_tail(std::uint32_t index);
+  void repair_head(std::uint32_t index);
+
+ private:
+  Hub() = default;
+  Status open(std::unique_ptr<domain::Domain> domain);
+  void empty_channel(std::uint32_t index);
+  void reap_channels(domain::SlotRef slot);
+  void audit_channel(std::uint32_t index, std::vector<std::uint8_t>& seen, std::vector<std::string>& wrong);
+
+  std::unique_ptr<domain::Domain> domain_;
+  std::unique_ptr<arena::Arena> arena_;
+  std::unique_ptr<ChunkPool> chunks_;
+  ChannelTable* table_ = nullptr;
+  ChannelRow* rows_ = nullptr;
+  std::uint64_t capacity_ = 0;
+};
+
+}  // namespace forklift::channel

@@ -1,0 +1,141 @@
+// Putting a message: everything is prepared outside of the lock; inside, the record is written, the leases
+// change hands, and one store commits.
+#include <cstring>
+#include <string>
+
+#include "channel/channel.h"
+#include "channel/plan.h"
+#include "os/proc.h"
+
+namespace forklift::channel {
+
+namespace {
+
+constexpr std::uint32_t units_for(std::size_t bytes) {
+  return static_cast<std::uint32_t>((bytes + kUnitBytes - 1) / kUnitBytes);
+}
+
+// Half the sequence space: beyond it older and newer could not be told apart.
+constexpr std::uint32_t kMostInTransit = 1U << (kSequenceBits - 1);
+
+std::byte* unit_address(Chunk& chunk, std::uint32_t unit) {
+  return chunk.units + (unit - 1) * std::size_t{kUnitBytes};
+}
+
+}  // namespace
+
+Status Channel::plan_put(const Outgoing& message, Plan& plan) {
+  const std::size_t handle_bytes = message.leases.size() * sizeof(arena::Handle);
+  RecordHeader& header = plan.header;
+  header.codec = message.codec;
+  header.tag = message.tag;
+  header.weight = message.bytes.size();
+  for (const arena::LeasePtr& lease : message.leases) {
+    if (!lease || !lease->held()) return {Code::kInvalid, "a lease of the message was passed on already"};
+    if (lease->object().kind != arena::ObjectKind::kBlock)
+      return {Code::kInvalid, "channels cannot travel in messages"};
+    header.weight += lease->size();
+  }
+  const std::size_t body = handle_bytes + message.bytes.size();
+  if (body <= kInlineBytes) {
+    header.units = units_for(sizeof(RecordHeader) + body);
+    header.bytes = static_cast<std::uint32_t>(message.bytes.size());
+    header.handles = static_cast<std::uint16_t>(message.leases.size());
+    return {};
+  }
+  Result<arena::LeasePtr> spill = hub_.arena().allocate(arena::Kind::kShare, sizeof(SpillHeader) + body);
+  if (!spill) return spill.status();
+  plan.spill = *std::move(spill);
+  std::byte* out = plan.spill->data();
+  const SpillHeader spill_header{message.bytes.size(), static_cast<std::uint32_t>(message.leases.size()), 0};
+  std::memcpy(out, &spill_header, sizeof spill_header);
+  out += sizeof spill_header;
+  for (const arena::LeasePtr& lease : message.leases) {
+    std::memcpy(out, &lease->handle(), sizeof(arena::Handle));
+    out += sizeof(arena::Handle);
+  }
+  if (!message.bytes.empty()) std::memcpy(out, message.bytes.data(), message.bytes.size());
+  header.units = units_for(sizeof(RecordHeader) + sizeof(arena::Handle));
+  header.handles = 1;
+  header.spilled = 1;
+  return {};
+}
+
+// Reads the other end's state without its lock: it can only be older than the truth, so room seen is room
+// there.
+bool Channel::has_room(Position tail, std::uint64_t weight) const noexcept {
+  const std::uint64_t limit = row_.capacity.load(std::memory_order_relaxed);
+  const std::uint64_t byte_limit = row_.byte_capacity.load(std::memory_order_relaxed);
+  const std::uint64_t head_word = row_.head.load(std::memory_order_acquire);
+  const Position head = Position::unpack(head_word);
+  const std::uint32_t in_transit = (tail.sequence - head.sequence) & kSequenceMask;
+  if (in_transit >= kMostInTransit || (limit != 0 && in_transit >= limit)) return false;
+  if (byte_limit == 0 || in_transit == 0) return true;
+  const std::uint64_t left = row_.head_bytes[head.sequence & 1].load(std::memory_order_acquire);
+  if (row_.head.load(std::memory_order_acquire) != head_word) return has_room(tail, weight);
+  const std::uint64_t bytes = row_.tail_bytes[tail.sequence & 1].load(std::memory_order_relaxed) - left;
+  return bytes + weight <= byte_limit;
+}
+
+Status Channel::try_put(const Plan& plan, bool* done) {
+  const RecordHeader& header = plan.header;
+  sync::LockGuard guard(row_.tail_mutex, [this] { hub_.repair_tail(id_.index); });
+  if (!guard.ok()) return guard.status();
+  const Position tail = Position::unpack(row_.tail.load(std::memory_order_relaxed));
+  if (!has_room(tail, header.weight)) return {};
+
+  ChunkPool& pool = hub_.chunks();
+  Chunk* current = pool.chunk(tail.chunk);
+  const bool fits = current != nullptr && tail.unit + header.units <= kChunkUnits;
+  Position start = tail;
+  if (!fits) {
+    if (row_.spare.load(std::memory_order_relaxed) == 0) {
+      if (Status status = pool.take_into(row_.spare); !status) return status;
+    }
+    start.chunk = static_cast<std::uint32_t>(row_.spare.load(std::memory_order_relaxed));
+    start.unit = 1;
+    Chunk* fresh = pool.chunk(start.chunk);
+    fresh->next.store(0, std::memory_order_relaxed);
+    fresh->end.store(kNoEnd, std::memory_order_relaxed);
+    if (current != nullptr) {
+      current->end.store(tail.unit, std::memory_order_relaxed);
+      current->next.store(start.chunk, std::memory_order_relaxed);
+    } else {
+      // An empty channel's first chunk. Getters write the head of a channel that has messages only.
+      row_.head.store(Position{start.chunk, 1, tail.sequence}.pack(), std::memory_order_relaxed);
+    }
+    current = fresh;
+  }
+
+  std::byte* out = unit_address(*current, start.unit);
+  RecordHeader record = header;
+  record.sequence = tail.sequence;
+  std::memcpy(out, &record, sizeof record);
+  out += sizeof record;
+  const arena::Holder message = arena::Holder::message(id_.index, tail.sequence);
+  if (plan.spill) {
+    std::memcpy(out, &plan.spill->handle(), sizeof(arena::Handle));
+    hub_.arena().give(*plan.spill, message);
+  } else {
+    for (const arena::LeasePtr& lease : plan.message.leases) {
+      std::memcpy(out, &lease->handle(), sizeof(arena::Handle));
+      out += sizeof(arena::Handle);
+    }
+    if (!plan.message.bytes.empty()) std::memcpy(out, plan.message.bytes.data(), plan.message.bytes.size());
+  }
+  for (const arena::LeasePtr& lease : plan.message.leases) hub_.arena().give(*lease, message);
+
+  const std::uint32_t next = (tail.sequence + 1) & kSequenceMask;
+  row_.tail_bytes[next & 1].store(
+      row_.tail_bytes[tail.sequence & 1].load(std::memory_order_relaxed) + header.weight,
+      std::memory_order_relaxed);
+  row_.put_cpu.store(static_cast<std::uint64_t>(os::current_cpu() + 1), std::memory_order_relaxed);
+  sync::crash_fence();
+  row_.tail.store(Position{start.chunk, start.unit + header.units, next}.pack(), std::memory_order_release);
+  sync::crash_fence();
+  if (!fits) row_.spare.store(0, std::memory_order_relaxed);
+  *done = true;
+  return {};
+}
+
+}  // namespace forklift::channel

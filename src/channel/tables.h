@@ -1,0 +1,139 @@
+// Channels in shared memory: rows, chunks, records. docs/layout.md is the prose twin.
+//
+// A channel is a chain of chunks with a robust lock at each end. Its state is two words, tail and head, each
+// {chunk, unit, sequence}: an operation is committed by one store of its end's word, after everything that
+// the word vouches for was written. What is left to repair after a death is named in cells beside the word.
+//
+// Invariants
+//  C1. Messages with head.seq <= seq < tail.seq (mod 2^30) are in the channel; nothing else is.
+//  C2. A lease whose holder is message {channel, seq} belongs to that message iff C1 holds for seq. Only
+//      seq == tail.seq (a put in progress) and seq == head.seq - 1 (a get in progress) can be strays, and
+//      both are swept by the recovery of the respective end, before the sequence can be used again.
+//  C3. Every chunk is in the pool's lists, in the chain from head.chunk to tail.chunk, or in a cell
+//      (`spare` of the tail, `dying` of the head).
+//  C4. The chain's links are read only between head.chunk and tail.chunk; what lies behind tail is not
+//  trusted.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "arena/arena.h"
+#include "sync/event.h"
+#include "sync/redo.h"
+#include "sync/robust_mutex.h"
+
+namespace forklift::channel {
+
+using sync::Word;
+
+inline constexpr std::uint32_t kSequenceBits = 30;
+inline constexpr std::uint32_t kSequenceMask = (1U << kSequenceBits) - 1;
+
+// The word that commits: where an end stands, and the number of messages that have passed it.
+struct Position {
+  std::uint32_t chunk;     // number in the pool, from 1; 0: no chunk yet
+  std::uint32_t unit;      // of 64 bytes within the chunk
+  std::uint32_t sequence;  // 30 bits
+
+  static Position unpack(std::uint64_t word) noexcept {
+    return {static_cast<std::uint32_t>(word >> 40), static_cast<std::uint32_t>(word >> 30) & 0x3ff,
+            static_cast<std::uint32_t>(word) & kSequenceMask};
+  }
+  std::uint64_t pack() const noexcept {
+    return (std::uint64_t{chunk} << 40) | (std::uint64_t{unit} << 30) | (sequence & kSequenceMask);
+  }
+};
+
+inline constexpr std::uint32_t kUnitBytes = 64;
+inline constexpr std::uint32_t kChunkBytes = 32 * 1024;
+inline constexpr std::uint32_t kChunkUnits = kChunkBytes / kUnitBytes;  // unit 0 is the chunk's own
+// A message's bytes and handles up to this lie in the chunk, more in a block.
+inline constexpr std::uint32_t kInlineBytes = 8 * 1024;
+inline constexpr std::uint64_t kNoEnd = 0xffff;
+
+struct alignas(kUnitBytes) Chunk {
+  Word next;  // chunk number; while free: the next free one
+  Word end;   // unit behind the last record, once `next` is set
+  std::byte unused[kUnitBytes - 16];
+  std::byte units[kChunkBytes - kUnitBytes];
+};
+static_assert(sizeof(Chunk) == kChunkBytes);
+
+// What precedes a message's bytes. Written before the tail commits, copied and checked by the receiver.
+struct RecordHeader {
+  std::uint32_t units;     // of the whole record
+  std::uint32_t sequence;  // must be head.seq
+  std::uint32_t bytes;     // inline: payload bytes behind the handles
+  std::uint16_t handles;   // inline
+  std::uint8_t codec;      // how to read the payload; the channel does not care
+  std::uint8_t spilled;    // 1: one handle, of a block that holds {SpillHeader, handles, payload}
+  std::uint64_t weight;    // bytes that count against the channel's byte bound
+  std::uint64_t tag;       // the codec's own
+};
+static_assert(sizeof(RecordHeader) == 32);
+
+struct SpillHeader {
+  std::uint64_t bytes;
+  std::uint32_t handles;
+  std::uint32_t unused;
+};
+
+enum ChannelFlags : std::uint64_t {
+  kPortable = 1
+};
+
+struct ChannelRow {
+  // What does not change while the channel lives.
+  alignas(64) Word meta;  // {generation:32, in use:1}
+  Word count;             // lease rows naming this channel
+  Word next;              // free list: row index + 1
+  Word capacity;          // messages; 0: unbounded
+  Word byte_capacity;     // 0: unbounded
+  Word flags;
+  Word unused0[2];
+
+  alignas(64) sync::RobustMutex tail_mutex;
+  alignas(64) Word tail;
+  Word spare;          // a chunk from the pool that is not yet in the chain
+  Word tail_bytes[2];  // bytes ever sent; [seq & 1] belongs to tail.seq, so a commit switches both
+  Word put_cpu;        // processor of the last putter, + 1
+  Word unused1[3];
+
+  alignas(64) sync::RobustMutex head_mutex;
+  alignas(64) Word head;
+  Word dying;  // a chunk that has left the chain and is not yet in the pool
+  Word head_bytes[2];
+  Word get_cpu;
+  Word unused2[3];
+
+  alignas(64) sync::Event items;  // a message has come
+  sync::Event space;              // a message has gone
+  Word item_spinner;              // until when (CLOCK_MONOTONIC, ns) one waiter spins; it may have died
+  Word space_spinner;
+  Word unused3[2];
+
+  alignas(64) Word done;  // task_done calls + the sequence at creation, mod 2^30
+  sync::Event all_done;
+  Word unused4[5];
+};
+static_assert(sizeof(ChannelRow) == 448);
+
+struct ChannelTable {
+  Word rows_used;
+  Word rows_free;  // row index + 1
+  Word unused[62];
+};
+static_assert(sizeof(ChannelTable) == 512);
+
+struct ChunkPoolState {
+  sync::RobustMutex mutex;
+  alignas(64) sync::RedoRecord redo;
+  alignas(64) Word used;  // chunks ever used
+  Word warm;              // free lists: chunk number
+  Word cold;              // their pages were given back
+  Word warm_count;
+};
+static_assert(sizeof(ChunkPoolState) <= kChunkBytes);
+
+}  // namespace forklift::channel

@@ -1,0 +1,169 @@
+#include "domain/domain.h"
+
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+
+#include "os/clock.h"
+#include "os/limits.h"
+#include "os/memfd.h"
+#include "os/proc.h"
+
+namespace forklift::domain {
+
+namespace {
+
+std::uint64_t random_id() {
+  std::uint64_t id = 0;
+  while (id == 0) {
+    if (::getrandom(&id, sizeof id, 0) != sizeof id) id = static_cast<std::uint64_t>(os::now_ns());
+  }
+  return id;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Domain>> Domain::create(const Options& options) {
+  const Plan plan = make_plan(os::address_space_limit());
+  Result<os::Fd> control = os::create_memfd("forklift-control", plan.control_bytes);
+  if (!control) return control.status();
+  Result<os::Fd> data = os::create_memfd("forklift-data", plan.data_bytes);
+  if (!data) return data.status();
+
+  std::unique_ptr<Domain> domain(new Domain);
+  domain->control_file_ = *std::move(control);
+  domain->data_file_ = *std::move(data);
+  Result<os::Mapping> mapping = os::Mapping::shared(domain->control_file_, 0, plan.control_bytes);
+  if (!mapping) return mapping.status();
+  domain->control_ = *std::move(mapping);
+
+  Header& header = domain->header();
+  header.magic = kMagic;
+  header.layout_version = kLayoutVersion;
+  header.mutex_bytes = sizeof(pthread_mutex_t);
+  header.domain_id = random_id();
+  header.control_bytes = plan.control_bytes;
+  header.data_bytes = plan.data_bytes;
+  header.page_bytes = os::page_size();
+  header.pid_namespace = os::pid_namespace();
+  header.user = ::geteuid();
+  header.regions = plan.regions;
+  header.budget.store(options.budget_bytes, std::memory_order_relaxed);
+  if (Status status = header.reap_mutex.init(); !status) return status;
+
+  if (Status status = domain->claim_sentinel(); !status) return status;
+  Result<ChildSlot> slot = domain->claim_slot();
+  if (!slot) return slot.status();
+  domain->adopt(*std::move(slot));
+  return domain;
+}
+
+Result<std::unique_ptr<Domain>> Domain::attach(os::Fd control, os::Fd data, std::optional<ChildSlot> slot) {
+  std::unique_ptr<Domain> domain(new Domain);
+  domain->control_file_ = std::move(control);
+  domain->data_file_ = std::move(data);
+  if (Status status = domain->map_files(); !status) return status;
+  if (Status status = domain->check_header(); !status) return status;
+  if (Status status = domain->claim_sentinel(); !status) return status;
+  if (!slot) {
+    Result<ChildSlot> fresh = domain->claim_slot();
+    if (!fresh) return fresh.status();
+    slot = *std::move(fresh);
+  }
+  domain->adopt(*std::move(slot));
+  return domain;
+}
+
+Domain::~Domain() {
+  if (alive_here_) ::munmap(const_cast<std::uint64_t*>(alive_here_), os::page_size());
+}
+
+Status Domain::map_files() {
+  // Copied first, checked, then used: the header says how much there is to map.
+  Result<os::Mapping> first = os::Mapping::shared(control_file_, 0, os::page_size());
+  if (!first) return first.status();
+  const auto* seen = reinterpret_cast<const Header*>(first->data());
+  if (seen->magic != kMagic)
+    return Status(Code::kCorrupt, "the inherited descriptor is no Forklift control segment");
+  if (seen->layout_version != kLayoutVersion || seen->mutex_bytes != sizeof(pthread_mutex_t)) {
+    return Status(Code::kVersion, "the domain has layout version " + std::to_string(seen->layout_version) +
+                                      ", this build speaks " + std::to_string(kLayoutVersion) +
+                                      "; use one Forklift version in all processes of a tree");
+  }
+  const off_t size = ::lseek(control_file_.get(), 0, SEEK_END);
+  if (size < 0 || static_cast<std::uint64_t>(size) != seen->control_bytes) {
+    return Status(Code::kCorrupt, "the control segment has " + std::to_string(size) +
+                                      " bytes, its header says " + std::to_string(seen->control_bytes));
+  }
+  Result<os::Mapping> whole = os::Mapping::shared(control_file_, 0, seen->control_bytes);
+  if (!whole) return whole.status();
+  control_ = *std::move(whole);
+  return {};
+}
+
+Status Domain::check_header() const {
+  const Header& seen = header();
+  if (seen.ready.load(std::memory_order_acquire) != 1)
+    return {Code::kCorrupt, "the domain was never completed"};
+  if (seen.page_bytes != os::page_size()) return {Code::kVersion, "the domain uses another page size"};
+  if (seen.user != ::geteuid()) {
+    return {Code::kRefused, "the domain belongs to user " + std::to_string(seen.user)};
+  }
+  if (seen.pid_namespace != os::pid_namespace()) {
+    return {Code::kRefused, "the domain lives in another pid namespace"};
+  }
+  for (const Extent& extent : seen.regions) {
+    if (extent.offset > seen.control_bytes || extent.bytes > seen.control_bytes - extent.offset) {
+      return {Code::kCorrupt, "a region of the control segment lies outside it"};
+    }
+  }
+  const off_t size = ::lseek(data_file_.get(), 0, SEEK_END);
+  if (size < 0 || static_cast<std::uint64_t>(size) != seen.data_bytes) {
+    return {Code::kCorrupt, "the data segment has another size than its header says"};
+  }
+  return {};
+}
+
+Status Domain::claim_sentinel() {
+  control_inode_ = control_file_.inode();
+  data_inode_ = data_file_.inode();
+  void* page = ::mmap(nullptr, os::page_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return Status::system("mmap", errno, "fork sentinel");
+  if (::madvise(page, os::page_size(), MADV_WIPEONFORK) != 0) {
+    const int error = errno;
+    ::munmap(page, os::page_size());
+    return Status::system("madvise(MADV_WIPEONFORK)", error, "fork sentinel");
+  }
+  alive_here_ = static_cast<volatile std::uint64_t*>(page);
+  return {};
+}
+
+std::span<std::byte> Domain::region(Region region) const noexcept {
+  const Extent extent = header().regions[static_cast<std::size_t>(region)];
+  return {control_.data() + extent.offset, extent.bytes};
+}
+
+bool Domain::descriptors_intact() const noexcept {
+  return control_file_.inode() == control_inode_ && data_file_.inode() == data_inode_;
+}
+
+Status Domain::not_attached() const {
+  return {Code::kNotAttached,
+          "process " + std::to_string(::getpid()) +
+              " belongs to no domain: it was made behind fork's back (raw clone), or all " +
+              std::to_string(kSlotCount) + " slots were taken when it was forked"};
+}
+
+std::uint64_t Domain::budget(std::uint64_t committed) noexcept {
+  if (const std::uint64_t set = header().budget.load(std::memory_order_relaxed)) return set;
+  if (derived_budget_ == 0 || committed >= derived_budget_) {
+    // A tenth stays for everybody else's heaps.
+    derived_budget_ = committed + os::available_memory() / 10 * 9;
+  }
+  return derived_budget_;
+}
+
+}  // namespace forklift::domain

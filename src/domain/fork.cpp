@@ -1,0 +1,88 @@
+#include "domain/fork.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <mutex>
+#include <vector>
+
+namespace forklift::domain {
+
+namespace {
+
+struct Member {
+  Domain* domain;
+  ForkHooks hooks;
+  std::optional<ChildSlot> child;
+  bool was_attached = false;
+};
+
+// Process-private. The mutex is taken in prepare and given back on both sides, so forks of one process come
+// one after another and no registration changes in between.
+struct Registry {
+  std::mutex mutex;
+  std::vector<Member> members;
+};
+
+Registry& registry() {
+  static Registry* const instance = new Registry;  // never destroyed: at-fork handlers outlive main
+  return *instance;
+}
+
+void before_fork() {
+  Registry& all = registry();
+  all.mutex.lock();
+  for (Member& member : all.members) {
+    member.was_attached = member.domain->attached();
+    if (member.was_attached) {
+      Result<ChildSlot> child = member.domain->reserve_child();
+      if (child) member.child = *std::move(child);
+    }
+    member.hooks.prepare(member.child ? &member.child->slot : nullptr);
+  }
+}
+
+void after_fork_in_parent() {
+  Registry& all = registry();
+  for (Member& member : all.members) {
+    member.hooks.parent();
+    if (!member.child) continue;
+    const SlotRef slot = member.child->slot;
+    member.child.reset();
+    if (member.domain->is_dead(slot)) member.domain->reap();
+  }
+  all.mutex.unlock();
+}
+
+void after_fork_in_child() {
+  Registry& all = registry();
+  for (Member& member : all.members) {
+    const bool attached = member.child.has_value();
+    if (attached) {
+      member.domain->adopt(*std::move(member.child));
+      member.child.reset();
+    } else {
+      member.domain->detach();
+    }
+    member.hooks.child(attached);
+  }
+  all.mutex.unlock();
+}
+
+}  // namespace
+
+ForkRegistration::ForkRegistration(Domain& domain, ForkHooks hooks) : domain_(&domain) {
+  static std::once_flag installed;
+  std::call_once(installed, [] { ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child); });
+  Registry& all = registry();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  all.members.push_back({domain_, std::move(hooks), std::nullopt});
+}
+
+ForkRegistration::~ForkRegistration() {
+  Registry& all = registry();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  std::erase_if(all.members, [this](const Member& member) { return member.domain == domain_; });
+}
+
+}  // namespace forklift::domain

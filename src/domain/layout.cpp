@@ -1,0 +1,55 @@
+#include "domain/layout.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace forklift::domain {
+
+namespace {
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+constexpr std::uint64_t kTiB = std::uint64_t{1} << 40;
+
+#if defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t kLargest = 16 * kGiB;  // the sanitizer's shadow multiplies what we reserve
+#elif defined(__SANITIZE_ADDRESS__)
+constexpr std::uint64_t kLargest = 256 * kGiB;
+#else
+constexpr std::uint64_t kLargest = kTiB;
+#endif
+}  // namespace
+
+Plan make_plan(std::uint64_t address_space_limit) {
+  Plan plan{};
+  // A power of two, so that size classes tile the two halves exactly. At most a quarter of the address space:
+  // the segment is mapped once and its private half a second time.
+  plan.data_bytes = std::bit_floor(std::clamp(address_space_limit / 4, 64 * kMiB, kLargest));
+
+  const std::uint64_t blocks =
+      std::clamp(plan.data_bytes / 4096, std::uint64_t{4096}, std::uint64_t{1} << 22);
+  const std::uint64_t chunks = std::clamp(plan.data_bytes / 16, 16 * kMiB, 32 * kGiB);
+  const auto size_of = [&](Region region) -> std::uint64_t {
+    switch (region) {
+      case Region::kSlots: return kSlotCount * sizeof(Slot);
+      case Region::kLocks: return std::min(plan.data_bytes / 64, 64 * kMiB);
+      case Region::kArena: return 64 * 1024;
+      case Region::kBlocks: return blocks * 64;
+      case Region::kLeases: return blocks * 2 * 32;
+      case Region::kChannels: return std::min(plan.data_bytes / 64, 32 * kMiB);
+      case Region::kChunks: return chunks;
+      case Region::kCount: break;
+    }
+    return 0;
+  };
+
+  std::uint64_t offset = 4096;
+  for (std::size_t i = 0; i < kRegions; ++i) {
+    const std::uint64_t bytes = (size_of(static_cast<Region>(i)) + 4095) & ~std::uint64_t{4095};
+    plan.regions[i] = {offset, bytes};
+    offset += bytes;
+  }
+  plan.control_bytes = offset;
+  return plan;
+}
+
+}  // namespace forklift::domain

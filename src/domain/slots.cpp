@@ -1,0 +1,172 @@
+// Slots: claiming, the proof of life, reaping. The state machine is in domain/layout.h.
+#include <csignal>
+#include <cstddef>
+
+#include <unistd.h>
+
+#include "domain/domain.h"
+#include "os/clock.h"
+#include "os/ofd_lock.h"
+#include "os/proc.h"
+
+namespace forklift::domain {
+
+namespace {
+
+constexpr std::uint64_t kCleanBit = 1U << 8;
+
+std::uint64_t state_word(SlotState state, std::uint32_t generation) {
+  return (std::uint64_t{generation} << 32) | static_cast<std::uint64_t>(state);
+}
+SlotState state_of(std::uint64_t word) { return static_cast<SlotState>(word & 0xff); }
+std::uint32_t generation_of(std::uint64_t word) { return static_cast<std::uint32_t>(word >> 32); }
+
+// Slot bytes lie behind the header in the control file; only the number matters to the kernel.
+std::uint64_t lock_byte(std::uint32_t index) { return 4096 + std::uint64_t{index}; }
+
+}  // namespace
+
+Slot* Domain::slots() const noexcept { return reinterpret_cast<Slot*>(region(Region::kSlots).data()); }
+
+Result<ChildSlot> Domain::claim_slot() {
+  if (control_inode_ != 0 && !descriptors_intact()) {
+    return Status(Code::kNotAttached, "Forklift's descriptors were closed by this process (close_range?)");
+  }
+  Result<os::Fd> fresh = control_file_.reopen();
+  if (!fresh) return fresh.status();
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    for (std::uint32_t index = 0; index < kSlotCount; ++index) {
+      Slot& slot = slots()[index];
+      std::uint64_t seen = slot.state.load(std::memory_order_acquire);
+      if (state_of(seen) != SlotState::kFree) continue;
+      const Result<bool> mine = os::try_lock_byte(*fresh, lock_byte(index));
+      if (!mine) return mine.status();
+      if (!*mine) continue;
+      // Grow the used range before the state, so that no claimed slot lies outside what a reaper looks at.
+      std::uint64_t used = header().slots_used.load(std::memory_order_relaxed);
+      while (used < index + 1 && !header().slots_used.compare_exchange_weak(used, index + 1)) {
+      }
+      const std::uint32_t generation = generation_of(seen);
+      slot.pid.store(0, std::memory_order_relaxed);
+      // The lock keeps other claimers away; only a reaper of the last generation could still be storing.
+      if (slot.state.compare_exchange_strong(seen, state_word(SlotState::kNascent, generation))) {
+        return ChildSlot{{index, generation}, *std::move(fresh)};
+      }
+      fresh = control_file_.reopen();  // closing the description is the surest way to drop its locks
+      if (!fresh) return fresh.status();
+    }
+    if (attempt == 0 && reap() == 0) break;
+  }
+  return Status(Code::kNoSpace, "all " + std::to_string(kSlotCount) + " slots of the domain are taken");
+}
+
+Result<ChildSlot> Domain::reserve_child() {
+  if (!attached()) return not_attached();
+  return claim_slot();
+}
+
+void Domain::adopt(ChildSlot child) noexcept {
+  slot_lock_ = std::move(child.lock);  // in a forked child this closes the copy of the parent's
+  self_ = child.slot;
+  Slot& slot = slots()[self_.index];
+  slot.pid.store(static_cast<std::uint64_t>(::getpid()), std::memory_order_relaxed);
+  slot.start_time.store(os::start_time(::getpid()), std::memory_order_relaxed);
+  slot.state.store(state_word(SlotState::kLive, self_.generation), std::memory_order_release);
+  *alive_here_ = 1;
+}
+
+void Domain::detach() noexcept {
+  slot_lock_.close();
+  self_ = {};
+  *alive_here_ = 0;
+}
+
+Status Domain::try_attach() {
+  if (attached()) return {};
+  Result<ChildSlot> slot = claim_slot();
+  if (!slot) return slot.status();
+  adopt(*std::move(slot));
+  return {};
+}
+
+void Domain::mark_clean() noexcept {
+  if (attached()) slots()[self_.index].state.fetch_or(kCleanBit, std::memory_order_acq_rel);
+}
+
+std::uint64_t Domain::pid_of(SlotRef ref) const noexcept {
+  const Slot& slot = slots()[ref.index];
+  if (generation_of(slot.state.load(std::memory_order_acquire)) != ref.generation) return 0;
+  return slot.pid.load(std::memory_order_relaxed);
+}
+
+std::uint32_t Domain::live_slots() const noexcept {
+  std::uint32_t count = 0;
+  const std::uint64_t used = header().slots_used.load(std::memory_order_acquire);
+  for (std::uint32_t index = 0; index < used && index < kSlotCount; ++index) {
+    if (state_of(slots()[index].state.load(std::memory_order_acquire)) != SlotState::kFree) ++count;
+  }
+  return count;
+}
+
+bool Domain::is_dead(SlotRef ref) const {
+  if (ref.index >= kSlotCount) return true;
+  const Slot& slot = slots()[ref.index];
+  const std::uint64_t word = slot.state.load(std::memory_order_acquire);
+  if (generation_of(word) != ref.generation || state_of(word) == SlotState::kFree) return true;
+  if (ref == self_) return false;  // one's own description does not see its own lock
+  const Result<bool> locked = os::byte_is_locked(slot_lock_, lock_byte(ref.index));
+  if (!locked) return false;  // our descriptors are gone: we know nothing, so we claim nothing
+  const std::uint64_t pid = slot.pid.load(std::memory_order_relaxed);
+  if (*locked) {
+    // A child made by raw clone keeps its parent's description, and so the lock, alive.
+    return pid != 0 && ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
+  }
+  return process_has_left(slot);
+}
+
+// The slot's byte is unlocked: is the process gone, or has it only closed its descriptors? Pid and start time
+// survive exec, so the question is whether our memory is still mapped there.
+bool Domain::process_has_left(const Slot& slot) const {
+  const std::uint64_t pid = slot.pid.load(std::memory_order_relaxed);
+  if (pid == 0) return true;  // nascent, and nobody holds the description any more
+  const std::uint64_t started = os::start_time(static_cast<pid_t>(pid));
+  if (started == 0 || started != slot.start_time.load(std::memory_order_relaxed)) return true;
+  return !os::maps_inode(static_cast<pid_t>(pid), control_inode_);
+}
+
+bool Domain::reap_slot(std::uint32_t index) {
+  Slot& slot = slots()[index];
+  const std::uint64_t word = slot.state.load(std::memory_order_acquire);
+  const SlotState state = state_of(word);
+  const SlotRef ref{index, generation_of(word)};
+  if (state == SlotState::kFree || ref == self_) return false;
+  if (state != SlotState::kReaping && !is_dead(ref)) return false;
+  const std::uint64_t clean = word & kCleanBit;
+  slot.state.store(state_word(SlotState::kReaping, ref.generation) | clean, std::memory_order_release);
+  for (const ReapHook& hook : reap_hooks_) hook(ref, clean != 0);
+  // The generation is bumped last: until here another reaper would do the same again.
+  slot.state.store(state_word(SlotState::kFree, ref.generation + 1), std::memory_order_release);
+  return true;
+}
+
+unsigned Domain::reap() {
+  if (!attached()) return 0;
+  // A reaper that died inside left a slot in REAPING; the loop below takes it up.
+  const sync::LockGuard guard(header().reap_mutex, [] {});
+  if (!guard.ok()) return 0;
+  unsigned freed = 0;
+  const std::uint64_t used = header().slots_used.load(std::memory_order_acquire);
+  for (std::uint32_t index = 0; index < used && index < kSlotCount; ++index)
+    freed += reap_slot(index) ? 1 : 0;
+  return freed;
+}
+
+void Domain::check_deaths() {
+  constexpr std::int64_t kIntervalNs = 200'000'000;
+  const std::int64_t now = os::now_ns();
+  std::int64_t last = last_check_ns_.load(std::memory_order_relaxed);
+  if (now - last < kIntervalNs || !last_check_ns_.compare_exchange_strong(last, now)) return;
+  reap();
+}
+
+}  // namespace forklift::domain

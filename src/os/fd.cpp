@@ -1,0 +1,37 @@
+#include "os/fd.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+namespace forklift::os {
+
+void Fd::close() noexcept {
+  // EINTR after close(2) leaves the descriptor closed on Linux: retrying would close somebody else's.
+  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+}
+
+Result<Fd> Fd::duplicate() const {
+  const int copy = ::fcntl(fd_, F_DUPFD_CLOEXEC, 3);
+  if (copy < 0) return Status::system("fcntl", errno, "duplicating descriptor " + std::to_string(fd_));
+  return Fd(copy);
+}
+
+Result<Fd> Fd::reopen() const {
+  char path[40];
+  std::snprintf(path, sizeof path, "/proc/self/fd/%d", fd_);
+  const int fresh = ::open(path, O_RDWR | O_CLOEXEC);
+  if (fresh < 0) return Status::system("open", errno, path);
+  return Fd(fresh);
+}
+
+std::uint64_t Fd::inode() const noexcept {
+  struct stat info {};
+  if (fd_ < 0 || ::fstat(fd_, &info) != 0) return 0;
+  return static_cast<std::uint64_t>(info.st_ino);
+}
+
+}  // namespace forklift::os

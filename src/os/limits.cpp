@@ -1,0 +1,89 @@
+#include "os/limits.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <string>
+
+namespace forklift::os {
+
+namespace {
+
+constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
+
+using File = std::unique_ptr<FILE, int (*)(FILE*)>;
+File open_text(const std::string& path) { return {std::fopen(path.c_str(), "re"), std::fclose}; }
+
+// One number of a control file; kUnlimited for "max" or when it cannot be read.
+std::uint64_t read_number(const std::string& path) {
+  const File file = open_text(path);
+  char text[64];
+  if (!file || !std::fgets(text, sizeof text, file.get()) || text[0] < '0' || text[0] > '9')
+    return kUnlimited;
+  return std::strtoull(text, nullptr, 10);
+}
+
+std::uint64_t meminfo_available() {
+  const File file = open_text("/proc/meminfo");
+  char line[256];
+  while (file && std::fgets(line, sizeof line, file.get())) {
+    unsigned long long kib = 0;
+    if (std::sscanf(line, "MemAvailable: %llu kB", &kib) == 1) return std::uint64_t{kib} * 1024;
+  }
+  return kUnlimited;
+}
+
+// Walks from the process's group to the root: a limit anywhere above binds too.
+std::uint64_t group_headroom(const std::string& root, std::string group, const char* limit,
+                             const char* usage) {
+  std::uint64_t least = kUnlimited;
+  for (;;) {
+    const std::string folder = root + group;
+    const std::uint64_t allowed = read_number(folder + "/" + limit);
+    const std::uint64_t used = read_number(folder + "/" + usage);
+    if (allowed != kUnlimited && used != kUnlimited)
+      least = std::min(least, allowed > used ? allowed - used : 0);
+    if (group.empty()) return least;
+    const std::size_t slash = group.rfind('/');
+    group.resize(slash == std::string::npos ? 0 : slash);
+  }
+}
+
+std::uint64_t cgroup_headroom() {
+  const File file = open_text("/proc/self/cgroup");
+  std::uint64_t least = kUnlimited;
+  char line[4096];
+  while (file && std::fgets(line, sizeof line, file.get())) {
+    line[std::strcspn(line, "\n")] = '\0';
+    const char* controllers = std::strchr(line, ':');
+    const char* group = controllers ? std::strchr(controllers + 1, ':') : nullptr;
+    if (!group) continue;
+    const std::string names(controllers + 1, group);
+    std::string path(group + 1);
+    if (path == "/") path.clear();
+    if (names.empty()) {
+      least = std::min(least, group_headroom("/sys/fs/cgroup", path, "memory.max", "memory.current"));
+    } else if (("," + names + ",").find(",memory,") != std::string::npos) {
+      least = std::min(least, group_headroom("/sys/fs/cgroup/memory", path, "memory.limit_in_bytes",
+                                             "memory.usage_in_bytes"));
+    }
+  }
+  return least;
+}
+
+}  // namespace
+
+std::uint64_t address_space_limit() noexcept {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kUnlimited;
+  return limit.rlim_cur;
+}
+
+std::uint64_t available_memory() noexcept { return std::min(meminfo_available(), cgroup_headroom()); }
+
+}  // namespace forklift::os

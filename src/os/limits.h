@@ -1,0 +1,15 @@
+// How much this process may take: address space, memory (of its control groups and of the machine).
+#pragma once
+
+#include <cstdint>
+
+namespace forklift::os {
+
+// Soft RLIMIT_AS in bytes; UINT64_MAX when unlimited.
+std::uint64_t address_space_limit() noexcept;
+
+// Bytes that could still be used without swapping or being killed: the least of the machine's MemAvailable
+// and of (limit - usage) of every memory control group above this process (v2 and v1). Best effort.
+std::uint64_t available_memory() noexcept;
+
+}  // namespace forklift::os

@@ -1,0 +1,84 @@
+#include "os/mapping.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+
+namespace forklift::os {
+
+namespace {
+#ifdef MADV_POPULATE_READ
+constexpr int kPopulateRead = MADV_POPULATE_READ;
+constexpr int kPopulateWrite = MADV_POPULATE_WRITE;
+#else
+constexpr int kPopulateRead = 22;  // linux/mman.h since 5.14
+constexpr int kPopulateWrite = 23;
+#endif
+
+struct PageRange {
+  std::uintptr_t begin;
+  std::size_t bytes;
+};
+
+PageRange pages_covering(const void* address, std::size_t bytes) noexcept {
+  const std::uintptr_t mask = page_size() - 1;
+  const auto first = reinterpret_cast<std::uintptr_t>(address);
+  const std::uintptr_t begin = first & ~mask;
+  const std::uintptr_t end = (first + bytes + mask) & ~mask;
+  return {begin, end - begin};
+}
+}  // namespace
+
+std::size_t page_size() noexcept {
+  static const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return size;
+}
+
+Mapping& Mapping::operator=(Mapping&& other) noexcept {
+  if (this != &other) {
+    reset();
+    base_ = std::exchange(other.base_, nullptr);
+    bytes_ = std::exchange(other.bytes_, 0);
+  }
+  return *this;
+}
+
+void Mapping::reset() noexcept {
+  if (base_) ::munmap(std::exchange(base_, nullptr), std::exchange(bytes_, 0));
+}
+
+Result<Mapping> Mapping::shared(const Fd& file, std::uint64_t offset, std::size_t bytes) {
+  void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file.get(),
+                      static_cast<off_t>(offset));
+  if (base == MAP_FAILED) return Status::system("mmap", errno, std::to_string(bytes) + " bytes, shared");
+  ::madvise(base, bytes, MADV_DONTDUMP);
+  return Mapping(static_cast<std::byte*>(base), bytes);
+}
+
+Status Mapping::make_private(const Fd& file, std::uint64_t file_offset, std::size_t at, std::size_t bytes) {
+  void* base = ::mmap(base_ + at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
+                      file.get(), static_cast<off_t>(file_offset));
+  if (base == MAP_FAILED) return Status::system("mmap", errno, std::to_string(bytes) + " bytes, private");
+  ::madvise(base, bytes, MADV_DONTDUMP);
+  return {};
+}
+
+void populate_write(void* address, std::size_t bytes) noexcept {
+  const PageRange range = pages_covering(address, bytes);
+  // Failure (old kernel, memory pressure) only means that pages are faulted in one by one later.
+  (void)::madvise(reinterpret_cast<void*>(range.begin), range.bytes, kPopulateWrite);
+}
+
+void populate_read(const void* address, std::size_t bytes) noexcept {
+  const PageRange range = pages_covering(address, bytes);
+  (void)::madvise(reinterpret_cast<void*>(range.begin), range.bytes, kPopulateRead);
+}
+
+void discard_private(void* address, std::size_t bytes) noexcept {
+  const PageRange range = pages_covering(address, bytes);
+  (void)::madvise(reinterpret_cast<void*>(range.begin), range.bytes, MADV_DONTNEED);
+}
+
+}  // namespace forklift::os

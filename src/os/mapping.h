@@ -1,0 +1,53 @@
+// A mapping of a memory file into this process, unmapped by its owner.
+//
+// Every mapping here is left out of core dumps (MADV_DONTDUMP): a dump would populate the whole sparse file
+// and keep the dying process's locks for seconds. The advice is lost whenever a range is mapped again, so the
+// only functions that map are the ones below, and each renews it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "os/fd.h"
+
+namespace forklift::os {
+
+class Mapping {
+ public:
+  Mapping() noexcept = default;
+  Mapping(Mapping&& other) noexcept
+      : base_(std::exchange(other.base_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  Mapping& operator=(Mapping&& other) noexcept;
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping() { reset(); }
+
+  // MAP_SHARED | MAP_NORESERVE, read-write.
+  static Result<Mapping> shared(const Fd& file, std::uint64_t offset, std::size_t bytes);
+
+  // Replaces [at, at + bytes) of this mapping by a private (copy-on-write) view of the same file range.
+  // Atomic as seen by other threads: they find the old page or the new one. Page-aligned.
+  Status make_private(const Fd& file, std::uint64_t file_offset, std::size_t at, std::size_t bytes);
+
+  std::byte* data() const noexcept { return base_; }
+  std::size_t size() const noexcept { return bytes_; }
+  bool valid() const noexcept { return base_ != nullptr; }
+  void reset() noexcept;
+
+ private:
+  Mapping(std::byte* base, std::size_t bytes) noexcept : base_(base), bytes_(bytes) {}
+  std::byte* base_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+// Maps existing pages of the range into this process's page table, in bulk: for writing (creates what is
+// missing) or for reading. A hint: where the kernel lacks it (before 5.14) pages are touched one by one.
+void populate_write(void* address, std::size_t bytes) noexcept;
+void populate_read(const void* address, std::size_t bytes) noexcept;
+
+// Drops this process's private copies of the pages of the range.
+void discard_private(void* address, std::size_t bytes) noexcept;
+
+std::size_t page_size() noexcept;
+
+}  // namespace forklift::os

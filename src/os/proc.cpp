@@ -1,0 +1,101 @@
+#include "os/proc.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+namespace forklift::os {
+
+namespace {
+
+// The part of /proc/PID/stat behind the command's closing parenthesis (a command may hold spaces and ')').
+// Into a caller's buffer and without stdio: it is called in at-fork handlers too.
+const char* stat_tail(pid_t pid, char* buffer, std::size_t capacity) noexcept {
+  char path[40];
+  std::snprintf(path, sizeof path, "/proc/%d/stat", static_cast<int>(pid));
+  const Fd file(::open(path, O_RDONLY | O_CLOEXEC));
+  if (!file.valid()) return nullptr;
+  const ssize_t got = ::read(file.get(), buffer, capacity - 1);
+  if (got <= 0) return nullptr;
+  buffer[got] = '\0';
+  const char* close = std::strrchr(buffer, ')');
+  return close && close[1] == ' ' ? close + 2 : nullptr;
+}
+
+}  // namespace
+
+char task_state(pid_t task) noexcept {
+  char buffer[1024];
+  const char* tail = stat_tail(task, buffer, sizeof buffer);
+  return tail ? *tail : '\0';
+}
+
+std::uint64_t start_time(pid_t pid) noexcept {
+  char buffer[1024];
+  const char* field = stat_tail(pid, buffer, sizeof buffer);
+  for (int index = 3; field && index < 22; ++index) {
+    field = std::strchr(field, ' ');
+    if (field) ++field;
+  }
+  return field ? std::strtoull(field, nullptr, 10) : 0;
+}
+
+bool maps_inode(pid_t pid, std::uint64_t inode) noexcept {
+  char path[40];
+  std::snprintf(path, sizeof path, "/proc/%d/maps", static_cast<int>(pid));
+  const std::unique_ptr<FILE, int (*)(FILE*)> maps(std::fopen(path, "re"), std::fclose);
+  if (!maps) return false;
+  char line[512];
+  while (std::fgets(line, sizeof line, maps.get())) {
+    // address perms offset dev inode path; lines longer than the buffer continue and match nothing
+    const char* field = line;
+    for (int skip = 0; field && skip < 4; ++skip) {
+      field = std::strchr(field, ' ');
+      if (field) ++field;
+    }
+    if (field && std::strtoull(field, nullptr, 10) == inode) return true;
+  }
+  return false;
+}
+
+std::uint64_t pid_namespace() noexcept {
+  struct stat info {};
+  return ::stat("/proc/self/ns/pid", &info) == 0 ? static_cast<std::uint64_t>(info.st_ino) : 0;
+}
+
+int allowed_cpus() noexcept {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  const int count = CPU_COUNT(&set);
+  return count < 1 ? 1 : count;
+}
+
+int current_cpu() noexcept { return ::sched_getcpu(); }
+
+Result<Fd> open_pidfd(pid_t pid) {
+  const long raw = ::syscall(SYS_pidfd_open, pid, 0);
+  if (raw < 0) return Status::system("pidfd_open", errno, "pid " + std::to_string(pid));
+  return Fd(static_cast<int>(raw));
+}
+
+Result<bool> wait_pidfd(const Fd& pidfd, int timeout_ms) {
+  pollfd item{pidfd.get(), POLLIN, 0};
+  const int rc = ::poll(&item, 1, timeout_ms);
+  if (rc < 0) {
+    if (errno == EINTR) return Status(Code::kInterrupted, "waiting for a process");
+    return Status::system("poll", errno, "pidfd");
+  }
+  return rc == 1;
+}
+
+}  // namespace forklift::os

@@ -1,0 +1,95 @@
+// What a process sleeps on until another one has changed something: an event count that heals itself.
+//
+//   while (!condition()) {
+//     Event::Ticket ticket = event.prepare();
+//     if (condition()) { event.cancel(ticket); break; }
+//     event.wait(ticket, slice_ns);
+//   }
+//   ... and at the other end, after making the condition true:
+//   event.notify(1);
+//
+// `notify` costs a fence and a load while nobody sleeps. Sleepers are counted, and a sleeper that was killed
+// leaves its count behind; the next notify that wakes nobody notices, opens a new era with a count of zero
+// and wakes all, so that a stale count costs one system call and not one for every message.
+//
+// No lost wake-up: a ticket holds the bell as it was *before* the registration. Whoever opens a new era rings
+// the bell afterwards, so a sleeper whose registration was wiped finds another bell and does not sleep.
+//
+// A wake-up can still be swallowed by a death (the one sleeper that was woken is killed before it acts).
+// Therefore nobody sleeps longer than kMaxSliceNs without looking for itself.
+//
+// Source: event counts, D. P. Reed and R. K. Kanodia, CACM 22(2), 1979; the futex protocol is Linux's
+// futex(2).
+#pragma once
+
+#include "os/futex.h"
+#include "sync/word.h"
+
+namespace forklift::sync {
+
+// In shared memory; all-zero is valid. Any number of waiters and notifiers, no lock.
+class Event {
+ public:
+  struct Ticket {
+    std::uint32_t bell;
+    std::uint32_t era;
+  };
+
+  Ticket prepare() noexcept {
+    const std::uint32_t bell = bell_.load(std::memory_order_acquire);
+    const std::uint64_t before = sleepers_.fetch_add(1, std::memory_order_seq_cst);
+    full_fence();
+    return {bell, static_cast<std::uint32_t>(before >> 32)};
+  }
+
+  // Sleeps until notified or for `timeout_ns`; gives the ticket back in any case.
+  os::FutexWait wait(Ticket ticket, std::int64_t timeout_ns) noexcept {
+    const os::FutexWait how = os::futex_wait(bell_, ticket.bell, timeout_ns);
+    cancel(ticket);
+    return how;
+  }
+
+  void cancel(Ticket ticket) noexcept {
+    std::uint64_t now = sleepers_.load(std::memory_order_relaxed);
+    while ((now >> 32) == ticket.era && (now & 0xffffffffU) != 0 &&
+           !sleepers_.compare_exchange_weak(now, now - 1, std::memory_order_relaxed)) {
+    }
+  }
+
+  // Wakes at most `count` sleepers.
+  void notify(int count) noexcept {
+    full_fence();
+    if ((sleepers_.load(std::memory_order_relaxed) & 0xffffffffU) != 0) notify_slow(count);
+  }
+
+ private:
+  void notify_slow(int count) noexcept;
+
+  std::atomic<std::uint32_t> bell_;
+  [[maybe_unused]] std::uint32_t unused_;
+  Word sleepers_;  // {era:32, count:32}
+};
+static_assert(sizeof(Event) == 16);
+
+// The longest sleep without looking around: bounds how long a swallowed wake-up or an unnoticed death can
+// last, at 5 wake-ups a second (some 0.01 % of a processor).
+inline constexpr std::int64_t kMaxSliceNs = 200'000'000;
+
+// The longest spin before a sleep. A futex wake-up costs 6 to 29 us, a spinning reader sees a store in 0.1
+// us.
+inline constexpr std::int64_t kSpinNs = 20'000;
+
+// Spins until `condition()` or until kSpinNs have passed; whether the condition came true.
+template <class Condition>
+bool spin_for(Condition&& condition, std::int64_t (*now_ns)() noexcept) {
+  const std::int64_t limit = now_ns() + kSpinNs;
+  for (;;) {
+    for (int i = 0; i < 64; ++i) {
+      if (condition()) return true;
+      cpu_relax();
+    }
+    if (now_ns() >= limit) return condition();
+  }
+}
+
+}  // namespace forklift::sync

@@ -1,0 +1,65 @@
+#include "sync/robust_mutex.h"
+
+#include <time.h>
+
+#include <cerrno>
+#include <string>
+
+#include "os/proc.h"
+
+namespace forklift::sync {
+
+namespace {
+
+timespec seconds_from_now(long seconds) {
+  timespec when{};
+  ::clock_gettime(CLOCK_MONOTONIC, &when);
+  when.tv_sec += seconds;
+  return when;
+}
+
+// glibc keeps the owner's thread id in the mutex. Only for the message: the value may be stale.
+Status stalled(pthread_mutex_t& mutex) {
+  const int owner = __atomic_load_n(&mutex.__data.__owner, __ATOMIC_RELAXED);
+  const char state = owner > 0 ? os::task_state(owner) : '\0';
+  std::string what = "an internal lock was not given up within " + std::to_string(kStallSeconds) +
+                     " s by thread " + std::to_string(owner);
+  if (state == 'T') what += ", which is stopped (SIGSTOP); continue or kill it";
+  if (state == 't') what += ", which is stopped in a debugger; continue or kill it";
+  if (state != 'T' && state != 't' && state != '\0') what += std::string(", in state ") + state;
+  return {Code::kStalled, std::move(what)};
+}
+
+}  // namespace
+
+Status RobustMutex::init() noexcept {
+  pthread_mutexattr_t attributes;
+  int rc = pthread_mutexattr_init(&attributes);
+  if (rc == 0) rc = pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+  if (rc == 0) rc = pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+  if (rc == 0) rc = pthread_mutex_init(&mutex_, &attributes);
+  pthread_mutexattr_destroy(&attributes);
+  if (rc != 0) return Status::system("pthread_mutex_init", rc, "robust, process-shared");
+  return {};
+}
+
+RobustMutex::Acquired RobustMutex::try_lock() noexcept {
+  const int rc = pthread_mutex_trylock(&mutex_);
+  if (rc == 0) return Acquired::kClean;
+  return rc == EOWNERDEAD ? Acquired::kOwnerDied : Acquired::kFailed;
+}
+
+RobustMutex::Acquired RobustMutex::lock_slow(int rc, Status* why) noexcept {
+  if (rc == EBUSY) {
+    const timespec limit = seconds_from_now(kStallSeconds);
+    rc = pthread_mutex_clocklock(&mutex_, CLOCK_MONOTONIC, &limit);
+  }
+  switch (rc) {
+    case 0: return Acquired::kClean;
+    case EOWNERDEAD: return Acquired::kOwnerDied;
+    case ETIMEDOUT: *why = stalled(mutex_); return Acquired::kFailed;
+    default: *why = Status::system("pthread_mutex_lock", rc, "internal lock"); return Acquired::kFailed;
+  }
+}
+
+}  // namespace forklift::sync
