@@ -264,6 +264,7 @@ void Arena::before_fork(const domain::SlotRef* child) {
   resident_.freeze();
   std::uint64_t low = ~std::uint64_t{0};
   std::uint64_t high = 0;
+  bool stuck = false;
   for (Lease* lease = first_; lease; lease = lease->next_) {
     lease->child_row_ = Lease::kNoRow;
     if (lease->view_ && lease->view_ == views_.open_view()) {
@@ -271,9 +272,10 @@ void Arena::before_fork(const domain::SlotRef* child) {
       low = std::min(low, lease->handle_.offset);
       high = std::max(high, (lease->handle_.offset + lease->size_ + mask) & ~mask);
     }
-    if (!child || !lease->held()) continue;
+    if (!child || !lease->held() || stuck) continue;
     Result<std::uint32_t> row = add_row(lease->object_, Holder::process(*child));
     if (row) lease->child_row_ = *row;
+    stuck = row.code() == Code::kStalled;  // waiting seconds for each of many leases would not help
   }
   if (low < high && !views_.isolate(low, high)) {
     // Without address space or commit charge for a private mapping (vm.overcommit_memory=2) the child would

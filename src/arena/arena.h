@@ -172,6 +172,7 @@ class Arena {
 
   // ledger.cpp: all with the lock held, except the first
   sync::LockGuard lock();
+  sync::RedoRecord& redo() const noexcept { return state_->redo[domain_.self().index % kRedoRecords]; }
   Result<Grant> grant(Kind kind, std::size_t bytes);
   std::uint32_t find_block(Kind kind, unsigned size_class);
   std::uint32_t take_lease_row(sync::Transaction& change);

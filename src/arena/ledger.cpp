@@ -27,7 +27,9 @@ std::uint64_t pages_for(std::size_t bytes, unsigned size_class) {
 }  // namespace
 
 sync::LockGuard Arena::lock() {
-  return sync::LockGuard(state_->mutex, [this] { sync::Transaction::replay(state_->redo, domain_.base()); });
+  return sync::LockGuard(state_->mutex, [this] {
+    for (sync::RedoRecord& record : state_->redo) sync::Transaction::replay(record, domain_.base());
+  });
 }
 
 unsigned Arena::largest_class() const noexcept { return static_cast<unsigned>(std::countr_zero(half_)); }
@@ -117,7 +119,7 @@ Result<Arena::Grant> Arena::grant(Kind kind, std::size_t bytes) {
                                            " allowed (forklift.set_budget raises it)");
     }
 
-    sync::Transaction change(state_->redo, domain_.base());
+    sync::Transaction change(redo(), domain_.base());
     const std::uint32_t right = take_lease_row(change);
     if (right >= lease_capacity_) return Status(Code::kNoSpace, "the lease table is full");
     unlink_block(change, index, meta);
@@ -148,7 +150,7 @@ Result<std::uint32_t> Arena::add_row(Object object, Holder holder) {
   Word& count = count_of(object);
   const std::uint64_t holders = count.load(std::memory_order_relaxed);
   if (holders == 0) return Status(Code::kInvalid, "the object is gone");
-  sync::Transaction change(state_->redo, domain_.base());
+  sync::Transaction change(redo(), domain_.base());
   const std::uint32_t row = take_lease_row(change);
   if (row >= lease_capacity_) return Status(Code::kNoSpace, "the lease table is full");
   change.set(count, holders + 1);
@@ -164,7 +166,7 @@ Result<LeasePtr> Arena::hold_new(Object object, const Fill& fill) {
   {
     sync::LockGuard guard = lock();
     if (!guard.ok()) return guard.status();
-    sync::Transaction change(state_->redo, domain_.base());
+    sync::Transaction change(redo(), domain_.base());
     row = take_lease_row(change);
     if (row >= lease_capacity_) return Status(Code::kNoSpace, "the lease table is full");
     if (Status status = fill(change, object); !status) return status;
@@ -181,7 +183,7 @@ Result<LeasePtr> Arena::hold_new(Object object, const Fill& fill) {
 void Arena::drop_block_row(std::uint32_t row, std::uint32_t index) {
   BlockRow& held = block(index);
   const std::uint64_t count = held.count.load(std::memory_order_relaxed);
-  sync::Transaction change(state_->redo, domain_.base());
+  sync::Transaction change(redo(), domain_.base());
   put_lease_row(change, row);
   change.set(held.count, count - 1);
   if (count == 1) {
@@ -227,7 +229,7 @@ void Arena::release_object_row(std::uint32_t row, Object object) {
       if (!guard.ok()) return;
       const std::uint64_t holders = count.load(std::memory_order_relaxed);
       if (holders != 1 || emptied) {
-        sync::Transaction change(state_->redo, domain_.base());
+        sync::Transaction change(redo(), domain_.base());
         put_lease_row(change, row);
         change.set(count, holders - 1);
         if (holders == 1) hooks_.free(change, object.index);

@@ -14,7 +14,7 @@ constexpr std::uint64_t size_of_class(unsigned size_class) { return std::uint64_
 
 // Halves a free block: the lower half keeps the row and comes first in its list.
 void Arena::split_once(std::uint32_t index) {
-  sync::Transaction change(state_->redo, domain_.base());
+  sync::Transaction change(redo(), domain_.base());
   BlockRow& lower = block(index);
   BlockMeta meta = BlockMeta::unpack(lower.meta.load(std::memory_order_relaxed));
   const std::uint64_t half = size_of_class(meta.size_class - 1U);
@@ -87,7 +87,7 @@ void Arena::merge_pair(std::uint32_t lower_index, std::uint32_t upper_index) {
   const std::uint64_t upper_bytes = upper.committed.load(std::memory_order_relaxed);
   std::uint32_t row = 0;
   {
-    sync::Transaction change(state_->redo, domain_.base());
+    sync::Transaction change(redo(), domain_.base());
     row = take_lease_row(change);
     if (row >= lease_capacity_) return;
     unlink_block(change, lower_index, meta);
@@ -99,7 +99,7 @@ void Arena::merge_pair(std::uint32_t lower_index, std::uint32_t upper_index) {
     change.set(lease(row).holder, Holder::process(domain_.self()).word);
     change.commit();
   }
-  sync::Transaction change(state_->redo, domain_.base());
+  sync::Transaction change(redo(), domain_.base());
   BlockMeta gone = BlockMeta::unpack(upper.meta.load(std::memory_order_relaxed));
   unlink_block(change, upper_index, gone);
   gone.state = BlockState::kUnused;
@@ -188,7 +188,7 @@ std::uint64_t Arena::punch_one() {
     BlockRow& cold = block(index);
     BlockMeta meta = BlockMeta::unpack(cold.meta.load(std::memory_order_relaxed));
     committed = cold.committed.load(std::memory_order_relaxed);
-    sync::Transaction change(state_->redo, domain_.base());
+    sync::Transaction change(redo(), domain_.base());
     row = take_lease_row(change);
     if (row >= lease_capacity_) return 0;
     unlink_block(change, index, meta);
@@ -208,7 +208,7 @@ std::uint64_t Arena::punch_one() {
     resident_.forget(index);
     sync::LockGuard guard = lock();
     if (!guard.ok()) return 0;
-    sync::Transaction change(state_->redo, domain_.base());
+    sync::Transaction change(redo(), domain_.base());
     change.set(block(index).committed, 0);
     change.set(state_->committed, state_->committed.load(std::memory_order_relaxed) - committed);
     change.commit();

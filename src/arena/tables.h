@@ -112,9 +112,12 @@ struct Holder {
   bool operator==(const Holder&) const = default;
 };
 
+inline constexpr std::uint32_t kRedoRecords = 16;
+
 struct ArenaState {
   sync::RobustMutex mutex;
-  alignas(64) sync::RedoRecord redo;
+  // One record would do, since the lock admits one writer; by slot, a record stays in its writer's cache.
+  sync::RedoRecord redo[kRedoRecords];
   alignas(64) Word blocks_used;  // rows ever used
   Word block_rows_free;          // rows given back by merging: row index + 1
   Word leases_used;

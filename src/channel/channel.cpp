@@ -93,7 +93,7 @@ Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* h
     bool done = false;
     if (Status status = try_put(plan, &done); !status) return status;
     if (done) {
-      row_.items.notify(1);
+      row_.items.notify_after_unlock(1);
       return {};
     }
     const auto roomy = [&] {
@@ -113,7 +113,7 @@ Status Channel::get(Incoming& into, os::Deadline deadline, WaitHooks* hooks) {
     Status got = try_get(into, &done);
     if (done && (row_.capacity.load(std::memory_order_relaxed) |
                  row_.byte_capacity.load(std::memory_order_relaxed)) != 0) {
-      row_.space.notify(1);
+      row_.space.notify_after_unlock(1);
     }
     if (!got || done) return got;
     Status status = wait_readable(deadline, hooks);

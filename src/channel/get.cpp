@@ -3,7 +3,7 @@
 #include <string>
 
 #include "channel/channel.h"
-#include "os/proc.h"
+#include "channel/waiting.h"
 
 namespace forklift::channel {
 
@@ -43,8 +43,13 @@ Status Channel::try_get(Incoming& into, bool* done) {
     sync::LockGuard guard(row_.head_mutex, [this] { hub_.repair_head(id_.index); });
     if (!guard.ok()) return guard.status();
     Position head = Position::unpack(row_.head.load(std::memory_order_relaxed));
-    const Position tail = Position::unpack(row_.tail.load(std::memory_order_acquire));
-    if (head.sequence == tail.sequence) return {};
+    Position tail = Position::unpack(row_.seen_tail.load(std::memory_order_relaxed));
+    if (head.sequence == tail.sequence) {
+      const std::uint64_t word = row_.tail.load(std::memory_order_acquire);
+      tail = Position::unpack(word);
+      if (head.sequence == tail.sequence) return {};
+      row_.seen_tail.store(word, std::memory_order_relaxed);
+    }
     // A putter may have set the first chunk of an empty channel since.
     if (head.chunk == 0) head = Position::unpack(row_.head.load(std::memory_order_acquire));
     Chunk* chunk = hub_.chunks().chunk(head.chunk);
@@ -72,10 +77,12 @@ Status Channel::try_get(Incoming& into, bool* done) {
     if (header.bytes != 0) std::memcpy(into.buffer_.get(), in + handle_bytes, header.bytes);
 
     const std::uint32_t next = (head.sequence + 1) & kSequenceMask;
-    row_.head_bytes[next & 1].store(
-        row_.head_bytes[head.sequence & 1].load(std::memory_order_relaxed) + header.weight,
-        std::memory_order_relaxed);
-    row_.get_cpu.store(static_cast<std::uint64_t>(os::current_cpu() + 1), std::memory_order_relaxed);
+    if (row_.byte_capacity.load(std::memory_order_relaxed) != 0) {
+      row_.head_bytes[next & 1].store(
+          row_.head_bytes[head.sequence & 1].load(std::memory_order_relaxed) + header.weight,
+          std::memory_order_relaxed);
+    }
+    note_cpu(row_.get_cpu);
     sync::crash_fence();
     row_.head.store(Position{head.chunk, head.unit + header.units, next}.pack(), std::memory_order_release);
     sync::crash_fence();

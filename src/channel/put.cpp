@@ -1,11 +1,12 @@
 // Putting a message: everything is prepared outside of the lock; inside, the record is written, the leases
 // change hands, and one store commits.
+#include <algorithm>
 #include <cstring>
 #include <string>
 
 #include "channel/channel.h"
 #include "channel/plan.h"
-#include "os/proc.h"
+#include "channel/waiting.h"
 
 namespace forklift::channel {
 
@@ -64,12 +65,18 @@ Status Channel::plan_put(const Outgoing& message, Plan& plan) {
 // Reads the other end's state without its lock: it can only be older than the truth, so room seen is room
 // there.
 bool Channel::has_room(Position tail, std::uint64_t weight) const noexcept {
-  const std::uint64_t limit = row_.capacity.load(std::memory_order_relaxed);
+  const std::uint64_t capacity = row_.capacity.load(std::memory_order_relaxed);
   const std::uint64_t byte_limit = row_.byte_capacity.load(std::memory_order_relaxed);
+  const std::uint64_t limit =
+      capacity != 0 ? std::min<std::uint64_t>(capacity, kMostInTransit) : kMostInTransit;
+  const auto seen = static_cast<std::uint32_t>(row_.seen_head.load(std::memory_order_relaxed));
+  if (byte_limit == 0 && ((tail.sequence - seen) & kSequenceMask) < limit) return true;
+
   const std::uint64_t head_word = row_.head.load(std::memory_order_acquire);
   const Position head = Position::unpack(head_word);
+  row_.seen_head.store(head.sequence, std::memory_order_relaxed);
   const std::uint32_t in_transit = (tail.sequence - head.sequence) & kSequenceMask;
-  if (in_transit >= kMostInTransit || (limit != 0 && in_transit >= limit)) return false;
+  if (in_transit >= limit) return false;
   if (byte_limit == 0 || in_transit == 0) return true;
   const std::uint64_t left = row_.head_bytes[head.sequence & 1].load(std::memory_order_acquire);
   if (row_.head.load(std::memory_order_acquire) != head_word) return has_room(tail, weight);

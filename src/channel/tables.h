@@ -96,22 +96,24 @@ struct ChannelRow {
   alignas(64) sync::RobustMutex tail_mutex;
   alignas(64) Word tail;
   Word spare;          // a chunk from the pool that is not yet in the chain
-  Word tail_bytes[2];  // bytes ever sent; [seq & 1] belongs to tail.seq, so a commit switches both
+  Word tail_bytes[2];  // bytes ever sent, where bytes are bounded; [seq & 1] belongs to tail.seq: one commit
   Word put_cpu;        // processor of the last putter, + 1
-  Word unused1[3];
+  Word seen_head;      // a sequence that head has reached: spares putters the other end's cache line
+  Word space_spinner;  // until when (CLOCK_MONOTONIC, ns) one waiting putter spins; it may have died
+  Word unused1;
 
   alignas(64) sync::RobustMutex head_mutex;
   alignas(64) Word head;
   Word dying;  // a chunk that has left the chain and is not yet in the pool
   Word head_bytes[2];
   Word get_cpu;
-  Word unused2[3];
+  Word seen_tail;     // a position that tail has reached
+  Word item_spinner;  // as space_spinner, for getters
+  Word unused2;
 
   alignas(64) sync::Event items;  // a message has come
   sync::Event space;              // a message has gone
-  Word item_spinner;              // until when (CLOCK_MONOTONIC, ns) one waiter spins; it may have died
-  Word space_spinner;
-  Word unused3[2];
+  Word unused3[4];
 
   alignas(64) Word done;  // task_done calls + the sequence at creation, mod 2^30
   sync::Event all_done;

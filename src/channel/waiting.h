@@ -16,6 +16,12 @@ struct WaitPoint {
   const Word& peer_cpu;  // processor on which the other end last ran, + 1
 };
 
+// Leaves word of where this end runs; stored only when it changes, since the other end's line is at stake.
+inline void note_cpu(Word& cpu) noexcept {
+  const auto here = static_cast<std::uint64_t>(os::current_cpu() + 1);
+  if (cpu.load(std::memory_order_relaxed) != here) cpu.store(here, std::memory_order_relaxed);
+}
+
 // One spinner a place: several would only take the processors from those they wait for. A spinner that died
 // is known by its time.
 inline bool claim_spin(Word& spinner, const Word& peer_cpu) noexcept {

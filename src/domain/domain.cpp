@@ -68,6 +68,10 @@ Result<std::unique_ptr<Domain>> Domain::attach(os::Fd control, os::Fd data, std:
   if (Status status = domain->map_files(); !status) return status;
   if (Status status = domain->check_header(); !status) return status;
   if (Status status = domain->claim_sentinel(); !status) return status;
+  if (slot && !domain->is_reserved(slot->slot)) {
+    return Status(Code::kInvalid,
+                  "slot " + std::to_string(slot->slot.index) + " was not reserved for this process");
+  }
   if (!slot) {
     Result<ChildSlot> fresh = domain->claim_slot();
     if (!fresh) return fresh.status();

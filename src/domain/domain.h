@@ -99,6 +99,7 @@ class Domain {
   Status map_files();
   Status check_header() const;
   Status claim_sentinel();
+  bool is_reserved(SlotRef slot) const noexcept;
   Slot* slots() const noexcept;
   Result<ChildSlot> claim_slot();
   bool process_has_left(const Slot& slot) const;

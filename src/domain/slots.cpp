@@ -65,6 +65,11 @@ Result<ChildSlot> Domain::reserve_child() {
   return claim_slot();
 }
 
+bool Domain::is_reserved(SlotRef ref) const noexcept {
+  return ref.index < kSlotCount && slots()[ref.index].state.load(std::memory_order_acquire) ==
+                                       state_word(SlotState::kNascent, ref.generation);
+}
+
 void Domain::adopt(ChildSlot child) noexcept {
   slot_lock_ = std::move(child.lock);  // in a forked child this closes the copy of the parent's
   self_ = child.slot;

@@ -61,6 +61,11 @@ class Event {
     full_fence();
     if ((sleepers_.load(std::memory_order_relaxed) & 0xffffffffU) != 0) notify_slow(count);
   }
+  // As notify, right behind the unlocking of a mutex inside which the condition was made true.
+  void notify_after_unlock(int count) noexcept {
+    unlock_fence();
+    if ((sleepers_.load(std::memory_order_relaxed) & 0xffffffffU) != 0) notify_slow(count);
+  }
 
  private:
   void notify_slow(int count) noexcept;

@@ -21,7 +21,7 @@
 namespace forklift::sync {
 
 // In shared memory, beside the RobustMutex that guards it. All-zero is a valid, empty record.
-struct RedoRecord {
+struct alignas(64) RedoRecord {
   static constexpr std::size_t kCapacity = 40;
   struct Entry {
     std::uint64_t offset;  // of the word, in bytes from the segment's base

@@ -6,10 +6,14 @@
 #include <string>
 
 #include "os/proc.h"
+#include "sync/word.h"
 
 namespace forklift::sync {
 
 namespace {
+
+// About 2 us of looking before a sleep.
+constexpr int kLooks = 100;
 
 timespec seconds_from_now(long seconds) {
   timespec when{};
@@ -50,6 +54,13 @@ RobustMutex::Acquired RobustMutex::try_lock() noexcept {
 }
 
 RobustMutex::Acquired RobustMutex::lock_slow(int rc, Status* why) noexcept {
+  // Critical sections last tens of nanoseconds and a futex round trip microseconds, so it pays to look a
+  // while. glibc keeps the owner's thread id in the word: 0 means free. Reading it keeps the line shared
+  // meanwhile.
+  for (int look = 0; rc == EBUSY && look < kLooks; ++look) {
+    cpu_relax();
+    if (__atomic_load_n(&mutex_.__data.__lock, __ATOMIC_RELAXED) == 0) rc = pthread_mutex_trylock(&mutex_);
+  }
   if (rc == EBUSY) {
     const timespec limit = seconds_from_now(kStallSeconds);
     rc = pthread_mutex_clocklock(&mutex_, CLOCK_MONOTONIC, &limit);

@@ -28,6 +28,16 @@ inline void full_fence() noexcept {
 #endif
 }
 
+// As full_fence, where a mutex has just been unlocked: on x86 that was a locked instruction, a full fence by
+// itself.
+inline void unlock_fence() noexcept {
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+#else
+  full_fence();
+#endif
+}
+
 inline void cpu_relax() noexcept {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
