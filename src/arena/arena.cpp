@@ -289,8 +289,8 @@ void Arena::before_fork(const domain::SlotRef* child) {
 
 void Arena::after_fork_in_child(bool attached) {
   for (Lease* lease = first_; lease; lease = lease->next_) {
-    lease->row_ = attached && lease->held() ? lease->child_row_ : Lease::kNoRow;
-    lease->handle_.lease = lease->row_;
+    lease->row_.store(attached && lease->held() ? lease->child_row_ : Lease::kNoRow);
+    lease->handle_.lease = lease->row_.load();
   }
   views_.forget_residency();
   resident_.thaw();

@@ -13,6 +13,7 @@
 // copied, populated or punched.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -66,7 +67,8 @@ class Lease {
   Arena* arena_ = nullptr;
   Object object_{};
   Kind kind_ = Kind::kShare;
-  std::uint32_t row_ = kNoRow;
+  // Atomic since a fork in another thread looks at every lease.
+  std::atomic<std::uint32_t> row_{kNoRow};
   std::uint32_t child_row_ = kNoRow;  // between prepare and child of a fork
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;

@@ -14,13 +14,16 @@ namespace {
 // Free blocks up to this stay warm whatever the budget.
 constexpr std::uint64_t kAlwaysKept = std::uint64_t{64} << 20;
 
-unsigned class_for(std::size_t bytes) {
-  return std::max(kSmallestClass, static_cast<unsigned>(std::bit_width(bytes - 1)));
+// Private payloads never share a page: dropping one's private copy of it (MADV_DONTNEED) would take the
+// other's.
+unsigned class_for(Kind kind, std::size_t bytes) {
+  const unsigned smallest = kind == Kind::kPrivate ? kPageClass : kSmallestClass;
+  return std::max(smallest, static_cast<unsigned>(std::bit_width(bytes - 1)));
 }
 
 // Bytes whose pages an allocation makes exist. Blocks under a page share theirs: counted whole.
 std::uint64_t pages_for(std::size_t bytes, unsigned size_class) {
-  if (size_class < 12) return std::uint64_t{1} << size_class;
+  if (size_class < kPageClass) return std::uint64_t{1} << size_class;
   return (bytes + 4095) & ~std::uint64_t{4095};
 }
 
@@ -85,7 +88,7 @@ void Arena::put_lease_row(sync::Transaction& change, std::uint32_t row) {
 
 Result<Arena::Grant> Arena::grant(Kind kind, std::size_t bytes) {
   if (bytes == 0) return Status(Code::kInvalid, "a block of 0 bytes");
-  const unsigned size_class = bytes > half_ ? kClasses : class_for(bytes);
+  const unsigned size_class = bytes > half_ ? kClasses : class_for(kind, bytes);
   if (size_class > largest_class()) {
     return Status(Code::kNoSpace, std::to_string(bytes) + " bytes asked, but a block can have at most " +
                                       std::to_string(half_) +

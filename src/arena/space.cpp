@@ -8,7 +8,6 @@
 namespace forklift::arena {
 
 namespace {
-constexpr unsigned kPageClass = 12;
 constexpr std::uint64_t size_of_class(unsigned size_class) { return std::uint64_t{1} << size_class; }
 }  // namespace
 

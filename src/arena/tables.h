@@ -30,6 +30,7 @@ inline constexpr std::size_t kKinds = 2;
 
 // A block's size class: the exponent of its size.
 inline constexpr unsigned kSmallestClass = 6;
+inline constexpr unsigned kPageClass = 12;
 inline constexpr unsigned kClasses = 41;  // up to 1 TiB
 
 enum class BlockState : std::uint8_t {

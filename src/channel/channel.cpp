@@ -116,15 +116,22 @@ Status Channel::get(Incoming& into, os::Deadline deadline, WaitHooks* hooks) {
       row_.space.notify_after_unlock(1);
     }
     if (!got || done) return got;
-    Status status = wait_readable(deadline, hooks);
+    Status status = wait_for_message(deadline, hooks);
     if (!status) return status;
   }
 }
 
-Status Channel::wait_readable(os::Deadline deadline, WaitHooks* hooks) {
+Status Channel::wait_for_message(os::Deadline deadline, WaitHooks* hooks) {
   const auto ready = [this] { return size() != 0; };
-  if (ready()) return {};
   return wait_for({row_.items, row_.item_spinner, row_.put_cpu}, ready, hub_.domain(), deadline, hooks);
+}
+
+Status Channel::wait_readable(os::Deadline deadline, WaitHooks* hooks) {
+  while (size() == 0) {
+    if (Status status = wait_for_message(deadline, hooks); !status) return status;
+  }
+  row_.items.notify(1);
+  return {};
 }
 
 std::uint32_t Channel::unfinished() const noexcept {

@@ -89,7 +89,8 @@ class Channel {
   // kTimeout, kInterrupted, kCorrupt (that message is gone, the channel goes on), kStalled.
   Status get(Incoming& into, os::Deadline deadline, WaitHooks* hooks = nullptr);
 
-  // Waits until a get would find a message (somebody else may take it first).
+  // Waits until a get would find a message (somebody else may take it first). Passes the wake-up on, so that
+  // a waiter who only looks does not keep it from one who would take.
   Status wait_readable(os::Deadline deadline, WaitHooks* hooks = nullptr);
 
   std::uint32_t size() const noexcept;
@@ -115,6 +116,7 @@ class Channel {
   // `done` stays false when there was no room (no message), which is no error.
   Status try_put(const Plan& plan, bool* done);
   Status try_get(Incoming& into, bool* done);
+  Status wait_for_message(os::Deadline deadline, WaitHooks* hooks);
   Status next_chunk(Position& head);
   Status take_handles(Incoming& into, const RecordHeader& header, std::uint32_t sequence);
 

@@ -65,6 +65,12 @@ Result<std::unique_ptr<Domain>> Domain::attach(os::Fd control, os::Fd data, std:
   std::unique_ptr<Domain> domain(new Domain);
   domain->control_file_ = std::move(control);
   domain->data_file_ = std::move(data);
+  // Whoever passed them on had to make them inheritable. Programs started from here must not keep our slot
+  // alive.
+  for (const os::Fd* file : {&domain->control_file_, &domain->data_file_, slot ? &slot->lock : nullptr}) {
+    if (file == nullptr) continue;
+    if (Status status = file->set_close_on_exec(); !status) return status;
+  }
   if (Status status = domain->map_files(); !status) return status;
   if (Status status = domain->check_header(); !status) return status;
   if (Status status = domain->claim_sentinel(); !status) return status;
@@ -163,11 +169,13 @@ Status Domain::not_attached() const {
 
 std::uint64_t Domain::budget(std::uint64_t committed) noexcept {
   if (const std::uint64_t set = header().budget.load(std::memory_order_relaxed)) return set;
-  if (derived_budget_ == 0 || committed >= derived_budget_) {
+  std::uint64_t derived = derived_budget_.load(std::memory_order_relaxed);
+  if (derived == 0 || committed >= derived) {
     // A tenth stays for everybody else's heaps.
-    derived_budget_ = committed + os::available_memory() / 10 * 9;
+    derived = committed + os::available_memory() / 10 * 9;
+    derived_budget_.store(derived, std::memory_order_relaxed);
   }
-  return derived_budget_;
+  return derived;
 }
 
 }  // namespace forklift::domain

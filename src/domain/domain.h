@@ -116,7 +116,7 @@ class Domain {
   volatile std::uint64_t* alive_here_ = nullptr;
   std::vector<ReapHook> reap_hooks_;
   std::atomic<std::int64_t> last_check_ns_{0};
-  std::uint64_t derived_budget_ = 0;
+  std::atomic<std::uint64_t> derived_budget_{0};
 };
 
 }  // namespace forklift::domain

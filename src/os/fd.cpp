@@ -28,6 +28,13 @@ Result<Fd> Fd::reopen() const {
   return Fd(fresh);
 }
 
+Status Fd::set_close_on_exec() const {
+  if (::fcntl(fd_, F_SETFD, FD_CLOEXEC) != 0) {
+    return Status::system("fcntl(F_SETFD)", errno, "descriptor " + std::to_string(fd_));
+  }
+  return {};
+}
+
 std::uint64_t Fd::inode() const noexcept {
   struct stat info {};
   if (fd_ < 0 || ::fstat(fd_, &info) != 0) return 0;

@@ -37,6 +37,8 @@ class Fd {
   // OFD locks belong to a description, so each holder needs one of its own.
   Result<Fd> reopen() const;
 
+  Status set_close_on_exec() const;
+
   // The inode behind the descriptor; 0 when the descriptor is not open (somebody closed it under us).
   std::uint64_t inode() const noexcept;
 
