@@ -87,7 +87,8 @@ class [[nodiscard]] Result {
 
   T& operator*() & noexcept { return *value_; }
   const T& operator*() const& noexcept { return *value_; }
-  T&& operator*() && noexcept { return *std::move(value_); }
+  // By value, so that `for (float& x : *tensor.span<float>())` does not walk through what is gone already.
+  T operator*() && { return *std::move(value_); }
   T* operator->() noexcept { return &*value_; }
   const T* operator->() const noexcept { return &*value_; }
 

@@ -82,6 +82,12 @@ class Tensor {
   ~Tensor() = default;
   void swap(Tensor& other) noexcept;
 
+  // New memory in the process's own arena (made by the first call), elements in C order: it travels to other
+  // processes as a handle, and they see the same elements. kOverBudget, kNoSpace, kNotAttached where there is
+  // none to be had. Not cleared.
+  static Result<Tensor> empty(Dims shape, DType dtype);
+  static Result<Tensor> zeros(Dims shape, DType dtype);
+
   // A view of `storage`, its first element at `byte_offset`. Strides count elements and may be zero or
   // negative; without them the elements lie in C order without gaps.
   static Result<Tensor> wrap(std::shared_ptr<Storage> storage, DType dtype, Dims shape,

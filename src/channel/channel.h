@@ -42,6 +42,8 @@ struct Outgoing {
 class Incoming {
  public:
   std::span<const std::byte> bytes() const noexcept { return bytes_; }
+  // False when the bytes lie in a block, where another process could still change them: copy before checking.
+  bool bytes_are_private() const noexcept { return !spill_; }
   std::vector<arena::LeasePtr>& leases() noexcept { return leases_; }
   std::uint8_t codec() const noexcept { return codec_; }
   std::uint64_t tag() const noexcept { return tag_; }

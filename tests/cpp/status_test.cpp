@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace forklift {
 namespace {
@@ -106,6 +107,13 @@ TEST(Result, MovesAMoveOnlyValueOut) {
   ASSERT_TRUE(result.ok());
   std::unique_ptr<int> value = *std::move(result);
   EXPECT_EQ(*value, 5);
+}
+
+TEST(Result, ALoopOverATemporaryResultIsSafe) {
+  const auto make = []() -> Result<std::vector<int>> { return std::vector<int>(100, 1); };
+  int sum = 0;
+  for (const int x : *make()) sum += x;
+  EXPECT_EQ(sum, 100);
 }
 
 }  // namespace

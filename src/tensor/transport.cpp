@@ -1,0 +1,153 @@
+#include "tensor/transport.h"
+
+#include <array>
+#include <string>
+
+#include "tensor/arena_storage.h"
+#include "tensor/codec.h"
+#include "tensor/copy.h"
+
+namespace forklift::tensor {
+namespace {
+
+// MessagePack's ext 8: what a tensor description of any rank fits into only as ext 16.
+constexpr std::byte kExt8{0xc7};
+constexpr std::byte kExt16{0xc8};
+
+}  // namespace
+
+Status Parcel::add(const Value& value) {
+  if (const auto* tensor = value.get_if<Tensor>()) return add(*tensor);
+  return encode(
+      value, [this](const Tensor& tensor) { return place(tensor); }, bytes_);
+}
+
+Status Parcel::add(const Tensor& tensor) {
+  Result<wire::TensorMeta> meta = place(tensor, false);
+  if (!meta) return meta.status();
+  append(*meta);
+  return {};
+}
+
+Status Parcel::add_last(const Tensor& tensor) {
+  Result<wire::TensorMeta> meta = place(tensor, true);
+  if (!meta) return meta.status();
+  append(*meta);
+  return {};
+}
+
+void Parcel::append(const wire::TensorMeta& meta) {
+  const std::size_t size = wire::meta_bytes(meta.shape.size());
+  std::array<std::byte, wire::kMaxMetaBytes + 4> out;
+  std::size_t at = 0;
+  if (size <= 0xff) {
+    out[at++] = kExt8;
+  } else {
+    out[at++] = kExt16;
+    out[at++] = static_cast<std::byte>(size >> 8);
+  }
+  out[at++] = static_cast<std::byte>(size & 0xff);
+  out[at++] = static_cast<std::byte>(kTensorExtension);
+  wire::encode_meta(meta, out.data() + at);
+  bytes_.insert(bytes_.end(), out.begin(), out.begin() + static_cast<std::ptrdiff_t>(at + size));
+}
+
+Result<wire::TensorMeta> Parcel::place(const Tensor& tensor, bool last_use) {
+  if (tensor.numel() == 0) {
+    wire::TensorMeta meta = wire::meta_of(tensor, kNoLease);
+    meta.byte_offset = 0;
+    return meta;
+  }
+  const std::shared_ptr<Storage>& storage = tensor.storage();
+  const arena::LeasePtr* lease = share_lease(*storage);
+  if (lease == nullptr || &(*lease)->arena() != arena_) return place_copy(tensor);
+  // By block, not by storage: two storages may hold leases on the same one.
+  const std::uint64_t block = (*lease)->handle().offset;
+  for (const auto& [offset, index] : placed_) {
+    if (offset == block) return wire::meta_of(tensor, index);
+  }
+  const auto index = static_cast<std::uint32_t>(leases_.size());
+  if (last_use && storage.use_count() == 1 && lease->use_count() == 1) {
+    leases_.push_back(*lease);
+  } else {
+    Result<arena::LeasePtr> more = arena_->another(*lease);
+    if (!more) return more.status();
+    leases_.push_back(*std::move(more));
+  }
+  placed_.emplace_back(block, index);
+  return wire::meta_of(tensor, index);
+}
+
+Result<wire::TensorMeta> Parcel::place_copy(const Tensor& tensor) {
+  Result<arena::LeasePtr> block = arena_->allocate(copies_, tensor.nbytes());
+  if (!block) return block.status();
+  const Order order =
+      !tensor.is_contiguous(Order::kC) && tensor.is_contiguous(Order::kF) ? Order::kF : Order::kC;
+  copy_strided((*block)->data(), tensor.raw(), byte_strides(tensor.strides(), tensor.item_size()),
+               tensor.shape(), tensor.item_size(), order);
+  leases_.push_back(*std::move(block));
+  // The copy belongs to whoever receives it, who may write.
+  return wire::TensorMeta{static_cast<std::uint32_t>(leases_.size() - 1),
+                          tensor.dtype(),
+                          false,
+                          0,
+                          tensor.shape(),
+                          order == Order::kF ? f_strides(tensor.shape()) : c_strides(tensor.shape())};
+}
+
+void Parcel::clear() noexcept {
+  bytes_.clear();
+  leases_.clear();
+  placed_.clear();
+}
+
+Unpacker::Unpacker(channel::Incoming& message) : leases_(std::move(message.leases())) {
+  message.leases().clear();
+  storages_.resize(leases_.size());
+}
+
+Result<std::shared_ptr<Storage>> Unpacker::storage(std::uint32_t index) {
+  if (index >= leases_.size()) {
+    return {Code::kCorrupt, "received value: memory in lease " + std::to_string(index) + " of " +
+                                std::to_string(leases_.size())};
+  }
+  std::shared_ptr<Storage>& storage = storages_[index];
+  if (!storage) {
+    if (!leases_[index]) return {Code::kCorrupt, "received value: memory that could not be had before"};
+    Result<std::shared_ptr<Storage>> made = received_storage(std::move(leases_[index]));
+    if (!made) return made.status();
+    storage = *std::move(made);
+  }
+  return storage;
+}
+
+Result<Tensor> Unpacker::tensor(const wire::TensorMeta& meta) {
+  if (meta.index == kNoLease) return wire::tensor_over(meta, nullptr);
+  Result<std::shared_ptr<Storage>> memory = storage(meta.index);
+  if (!memory) return memory.status();
+  return wire::tensor_over(meta, *std::move(memory));
+}
+
+Result<Value> unpack(channel::Incoming& message) {
+  Unpacker unpacker(message);
+  const Fetch fetch = [&](const wire::TensorMeta& meta) { return unpacker.tensor(meta); };
+  return message.bytes_are_private() ? decode_private(message.bytes(), fetch)
+                                     : decode(message.bytes(), fetch);
+}
+
+Result<Tensor> unpack_tensor(channel::Incoming& message) {
+  const std::span<const std::byte> bytes = message.bytes();
+  const std::size_t header = !bytes.empty() && bytes[0] == kExt16 ? 4 : 3;
+  const bool is_tensor = bytes.size() > header && (bytes[0] == kExt8 || bytes[0] == kExt16) &&
+                         static_cast<std::int8_t>(bytes[header - 1]) == kTensorExtension;
+  if (!is_tensor) {
+    Result<Value> value = unpack(message);
+    return value ? value->as<Tensor>() : value.status();
+  }
+  Unpacker unpacker(message);
+  // Its own length is checked against what is left; ext's length field adds nothing to that.
+  Result<wire::TensorMeta> meta = wire::decode_meta(bytes.subspan(header));
+  return meta ? unpacker.tensor(*meta) : meta.status();
+}
+
+}  // namespace forklift::tensor

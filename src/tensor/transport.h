@@ -1,0 +1,95 @@
+// Values and tensors as messages of a channel: bytes and leases.
+//
+//   Parcel parcel(hub.arena());
+//   Status packed = parcel.add(value);                         // tensors become leases
+//   Status sent = channel.put(parcel.message(), deadline);
+//
+//   channel.get(incoming, deadline);
+//   Result<Value> value = unpack(incoming);                    // tensors over the leases' memory
+//
+// A tensor in memory of the share kind travels as another lease on its block, whatever its strides; all such
+// tensors of a parcel that lie in one block share one lease. Any other tensor is copied, without gaps, into a
+// block of the kind that the parcel was made with: kShare for the C++ face (Tensor means shared memory),
+// kPrivate where the receiver is to get a copy of its own (NumPy arrays). An empty tensor travels without a
+// lease.
+//
+// Thread safety: none; each thread its own.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "channel/channel.h"
+#include "forklift/value.h"
+#include "tensor/wire.h"
+
+namespace forklift::tensor {
+
+// How to read a payload: RecordHeader.codec.
+enum Codec : std::uint8_t {
+  kRawCodec = 1,       // a C++ type's bytes; the tag names the type
+  kPortableCodec = 2,  // a Value: codec.h
+  kNativeCodec = 3,    // Python's own: MessagePack with its types
+  kPickleCodec = 4,    // pickle, with out-of-band buffers
+  kErrorCodec = 5,     // an exception: process/report.h
+};
+
+// In TensorMeta.index: the tensor has no elements and so no lease.
+inline constexpr std::uint32_t kNoLease = 0xffffffffU;
+
+class Parcel {
+ public:
+  explicit Parcel(arena::Arena& arena, arena::Kind copies = arena::Kind::kShare) noexcept
+      : arena_(&arena), copies_(copies) {}
+
+  // Appends the value as MessagePack. After a failure the parcel is as it was, but for leases without a use.
+  Status add(const Value& value);
+  // As add(Value(tensor)), faster.
+  Status add(const Tensor& tensor);
+  // As add(const Tensor&); where the tensor is the only user of its block, its own lease goes along instead
+  // of another one. The caller drops the tensor when the message was put, and may keep it when that failed.
+  Status add_last(const Tensor& tensor);
+  // Enters one tensor: what describes it in the message. The caller writes it wherever its codec wants it.
+  Result<wire::TensorMeta> place(const Tensor& tensor) { return place(tensor, false); }
+
+  std::vector<std::byte>& bytes() noexcept { return bytes_; }
+  std::vector<arena::LeasePtr>& leases() noexcept { return leases_; }
+  // Refers to this parcel.
+  channel::Outgoing message(std::uint8_t codec = kPortableCodec, std::uint64_t tag = 0) const noexcept {
+    return {bytes_, leases_, codec, tag};
+  }
+  void clear() noexcept;
+
+ private:
+  Result<wire::TensorMeta> place(const Tensor& tensor, bool last_use);
+  Result<wire::TensorMeta> place_copy(const Tensor& tensor);
+  void append(const wire::TensorMeta& meta);
+
+  arena::Arena* arena_;
+  arena::Kind copies_;
+  std::vector<std::byte> bytes_;
+  std::vector<arena::LeasePtr> leases_;
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> placed_;  // block's offset -> index of its lease
+};
+
+// The storages of a received message, made when a tensor asks for one. Takes the message's leases.
+class Unpacker {
+ public:
+  explicit Unpacker(channel::Incoming& message);
+
+  Result<Tensor> tensor(const wire::TensorMeta& meta);
+  Result<std::shared_ptr<Storage>> storage(std::uint32_t index);
+
+ private:
+  std::vector<arena::LeasePtr> leases_;
+  std::vector<std::shared_ptr<Storage>> storages_;
+};
+
+// A portable message as a Value. kCorrupt: it is not one.
+Result<Value> unpack(channel::Incoming& message);
+// As unpack().as<Tensor>(), faster. kInvalid: it is another value.
+Result<Tensor> unpack_tensor(channel::Incoming& message);
+
+}  // namespace forklift::tensor
