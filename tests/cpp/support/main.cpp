@@ -2,10 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "support/child.h"
 #include "support/leak_check.h"
 #include "support/watchdog.h"
 
 int main(int argc, char** argv) {
+  if (const std::optional<int> code = forklift::test::run_helper(argc, argv)) return *code;
   testing::InitGoogleMock(&argc, argv);
   if (!GTEST_FLAG_GET(list_tests)) {
     // In this order: listeners hear the end of a test last to first, so the leak check is watched, too.

@@ -1,0 +1,50 @@
+// Tests over a domain of their own: made before each, audited, emptied and destroyed after it.
+//
+//   TEST_F(MyTest, ...) { LeasePtr block = allocate(Kind::kShare, 4096); ... }
+//
+// Nothing may be held when the test ends: leases, messages, channels. What is still there is a failure.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "channel/channel.h"
+#include "channel/hub.h"
+#include "support/child.h"
+#include "support/status_check.h"
+
+namespace forklift::test {
+
+class HubFixture : public testing::Test {
+ protected:
+  void SetUp() override;
+  void TearDown() override;
+
+  channel::Hub& hub() { return *hub_; }
+  arena::Arena& arena() { return hub_->arena(); }
+  domain::Domain& domain() { return hub_->domain(); }
+
+  // nullptr and a failure when there is none.
+  arena::LeasePtr allocate(arena::Kind kind, std::size_t bytes, bool zeroed = false);
+  channel::ChannelPtr make_channel(const channel::ChannelOptions& options = {});
+  // Sends the block through a channel of one message and takes it again: the holder and the row change hands.
+  arena::LeasePtr pass(const channel::ChannelPtr& through, arena::LeasePtr block);
+
+  std::unique_ptr<channel::Hub> hub_;
+};
+
+// What the audit finds, one line each; "" when all is well.
+std::string audit_of(channel::Hub& hub);
+
+// Bytes of a text, and back.
+std::span<const std::byte> bytes_of(const std::string& text);
+std::string text_of(const channel::Incoming& message);
+
+// Puts and gets without leases.
+Status put_text(channel::Channel& channel, const std::string& text, double seconds = 10);
+Result<std::string> get_text(channel::Channel& channel, double seconds = 10);
+
+}  // namespace forklift::test
