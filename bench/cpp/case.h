@@ -1,0 +1,50 @@
+// A row of the benchmarks is measured on several contenders (ours, peers, floors) in turn. Each registers:
+//
+//   const Contender ours{"cpp-rtt-64B", "forklift", Role::kOurs, "us", [](const Run& run) { ... }};
+//
+// main runs A B C A B C ... and prints one line of JSON a contender:
+//   {"row": "cpp-rtt-64B", "contender": "forklift", "role": "ours", "unit": "us", "values": [0.41, ...]}
+// What is good enough is not decided here but in bench/rows/cpp.py.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace bench {
+
+enum class Role {
+  kOurs,
+  kPeer,
+  kFloor  // what the machine allows when nothing has to survive anything
+};
+
+struct Run {
+  bool quick = false;
+  bool pin = false;  // worker i on processor i, modulo their number
+
+  // How many operations, given how many take about half a second.
+  std::size_t count(std::size_t full) const { return quick ? (full + 9) / 10 : full; }
+};
+
+// One measurement, in the contender's unit: time an operation, so less is better.
+using Measure = std::function<double(const Run&)>;
+
+struct Case {
+  std::string row;
+  std::string contender;
+  Role role;
+  std::string unit;
+  Measure measure;
+};
+
+std::vector<Case>& cases();
+
+struct Contender {
+  Contender(std::string row, std::string contender, Role role, std::string unit, Measure measure) {
+    cases().push_back({std::move(row), std::move(contender), role, std::move(unit), std::move(measure)});
+  }
+};
+
+}  // namespace bench

@@ -1,0 +1,149 @@
+// cpp-handle-1M: blocks of 1 MB allocated, sent, received and released, no byte copied; the time of one.
+// cpp-lease: one more lease on a block and its release. cpp-alloc: a block of 1 MB allocated and freed.
+#include <array>
+#include <atomic>
+
+#include "cpp/case.h"
+#include "cpp/ours.h"
+#include "cpp/peers.h"
+
+#if FORKLIFT_BENCH_BOOST
+#include <boost/interprocess/managed_external_buffer.hpp>
+#include <boost/interprocess/mem_algo/rbtree_best_fit.hpp>
+#include <boost/interprocess/sync/mutex_family.hpp>
+#endif
+
+namespace bench {
+namespace {
+
+using forklift::arena::Kind;
+using forklift::arena::LeasePtr;
+using forklift::channel::Incoming;
+using forklift::os::Deadline;
+
+constexpr std::size_t kMega = 1024 * 1024;
+
+template <class Operation>
+double each_ns(std::size_t count, Operation&& operation) {
+  for (std::size_t i = 0; i < count / 10 + 1; ++i) operation();
+  const std::int64_t begin = now_ns();
+  for (std::size_t i = 0; i < count; ++i) operation();
+  return static_cast<double>(now_ns() - begin) / static_cast<double>(count);
+}
+
+// --- cpp-handle-1M
+
+void send_blocks(OurQueue& queue, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    std::array<LeasePtr, 1> block{must(hub().arena().allocate(Kind::kShare, kMega))};
+    must(queue.channel().put({.leases = block}, Deadline::never()));
+  }
+}
+
+void receive_blocks(OurQueue& queue, std::size_t count) {
+  Incoming message;
+  for (std::size_t i = 0; i < count; ++i) {
+    must(queue.channel().get(message, Deadline::never()));
+    if (message.leases().size() != 1) fail("a message without its block");
+    message.clear();
+  }
+}
+
+double ours_handle(const Run& run) {
+  OurQueue queue(64);
+  const std::size_t count = run.count(500'000);
+  const std::size_t warm = count / 10 + 1;
+  return race({{.warm_up = [&] { send_blocks(queue, warm); }, .work = [&] { send_blocks(queue, count); }},
+               {.warm_up = [&] { receive_blocks(queue, warm); },
+                .work = [&] { receive_blocks(queue, count); }}},
+              run.pin) /
+         static_cast<double>(count);
+}
+
+// The least that a handle costs: its 32 bytes through a ring, in a block that is never given back.
+double ring_handle(const Run& run) {
+  using Ring = SpscRing<32, 64>;
+  Shared<Ring> ring;
+  const std::size_t count = run.count(5'000'000);
+  const auto send = [&](std::size_t times) {
+    std::array<std::byte, 32> handle{};
+    for (std::size_t i = 0; i < times; ++i) ring->send(handle);
+  };
+  const auto receive = [&](std::size_t times) {
+    std::array<std::byte, 32> handle{};
+    for (std::size_t i = 0; i < times; ++i) ring->receive(handle);
+  };
+  return race({{.warm_up = [&] { send(1000); }, .work = [&] { send(count); }},
+               {.warm_up = [&] { receive(1000); }, .work = [&] { receive(count); }}},
+              run.pin) /
+         static_cast<double>(count);
+}
+
+const Contender handle{"cpp-handle-1M", "forklift", Role::kOurs, "ns", ours_handle};
+const Contender handle_floor{"cpp-handle-1M", "SPSC ring of handles", Role::kFloor, "ns", ring_handle};
+
+// --- cpp-lease
+
+double ours_lease(const Run& run) {
+  const LeasePtr block = must(hub().arena().allocate(Kind::kShare, kMega));
+  return each_ns(run.count(5'000'000), [&] { must(hub().arena().another(block)); });
+}
+
+double atomic_pair(const Run& run) {
+  Shared<std::atomic<std::uint64_t>> count(std::uint64_t{1});
+  return each_ns(run.count(50'000'000), [&] {
+    count->fetch_add(1, std::memory_order_relaxed);
+    count->fetch_sub(1, std::memory_order_acq_rel);
+  });
+}
+
+double robust_pair(const Run& run) {
+  Shared<RobustLock> lock;
+  return each_ns(run.count(10'000'000), [&] {
+    lock->lock();
+    lock->unlock();
+    lock->lock();
+    lock->unlock();
+  });
+}
+
+const Contender lease{"cpp-lease", "forklift", Role::kOurs, "ns", ours_lease};
+const Contender lease_atomic{"cpp-lease", "atomic pair (cannot be repaired)", Role::kFloor, "ns",
+                             atomic_pair};
+const Contender lease_robust{"cpp-lease", "two passes of a robust mutex", Role::kFloor, "ns", robust_pair};
+
+// --- cpp-alloc
+
+double ours_alloc(const Run& run) {
+  return each_ns(run.count(5'000'000), [&] { must(hub().arena().allocate(Kind::kShare, kMega)); });
+}
+
+const Contender alloc{"cpp-alloc", "forklift", Role::kOurs, "ns", ours_alloc};
+const Contender alloc_floor{"cpp-alloc", "two passes of a robust mutex", Role::kFloor, "ns", robust_pair};
+
+#if FORKLIFT_BENCH_BOOST
+namespace ipc = boost::interprocess;
+
+double boost_alloc(const Run& run) {
+  using Heap =
+      ipc::basic_managed_external_buffer<char, ipc::rbtree_best_fit<ipc::mutex_family>, ipc::iset_index>;
+  constexpr std::size_t kHeapBytes = 16 * kMega;
+  void* memory = map_shared(kHeapBytes);
+  double ns = 0;
+  {
+    Heap heap(ipc::create_only, memory, kHeapBytes);
+    ns = each_ns(run.count(5'000'000), [&] {
+      void* block = heap.allocate_aligned(kMega, 64);
+      keep(block);
+      heap.deallocate(block);
+    });
+  }
+  unmap_shared(memory, kHeapBytes);
+  return ns;
+}
+
+const Contender alloc_boost{"cpp-alloc", "boost managed memory", Role::kPeer, "ns", boost_alloc};
+#endif
+
+}  // namespace
+}  // namespace bench

@@ -1,0 +1,132 @@
+// What else could carry the message: peers and floors, all with the same two calls.
+//
+//   SpinCell        one message at a time in shared memory, waiting by looking: the floor of a round trip
+//   SpscRing        one producer, one consumer, copy in and out, no lock: the floor of a flow
+//   RobustRing      many to many, a robust mutex at each end, nothing repaired after a death: the floor of a
+//                   queue whose locks survive
+//   Pipe            pipe(2)
+//   BoostQueue      boost::interprocess::message_queue
+//
+// Made before the fork, used after it. The first three lie in Shared<>.
+#pragma once
+
+#include <pthread.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <span>
+
+#include "cpp/workers.h"
+
+namespace bench {
+
+template <std::size_t Bytes>
+class SpinCell {
+ public:
+  void send(std::span<const std::byte> bytes) {
+    Patience patience;
+    while (full_.load(std::memory_order_acquire) != 0) patience.wait();
+    std::memcpy(data_, bytes.data(), bytes.size());
+    full_.store(1, std::memory_order_release);
+  }
+  void receive(std::span<std::byte> into) {
+    Patience patience;
+    while (full_.load(std::memory_order_acquire) == 0) patience.wait();
+    std::memcpy(into.data(), data_, into.size());
+    full_.store(0, std::memory_order_release);
+  }
+
+ private:
+  alignas(64) std::atomic<std::uint32_t> full_{0};
+  std::byte data_[Bytes]{};
+};
+
+template <std::size_t Bytes, std::size_t Slots>
+class SpscRing {
+ public:
+  void send(std::span<const std::byte> bytes) {
+    const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
+    if (tail - seen_head_ == Slots) {
+      Patience patience;
+      while (tail - (seen_head_ = head_.load(std::memory_order_acquire)) == Slots) patience.wait();
+    }
+    std::memcpy(slots_[tail % Slots].data(), bytes.data(), bytes.size());
+    tail_.store(tail + 1, std::memory_order_release);
+  }
+  void receive(std::span<std::byte> into) {
+    const std::uint64_t head = head_.load(std::memory_order_relaxed);
+    if (head == seen_tail_) {
+      Patience patience;
+      while (head == (seen_tail_ = tail_.load(std::memory_order_acquire))) patience.wait();
+    }
+    std::memcpy(into.data(), slots_[head % Slots].data(), into.size());
+    head_.store(head + 1, std::memory_order_release);
+  }
+
+ private:
+  alignas(64) std::atomic<std::uint64_t> tail_{0};
+  std::uint64_t seen_head_ = 0;
+  alignas(64) std::atomic<std::uint64_t> head_{0};
+  std::uint64_t seen_tail_ = 0;
+  alignas(64) std::array<std::array<std::byte, Bytes>, Slots> slots_{};
+};
+
+class RobustLock {
+ public:
+  RobustLock();
+  void lock();
+  void unlock() { pthread_mutex_unlock(&mutex_); }
+
+ private:
+  pthread_mutex_t mutex_;
+};
+
+class RobustRing {
+ public:
+  static constexpr std::size_t kSlots = 4096;
+  static constexpr std::size_t kBytes = 64;
+  void send(std::span<const std::byte> bytes);
+  void receive(std::span<std::byte> into);
+
+ private:
+  alignas(64) RobustLock tail_lock_;
+  std::atomic<std::uint64_t> tail_{0};
+  std::uint64_t seen_head_ = 0;
+  alignas(64) RobustLock head_lock_;
+  std::atomic<std::uint64_t> head_{0};
+  std::uint64_t seen_tail_ = 0;
+  alignas(64) std::array<std::array<std::byte, kBytes>, kSlots> slots_{};
+};
+
+class Pipe {
+ public:
+  Pipe();
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+  ~Pipe();
+  void send(std::span<const std::byte> bytes);
+  void receive(std::span<std::byte> into);
+
+ private:
+  int ends_[2];
+};
+
+#if FORKLIFT_BENCH_BOOST
+class BoostQueue {
+ public:
+  BoostQueue(std::size_t messages, std::size_t bytes);
+  BoostQueue(const BoostQueue&) = delete;
+  BoostQueue& operator=(const BoostQueue&) = delete;
+  ~BoostQueue();
+  void send(std::span<const std::byte> bytes);
+  void receive(std::span<std::byte> into);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+#endif
+
+}  // namespace bench

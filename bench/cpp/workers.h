@@ -1,0 +1,84 @@
+// Processes that work against each other, started together and timed from the first start to the last end.
+//
+//   double ns = race({{.warm_up = [&] { send(1000); }, .work = [&] { send(n); }},
+//                     {.warm_up = [&] { receive(1000); }, .work = [&] { receive(n); }}}, run.pin);
+//
+// Each worker is a fork of this process and leaves by _exit. A worker that fails ends the program: a figure
+// of half a run is worse than none.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <new>
+#include <vector>
+
+namespace bench {
+
+struct Worker {
+  std::function<void()> warm_up;
+  std::function<void()> work;
+};
+
+double race(const std::vector<Worker>& workers, bool pin);
+
+std::int64_t now_ns();
+int processors();
+// This thread to one processor (modulo their number).
+void pin_to(int processor);
+[[noreturn]] void fail(const char* what);
+
+// Anonymous memory that forked children share.
+void* map_shared(std::size_t bytes);
+void unmap_shared(void* address, std::size_t bytes);
+
+template <class T>
+class Shared {
+ public:
+  template <class... Arguments>
+  explicit Shared(Arguments&&... arguments)
+      : object_(new (map_shared(sizeof(T))) T(std::forward<Arguments>(arguments)...)) {}
+  Shared(const Shared&) = delete;
+  Shared& operator=(const Shared&) = delete;
+  ~Shared() {
+    object_->~T();
+    unmap_shared(object_, sizeof(T));
+  }
+  T& operator*() const { return *object_; }
+  T* operator->() const { return object_; }
+
+ private:
+  T* object_;
+};
+
+// Keeps the compiler from leaving out a computation whose result nobody uses.
+template <class T>
+inline void keep(const T& value) {
+  asm volatile("" : : "r,m"(value) : "memory");
+}
+
+inline void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Waits for a peer without sleeping, but lets it run where processors are short.
+class Patience {
+ public:
+  void wait() {
+    if (++looks_ < 2000) {
+      relax();
+    } else {
+      give_way();
+    }
+  }
+
+ private:
+  static void give_way();
+  int looks_ = 0;
+};
+
+}  // namespace bench
