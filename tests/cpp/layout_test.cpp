@@ -1,0 +1,124 @@
+// What docs/layout.md says about offsets and sizes, said to the compiler. A change here is a change of the
+// shared layout: raise kLayoutVersion and the document with it.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <limits>
+
+#include "arena/arena.h"
+#include "arena/tables.h"
+#include "channel/tables.h"
+#include "domain/layout.h"
+#include "tensor/wire.h"
+
+namespace forklift {
+namespace {
+
+using arena::ArenaState;
+using arena::BlockRow;
+using arena::LeaseRow;
+using channel::ChannelRow;
+using channel::ChannelTable;
+using channel::Chunk;
+using channel::ChunkPoolState;
+using channel::RecordHeader;
+using domain::Header;
+using domain::Slot;
+using sync::RedoRecord;
+
+static_assert(domain::kLayoutVersion == 1);
+
+static_assert(offsetof(Header, magic) == 0 && offsetof(Header, layout_version) == 8);
+static_assert(offsetof(Header, mutex_bytes) == 12 && offsetof(Header, domain_id) == 16);
+static_assert(offsetof(Header, control_bytes) == 24 && offsetof(Header, data_bytes) == 32);
+static_assert(offsetof(Header, page_bytes) == 40 && offsetof(Header, pid_namespace) == 48);
+static_assert(offsetof(Header, user) == 56 && offsetof(Header, regions) == 64);
+static_assert(offsetof(Header, ready) == 176 && offsetof(Header, slots_used) == 184);
+static_assert(offsetof(Header, budget) == 192 && offsetof(Header, reap_mutex) == 256);
+static_assert(domain::kRegions == 7 && sizeof(domain::Extent) == 16 && domain::kSlotCount == 4096);
+
+static_assert(sizeof(Slot) == 64 && offsetof(Slot, state) == 0 && offsetof(Slot, pid) == 8);
+static_assert(offsetof(Slot, start_time) == 16 && offsetof(Slot, reserved) == 24);
+
+static_assert(sizeof(RedoRecord) == 704 && RedoRecord::kCapacity == 40);
+static_assert(offsetof(RedoRecord, count) == 0 && offsetof(RedoRecord, entries) == 8);
+static_assert(sizeof(RedoRecord::Entry) == 16 && offsetof(RedoRecord::Entry, value) == 8);
+
+static_assert(offsetof(ArenaState, mutex) == 0 && offsetof(ArenaState, redo) == 64);
+static_assert(arena::kRedoRecords == 16 && offsetof(ArenaState, blocks_used) == 11328);
+static_assert(offsetof(ArenaState, block_rows_free) == 11336 && offsetof(ArenaState, leases_used) == 11344);
+static_assert(offsetof(ArenaState, lease_rows_free) == 11352 && offsetof(ArenaState, committed) == 11360);
+static_assert(offsetof(ArenaState, cached) == 11368 && offsetof(ArenaState, chunk_bytes) == 11376);
+static_assert(offsetof(ArenaState, warm) == 11384 && offsetof(ArenaState, cold) == 12040);
+static_assert(arena::kKinds == 2 && arena::kClasses == 41 && arena::kSmallestClass == 6);
+
+static_assert(sizeof(BlockRow) == 64 && offsetof(BlockRow, offset) == 0 && offsetof(BlockRow, meta) == 8);
+static_assert(offsetof(BlockRow, count) == 16 && offsetof(BlockRow, next) == 24);
+static_assert(offsetof(BlockRow, prev) == 32 && offsetof(BlockRow, committed) == 40);
+static_assert(offsetof(BlockRow, length) == 48);
+static_assert(sizeof(LeaseRow) == 32 && offsetof(LeaseRow, object) == 0 && offsetof(LeaseRow, holder) == 8);
+static_assert(offsetof(LeaseRow, next) == 16);
+
+static_assert(sizeof(ChannelTable) == 512 && offsetof(ChannelTable, rows_free) == 8);
+static_assert(sizeof(ChannelRow) == 448 && offsetof(ChannelRow, meta) == 0);
+static_assert(offsetof(ChannelRow, count) == 8 && offsetof(ChannelRow, next) == 16);
+static_assert(offsetof(ChannelRow, capacity) == 24 && offsetof(ChannelRow, byte_capacity) == 32);
+static_assert(offsetof(ChannelRow, flags) == 40 && offsetof(ChannelRow, tail_mutex) == 64);
+static_assert(offsetof(ChannelRow, tail) == 128 && offsetof(ChannelRow, spare) == 136);
+static_assert(offsetof(ChannelRow, tail_bytes) == 144 && offsetof(ChannelRow, put_cpu) == 160);
+static_assert(offsetof(ChannelRow, seen_head) == 168 && offsetof(ChannelRow, space_spinner) == 176);
+static_assert(offsetof(ChannelRow, head_mutex) == 192 && offsetof(ChannelRow, head) == 256);
+static_assert(offsetof(ChannelRow, dying) == 264 && offsetof(ChannelRow, head_bytes) == 272);
+static_assert(offsetof(ChannelRow, get_cpu) == 288 && offsetof(ChannelRow, seen_tail) == 296);
+static_assert(offsetof(ChannelRow, item_spinner) == 304 && offsetof(ChannelRow, items) == 320);
+static_assert(offsetof(ChannelRow, space) == 336 && offsetof(ChannelRow, done) == 384);
+static_assert(offsetof(ChannelRow, all_done) == 392 && sizeof(sync::Event) == 16);
+
+static_assert(offsetof(ChunkPoolState, mutex) == 0 && offsetof(ChunkPoolState, redo) == 64);
+static_assert(offsetof(ChunkPoolState, used) == 768 && offsetof(ChunkPoolState, warm) == 776);
+static_assert(offsetof(ChunkPoolState, cold) == 784 && offsetof(ChunkPoolState, warm_count) == 792);
+static_assert(sizeof(Chunk) == 32 * 1024 && channel::kChunkUnits == 512 && channel::kUnitBytes == 64);
+static_assert(offsetof(Chunk, next) == 0 && offsetof(Chunk, end) == 8 && offsetof(Chunk, units) == 64);
+static_assert(channel::kInlineBytes == 8 * 1024 && channel::kNoEnd == 0xffff);
+
+static_assert(sizeof(RecordHeader) == 32 && offsetof(RecordHeader, units) == 0);
+static_assert(offsetof(RecordHeader, sequence) == 4 && offsetof(RecordHeader, bytes) == 8);
+static_assert(offsetof(RecordHeader, handles) == 12 && offsetof(RecordHeader, codec) == 14);
+static_assert(offsetof(RecordHeader, spilled) == 15 && offsetof(RecordHeader, weight) == 16);
+static_assert(offsetof(RecordHeader, tag) == 24 && sizeof(channel::SpillHeader) == 16);
+
+static_assert(sizeof(arena::Handle) == 32 && offsetof(arena::Handle, segment) == 0);
+static_assert(offsetof(arena::Handle, block) == 4 && offsetof(arena::Handle, generation) == 8);
+static_assert(offsetof(arena::Handle, lease) == 12 && offsetof(arena::Handle, offset) == 16);
+static_assert(offsetof(arena::Handle, length) == 24);
+
+static_assert(wire::meta_bytes(3) == 16 + 2 * 3 * 8);
+
+TEST(Layout, BitFieldsOfWords) {
+  EXPECT_EQ((arena::BlockMeta{0x01020304, 21, arena::Kind::kPrivate, arena::BlockState::kHeld, true}.pack()),
+            0x0102030415010201U);
+  EXPECT_EQ((arena::Object{arena::ObjectKind::kChannel, 0x01020304}.pack()), 0x0102030402U);
+  EXPECT_EQ(arena::Holder::process({5, 7}).word, (1ULL << 62) | (5ULL << 32) | 7);
+  EXPECT_EQ(arena::Holder::message(5, 7).word, (2ULL << 62) | (5ULL << 30) | 7);
+  EXPECT_EQ((channel::Position{3, 5, 7}.pack()), (3ULL << 40) | (5ULL << 30) | 7);
+}
+
+TEST(Layout, PlanWithoutALimit) {
+  const domain::Plan plan = domain::make_plan(std::numeric_limits<std::uint64_t>::max());
+  const auto bytes = [&](domain::Region region) {
+    return plan.regions[static_cast<std::size_t>(region)].bytes;
+  };
+  EXPECT_EQ(bytes(domain::Region::kSlots), 4096u * 64);
+  EXPECT_EQ(bytes(domain::Region::kArena), 64u * 1024);
+  EXPECT_EQ(plan.regions[0].offset, 4096u);
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+  EXPECT_EQ(plan.data_bytes, 1ULL << 40);
+  EXPECT_EQ((bytes(domain::Region::kChannels) - sizeof(ChannelTable)) / sizeof(ChannelRow), 74897u);
+  EXPECT_EQ(bytes(domain::Region::kBlocks) / sizeof(BlockRow), 4194304u);
+  EXPECT_EQ(bytes(domain::Region::kLeases) / sizeof(LeaseRow), 8388608u);
+  EXPECT_EQ(bytes(domain::Region::kChunks) / sizeof(Chunk) - 1, 1048575u);
+#endif
+}
+
+}  // namespace
+}  // namespace forklift
