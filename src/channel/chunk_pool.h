@@ -16,6 +16,9 @@ class ChunkPool {
   Status take_into(Word& cell);
   // Gives the cell's chunk back and clears the cell. No effect on an empty cell.
   void give_from(Word& cell);
+  // Completes what a dead process had begun. Before an end of a channel is repaired, so that no replay
+  // changes its cell afterwards.
+  void settle() { const sync::LockGuard guard = lock(); }
 
   // The chunk of a number that another process wrote; nullptr if there is none such.
   Chunk* chunk(std::uint64_t number) const noexcept;

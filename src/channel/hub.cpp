@@ -133,6 +133,7 @@ Result<Invitation> Hub::invite() {
 // message that never was goes back (C2).
 void Hub::repair_tail(std::uint32_t index) {
   ChannelRow& channel = rows_[index];
+  chunks_->settle();
   const Position tail = Position::unpack(channel.tail.load(std::memory_order_acquire));
   if (channel.spare.load(std::memory_order_relaxed) == tail.chunk)
     channel.spare.store(0, std::memory_order_relaxed);
@@ -142,6 +143,7 @@ void Hub::repair_tail(std::uint32_t index) {
 // The last getter died inside. If it had committed, the message was its own and dies with it.
 void Hub::repair_head(std::uint32_t index) {
   ChannelRow& channel = rows_[index];
+  chunks_->settle();
   const Position head = Position::unpack(channel.head.load(std::memory_order_acquire));
   if (channel.dying.load(std::memory_order_relaxed) == head.chunk) {
     channel.dying.store(0, std::memory_order_relaxed);
@@ -163,7 +165,12 @@ void Hub::empty_channel(std::uint32_t index) {
   const Position head = Position::unpack(channel.head.load(std::memory_order_relaxed));
   const Position none{0, 0, head.sequence};
   chunks_->give_from(channel.dying);
-  channel.dying.store(head.chunk, std::memory_order_relaxed);
+  // A first put that died before its commit has made its spare chunk the head: it is in its cell already.
+  const bool never_used = channel.spare.load(std::memory_order_relaxed) == head.chunk;
+  channel.dying.store(never_used ? 0 : head.chunk, std::memory_order_relaxed);
+  // Getters of a channel without a byte bound do not count; its row may have one in its next life.
+  channel.head_bytes[head.sequence & 1].store(
+      channel.tail_bytes[head.sequence & 1].load(std::memory_order_relaxed), std::memory_order_relaxed);
   sync::crash_fence();
   channel.tail.store(none.pack(), std::memory_order_relaxed);
   sync::crash_fence();

@@ -1,0 +1,219 @@
+#include "step/kill_everywhere.h"
+
+#include <cxxabi.h>
+#include <dlfcn.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <iterator>
+#include <memory>
+#include <unordered_map>
+
+#include "step/stepper.h"
+
+namespace forklift::test {
+
+namespace {
+
+std::size_t g_total = 0;  // NOLINT: one for the program
+
+// The instructions of an operation: counters[k] is where it stands after k of them.
+struct Trace {
+  std::vector<std::uint64_t> counters;
+  struct Anchor {
+    std::size_t at = 0;   // instructions before it
+    unsigned passes = 0;  // times that its address was passed before
+  };
+  std::vector<Anchor> anchors;  // the cheapest way to each instruction
+
+  void find_anchors() {
+    // Passing a breakpoint costs about as much as six steps.
+    constexpr std::int64_t kPass = 6;
+    std::unordered_map<std::uint64_t, unsigned> passes;
+    Anchor best;
+    std::int64_t best_cost = 0;
+    anchors.clear();
+    for (std::size_t k = 0; k < counters.size(); ++k) {
+      const unsigned before = passes[counters[k]]++;
+      const std::int64_t cost = kPass * before - static_cast<std::int64_t>(k);
+      if (k == 0 || cost <= best_cost) {
+        best = {k, before};
+        best_cost = cost;
+      }
+      anchors.push_back(best);
+    }
+  }
+};
+
+// Repeated string instructions trap after each repetition: in the middle of a copy all moments are alike.
+bool is_inside_repetition(const Trace& trace, std::size_t k) {
+  constexpr std::size_t kAlike = 4;
+  if (k < kAlike || k + kAlike >= trace.counters.size()) return false;
+  for (std::size_t i = k - kAlike; i <= k + kAlike; ++i) {
+    if (trace.counters[i] != trace.counters[k]) return false;
+  }
+  return k % 509 != 0;
+}
+
+std::vector<std::size_t> choose_points(const Trace& trace, std::size_t most) {
+  std::vector<std::size_t> all;
+  for (std::size_t k = 0; k < trace.counters.size(); ++k) {
+    if (!is_inside_repetition(trace, k)) all.push_back(k);
+  }
+  if (all.size() <= most) return all;
+  std::vector<std::size_t> chosen;
+  const double stride = static_cast<double>(all.size()) / static_cast<double>(most);
+  for (std::size_t i = 0; i < most; ++i) {
+    // A remainder that wanders through the stride, so that loops are not always cut at the same place.
+    const double wander = static_cast<double>(i * 7 % 16) / 16.0 * (stride - 1.0);
+    chosen.push_back(all[static_cast<std::size_t>(static_cast<double>(i) * stride + wander)]);
+  }
+  return chosen;
+}
+
+std::string describe(std::uint64_t counter) {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<void*>(counter), &info) == 0) return "unknown code";
+  char text[64];
+  if (info.dli_sname == nullptr) {
+    std::snprintf(text, sizeof text, "+0x%zx",
+                  static_cast<std::size_t>(counter - reinterpret_cast<std::uint64_t>(info.dli_fbase)));
+    return std::string(info.dli_fname) + text;
+  }
+  const std::unique_ptr<char, void (*)(void*)> plain(
+      abi::__cxa_demangle(info.dli_sname, nullptr, nullptr, nullptr), std::free);
+  std::snprintf(text, sizeof text, "+0x%zx",
+                static_cast<std::size_t>(counter - reinterpret_cast<std::uint64_t>(info.dli_saddr)));
+  return (plain ? plain.get() : info.dli_sname) + std::string(text);
+}
+
+std::string describe_death(int status) {
+  if (WIFSTOPPED(status)) return std::string("signal ") + strsignal(WSTOPSIG(status));
+  if (WIFSIGNALED(status)) return std::string("signal ") + strsignal(WTERMSIG(status));
+  return "exit status " + std::to_string(WEXITSTATUS(status));
+}
+
+// One child, from its start to its death.
+class Run {
+ public:
+  Run(Operation& operation, const StepOptions& options) : operation_(operation), options_(options) {
+    operation.prepare();
+    parent_ = std::make_unique<Tracee>(Tracee::start([&operation] {
+      operation.enter();
+      begin_marker();
+      operation.act();
+      end_marker();
+    }));
+    if (!options.step_forked_child || !parent_->valid()) return;
+    if (parent_->resume() == Tracee::Stop::kFork) child_ = std::make_unique<Tracee>(parent_->forked());
+  }
+
+  Tracee& subject() { return child_ ? *child_ : *parent_; }
+  bool started() const { return parent_->valid() && (child_ || !options_.step_forked_child); }
+
+  // Kills the subject, lets its parent end in peace, and has the survivors look.
+  void finish(std::size_t point, Tracee::Stop last, Findings& found) {
+    const bool returned = last == Tracee::Stop::kEnd;
+    if (last == Tracee::Stop::kDead)
+      found.add("the operation ended by itself: " + describe_death(subject().death()));
+    const pid_t pid = subject().pid();
+    if (child_) {
+      child_->kill();
+      Tracee::Stop stop = parent_->resume();
+      while (stop == Tracee::Stop::kTrap) stop = parent_->resume();
+      if (stop != Tracee::Stop::kEnd) found.add("the parent of the killed child did not go on");
+    }
+    const pid_t forked = child_ ? 0 : parent_->forked();
+    parent_->kill();
+    if (child_) wait_gone(pid);  // as its new parent
+    operation_.check({point, returned, forked}, found);
+    wait_gone(forked);
+  }
+
+ private:
+  Operation& operation_;
+  const StepOptions& options_;
+  std::unique_ptr<Tracee> parent_;
+  std::unique_ptr<Tracee> child_;
+};
+
+Trace record(Operation& operation, const StepOptions& options, Findings& found) {
+  Trace trace;
+  Run run(operation, options);
+  if (!run.started()) {
+    found.add("the operation never began: " + describe_death(run.subject().death()));
+    return trace;
+  }
+  Tracee::Stop stop = Tracee::Stop::kTrap;
+  while (stop == Tracee::Stop::kTrap || stop == Tracee::Stop::kFork) {
+    if (stop == Tracee::Stop::kTrap) trace.counters.push_back(run.subject().program_counter());
+    stop = run.subject().step();
+  }
+  run.finish(trace.counters.size(), stop, found);
+  trace.find_anchors();
+  return trace;
+}
+
+}  // namespace
+
+Tally kill_everywhere(Operation& operation, const StepOptions& options, Findings& found) {
+  Tally tally;
+  // The first run warms what is made once (tables of this process, the allocator); its trace is not the
+  // others'.
+  record(operation, options, found);
+  if (!found.empty()) return tally;
+  const Trace trace = record(operation, options, found);
+  tally.instructions = trace.counters.size();
+  for (const std::size_t point : choose_points(trace, options.most_points)) {
+    if (!found.empty()) break;
+    Run run(operation, options);
+    if (!run.started()) {
+      found.add("the operation never began: " + describe_death(run.subject().death()));
+      break;
+    }
+    const Trace::Anchor anchor = trace.anchors[point];
+    Tracee::Stop stop = run.subject().run_to(trace.counters[anchor.at], anchor.passes);
+    for (std::size_t k = anchor.at;
+         k < point && (stop == Tracee::Stop::kTrap || stop == Tracee::Stop::kFork);) {
+      stop = run.subject().step();
+      if (stop == Tracee::Stop::kTrap) ++k;
+    }
+    if (stop == Tracee::Stop::kEnd) ++tally.strayed;
+    const std::uint64_t counter = stop == Tracee::Stop::kTrap ? run.subject().program_counter() : 0;
+    run.finish(point, stop, found);
+    ++tally.points;
+    if (!found.empty())
+      found.add("after the death at instruction " + std::to_string(point) + ", in " + describe(counter));
+  }
+  return tally;
+}
+
+testing::AssertionResult survives_every_kill(const std::string& name, Operation& operation,
+                                             const StepOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
+  Findings found;
+  const Tally tally = kill_everywhere(operation, options, found);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  g_total += tally.points;
+  std::printf("  %6zu kill points  %-44s %7zu instructions, %zu strayed, %.1f s\n", tally.points,
+              name.c_str(), tally.instructions, tally.strayed, seconds);
+  std::fflush(stdout);
+  if (!found.empty()) {
+    testing::AssertionResult wrong = testing::AssertionFailure() << name << ":";
+    for (const std::string& line : found.lines()) wrong << "\n  " << line;
+    return wrong;
+  }
+  if (tally.points == 0) return testing::AssertionFailure() << name << ": no kill point";
+  // Ways differ a little from run to run (processors, clocks); if most did, the test would test nothing.
+  if (tally.strayed * 4 > tally.points)
+    return testing::AssertionFailure()
+           << name << ": " << tally.strayed << " of " << tally.points << " runs took another way";
+  return testing::AssertionSuccess();
+}
+
+std::size_t total_kill_points() { return g_total; }
+
+}  // namespace forklift::test

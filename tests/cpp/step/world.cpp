@@ -1,0 +1,214 @@
+#include "step/world.h"
+
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "os/clock.h"
+
+namespace forklift::test {
+
+namespace {
+
+constexpr std::int64_t kBoundNs = 500'000'000;
+
+// Runs `action` and adds a finding when it took longer than a survivor may be held up.
+template <class Action>
+void in_bounded_time(const char* what, Findings& found, Action&& action) {
+  const std::int64_t begin = os::now_ns();
+  action();
+  const std::int64_t took = os::now_ns() - begin;
+  if (took > kBoundNs) found.add(std::string(what) + " took " + std::to_string(took / 1'000'000) + " ms");
+}
+
+std::unique_ptr<Hub> make_hub(std::uint64_t address_space) {
+  rlimit before{};
+  getrlimit(RLIMIT_AS, &before);
+  if (address_space != 0) {
+    const rlimit small{address_space, before.rlim_max};
+    setrlimit(RLIMIT_AS, &small);
+  }
+  Result<std::unique_ptr<Hub>> hub = Hub::create();
+  setrlimit(RLIMIT_AS, &before);
+  must(hub.status());
+  return *std::move(hub);
+}
+
+}  // namespace
+
+void must(const Status& status) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "step tests: %s\n", status.to_string().c_str());
+  std::abort();
+}
+
+void fill_pattern(std::byte* data, std::size_t size, std::uint64_t seed) {
+  std::uint64_t state = seed * 0x9e3779b97f4a7c15ULL + 1;
+  for (std::size_t i = 0; i < size; ++i) {
+    if (i % 8 == 0) state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    data[i] = static_cast<std::byte>(state >> (8 * (i % 8)));
+  }
+}
+
+bool is_pattern(const std::byte* data, std::size_t size, std::uint64_t seed) {
+  std::vector<std::byte> wanted(size);
+  fill_pattern(wanted.data(), size, seed);
+  return size == 0 || std::memcmp(data, wanted.data(), size) == 0;
+}
+
+Message::Message(Hub& hub, const Shape& shape, std::uint64_t number) : bytes_(shape.bytes) {
+  const std::uint64_t head[2] = {number, shape.bytes};
+  std::memcpy(bytes_.data(), head, sizeof head);
+  fill_pattern(bytes_.data() + sizeof head, shape.bytes - sizeof head, number);
+  for (std::size_t i = 0; i < shape.blocks.size(); ++i) {
+    leases_.push_back(must(hub.arena().allocate(shape.kind, shape.blocks[i])));
+    fill_pattern(leases_.back()->data(), shape.blocks[i], number * 31 + i);
+  }
+}
+
+Status Message::put(channel::Channel& channel, os::Deadline deadline) {
+  return channel.put({.bytes = bytes_, .leases = leases_, .codec = 7, .tag = 42}, deadline);
+}
+
+std::uint64_t read_message(Incoming& message, const Shape& shape, Findings& found) {
+  std::uint64_t head[2] = {};
+  if (message.bytes().size() < sizeof head) {
+    found.add("a message of " + std::to_string(message.bytes().size()) + " bytes");
+    return 0;
+  }
+  std::memcpy(head, message.bytes().data(), sizeof head);
+  const std::string name = "message " + std::to_string(head[0]);
+  if (message.codec() != 7 || message.tag() != 42) found.add(name + " has another header");
+  if (head[1] != message.bytes().size() ||
+      !is_pattern(message.bytes().data() + sizeof head, message.bytes().size() - sizeof head, head[0]))
+    found.add(name + " has other bytes");
+  if (message.bytes().size() != shape.bytes) return head[0];  // of another shape: no leases
+  if (message.leases().size() != shape.blocks.size()) {
+    found.add(name + " has " + std::to_string(message.leases().size()) + " leases");
+    return head[0];
+  }
+  for (std::size_t i = 0; i < shape.blocks.size(); ++i) {
+    const LeasePtr& lease = message.leases()[i];
+    if (lease->size() != shape.blocks[i] || !is_pattern(lease->data(), lease->size(), head[0] * 31 + i))
+      found.add(name + " has other contents in lease " + std::to_string(i));
+  }
+  return head[0];
+}
+
+World::World(std::uint64_t address_space) : hub_(make_hub(address_space)) {
+  prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);  // children of killed children come to us
+  mark();
+}
+
+World::Counts World::count() {
+  const arena::Stats stats = hub_->arena().stats();
+  return {stats.leases, stats.held_blocks, hub_->live_channels(), hub_->domain().live_slots()};
+}
+
+void World::mark() { marked_ = count(); }
+
+void World::expect_marked(Findings& found) {
+  in_bounded_time("reaping", found, [&] { hub_->domain().reap(); });
+  const Counts now = count();
+  const auto compare = [&](const char* what, std::uint64_t is, std::uint64_t was) {
+    if (is != was)
+      found.add(std::to_string(is) + " " + what + " are there, " + std::to_string(was) + " should be");
+  };
+  compare("leases", now.leases, marked_.leases);
+  compare("held blocks", now.held_blocks, marked_.held_blocks);
+  compare("channels", now.channels, marked_.channels);
+  compare("slots", now.slots, marked_.slots);
+  found.add(hub_->audit());
+}
+
+void World::expect_goes_on(Findings& found) {
+  in_bounded_time("going on", found, [&] {
+    Result<ChannelPtr> channel = channel::Channel::create(*hub_, {});
+    if (!channel) return found.add("no new channel: " + channel.status().to_string());
+    const Shape shape{.bytes = 100, .blocks = {64, 5000}};
+    if (Status put = Message(*hub_, shape, 77).put(**channel); !put)
+      return found.add("no put after the death: " + put.to_string());
+    Incoming message;
+    if (Status got = (*channel)->get(message, os::Deadline::after_seconds(2)); !got)
+      return found.add("no get after the death: " + got.to_string());
+    if (read_message(message, shape, found) != 77) found.add("another message came");
+  });
+}
+
+void ChannelOperation::prepare() {
+  before_.clear();
+  channel_ = must(channel::Channel::create(world_.hub(), options_));
+  fill();
+}
+
+void ChannelOperation::put(const Shape& shape, std::uint64_t number) {
+  must(Message(world_.hub(), shape, number).put(*channel_));
+  before_.push_back(number);
+}
+
+std::uint64_t ChannelOperation::get() {
+  Incoming message;
+  must(channel_->get(message, os::Deadline::after_seconds(2)));
+  before_.erase(before_.begin());
+  Findings ignored;
+  return read_message(message, shape_, ignored);
+}
+
+// A bounded channel takes exactly as many as it should: no place was lost, none invented.
+void ChannelOperation::check_capacity(std::size_t there, Findings& found) {
+  if (options_.capacity == 0) return;
+  std::size_t taken = 0;
+  while (taken <= options_.capacity &&
+         Message(world_.hub(), {}, 5000 + taken).put(*channel_, os::Deadline::after_ns(0)).ok())
+    ++taken;
+  if (there + taken != options_.capacity) {
+    found.add("a channel for " + std::to_string(options_.capacity) + " messages held " +
+              std::to_string(there) + " and took " + std::to_string(taken) + " more");
+  }
+}
+
+void ChannelOperation::check(const Death& death, Findings& found) {
+  // Half of the survivors learn of the death by touching what it left, half by reaping.
+  if (death.point % 2 == 1) world_.hub().domain().reap();
+  constexpr std::uint64_t kSurvivorsNumber = 2'000'000;
+  const std::int64_t begin = os::now_ns();
+  const bool room = options_.capacity == 0 || channel_->size() < options_.capacity;
+  if (room) {
+    if (Status put = Message(world_.hub(), {}, kSurvivorsNumber).put(*channel_); !put)
+      found.add("the survivor cannot put: " + put.to_string());
+  }
+  std::vector<std::uint64_t> there;
+  {
+    Incoming message;
+    while (found.empty()) {
+      const Status got = channel_->get(message, os::Deadline::after_ns(0));
+      if (got.code() == Code::kTimeout) break;
+      if (!got) {
+        found.add("the survivor cannot get: " + got.to_string());
+        break;
+      }
+      there.push_back(read_message(message, shape_, found));
+    }
+  }
+  if (os::now_ns() - begin > kBoundNs) found.add("the survivor was held up");
+  if (room && (there.empty() || there.back() != kSurvivorsNumber))
+    found.add("the survivor's message is not the last: " + numbers_text(there));
+  else if (room)
+    there.pop_back();
+  check_numbers(death, there, found);
+  check_capacity(0, found);
+  channel_.reset();
+  world_.expect_marked(found);
+  world_.expect_goes_on(found);
+}
+
+std::string numbers_text(const std::vector<std::uint64_t>& numbers) {
+  std::string text;
+  for (const std::uint64_t number : numbers) text += (text.empty() ? "" : ", ") + std::to_string(number);
+  return "[" + text + "]";
+}
+
+}  // namespace forklift::test
