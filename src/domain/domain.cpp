@@ -4,6 +4,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <bit>
 #include <cerrno>
 #include <string>
 
@@ -92,7 +93,11 @@ Domain::~Domain() {
 }
 
 Status Domain::map_files() {
-  // Copied first, checked, then used: the header says how much there is to map.
+  // Touching a page behind the end of a file would be fatal, and the header says how much there is to map.
+  const off_t size = ::lseek(control_file_.get(), 0, SEEK_END);
+  if (size < 0) return Status::system("lseek", errno, "control segment");
+  if (static_cast<std::uint64_t>(size) < os::page_size())
+    return Status(Code::kCorrupt, "the inherited descriptor is no Forklift control segment");
   Result<os::Mapping> first = os::Mapping::shared(control_file_, 0, os::page_size());
   if (!first) return first.status();
   const auto* seen = reinterpret_cast<const Header*>(first->data());
@@ -103,8 +108,7 @@ Status Domain::map_files() {
                                       ", this build speaks " + std::to_string(kLayoutVersion) +
                                       "; use one Forklift version in all processes of a tree");
   }
-  const off_t size = ::lseek(control_file_.get(), 0, SEEK_END);
-  if (size < 0 || static_cast<std::uint64_t>(size) != seen->control_bytes) {
+  if (static_cast<std::uint64_t>(size) != seen->control_bytes) {
     return Status(Code::kCorrupt, "the control segment has " + std::to_string(size) +
                                       " bytes, its header says " + std::to_string(seen->control_bytes));
   }
@@ -125,15 +129,17 @@ Status Domain::check_header() const {
   if (seen.pid_namespace != os::pid_namespace()) {
     return {Code::kRefused, "the domain lives in another pid namespace"};
   }
-  for (const Extent& extent : seen.regions) {
-    if (extent.offset > seen.control_bytes || extent.bytes > seen.control_bytes - extent.offset) {
-      return {Code::kCorrupt, "a region of the control segment lies outside it"};
-    }
-  }
   const off_t size = ::lseek(data_file_.get(), 0, SEEK_END);
   if (size < 0 || static_cast<std::uint64_t>(size) != seen.data_bytes) {
     return {Code::kCorrupt, "the data segment has another size than its header says"};
   }
+  const Plan plan = plan_for(seen.data_bytes);
+  bool planned = std::has_single_bit(seen.data_bytes) && plan.control_bytes == seen.control_bytes;
+  for (std::size_t i = 0; i < kRegions; ++i) {
+    planned = planned && seen.regions[i].offset == plan.regions[i].offset &&
+              seen.regions[i].bytes == plan.regions[i].bytes;
+  }
+  if (!planned) return {Code::kCorrupt, "the control segment is not laid out as its size says"};
   return {};
 }
 

@@ -20,11 +20,14 @@ constexpr std::uint64_t kLargest = kTiB;
 }  // namespace
 
 Plan make_plan(std::uint64_t address_space_limit) {
-  Plan plan{};
   // A power of two, so that size classes tile the two halves exactly. At most a quarter of the address space:
   // the segment is mapped once and its private half a second time.
-  plan.data_bytes = std::bit_floor(std::clamp(address_space_limit / 4, 64 * kMiB, kLargest));
+  return plan_for(std::bit_floor(std::clamp(address_space_limit / 4, 64 * kMiB, kLargest)));
+}
 
+Plan plan_for(std::uint64_t data_bytes) {
+  Plan plan{};
+  plan.data_bytes = data_bytes;
   const std::uint64_t blocks =
       std::clamp(plan.data_bytes / 4096, std::uint64_t{4096}, std::uint64_t{1} << 22);
   const std::uint64_t chunks = std::clamp(plan.data_bytes / 16, 16 * kMiB, 32 * kGiB);

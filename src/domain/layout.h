@@ -80,5 +80,8 @@ struct Plan {
   std::uint64_t data_bytes;
 };
 Plan make_plan(std::uint64_t address_space_limit);
+// Everything follows from the size of the data segment, a power of two: whoever joins checks the header by
+// it.
+Plan plan_for(std::uint64_t data_bytes);
 
 }  // namespace forklift::domain

@@ -1,5 +1,4 @@
 // Slots: claiming, the proof of life, reaping. The state machine is in domain/layout.h.
-#include <csignal>
 #include <cstddef>
 
 #include <unistd.h>
@@ -124,7 +123,7 @@ bool Domain::is_dead(SlotRef ref) const {
   const std::uint64_t pid = slot.pid.load(std::memory_order_relaxed);
   if (*locked) {
     // A child made by raw clone keeps its parent's description, and so the lock, alive.
-    return pid != 0 && ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
+    return pid != 0 && os::is_gone(static_cast<pid_t>(pid));
   }
   return process_has_left(slot);
 }
@@ -134,9 +133,14 @@ bool Domain::is_dead(SlotRef ref) const {
 bool Domain::process_has_left(const Slot& slot) const {
   const std::uint64_t pid = slot.pid.load(std::memory_order_relaxed);
   if (pid == 0) return true;  // nascent, and nobody holds the description any more
-  const std::uint64_t started = os::start_time(static_cast<pid_t>(pid));
-  if (started == 0 || started != slot.start_time.load(std::memory_order_relaxed)) return true;
-  return !os::maps_inode(static_cast<pid_t>(pid), control_inode_);
+  const auto task = static_cast<pid_t>(pid);
+  if (os::is_gone(task)) return true;
+  const std::uint64_t started = os::start_time(task);
+  const std::uint64_t noted = slot.start_time.load(std::memory_order_relaxed);
+  if (started != 0 && noted != 0 && started != noted) return true;  // the pid has a new owner
+  // What cannot be learnt (no descriptor left to read /proc with) is no reason to take it for dead.
+  const std::optional<bool> mapped = os::maps_inode(task, control_inode_);
+  return mapped.has_value() && !*mapped;
 }
 
 bool Domain::reap_slot(std::uint32_t index) {

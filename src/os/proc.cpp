@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -49,11 +50,13 @@ std::uint64_t start_time(pid_t pid) noexcept {
   return field ? std::strtoull(field, nullptr, 10) : 0;
 }
 
-bool maps_inode(pid_t pid, std::uint64_t inode) noexcept {
+bool is_gone(pid_t pid) noexcept { return ::kill(pid, 0) != 0 && errno == ESRCH; }
+
+std::optional<bool> maps_inode(pid_t pid, std::uint64_t inode) noexcept {
   char path[40];
   std::snprintf(path, sizeof path, "/proc/%d/maps", static_cast<int>(pid));
   const std::unique_ptr<FILE, int (*)(FILE*)> maps(std::fopen(path, "re"), std::fclose);
-  if (!maps) return false;
+  if (!maps) return errno == ENOENT || errno == ESRCH ? std::optional<bool>(false) : std::nullopt;
   char line[512];
   while (std::fgets(line, sizeof line, maps.get())) {
     // address perms offset dev inode path; lines longer than the buffer continue and match nothing
@@ -64,6 +67,7 @@ bool maps_inode(pid_t pid, std::uint64_t inode) noexcept {
     }
     if (field && std::strtoull(field, nullptr, 10) == inode) return true;
   }
+  if (std::ferror(maps.get()) != 0 && errno != ESRCH) return std::nullopt;
   return false;
 }
 

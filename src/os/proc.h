@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "os/fd.h"
@@ -14,12 +15,16 @@ namespace forklift::os {
 // gone.
 char task_state(pid_t task) noexcept;
 
-// Start time in clock ticks since boot (field 22 of /proc/PID/stat); 0 if the process is gone. With the pid
+// Start time in clock ticks since boot (field 22 of /proc/PID/stat); 0 if it cannot be read. With the pid
 // it names a process, but both survive exec, so it never proves that a program is still the same.
 std::uint64_t start_time(pid_t pid) noexcept;
 
-// Does the process map the file with this inode? False also where its maps cannot be read.
-bool maps_inode(pid_t pid, std::uint64_t inode) noexcept;
+// Is there no process (not even one that nobody has waited for) of this pid?
+bool is_gone(pid_t pid) noexcept;
+
+// Does the process map the file with this inode? nullopt where that cannot be learnt: no permission, or no
+// descriptor left to read its maps with.
+std::optional<bool> maps_inode(pid_t pid, std::uint64_t inode) noexcept;
 
 // The inode of this process's pid namespace: pids of another one mean nothing here.
 std::uint64_t pid_namespace() noexcept;
