@@ -256,7 +256,7 @@ void Arena::discard(Lease& lease) {
     if (lease.previous_) lease.previous_->next_ = lease.next_;
     if (lease.next_) lease.next_->previous_ = lease.previous_;
   }
-  if (lease.held() && domain_.attached()) release_row(lease.row_);
+  if (lease.held() && domain_.attached()) release_row(lease.row_, Holder::process(domain_.self()));
 }
 
 void Arena::before_fork(const domain::SlotRef* child) {

@@ -129,8 +129,9 @@ class Arena {
   // Turns a received payload of the private kind into this process's own: from here on its writes are seen by
   // no process forked later. kSystem when no address space for it can be had; the lease is as before then.
   Status privatise(Lease& lease);
-  // Gives up rows that no Lease object stands for (orphans of a recovery, messages that nobody will take).
-  void release_row(std::uint32_t row);
+  // Gives up a row that no Lease object stands for (orphans of a recovery, messages that nobody will take).
+  // No effect when `holder` does not hold it.
+  void release_row(std::uint32_t row, Holder holder);
   // Releases all rows whose holder is `holder`.
   void release_held_by(Holder holder);
 

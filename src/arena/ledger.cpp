@@ -202,13 +202,15 @@ void Arena::drop_block_row(std::uint32_t row, std::uint32_t index) {
   change.commit();
 }
 
-void Arena::release_row(std::uint32_t row) {
+void Arena::release_row(std::uint32_t row, Holder holder) {
   std::uint64_t cached = 0;
   {
     sync::LockGuard guard = lock();
     if (!guard.ok()) return;  // the row stays with its holder, whose death gives it back
     const std::uint64_t word = lease(row).object.load(std::memory_order_relaxed);
-    if (word == 0) return;
+    // Whoever looked without the lock may have seen a row that a dead process was giving up: it is free by
+    // now, or somebody else's.
+    if (word == 0 || lease(row).holder.load(std::memory_order_relaxed) != holder.word) return;
     const Object object = Object::unpack(word);
     if (object.kind != ObjectKind::kBlock) {
       guard.unlock();
@@ -246,9 +248,11 @@ void Arena::release_object_row(std::uint32_t row, Object object) {
 }
 
 void Arena::release_held_by(Holder holder) {
+  // Completes what a dead process had begun: it may be the holder's newest row.
+  { const sync::LockGuard settled = lock(); }
   const std::uint64_t used = std::min(state_->leases_used.load(std::memory_order_acquire), lease_capacity_);
   for (std::uint32_t row = 0; row < used; ++row) {
-    if (lease(row).holder.load(std::memory_order_acquire) == holder.word) release_row(row);
+    if (lease(row).holder.load(std::memory_order_acquire) == holder.word) release_row(row, holder);
   }
 }
 

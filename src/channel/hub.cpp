@@ -200,10 +200,9 @@ void Hub::reap_channels(domain::SlotRef slot) {
     channel.items.notify(1);
     channel.space.notify(1);
   }
-  for (const auto& [row, object] :
-       arena_->rows_of(arena::Holder::process(slot), arena::ObjectKind::kChannel)) {
-    arena_->release_row(row);
-  }
+  const arena::Holder dead = arena::Holder::process(slot);
+  for (const auto& [row, object] : arena_->rows_of(dead, arena::ObjectKind::kChannel))
+    arena_->release_row(row, dead);
 }
 
 std::uint64_t Hub::live_channels() const noexcept {

@@ -1,0 +1,165 @@
+// A process is killed after every instruction of getting memory, sharing it and giving it back.
+#include <memory>
+
+#include "step/world.h"
+
+namespace forklift::test {
+namespace {
+
+class ArenaOperation : public Operation {
+ public:
+  void check(const Death& death, Findings& found) override {
+    // Half of the survivors use the arena first, half reap first.
+    if (death.point % 2 == 0) world_.expect_goes_on(found);
+    kept_.clear();
+    world_.expect_marked(found);
+    world_.expect_goes_on(found);
+    world_.expect_marked(found);
+  }
+
+ protected:
+  Hub& hub() { return world_.hub(); }
+  arena::Arena& arena() { return hub().arena(); }
+  LeasePtr allocate(std::size_t bytes, Kind kind = Kind::kShare) {
+    return must(arena().allocate(kind, bytes));
+  }
+  World world_;
+  std::vector<LeasePtr> kept_;  // by the parent, and so by the child, until the death
+};
+
+class Allocate : public ArenaOperation {
+ public:
+  Allocate(Kind kind, std::size_t bytes, bool zeroed = false) : kind_(kind), bytes_(bytes), zeroed_(zeroed) {}
+  void prepare() override { allocate(bytes_, kind_).reset(); }
+  void act() override { lease_ = must(arena().allocate(kind_, bytes_, zeroed_)); }
+
+ private:
+  Kind kind_;
+  std::size_t bytes_;
+  bool zeroed_;
+  LeasePtr lease_;
+};
+
+TEST(ArenaStep, AllocateWarm) {
+  Allocate operation(Kind::kShare, 1000);
+  EXPECT_TRUE(survives_every_kill("allocate, warm", operation));
+}
+TEST(ArenaStep, AllocateLarge) {
+  Allocate operation(Kind::kPrivate, 100'000);
+  EXPECT_TRUE(survives_every_kill("allocate, pages mapped in bulk", operation));
+}
+TEST(ArenaStep, AllocateZeroed) {
+  Allocate operation(Kind::kShare, 300, true);
+  EXPECT_TRUE(survives_every_kill("allocate, zeroed", operation));
+}
+
+// Every run in a new domain, so that the block must be split off the largest.
+class InNewDomain : public Operation {
+ public:
+  explicit InNewDomain(std::uint64_t address_space = 0) : address_space_(address_space) {}
+  void prepare() override { world_ = std::make_unique<World>(address_space_); }
+  void check(const Death& death, Findings& found) override {
+    if (death.point % 2 == 0) world_->expect_goes_on(found);
+    kept_.clear();
+    world_->expect_marked(found);
+    world_->expect_goes_on(found);
+    world_.reset();
+  }
+
+ protected:
+  arena::Arena& arena() { return world_->hub().arena(); }
+  std::uint64_t address_space_;
+  std::unique_ptr<World> world_;
+  std::vector<LeasePtr> kept_;
+};
+
+class AllocateSplit : public InNewDomain {
+ public:
+  void act() override { lease_ = must(arena().allocate(Kind::kShare, 70'000)); }
+
+ private:
+  LeasePtr lease_;
+};
+
+TEST(ArenaStep, AllocateSplit) {
+  AllocateSplit operation;
+  EXPECT_TRUE(survives_every_kill("allocate, split off the largest block", operation, {.most_points = 3000}));
+}
+
+// The smallest domain, cut into small blocks: only merging them makes room for a large one.
+class AllocateMerge : public InNewDomain {
+ public:
+  AllocateMerge() : InNewDomain(std::uint64_t{1} << 28) {}
+  void prepare() override {
+    InNewDomain::prepare();
+    half_ = world_->hub().domain().data_bytes() / 2;
+    (void)must(arena().allocate(Kind::kPrivate, half_ / 64));
+  }
+  void act() override { lease_ = must(arena().allocate(Kind::kPrivate, half_)); }
+
+ private:
+  std::size_t half_ = 0;
+  LeasePtr lease_;
+};
+
+TEST(ArenaStep, AllocateMerge) {
+  AllocateMerge operation;
+  EXPECT_TRUE(survives_every_kill("allocate, merge buddies", operation, {.most_points = 3000}));
+}
+
+class Another : public ArenaOperation {
+ public:
+  void prepare() override { kept_ = {allocate(1000)}; }
+  void act() override { second_ = must(arena().another(kept_[0])); }
+
+ private:
+  LeasePtr second_;
+};
+
+TEST(ArenaStep, Another) {
+  Another operation;
+  EXPECT_TRUE(survives_every_kill("reference", operation));
+}
+
+class Release : public ArenaOperation {
+ public:
+  Release(std::size_t bytes, bool last) : bytes_(bytes), last_(last) {}
+  void prepare() override {
+    // Neighbours in the free list before and behind.
+    const std::vector<LeasePtr> neighbours = {allocate(bytes_), allocate(bytes_)};
+  }
+  void enter() override {
+    lease_ = allocate(bytes_);
+    if (!last_) other_ = must(arena().another(lease_));
+  }
+  void act() override { lease_.reset(); }
+
+ private:
+  std::size_t bytes_;
+  bool last_;
+  LeasePtr lease_;
+  LeasePtr other_;
+};
+
+TEST(ArenaStep, ReleaseLast) {
+  Release operation(1000, true);
+  EXPECT_TRUE(survives_every_kill("release, last", operation));
+}
+TEST(ArenaStep, ReleaseNotLast) {
+  Release operation(1000, false);
+  EXPECT_TRUE(survives_every_kill("release, not last", operation));
+}
+
+class Trim : public ArenaOperation {
+ public:
+  void prepare() override { const std::vector<LeasePtr> two = {allocate(5000), allocate(9000)}; }
+  void act() override { (void)arena().trim(0); }
+};
+
+TEST(ArenaStep, Trim) {
+  Trim operation;
+  EXPECT_TRUE(survives_every_kill("trim, two blocks punched", operation));
+}
+
+}  // namespace
+}  // namespace forklift::test
