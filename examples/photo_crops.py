@@ -1,6 +1,6 @@
 """The real job: workers cut, augment and normalise crops of photographs, one consumer trains on them.
 
-    python examples/photo_crops.py                       # both libraries, one after the other, and a comparison
+    python examples/photo_crops.py                       # both libraries, one after the other
     python examples/photo_crops.py --library forklift    # one of them
 
 The task: read a handwritten digit (scikit-learn's digits) that lies somewhere on a piece of a photograph
