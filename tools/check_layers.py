@@ -34,6 +34,8 @@ LAYERS = (
 PUBLIC_HEADERS = {
     "status.h": "os",
     "version.h": "os",
+    "error.h": "os",
+    "timeout.h": "os",
     "budget.h": "domain",
     "stats.h": "channel",
     "init.h": "process",
@@ -45,6 +47,9 @@ PUBLIC_HEADERS = {
     "value.h": "tensor",
     "value_traits.h": "tensor",
     "queue.h": "tensor",
+    "sendable.h": "tensor",
+    "spawn.h": "tensor",
+    "multiprocessing.h": "tensor",
     "forklift.h": "runtime",
 }
 

@@ -1,0 +1,53 @@
+// Error: what the C++ API throws. The core below it answers with a Status; here that becomes an exception,
+// once.
+//
+//   try {
+//     queue.put(frame);
+//   } catch (const forklift::Error& error) {
+//     if (error.code() == forklift::Code::kOverBudget) ...   // the rest is in error.status()
+//     std::cerr << error.what() << '\n';                     // "over budget: asked 4096 bytes, ..."
+//   }
+//
+// Thread and process safety: an Error is a value. An Error that leaves a child process arrives at its
+// parent's join() as a RemoteError (process.h).
+//
+// Invariant: status() is never ok.
+#pragma once
+
+#include <stdexcept>
+#include <utility>
+
+#include "forklift/status.h"
+
+namespace forklift {
+
+class Error : public std::runtime_error {
+ public:
+  explicit Error(Status status) : std::runtime_error(status.to_string()), status_(std::move(status)) {}
+
+  const Status& status() const noexcept { return status_; }
+  Code code() const noexcept { return status_.code(); }
+
+ private:
+  Status status_;
+};
+
+// A message or a queue holds another type than it was asked for. What was taken for it is gone.
+class TypeMismatch : public Error {
+ public:
+  using Error::Error;
+};
+
+namespace detail {
+inline void check(const Status& status) {
+  if (!status.ok()) [[unlikely]]
+    throw Error(status);
+}
+template <class T>
+T take(Result<T> result) {
+  check(result.status());
+  return *std::move(result);
+}
+}  // namespace detail
+
+}  // namespace forklift

@@ -1,0 +1,52 @@
+// init: the first line of main. And what there is to set and to ask about the domain, the shared memory that
+// this process and its children use together.
+//
+//   int main(int argc, char** argv) {
+//     forklift::init(argc, argv);
+//     ...
+//     std::cout << forklift::stats().committed_bytes << '\n';
+//   }
+//
+// In a process that Process::spawn() started, init() runs the registered function and exits. In a program
+// that another one started with queues (Process::program, Python's forklift.Program), it joins that one's
+// domain. Otherwise it does nothing that costs: the domain is made when something is first put into it.
+//
+// Thread safety: init() before there are other threads; the others any time. Process safety: all processes of
+// a domain see the same figures, and a budget set by one holds for all.
+//
+// Invariants: init() can be called again without effect. A program that never calls it can fork, but not
+// spawn.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "forklift/error.h"
+
+namespace forklift {
+
+// Throws Error when the domain that this process was invited to cannot be joined.
+void init(int argc, char** argv);
+
+struct Stats {
+  std::uint64_t budget_bytes;     // may be committed
+  std::uint64_t committed_bytes;  // pages that exist or may exist
+  std::uint64_t cached_bytes;     // of these: free, kept warm
+  std::uint64_t held_blocks;
+  std::uint64_t leases;     // of all processes and messages
+  std::uint64_t channels;   // in use
+  std::uint64_t processes;  // alive or not yet reaped
+};
+
+// These make the domain if there is none yet; they throw Error when that fails.
+Stats stats();
+// How much memory tensors and messages may take, for all processes of the domain. 0: as much as the machine
+// and its control groups leave (the default).
+void set_budget(std::uint64_t bytes);
+// Gives memory that is free but kept warm back to the system, but for `keep` bytes. How many bytes went back.
+std::uint64_t trim(std::uint64_t keep = 0);
+// Every violated invariant of the shared tables, in words; exact only while nobody else uses them. For tests.
+std::vector<std::string> audit();
+
+}  // namespace forklift

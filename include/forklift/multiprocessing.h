@@ -1,0 +1,25 @@
+// Everything that a program of several processes needs.
+//
+//   #include <forklift/multiprocessing.h>
+//
+//   int main(int argc, char** argv) {
+//     forklift::init(argc, argv);
+//     forklift::Queue<forklift::Tensor> queue;
+//     auto child = forklift::Process::fork([&] {
+//       auto image = *forklift::Tensor::zeros({480, 640}, forklift::DType::kFloat32);
+//       queue.put(std::move(image));
+//     }).start();
+//     auto image = queue.get();        // the child's memory, not a copy
+//     child.join();
+//   }
+//
+// Thread and process safety, invariants: those of each header.
+#pragma once
+
+#include "forklift/error.h"
+#include "forklift/init.h"
+#include "forklift/process.h"
+#include "forklift/queue.h"
+#include "forklift/spawn.h"
+#include "forklift/tensor.h"
+#include "forklift/value.h"

@@ -1,0 +1,171 @@
+// Process: a function that runs in a process of its own, or a program that shares queues with this one.
+//
+//   forklift::Queue<double> results;
+//   auto worker = forklift::Process::fork([results]() mutable { results.put(simulate()); });
+//   worker.start();
+//   double result = results.get();
+//   worker.join();                                   // throws RemoteError if simulate() threw
+//
+//   auto other = forklift::Process::spawn(work, 3, results);   // a fresh process: forklift/spawn.h
+//   auto peer = forklift::Process::program({"./consumer", "--fast"}, {{"frames", frames}});
+//
+// fork() runs any callable on a copy of this process: captured values are there, other threads are not. The
+// child ends with _exit after flushing stdio: no destructor of a static object and no atexit handler of the
+// parent runs in it. An int that the callable returns is the exit code. program() starts another program (any
+// language); a C++ one finds the queues with Queue<T>::inherited(name) after forklift::init(argc, argv), a
+// Python one with forklift.inherited(name).
+//
+// A Process that goes out of scope joins its child, and says on stderr what nobody asked for: an exception of
+// the child. A daemon, or any child while an exception leaves the scope, is terminated instead (SIGTERM,
+// after a second SIGKILL).
+//
+// Thread safety: one thread at a time per object. Process safety: an object means something in the process
+// that made it only; in a forked child all its members but name() throw, and its destructor does nothing.
+//
+// Invariants: start() is called once; after it, exactly one of is_alive() and exitcode() says something. What
+// a child held in the domain (blocks, queue ends, a message half taken) is given back when join() returns.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "forklift/error.h"
+#include "forklift/timeout.h"
+
+namespace forklift {
+
+namespace channel {
+class Channel;
+}
+
+// An exception that left a child's function, as the parent sees it.
+class RemoteError : public std::runtime_error {
+ public:
+  struct Details {
+    std::string type;                 // "std::out_of_range"
+    std::string message;              // its what(); empty where the exception is no std::exception
+    std::vector<std::string> causes;  // the nested ones, outermost first: "std::system_error: ..."
+    std::string process;              // name of the process
+    pid_t pid = 0;
+    int rank = -1;  // in its group; -1: none
+  };
+
+  explicit RemoteError(Details details);
+
+  const std::string& type() const noexcept { return details_->type; }
+  const std::string& message() const noexcept { return details_->message; }
+  const std::vector<std::string>& causes() const noexcept { return details_->causes; }
+  const std::string& process() const noexcept { return details_->process; }
+  pid_t pid() const noexcept { return details_->pid; }
+  int rank() const noexcept { return details_->rank; }
+
+ private:
+  std::shared_ptr<const Details> details_;
+};
+
+// The channel behind a queue, whatever its type: what a program can be given. Every Queue<T> converts to it.
+class ChannelRef {
+ public:
+  ChannelRef() noexcept = default;
+  explicit ChannelRef(std::shared_ptr<channel::Channel> channel) noexcept : channel_(std::move(channel)) {}
+  const std::shared_ptr<channel::Channel>& get() const noexcept { return channel_; }
+
+ private:
+  std::shared_ptr<channel::Channel> channel_;
+};
+
+// Names (letters, digits, anything but '=' and ';') and the queues that a program finds under them.
+using Channels = std::vector<std::pair<std::string, ChannelRef>>;
+
+namespace detail {
+class ProcessCore;
+using Entry = std::function<int()>;
+
+// What a spawned child is told: which registered function, on what.
+struct Call {
+  std::string function;
+  ChannelRef arguments;            // holds one message
+  std::vector<ChannelRef> queues;  // mentioned in it
+};
+using PrepareCall = std::function<Call()>;
+}  // namespace detail
+
+class Process {
+ public:
+  // Runs `function()` in a copy of this process.
+  template <class Function>
+  requires std::invocable<Function&>
+  static Process fork(Function function) {
+    auto held = std::make_shared<Function>(std::move(function));
+    return from_entry([held]() -> int {
+      if constexpr (std::same_as<std::invoke_result_t<Function&>, int>) {
+        return (*held)();
+      } else {
+        (void)(*held)();
+        return 0;
+      }
+    });
+  }
+
+  // Runs a registered function in a fresh process of this program. Include forklift/spawn.h.
+  template <class R, class... Params, class... Args>
+  static Process spawn(R (*function)(Params...), Args&&... args);
+
+  // Runs a program: argv[0] is looked up in PATH unless it holds a slash.
+  static Process program(std::vector<std::string> argv, Channels channels = {});
+
+  Process(Process&&) noexcept;
+  Process& operator=(Process&&) noexcept;
+  ~Process();
+
+  // All of these throw Error: kInvalid for what does not fit the state, kSystem for a call that failed, ...
+  Process& start() &;
+  Process start() &&;  // auto worker = Process::fork(f).start();
+
+  // Waits for the end. Throws RemoteError if an exception left the child's function, each time it is called.
+  // A child that was killed, aborted or exited by itself makes join() return, too: see exitcode().
+  void join();
+  // False: it still runs.
+  template <class Rep, class Period>
+  bool join_for(std::chrono::duration<Rep, Period> time) {
+    return join_within(detail::nanoseconds(time));
+  }
+
+  void terminate();  // SIGTERM
+  void kill();       // SIGKILL
+  bool is_alive();
+  // Nothing before the end; then the exit code, or minus the signal that ended it. 255: somebody else has
+  // waited for the child, so nobody knows.
+  std::optional<int> exitcode();
+  pid_t pid() const;     // 0 before start
+  int sentinel() const;  // a descriptor that becomes readable when the child ends; owned by this object
+
+  const std::string& name() const;  // "Process-1", ... unless set
+  Process& set_name(std::string name);
+  bool daemon() const;
+  Process& set_daemon(bool daemon);
+  int rank() const;
+  Process& set_rank(int rank);
+
+ private:
+  explicit Process(std::unique_ptr<detail::ProcessCore> core) noexcept;
+  static Process from_entry(detail::Entry entry);
+  static Process from_call(detail::PrepareCall prepare);
+  bool join_within(std::int64_t ns);
+  detail::ProcessCore& core() const;
+
+  std::unique_ptr<detail::ProcessCore> core_;
+};
+
+}  // namespace forklift

@@ -1,0 +1,190 @@
+// Queue<T>: an ordered queue between any number of threads of any number of processes.
+//
+//   forklift::Queue<Frame> frames({.capacity = 8});     // a full queue makes put() wait
+//   auto camera = forklift::Process::fork([&] { while (running) frames.put(grab()); });
+//   camera.start();
+//   Frame frame = frames.get();
+//   if (auto next = frames.get_for(std::chrono::milliseconds(5))) use(*next);
+//
+// T: any type that is Sendable (sendable.h): structs of numbers, strings, vectors of these, Tensor, Value,
+// and what Value knows. A Tensor in the arena (Tensor::empty) travels as a handle: both ends then see the
+// same elements; any other is copied once. Queue<Value> and Queue<Tensor> can have a Python end.
+//
+// A Queue is a handle: a copy is another handle on the same queue. It reaches other processes by fork (a
+// captured handle works in the child), as an argument of Process::spawn, or by name (Process::program ->
+// Queue<T>::inherited). The queue goes when its last handle in the last process is gone, and what is in it,
+// too. Messages that hold queues do not exist.
+//
+// What was put and not taken survives the death of any process; a process that is killed inside get() takes
+// that one message along.
+//
+// Thread safety: puts and gets through one handle may run in any number of threads; assigning to, moving from
+// and closing a handle may not run beside them. Process safety: the whole point.
+//
+// Errors: put and get throw Error: kOverBudget or kNoSpace (nothing was put), kCorrupt and TypeMismatch (that
+// message is gone, the queue goes on), kStalled, kClosed. Waiting is by the caller's choice: put/get wait for
+// ever, try_put/try_get not at all, put_for/get_for as long as said; time-outs are no errors.
+//
+// Invariants: messages come out in the order in which their puts returned; each exactly once.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "forklift/error.h"
+#include "forklift/process.h"
+#include "forklift/sendable.h"
+#include "forklift/timeout.h"
+
+namespace forklift {
+
+struct QueueOptions {
+  std::uint32_t capacity = 0;  // messages; 0: as many as the memory budget allows
+};
+
+namespace detail {
+
+using ChannelPtr = std::shared_ptr<channel::Channel>;
+
+// A portable queue has type 0.
+ChannelPtr make_queue(std::uint64_t type, const QueueOptions& options);
+ChannelPtr inherited_queue(std::string_view name, std::uint64_t type);
+
+// A null channel is a closed queue: kClosed. False: the time is over.
+bool put_bytes(channel::Channel* channel, std::uint64_t type, std::span<const std::byte> bytes,
+               std::int64_t ns);
+bool put_value(channel::Channel* channel, const Value& value, std::int64_t ns);
+bool put_tensor(channel::Channel* channel, const Tensor& tensor, bool last_use, std::int64_t ns);
+// Exactly `out.size()` bytes.
+bool get_bytes(channel::Channel* channel, std::uint64_t type, std::span<std::byte> out, std::int64_t ns);
+// `sink(into, bytes)` may throw: the message is gone then.
+using Sink = void (*)(void* into, std::span<const std::byte> bytes);
+bool get_sequence(channel::Channel* channel, std::uint64_t type, Sink sink, void* into, std::int64_t ns);
+std::optional<Value> get_value(channel::Channel* channel, std::int64_t ns);
+std::optional<Tensor> get_tensor(channel::Channel* channel, std::int64_t ns);
+
+std::size_t queue_size(const channel::Channel* channel);
+std::size_t queue_capacity(const channel::Channel* channel);
+bool queue_full(const channel::Channel* channel);
+
+[[noreturn]] void throw_wrong_length(std::size_t bytes, std::size_t item);
+
+template <class T>
+void assign_sequence(void* into, std::span<const std::byte> bytes) {
+  using Item = typename T::value_type;
+  if (bytes.size() % sizeof(Item) != 0) throw_wrong_length(bytes.size(), sizeof(Item));
+  auto& sequence = *static_cast<T*>(into);
+  sequence.resize(bytes.size() / sizeof(Item));
+  if (!bytes.empty()) std::memcpy(sequence.data(), bytes.data(), bytes.size());
+}
+
+// The part of a queue that depends on how T travels.
+template <class T>
+struct Transfer {
+  static constexpr std::uint64_t kType = Portable<T> ? 0 : type_hash<T>();
+
+  static bool put(channel::Channel* channel, const T& item, std::int64_t ns) {
+    if constexpr (Bytewise<T>) {
+      return put_bytes(channel, kType, std::as_bytes(std::span<const T, 1>(&item, 1)), ns);
+    } else if constexpr (Sequence<T>) {
+      return put_bytes(channel, kType, std::as_bytes(std::span(item.data(), item.size())), ns);
+    } else if constexpr (std::same_as<T, Tensor>) {
+      return put_tensor(channel, item, false, ns);
+    } else {
+      return put_value(channel, Value(item), ns);
+    }
+  }
+
+  static std::optional<T> get(channel::Channel* channel, std::int64_t ns) {
+    if constexpr (Bytewise<T>) {
+      alignas(T) std::byte memory[sizeof(T)];
+      if (!get_bytes(channel, kType, memory, ns)) return std::nullopt;
+      return *std::launder(reinterpret_cast<T*>(memory));
+    } else if constexpr (Sequence<T>) {
+      std::optional<T> item(std::in_place);
+      if (!get_sequence(channel, kType, assign_sequence<T>, &*item, ns)) item.reset();
+      return item;
+    } else if constexpr (std::same_as<T, Tensor>) {
+      return get_tensor(channel, ns);
+    } else {
+      const std::optional<Value> value = get_value(channel, ns);
+      if (!value) return std::nullopt;
+      Result<T> item = value->template as<T>();
+      if (!item) throw TypeMismatch(item.status());
+      return *std::move(item);
+    }
+  }
+};
+
+}  // namespace detail
+
+template <class T>
+class Queue {
+  static_assert(!std::is_reference_v<T> && !std::is_const_v<T>,
+                "forklift: a Queue holds values: Queue<Frame>");
+  static_assert(
+      !detail::RefersElsewhere<T>::value,
+      "forklift: a pointer, view or reference means nothing in another process; send what it refers "
+      "to (std::string, std::vector, forklift::Tensor)");
+  static_assert(
+      Sendable<T>,
+      "forklift: this type cannot be sent to another process: it is neither trivially copyable, nor a "
+      "string or vector of such, nor known to forklift::Value (specialise forklift::ValueTraits)");
+  using Transfer = detail::Transfer<T>;
+
+ public:
+  using value_type = T;
+
+  explicit Queue(const QueueOptions& options = {}) : channel_(detail::make_queue(Transfer::kType, options)) {}
+  // What Process::program (or a Python parent) gave this program under the name. Call forklift::init first.
+  static Queue inherited(std::string_view name) {
+    return Queue(ChannelRef(detail::inherited_queue(name, Transfer::kType)));
+  }
+  // A handle on the queue behind a ChannelRef, which must be a queue of T.
+  explicit Queue(ChannelRef channel) noexcept : channel_(channel.get()) {}
+
+  void put(const T& item) { Transfer::put(channel_.get(), item, detail::kForever); }
+  bool try_put(const T& item) { return Transfer::put(channel_.get(), item, 0); }
+  template <class Rep, class Period>
+  bool put_for(const T& item, std::chrono::duration<Rep, Period> time) {
+    return Transfer::put(channel_.get(), item, detail::nanoseconds(time));
+  }
+  // A tensor that is given away: where it is the only one on its memory, the sender's right goes along with
+  // the message, and the sender may end at once. The tensor is empty afterwards.
+  void put(T&& item) requires std::same_as<T, Tensor> {
+    detail::put_tensor(channel_.get(), item, true, detail::kForever);
+    item = Tensor();
+  }
+
+  T get() { return *Transfer::get(channel_.get(), detail::kForever); }
+  std::optional<T> try_get() { return Transfer::get(channel_.get(), 0); }
+  template <class Rep, class Period>
+  std::optional<T> get_for(std::chrono::duration<Rep, Period> time) {
+    return Transfer::get(channel_.get(), detail::nanoseconds(time));
+  }
+
+  // A moment's truth: others may put and get meanwhile.
+  std::size_t size() const { return detail::queue_size(channel_.get()); }
+  bool empty() const { return size() == 0; }
+  bool full() const { return detail::queue_full(channel_.get()); }
+  std::size_t capacity() const { return detail::queue_capacity(channel_.get()); }  // 0: unbounded
+
+  // Gives this handle up; using it afterwards is kClosed.
+  void close() noexcept { channel_.reset(); }
+  bool closed() const noexcept { return channel_ == nullptr; }
+
+  operator ChannelRef() const { return ChannelRef(channel_); }
+
+ private:
+  detail::ChannelPtr channel_;
+};
+
+}  // namespace forklift

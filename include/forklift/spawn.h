@@ -1,0 +1,160 @@
+// Starting a function in a fresh process of this program: Process::spawn and the one line it needs.
+//
+//   void work(int id, forklift::Queue<std::string>& results) { results.put("done: " + std::to_string(id)); }
+//   static const forklift::Registered<&work> registered_work{"work"};
+//
+//   int main(int argc, char** argv) {
+//     forklift::init(argc, argv);                       // in the child: runs work(), then exits
+//     forklift::Queue<std::string> results;
+//     auto worker = forklift::Process::spawn(work, 1, results).start();
+//     std::cout << results.get() << '\n';
+//     worker.join();
+//   }
+//
+// A spawned process shares nothing with its parent but the domain: no memory, no threads, no locks held at
+// the wrong moment. Arguments travel as messages do: structs of numbers, strings, vectors, Tensor (the same
+// memory), Value and what it knows; and Queue<T>, which becomes a handle on the same queue. An argument for a
+// parameter that is a reference is a value in the child.
+//
+// An int that the function returns is the child's exit code. What it throws arrives at join() as RemoteError.
+//
+// Thread safety: registration happens before main; spawn() as Process. Process safety: parent and child must
+// be the same program file, which the kernel guarantees (/proc/self/exe).
+//
+// Invariants: a name belongs to one function. Arguments are taken when spawn() is called, sent at start().
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <memory>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "forklift/init.h"
+#include "forklift/process.h"
+#include "forklift/queue.h"
+
+namespace forklift {
+
+namespace detail {
+
+using Runner = int (*)(const ChannelPtr& arguments);
+using Address = void (*)();
+
+void register_function(const char* name, Address function, Runner runner);
+std::string registered_name(Address function);
+// A channel that holds the arguments as one message.
+ChannelRef send_arguments(Value::List arguments);
+Value::List receive_arguments(const ChannelPtr& channel, std::size_t count);
+
+// A queue as an argument: its number travels, the queue itself is handed over by the parent.
+Value describe_queue(const ChannelRef& queue);
+ChannelRef find_queue(const Value& described);
+Value bytes_value(const void* data, std::size_t size);
+std::span<const std::byte> bytes_of(const Value& value);
+void bytes_from(const Value& value, void* data, std::size_t size);
+
+template <class T>
+struct IsQueue : std::false_type {};
+template <class T>
+struct IsQueue<Queue<T>> : std::true_type {};
+
+template <class T>
+concept Argument = IsQueue<T>::value || Sendable<T>;
+
+template <Argument T>
+Value pack_argument(const T& argument, std::vector<ChannelRef>& queues) {
+  if constexpr (IsQueue<T>::value) {
+    queues.push_back(argument);
+    return describe_queue(argument);
+  } else if constexpr (Bytewise<T>) {
+    return bytes_value(&argument, sizeof argument);
+  } else if constexpr (Sequence<T>) {
+    return bytes_value(argument.data(), argument.size() * sizeof(typename T::value_type));
+  } else {
+    return Value(argument);
+  }
+}
+
+template <Argument T>
+T unpack_argument(const Value& value) {
+  if constexpr (IsQueue<T>::value) {
+    return T(find_queue(value));
+  } else if constexpr (Bytewise<T>) {
+    alignas(T) std::byte memory[sizeof(T)];
+    bytes_from(value, memory, sizeof memory);
+    return *std::launder(reinterpret_cast<T*>(memory));
+  } else if constexpr (Sequence<T>) {
+    T sequence;
+    assign_sequence<T>(&sequence, bytes_of(value));
+    return sequence;
+  } else {
+    return take(value.as<T>());
+  }
+}
+
+template <class R, class... Params>
+struct Signature {
+  using Arguments = std::tuple<std::remove_cvref_t<Params>...>;
+
+  static_assert((Argument<std::remove_cvref_t<Params>> && ...),
+                "forklift: a parameter of this function cannot be sent to another process: it is neither "
+                "trivially copyable, nor a string or vector of such, nor a forklift::Queue, nor known to "
+                "forklift::Value");
+
+  static int run(R (*function)(Params...), const ChannelPtr& channel) {
+    return call(function, receive_arguments(channel, sizeof...(Params)),
+                std::index_sequence_for<Params...>());
+  }
+
+ private:
+  template <std::size_t... I>
+  static int call(R (*function)(Params...), [[maybe_unused]] const Value::List& values,
+                  std::index_sequence<I...>) {
+    [[maybe_unused]] Arguments arguments{unpack_argument<std::tuple_element_t<I, Arguments>>(values[I])...};
+    if constexpr (std::same_as<R, int>) {
+      return function(static_cast<Params&&>(std::get<I>(arguments))...);
+    } else {
+      function(static_cast<Params&&>(std::get<I>(arguments))...);
+      return 0;
+    }
+  }
+};
+
+template <class R, class... Params>
+Signature<R, Params...> signature_of(R (*)(Params...));
+template <class R, class... Params>
+Signature<R, Params...> signature_of(R (*)(Params...) noexcept);
+
+}  // namespace detail
+
+template <auto Function>
+class Registered {
+ public:
+  explicit Registered(const char* name) {
+    detail::register_function(name, reinterpret_cast<detail::Address>(Function),
+                              [](const detail::ChannelPtr& arguments) {
+                                return decltype(detail::signature_of(Function))::run(Function, arguments);
+                              });
+  }
+};
+
+template <class R, class... Params, class... Args>
+Process Process::spawn(R (*function)(Params...), Args&&... args) {
+  static_assert(sizeof...(Params) == sizeof...(Args), "forklift: spawn() with another number of arguments");
+  using Arguments = typename detail::Signature<R, Params...>::Arguments;
+  std::string name = detail::registered_name(reinterpret_cast<detail::Address>(function));
+  return from_call(
+      [name = std::move(name), arguments = std::make_shared<Arguments>(std::forward<Args>(args)...)] {
+        detail::Call call{name, {}, {}};
+        Value::List values = std::apply(
+            [&](const auto&... each) { return Value::List{detail::pack_argument(each, call.queues)...}; },
+            *arguments);
+        call.arguments = detail::send_arguments(std::move(values));
+        return call;
+      });
+}
+
+}  // namespace forklift

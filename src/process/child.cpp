@@ -1,0 +1,75 @@
+#include "process/child.h"
+
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <string>
+
+#include "os/proc.h"
+
+namespace forklift::process {
+
+namespace {
+constexpr int kUnknownExit = 255;
+}  // namespace
+
+Result<Child> Child::watch(pid_t pid) {
+  Child child;
+  child.pid_ = pid;
+  Result<os::Fd> pidfd = os::open_pidfd(pid);
+  if (pidfd) {
+    child.pidfd_ = *std::move(pidfd);
+  } else if (pidfd.status().errno_value() == ESRCH) {
+    child.exitcode_ = kUnknownExit;  // SIGCHLD is ignored: the kernel has buried it already
+  } else {
+    return pidfd.status();
+  }
+  return child;
+}
+
+Result<bool> Child::wait(os::Deadline deadline) {
+  while (!exitcode_) {
+    const std::int64_t left_ns = deadline.left_ns(std::int64_t{INT_MAX} * 1'000'000);
+    const Result<bool> ended =
+        os::wait_pidfd(pidfd_, deadline.is_never() ? -1 : static_cast<int>((left_ns + 999'999) / 1'000'000));
+    if (!ended && ended.code() != Code::kInterrupted) return ended.status();
+    if (ended && *ended) {
+      if (Status status = collect(); !status.ok()) return status;
+      if (exitcode_) break;
+      // The descriptor is no longer ours (somebody closed everything): ask now and then instead.
+      ::usleep(10'000);
+    }
+    if (deadline.passed()) return false;
+  }
+  return true;
+}
+
+Status Child::collect() {
+  siginfo_t info{};
+  int rc = 0;
+  do {
+    rc = ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG);
+  } while (rc != 0 && errno == EINTR);
+  if (rc != 0 && errno != ECHILD) return Status::system("waitid", errno, "pid " + std::to_string(pid_));
+  if (rc != 0) {
+    exitcode_ = kUnknownExit;
+  } else if (info.si_pid != 0) {
+    exitcode_ = info.si_code == CLD_EXITED ? info.si_status : -info.si_status;
+  }
+  return {};
+}
+
+Status Child::signal(int number) const {
+  if (exitcode_) return {};
+  if (::syscall(SYS_pidfd_send_signal, pidfd_.get(), number, nullptr, 0) != 0 && errno != ESRCH) {
+    return Status::system("pidfd_send_signal", errno, "pid " + std::to_string(pid_));
+  }
+  return {};
+}
+
+}  // namespace forklift::process

@@ -1,0 +1,46 @@
+// How a program that this process starts becomes a member of the domain: descriptors that it inherits and an
+// environment that names them. Both sides, for C++ and for the bindings.
+//
+//   FORKLIFT_DOMAIN    "<control fd>,<data fd>,<slot lock fd>,<slot index>,<slot generation>"
+//   FORKLIFT_CHANNELS  "<name>=<channel index>.<channel generation>;..."
+//   FORKLIFT_FUNCTION  the registered function to run (spawned children of the same program only)
+//
+// The parent enters the child's slot as a holder of each channel beforehand, so none can vanish on the way;
+// if the child never comes, its slot's lock is free once the parent has closed its copy, and the reaper takes
+// everything back.
+//
+// Thread safety: the child's side before there are other threads (it changes the environment).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "channel/channel.h"
+
+namespace forklift::process {
+
+inline constexpr const char* kDomainVariable = "FORKLIFT_DOMAIN";
+inline constexpr const char* kChannelsVariable = "FORKLIFT_CHANNELS";
+inline constexpr const char* kFunctionVariable = "FORKLIFT_FUNCTION";
+
+using NamedChannels = std::vector<std::pair<std::string, channel::ChannelPtr>>;
+
+// For the parent. Keep it until the child was started.
+struct ProgramInvitation {
+  channel::Invitation invitation;
+  std::vector<std::pair<std::string, std::string>> variables;  // to be set in the child
+  std::vector<int> descriptors;                                // to be inherited under the same numbers
+};
+// kInvalid: a name that is empty, occurs twice or holds '=' or ';'.
+Result<ProgramInvitation> invite_program(channel::Hub& hub, const NamedChannels& channels);
+
+// For the child: joins the domain that the environment names, if it names one; takes the names out of the
+// environment, so that they do not reach this program's own children. Later calls do nothing and answer as
+// the first.
+Status accept_invitation();
+// Of the invitation. kInvalid: nothing was inherited under this name.
+Result<channel::ChannelPtr> inherited_channel(std::string_view name);
+
+}  // namespace forklift::process

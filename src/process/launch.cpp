@@ -1,0 +1,127 @@
+#include "process/launch.h"
+
+#include <cxxabi.h>
+#include <spawn.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <string_view>
+
+#include "process/report.h"
+
+namespace forklift::process {
+namespace {
+
+// Otherwise what lies in the buffers would be written by both processes.
+void flush_streams() {
+  std::cout.flush();
+  std::clog.flush();
+  std::fflush(nullptr);
+}
+
+void send_report(RemoteError::Details details, const channel::ChannelPtr& reports, const Identity& identity) {
+  details.process = identity.name;
+  details.rank = identity.rank;
+  details.pid = ::getpid();
+  Status sent(Code::kClosed, "there is no way to the parent");
+  if (reports) {
+    const std::vector<std::byte> bytes = encode_report(details);
+    // Unbounded, so only a stalled lock could keep it waiting.
+    sent = reports->put({bytes, {}, kErrorCodec, 0}, os::Deadline::after_seconds(5));
+  }
+  if (!sent.ok()) {
+    const std::string text = identity.name + " (pid " + std::to_string(details.pid) +
+                             "): " + describe(details) + "\n  (not told to the parent: " + sent.to_string() +
+                             ")\n";
+    std::fputs(text.c_str(), stderr);
+  }
+}
+
+class FileActions {
+ public:
+  FileActions() { ::posix_spawn_file_actions_init(&actions_); }
+  ~FileActions() { ::posix_spawn_file_actions_destroy(&actions_); }
+  FileActions(const FileActions&) = delete;
+  FileActions& operator=(const FileActions&) = delete;
+
+  // Onto itself: clears close-on-exec in the child alone.
+  int inherit(int file) { return ::posix_spawn_file_actions_adddup2(&actions_, file, file); }
+  const posix_spawn_file_actions_t* get() const noexcept { return &actions_; }
+
+ private:
+  posix_spawn_file_actions_t actions_{};
+};
+
+std::vector<char*> pointers(std::vector<std::string>& strings) {
+  std::vector<char*> result;
+  result.reserve(strings.size() + 1);
+  for (std::string& text : strings) result.push_back(text.data());
+  result.push_back(nullptr);
+  return result;
+}
+
+std::vector<std::string> environment_with(const std::vector<std::pair<std::string, std::string>>& variables) {
+  std::vector<std::string> result;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    // An invitation of ours is for us, not for our children.
+    if (std::string_view(*entry).starts_with("FORKLIFT_DOMAIN=") ||
+        std::string_view(*entry).starts_with("FORKLIFT_CHANNELS=") ||
+        std::string_view(*entry).starts_with("FORKLIFT_FUNCTION=")) {
+      continue;
+    }
+    result.emplace_back(*entry);
+  }
+  for (const auto& [name, value] : variables) result.push_back(name + "=" + value);
+  return result;
+}
+
+}  // namespace
+
+int run_and_report(const std::function<int()>& entry, const channel::ChannelPtr& reports,
+                   const Identity& identity) {
+  try {
+    return entry();
+  } catch (const abi::__forced_unwind&) {
+    throw;  // the thread is being ended (pthread_exit): the C library must not be stopped
+  } catch (...) {
+    send_report(describe_current_exception(), reports, identity);
+    return 1;
+  }
+}
+
+Result<pid_t> fork_child(const std::function<int()>& entry, const channel::ChannelPtr& reports,
+                         const Identity& identity) {
+  flush_streams();
+  const pid_t pid = ::fork();
+  if (pid < 0) return Status::system("fork", errno);
+  if (pid > 0) return pid;
+  const int code = run_and_report(entry, reports, identity);
+  flush_streams();
+  if (channel::Hub* hub = channel::Hub::existing()) hub->domain().mark_clean();
+  ::_exit(code & 0xff);
+}
+
+Result<pid_t> start_program(const std::string& path, const std::vector<std::string>& argv,
+                            const ProgramInvitation& invitation) {
+  if (argv.empty()) return {Code::kInvalid, "a program without a name: argv is empty"};
+  FileActions actions;
+  for (const int file : invitation.descriptors) {
+    if (const int error = actions.inherit(file)) return Status::system("posix_spawn_file_actions", error);
+  }
+  std::vector<std::string> arguments = argv;
+  std::vector<std::string> environment = environment_with(invitation.variables);
+  flush_streams();
+  pid_t pid = 0;
+  const std::string& program = path.empty() ? argv.front() : path;
+  const auto start = path.empty() ? ::posix_spawnp : ::posix_spawn;
+  const int error = start(&pid, program.c_str(), actions.get(), nullptr, pointers(arguments).data(),
+                          pointers(environment).data());
+  if (error != 0) return Status::system("posix_spawn", error, program);
+  return pid;
+}
+
+}  // namespace forklift::process

@@ -1,0 +1,60 @@
+#include "process/registry.h"
+
+#include <map>
+#include <mutex>
+
+namespace forklift::process {
+namespace {
+
+struct Entry {
+  Address function;
+  Runner runner;
+  bool ambiguous = false;
+};
+
+struct Registry {
+  std::mutex mutex;
+  std::map<std::string, Entry, std::less<>> by_name;
+};
+
+Registry& registry() {
+  static Registry* const instance = new Registry;  // static objects of other files use it, in any order
+  return *instance;
+}
+
+Status ambiguous(std::string_view name) {
+  return {Code::kInvalid, "two functions are registered as \"" + std::string(name) + "\""};
+}
+
+}  // namespace
+
+void register_function(std::string_view name, Address function, Runner runner) {
+  Registry& all = registry();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const auto [at, fresh] = all.by_name.try_emplace(std::string(name), Entry{function, runner});
+  if (!fresh && at->second.function != function) at->second.ambiguous = true;
+}
+
+Result<std::string> name_of(Address function) {
+  Registry& all = registry();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  for (const auto& [name, entry] : all.by_name) {
+    if (entry.function == function) return entry.ambiguous ? Result<std::string>(ambiguous(name)) : name;
+  }
+  return {Code::kInvalid,
+          "the function is not registered: a fresh process finds it only if some file has a line "
+          "`static const forklift::Registered<&function> registered{\"its name\"};`"};
+}
+
+Result<Runner> runner_of(std::string_view name) {
+  Registry& all = registry();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const auto at = all.by_name.find(name);
+  if (at == all.by_name.end()) {
+    return {Code::kInvalid, "this program registered no function \"" + std::string(name) + "\""};
+  }
+  if (at->second.ambiguous) return ambiguous(name);
+  return at->second.runner;
+}
+
+}  // namespace forklift::process

@@ -1,0 +1,24 @@
+// The functions that a fresh process of this program can be asked to run. Filled before main by static
+// objects (forklift/spawn.h), the same in parent and child because they run the same program.
+//
+// Thread safety: yes.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "channel/channel.h"
+
+namespace forklift::process {
+
+using Runner = int (*)(const channel::ChannelPtr& arguments);
+// A function's address, as a key.
+using Address = void (*)();
+
+void register_function(std::string_view name, Address function, Runner runner);
+// kInvalid: never registered, or two functions under that name.
+Result<std::string> name_of(Address function);
+Result<Runner> runner_of(std::string_view name);
+
+}  // namespace forklift::process

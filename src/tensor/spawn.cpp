@@ -1,0 +1,67 @@
+// Arguments of a spawned function: one portable message on a channel of their own.
+#include "forklift/spawn.h"
+
+#include <cstring>
+#include <string>
+
+#include "process/registry.h"
+#include "tensor/transport.h"
+
+namespace forklift::detail {
+
+void register_function(const char* name, Address function, Runner runner) {
+  process::register_function(name, function, runner);
+}
+
+std::string registered_name(Address function) { return take(process::name_of(function)); }
+
+ChannelRef send_arguments(Value::List arguments) {
+  channel::Hub* hub = take(channel::Hub::current());
+  channel::ChannelPtr channel = take(channel::Channel::create(*hub, {}));
+  tensor::Parcel parcel(hub->arena());
+  check(parcel.add(Value(std::move(arguments))));
+  check(channel->put(parcel.message(), os::Deadline::never()));
+  return ChannelRef(std::move(channel));
+}
+
+Value::List receive_arguments(const ChannelPtr& channel, std::size_t count) {
+  channel::Incoming message;
+  check(channel->get(message, os::Deadline::after_ns(0)));
+  Value value = take(tensor::unpack(message));
+  auto* list = value.get_if<Value::List>();
+  if (list == nullptr || list->size() != count) {
+    throw TypeMismatch({Code::kInvalid, "a function of " + std::to_string(count) +
+                                            " parameters was called with something else"});
+  }
+  return std::move(*list);
+}
+
+Value describe_queue(const ChannelRef& queue) {
+  if (!queue.get()) throw Error({Code::kClosed, "a closed queue as an argument of a spawned function"});
+  const channel::ChannelId id = queue.get()->id();
+  return Value::List{id.index, id.generation};
+}
+
+ChannelRef find_queue(const Value& described) {
+  const auto id = take(described.as<std::array<std::uint32_t, 2>>());
+  return ChannelRef(take(channel::Channel::open(*take(channel::Hub::current()), {id[0], id[1]})));
+}
+
+Value bytes_value(const void* data, std::size_t size) {
+  const auto* bytes = static_cast<const std::byte*>(data);
+  return Value::Bytes(bytes, bytes + size);
+}
+
+std::span<const std::byte> bytes_of(const Value& value) {
+  const auto* bytes = value.get_if<Value::Bytes>();
+  if (bytes == nullptr) throw TypeMismatch(wrong_kind(value, "bytes"));
+  return *bytes;
+}
+
+void bytes_from(const Value& value, void* data, std::size_t size) {
+  const std::span<const std::byte> bytes = bytes_of(value);
+  if (bytes.size() != size) throw_wrong_length(bytes.size(), size);
+  std::memcpy(data, bytes.data(), size);
+}
+
+}  // namespace forklift::detail
