@@ -6,7 +6,7 @@ import torch
 
 def child_process(q):
     y = torch.log(torch.tensor(2.0))
-    q.put(y)
+    q.put(y.numpy())
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ def fill_half(queue, done):
 
 
 if __name__ == "__main__":
-    canvas = forklift.Tensor.zeros((4096, 4096), dtype="float32")  # 64 MB, in shared memory from birth
+    canvas = forklift.zeros((4096, 4096), dtype="float32")  # 64 MB, in shared memory from birth
     queue, done = mp.Queue(), mp.Queue()
     workers = [mp.Process(target=fill_half, args=(queue, done)) for _ in range(2)]
     for worker in workers:

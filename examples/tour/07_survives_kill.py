@@ -43,4 +43,4 @@ if __name__ == "__main__":
     assert consumer.exitcode == 0
     print(f"killed 20 producers; the consumer got {sum(received.values())} messages,", end=" ")
     print("each producer's without a gap")
-    print("blocks still held:", forklift.stats()["held_blocks"])
+    print("blocks still held:", forklift.stats()["blocks"])
