@@ -48,6 +48,11 @@ channel::Channel& open(channel::Channel* channel) {
   return *channel;
 }
 
+// Without asking the clock where it does not matter.
+os::Deadline deadline(std::int64_t ns) noexcept {
+  return ns == kForever ? os::Deadline::never() : os::Deadline::after_ns(ns);
+}
+
 // True: done. False: the time is over. Anything else is thrown.
 bool settled(const Status& status) {
   if (status.ok()) [[likely]]
@@ -76,14 +81,14 @@ std::string_view codec_name(std::uint8_t codec) {
 
 bool receive(Received& message, channel::Channel* channel, std::uint8_t codec, std::uint64_t type,
              std::int64_t ns) {
-  if (!settled(open(channel).get(*message, os::Deadline::after_ns(ns)))) return false;
+  if (!settled(open(channel).get(*message, deadline(ns)))) return false;
   if (message->codec() != codec || (type != 0 && message->tag() != type)) [[unlikely]]
     throw_mismatch(*message, codec);
   return true;
 }
 
 bool send(channel::Channel* channel, const tensor::Parcel& parcel, std::int64_t ns) {
-  return settled(channel->put(parcel.message(), os::Deadline::after_ns(ns)));
+  return settled(channel->put(parcel.message(), deadline(ns)));
 }
 
 }  // namespace
@@ -106,7 +111,7 @@ ChannelPtr inherited_queue(std::string_view name, std::uint64_t type) {
 
 bool put_bytes(channel::Channel* channel, std::uint64_t type, std::span<const std::byte> bytes,
                std::int64_t ns) {
-  return settled(open(channel).put({bytes, {}, tensor::kRawCodec, type}, os::Deadline::after_ns(ns)));
+  return settled(open(channel).put({bytes, {}, tensor::kRawCodec, type}, deadline(ns)));
 }
 
 bool put_value(channel::Channel* channel, const Value& value, std::int64_t ns) {

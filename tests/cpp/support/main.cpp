@@ -2,11 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "forklift/init.h"
 #include "support/child.h"
 #include "support/leak_check.h"
 #include "support/watchdog.h"
 
 int main(int argc, char** argv) {
+  forklift::init(argc, argv);
   if (const std::optional<int> code = forklift::test::run_helper(argc, argv)) return *code;
   testing::InitGoogleMock(&argc, argv);
   if (!GTEST_FLAG_GET(list_tests)) {
