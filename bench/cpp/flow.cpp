@@ -111,7 +111,9 @@ constexpr Size size_of() {
 
 // How many messages may be under way: large ones must not push each other out of the caches.
 template <std::size_t Bytes>
-constexpr std::size_t kDepth = Bytes == kMega ? 4 : 256;
+constexpr std::size_t kDepth = Bytes == kMega       ? 4
+                               : Bytes == 4 * kKilo ? 32
+                                                    : 256;
 
 template <std::size_t Bytes>
 double ours_oneway(const Run& run) {
@@ -142,7 +144,7 @@ double copy_oneway(const Run& run) {
   std::vector<std::byte> to(Bytes);
   const auto copy = [&](std::size_t times) {
     for (std::size_t i = 0; i < times; ++i) {
-      std::memcpy(to.data(), from.data(), Bytes);
+      copy_bytes(to.data(), from.data(), Bytes);
       keep(to.data());
     }
   };

@@ -40,7 +40,7 @@ class OurQueue {
   void receive(std::span<std::byte> into) {
     must(channel_->get(message_, forklift::os::Deadline::never()));
     if (message_.bytes().size() != into.size()) fail("a message of another size");
-    std::memcpy(into.data(), message_.bytes().data(), into.size());
+    copy_bytes(into.data(), message_.bytes().data(), into.size());
     message_.clear();
   }
   forklift::channel::Channel& channel() { return *channel_; }

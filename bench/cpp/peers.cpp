@@ -41,7 +41,7 @@ void RobustRing::send(std::span<const std::byte> bytes) {
     const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
     if (tail - seen_head_ == kSlots) seen_head_ = head_.load(std::memory_order_acquire);
     if (tail - seen_head_ != kSlots) {
-      std::memcpy(slots_[tail % kSlots].data(), bytes.data(), bytes.size());
+      copy_bytes(slots_[tail % kSlots].data(), bytes.data(), bytes.size());
       tail_.store(tail + 1, std::memory_order_release);
       tail_lock_.unlock();
       return;
@@ -59,7 +59,7 @@ void RobustRing::receive(std::span<std::byte> into) {
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
     if (head == seen_tail_) seen_tail_ = tail_.load(std::memory_order_acquire);
     if (head != seen_tail_) {
-      std::memcpy(into.data(), slots_[head % kSlots].data(), into.size());
+      copy_bytes(into.data(), slots_[head % kSlots].data(), into.size());
       head_.store(head + 1, std::memory_order_release);
       head_lock_.unlock();
       return;

@@ -28,13 +28,13 @@ class SpinCell {
   void send(std::span<const std::byte> bytes) {
     Patience patience;
     while (full_.load(std::memory_order_acquire) != 0) patience.wait();
-    std::memcpy(data_, bytes.data(), bytes.size());
+    copy_bytes(data_, bytes.data(), bytes.size());
     full_.store(1, std::memory_order_release);
   }
   void receive(std::span<std::byte> into) {
     Patience patience;
     while (full_.load(std::memory_order_acquire) == 0) patience.wait();
-    std::memcpy(into.data(), data_, into.size());
+    copy_bytes(into.data(), data_, into.size());
     full_.store(0, std::memory_order_release);
   }
 
@@ -52,7 +52,7 @@ class SpscRing {
       Patience patience;
       while (tail - (seen_head_ = head_.load(std::memory_order_acquire)) == Slots) patience.wait();
     }
-    std::memcpy(slots_[tail % Slots].data(), bytes.data(), bytes.size());
+    copy_bytes(slots_[tail % Slots].data(), bytes.data(), bytes.size());
     tail_.store(tail + 1, std::memory_order_release);
   }
   void receive(std::span<std::byte> into) {
@@ -61,7 +61,7 @@ class SpscRing {
       Patience patience;
       while (head == (seen_tail_ = tail_.load(std::memory_order_acquire))) patience.wait();
     }
-    std::memcpy(into.data(), slots_[head % Slots].data(), into.size());
+    copy_bytes(into.data(), slots_[head % Slots].data(), into.size());
     head_.store(head + 1, std::memory_order_release);
   }
 

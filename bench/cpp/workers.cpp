@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 namespace bench {
 
@@ -93,6 +94,8 @@ void* map_shared(std::size_t bytes) {
 }
 
 void unmap_shared(void* address, std::size_t bytes) { ::munmap(address, bytes); }
+
+void copy_bytes(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
 
 void Patience::give_way() { ::sched_yield(); }
 

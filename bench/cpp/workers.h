@@ -57,6 +57,9 @@ inline void keep(const T& value) {
   asm volatile("" : : "r,m"(value) : "memory");
 }
 
+// memcpy as a call: where the size is a constant, GCC would rather write the loop itself, and slower.
+void copy_bytes(void* to, const void* from, std::size_t bytes);
+
 inline void relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
