@@ -1,7 +1,19 @@
 // forklift._core: what Python sees of libforklift. One file a concept; this one only puts them together.
 #include <nanobind/nanobind.h>
 
+#include "block.h"
+#include "domain.h"
+#include "pickling.h"
+#include "queue.h"
+#include "tensor.h"
+
 NB_MODULE(_core, m) {
   m.doc() = "The C++ core of Forklift. Private: use the forklift package.";
   m.attr("__version__") = FORKLIFT_VERSION;
+  if (forklift::py::add_block_type(m.ptr()) != 0 || forklift::py::add_pickling_types(m.ptr()) != 0 ||
+      forklift::py::add_queue_types(m.ptr()) != 0) {
+    throw nanobind::python_error();
+  }
+  forklift::py::bind_domain(m);
+  forklift::py::bind_tensor(m);
 }

@@ -1,5 +1,42 @@
-"""Forklift: processes share tensors almost the way threads do."""
+"""Forklift: processes share tensors almost the way threads do.
 
-from forklift._core import __version__
+    from forklift.multiprocessing import Process, Queue   # instead of multiprocessing
 
-__all__ = ["__version__"]
+Arrays that pass through a queue travel through shared memory. ``forklift.Tensor`` is memory that processes
+share: what one writes, the others see.
+"""
+
+from forklift._core import Tensor, __version__, audit, empty, reap, set_budget, stats, tensor, trim, zeros
+from forklift.errors import (
+    CorruptError,
+    ForkliftError,
+    NoSpaceError,
+    NotAttachedError,
+    OverBudgetError,
+    PeerDiedError,
+    RefusedError,
+    StalledError,
+    VersionError,
+)
+
+__all__ = [
+    "CorruptError",
+    "ForkliftError",
+    "NoSpaceError",
+    "NotAttachedError",
+    "OverBudgetError",
+    "PeerDiedError",
+    "RefusedError",
+    "StalledError",
+    "Tensor",
+    "VersionError",
+    "__version__",
+    "audit",
+    "empty",
+    "reap",
+    "set_budget",
+    "stats",
+    "tensor",
+    "trim",
+    "zeros",
+]

@@ -1,0 +1,54 @@
+// A message on its way in: taken from the channel without the interpreter lock, turned into objects with it.
+#pragma once
+
+#include <Python.h>
+
+#include <memory>
+#include <vector>
+
+#include "channel/channel.h"
+#include "forklift/dtype.h"
+#include "forklift/shape.h"
+#include "numpy.h"
+
+namespace forklift::py {
+
+struct Arrival {
+  channel::Incoming message;
+  // For each lease: may its memory become an object as it is? Small ones are copied, and so are those for
+  // which no address space of their own could be had.
+  std::vector<bool> keep;
+
+  // Makes large private payloads this process's own. Without the interpreter lock.
+  void isolate();
+  // Gives up what was not turned into objects. With the interpreter lock; releases it where that waits.
+  void clear();
+
+  // Memory of a lease as a writable (or read-only) object that supports the buffer protocol: a Block, or a
+  // copy. Every lease can be had once. New reference, or nullptr with an exception set.
+  PyObject* buffer(std::size_t lease, std::size_t length, bool writable);
+  // An array over the lease, or a copy of it.
+  PyObject* array(const NumPy& numpy, std::size_t lease, std::size_t length, DType dtype, DimSpan shape,
+                  Order order, bool writable);
+  // Bytes [0, length) of lease; nullptr with CorruptError set where that is outside.
+  const std::byte* data(std::size_t lease, std::size_t length);
+};
+
+// An arrival that is not in use: unpickling may run a program's code, which may get.
+class ArrivalLoan {
+ public:
+  ArrivalLoan();
+  ~ArrivalLoan();
+  ArrivalLoan(const ArrivalLoan&) = delete;
+  ArrivalLoan& operator=(const ArrivalLoan&) = delete;
+  Arrival& operator*() const noexcept { return *arrival_; }
+  Arrival* operator->() const noexcept { return arrival_.get(); }
+
+ private:
+  std::unique_ptr<Arrival> arrival_;
+};
+
+// Sets CorruptError: a message of ours that says what no sender of ours writes. Returns nullptr.
+PyObject* corrupt_message(const char* what);
+
+}  // namespace forklift::py

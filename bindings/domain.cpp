@@ -1,0 +1,142 @@
+#include "domain.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "channel/hub.h"
+#include "errors.h"
+#include "stats.h"
+
+namespace nb = nanobind;
+
+namespace forklift::py {
+
+namespace {
+
+// Runs `call` (a Result) without the interpreter lock and raises its failure.
+template <class Call>
+auto without_gil(Call&& call) {
+  auto result = [&] {
+    const nb::gil_scoped_release released;
+    return call();
+  }();
+  if (!result) {
+    raise(result.status());
+    throw nb::python_error();
+  }
+  return *std::move(result);
+}
+
+channel::Hub* current() {
+  return without_gil([] { return channel::Hub::current(); });
+}
+
+// What a child to come needs: descriptors that it must inherit and the slot that is reserved for it.
+struct Invitation {
+  channel::Invitation parts;
+  int control() const { return parts.control.get(); }
+  int data() const { return parts.data.get(); }
+  int lock() const { return parts.child.lock.get(); }
+};
+
+bool join(int control, int data, int lock, std::uint32_t index, std::uint32_t generation) {
+  // One pickle may carry an invitation several times; its descriptors are taken over once.
+  static auto* const joined = new std::set<std::tuple<int, std::uint32_t, std::uint32_t>>;
+  if (!joined->insert({control, index, generation}).second) return false;
+  without_gil([&] {
+    return channel::Hub::join(os::Fd(control), os::Fd(data),
+                              domain::ChildSlot{{index, generation}, os::Fd(lock)});
+  });
+  return true;
+}
+
+nb::dict stats() {
+  nb::dict out;
+  out["messages_put"] = counters.messages_put.load();
+  out["messages_got"] = counters.messages_got.load();
+  out["inline_bytes"] = counters.inline_bytes.load();
+  out["block_bytes"] = counters.block_bytes.load();
+  out["shared_bytes"] = counters.shared_bytes.load();
+  out["pipe_bytes"] = counters.pipe_bytes.load();
+  channel::Hub* hub = channel::Hub::existing();
+  out["attached"] = hub != nullptr && hub->domain().attached();
+  arena::Stats arena{};
+  std::uint64_t queues = 0;
+  std::uint64_t processes = 0;
+  if (hub) {
+    const nb::gil_scoped_release released;
+    arena = hub->arena().stats();
+    queues = hub->live_channels();
+    processes = hub->domain().live_slots();
+  }
+  out["committed_bytes"] = arena.committed_bytes;
+  out["cached_bytes"] = arena.cached_bytes;
+  out["budget_bytes"] = arena.budget_bytes;
+  out["chunk_bytes"] = arena.chunk_bytes;
+  out["blocks"] = arena.held_blocks;
+  out["leases"] = arena.leases;
+  out["queues"] = queues;
+  out["processes"] = processes;
+  return out;
+}
+
+}  // namespace
+
+void bind_domain(nb::module_& module) {
+  nb::class_<Invitation>(module, "Invitation")
+      .def_prop_ro("control", &Invitation::control)
+      .def_prop_ro("data", &Invitation::data)
+      .def_prop_ro("lock", &Invitation::lock)
+      .def_prop_ro("slot", [](const Invitation& self) { return self.parts.child.slot.index; })
+      .def_prop_ro("generation", [](const Invitation& self) { return self.parts.child.slot.generation; })
+      .def("close", [](Invitation& self) {
+        self.parts.control.close();
+        self.parts.data.close();
+        self.parts.child.lock.close();
+      });
+  module.def("ensure_domain", [] { current(); });
+  module.def("has_domain", [] { return channel::Hub::existing() != nullptr; });
+  module.def(
+      "invite",
+      [] {
+        channel::Hub* hub = current();
+        return new Invitation{without_gil([hub] { return hub->invite(); })};
+      },
+      nb::rv_policy::take_ownership);
+  module.def("join", join, nb::arg("control"), nb::arg("data"), nb::arg("lock"), nb::arg("slot"),
+             nb::arg("generation"));
+  module.def("mark_clean", [] {
+    if (channel::Hub* hub = channel::Hub::existing()) hub->domain().mark_clean();
+  });
+  module.def(
+      "set_budget", [](std::uint64_t bytes) { current()->domain().set_budget(bytes); }, nb::arg("bytes"));
+  module.def("stats", stats);
+  module.def("reap", [] {
+    channel::Hub* hub = channel::Hub::existing();
+    const nb::gil_scoped_release released;
+    return hub ? hub->domain().reap() : 0U;
+  });
+  module.def(
+      "trim",
+      [](std::uint64_t keep) {
+        channel::Hub* hub = channel::Hub::existing();
+        const nb::gil_scoped_release released;
+        return hub ? hub->arena().trim(keep) : std::uint64_t{0};
+      },
+      nb::arg("keep") = 0);
+  module.def("audit", [] {
+    channel::Hub* hub = channel::Hub::existing();
+    const nb::gil_scoped_release released;
+    return hub ? hub->audit() : std::vector<std::string>();
+  });
+}
+
+}  // namespace forklift::py

@@ -1,0 +1,10 @@
+// The process's domain: joining, inviting a child, budget, counters, audit.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace forklift::py {
+
+void bind_domain(nanobind::module_& module);
+
+}  // namespace forklift::py

@@ -1,0 +1,100 @@
+#include "doorbell.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <condition_variable>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include "os/fd.h"
+
+namespace forklift::py {
+
+struct Doorbell::State {
+  channel::ChannelPtr channel;
+  os::Fd fd;
+  pid_t owner = 0;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool armed = true;
+  std::atomic<bool> stop{false};
+
+  void run() {
+    struct Stop final : channel::WaitHooks {
+      explicit Stop(const std::atomic<bool>& flag) : stop(flag) {}
+      Status poll() override {
+        return stop.load() ? Status(Code::kInterrupted, "the doorbell was removed") : Status();
+      }
+      const std::atomic<bool>& stop;
+    } hooks(stop);
+    while (!stop.load()) {
+      Status status;
+      while (status && channel->empty()) status = channel->wait_readable(os::Deadline::never(), &hooks);
+      std::unique_lock<std::mutex> lock(mutex);
+      if (stop.load()) break;
+      ring();
+      armed = false;
+      changed.wait(lock, [this] { return armed || stop.load(); });
+    }
+    channel.reset();
+  }
+
+  void ring() const {
+    const std::uint64_t one = 1;
+    (void)!::write(fd.get(), &one, sizeof one);
+  }
+};
+
+Result<std::unique_ptr<Doorbell>> Doorbell::make(channel::ChannelPtr channel) {
+  auto state = std::make_shared<State>();
+  state->fd = os::Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!state->fd.valid()) return Status::system("eventfd", errno, "a queue's doorbell");
+  state->channel = std::move(channel);
+  state->owner = ::getpid();
+  // Signals are for the program's own threads.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  Status status;
+  try {
+    std::thread([state] { state->run(); }).detach();
+  } catch (const std::system_error& error) {
+    status = Status::system("pthread_create", error.code().value(), "a queue's doorbell");
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (!status) return status;
+  return std::unique_ptr<Doorbell>(new Doorbell(std::move(state)));
+}
+
+Doorbell::~Doorbell() {
+  if (!usable()) {
+    // The thread, and perhaps its hold on the mutex, stayed in the parent: nothing here may be destroyed.
+    state_->fd.close();
+    new std::shared_ptr<State>(std::move(state_));
+    return;
+  }
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  state_->stop.store(true);
+  state_->changed.notify_all();
+}
+
+int Doorbell::fd() const noexcept { return state_->fd.get(); }
+bool Doorbell::usable() const noexcept { return state_->owner == ::getpid(); }
+
+void Doorbell::rearm() {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  if (state_->armed) return;
+  std::uint64_t rings = 0;
+  (void)!::read(state_->fd.get(), &rings, sizeof rings);
+  state_->armed = true;
+  state_->changed.notify_all();
+}
+
+}  // namespace forklift::py

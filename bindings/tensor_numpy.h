@@ -1,0 +1,23 @@
+// Tensors from and to NumPy arrays and DLPack capsules, without copying elements. All need the interpreter
+// lock.
+#pragma once
+
+#include <Python.h>
+
+#include "forklift/tensor.h"
+
+namespace forklift::py {
+
+// A view of an array's (or NumPy scalar's) memory that keeps the array alive. False without an exception if
+// `object` is no array; with TypeError set if its dtype is not one of ours, its byte order is foreign or its
+// strides do not count elements.
+bool tensor_from_array(PyObject* object, Tensor& tensor);
+// An array over a forklift.Tensor object, which it keeps alive. New reference, or nullptr with an exception.
+PyObject* array_over_tensor(PyObject* tensor);
+
+// From an object with __dlpack__ (CPU memory only). False with an exception set.
+bool tensor_from_dlpack(PyObject* object, Tensor& tensor);
+// A capsule "dltensor_versioned", or "dltensor" for consumers that ask for no version.
+PyObject* dlpack_capsule(const Tensor& tensor, bool versioned, bool copied);
+
+}  // namespace forklift::py

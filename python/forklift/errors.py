@@ -1,0 +1,58 @@
+"""What can go wrong in Forklift itself, one class for each kind.
+
+Failures that the standard library has a class for keep that class: ``queue.Empty``, ``queue.Full``,
+``ValueError`` for a closed queue, ``OSError`` for a failed system call.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "CorruptError",
+    "ForkliftError",
+    "NoSpaceError",
+    "NotAttachedError",
+    "OverBudgetError",
+    "PeerDiedError",
+    "RefusedError",
+    "StalledError",
+    "VersionError",
+]
+
+
+class ForkliftError(Exception):
+    """The base of all of them."""
+
+
+class OverBudgetError(ForkliftError, MemoryError):
+    """The domain's memory budget would be exceeded; says how much was asked for, in use and allowed.
+
+    Nothing was sent. Receivers give memory back when they drop what they received.
+    """
+
+
+class NoSpaceError(ForkliftError, MemoryError):
+    """A table of the domain (processes, queues, blocks, leases) or the address space is full."""
+
+
+class StalledError(ForkliftError, RuntimeError):
+    """The holder of an internal lock is stopped (SIGSTOP, a debugger, a frozen control group)."""
+
+
+class CorruptError(ForkliftError, ValueError):
+    """What came from another process failed its check and was not used. That message is gone."""
+
+
+class VersionError(ForkliftError, RuntimeError):
+    """The process tree's shared memory has the layout of another version of Forklift."""
+
+
+class RefusedError(ForkliftError, PermissionError):
+    """This process may not join: another user or another pid namespace."""
+
+
+class NotAttachedError(ForkliftError, RuntimeError):
+    """This process belongs to no domain, or closed the descriptors that its membership rests on."""
+
+
+class PeerDiedError(ForkliftError, RuntimeError):
+    """The process that should have answered is gone."""

@@ -1,0 +1,100 @@
+"""The standard library's ``multiprocessing``, over shared memory.
+
+    from forklift.multiprocessing import Process, Queue
+
+Everything that ``multiprocessing`` exports is here under the same name. ``Queue``, ``JoinableQueue``,
+``SimpleQueue``, ``Pool`` and the processes are Forklift's; all else, and all state, is the standard library's
+own, so that programs may mix the two.
+"""
+
+from __future__ import annotations
+
+import sys
+
+if sys.platform != "linux":
+    raise ImportError(f"forklift.multiprocessing needs Linux, not {sys.platform}")
+
+from multiprocessing import SUBDEBUG, SUBWARNING
+from multiprocessing import reduction as reducer
+
+from forklift.multiprocessing import context, process, reduction
+from forklift.multiprocessing.context import (
+    AuthenticationError,
+    BufferTooShort,
+    Process,
+    ProcessError,
+    TimeoutError,
+    _default_context,
+)
+
+Array = _default_context.Array
+Barrier = _default_context.Barrier
+BoundedSemaphore = _default_context.BoundedSemaphore
+Condition = _default_context.Condition
+Event = _default_context.Event
+JoinableQueue = _default_context.JoinableQueue
+Lock = _default_context.Lock
+Manager = _default_context.Manager
+Pipe = _default_context.Pipe
+Pool = _default_context.Pool
+Queue = _default_context.Queue
+RLock = _default_context.RLock
+RawArray = _default_context.RawArray
+RawValue = _default_context.RawValue
+Semaphore = _default_context.Semaphore
+SimpleQueue = _default_context.SimpleQueue
+Value = _default_context.Value
+active_children = _default_context.active_children
+allow_connection_pickling = _default_context.allow_connection_pickling
+cpu_count = _default_context.cpu_count
+current_process = _default_context.current_process
+freeze_support = _default_context.freeze_support
+get_all_start_methods = _default_context.get_all_start_methods
+get_context = _default_context.get_context
+get_logger = _default_context.get_logger
+get_start_method = _default_context.get_start_method
+log_to_stderr = _default_context.log_to_stderr
+parent_process = _default_context.parent_process
+set_executable = _default_context.set_executable
+set_forkserver_preload = _default_context.set_forkserver_preload
+set_start_method = _default_context.set_start_method
+
+__all__ = [
+    "Array",
+    "AuthenticationError",
+    "Barrier",
+    "BoundedSemaphore",
+    "BufferTooShort",
+    "Condition",
+    "Event",
+    "JoinableQueue",
+    "Lock",
+    "Manager",
+    "Pipe",
+    "Pool",
+    "Process",
+    "ProcessError",
+    "Queue",
+    "RLock",
+    "RawArray",
+    "RawValue",
+    "Semaphore",
+    "SimpleQueue",
+    "TimeoutError",
+    "Value",
+    "active_children",
+    "allow_connection_pickling",
+    "cpu_count",
+    "current_process",
+    "freeze_support",
+    "get_all_start_methods",
+    "get_context",
+    "get_logger",
+    "get_start_method",
+    "log_to_stderr",
+    "parent_process",
+    "reducer",
+    "set_executable",
+    "set_forkserver_preload",
+    "set_start_method",
+]

@@ -1,0 +1,156 @@
+"""Contexts: the standard library's, with our queues, pools and processes.
+
+There is one state, the standard library's: which start method was chosen, who the current process is, which
+children there are. Setting the start method here sets it there, and the reverse.
+"""
+
+from __future__ import annotations
+
+from multiprocessing import context as _std
+from multiprocessing.context import (
+    AuthenticationError,
+    BufferTooShort,
+    ProcessError,
+    TimeoutError,
+    assert_spawning,
+    get_spawning_popen,
+    reduction,
+    set_spawning_popen,
+)
+from typing import Any
+
+__all__: tuple[str, ...] = ()
+
+
+class _Queues:
+    """The constructors that differ from the standard library's."""
+
+    def get_context(self, method: str | None = None) -> Any:
+        raise NotImplementedError
+
+    def Queue(self, maxsize: int = 0, *, strict: bool = False) -> Any:
+        """Returns a queue object"""
+        from forklift.multiprocessing.queues import Queue
+
+        return Queue(maxsize, ctx=self.get_context(), strict=strict)
+
+    def JoinableQueue(self, maxsize: int = 0, *, strict: bool = False) -> Any:
+        """Returns a queue object"""
+        from forklift.multiprocessing.queues import JoinableQueue
+
+        return JoinableQueue(maxsize, ctx=self.get_context(), strict=strict)
+
+    def SimpleQueue(self) -> Any:
+        """Returns a queue object"""
+        from forklift.multiprocessing.queues import SimpleQueue
+
+        return SimpleQueue(ctx=self.get_context())
+
+    def Pool(
+        self,
+        processes: int | None = None,
+        initializer: Any = None,
+        initargs: Any = (),
+        maxtasksperchild: int | None = None,
+    ) -> Any:
+        """Returns a process pool object"""
+        from forklift.multiprocessing.pool import Pool
+
+        return Pool(processes, initializer, initargs, maxtasksperchild, context=self.get_context())
+
+
+class _Concrete(_Queues):
+    def get_context(self, method: str | None = None) -> Any:
+        return self if method is None else _concrete(method)
+
+
+class BaseContext(_Queues, _std.BaseContext):
+    """Base of the contexts."""
+
+
+class Process(_std.Process):
+    """A process, started by whichever method is chosen at that time."""
+
+    @staticmethod
+    def _Popen(process_obj: Any) -> Any:
+        return _default_context.get_context().Process._Popen(process_obj)
+
+
+class ForkProcess(_std.ForkProcess):
+    @staticmethod
+    def _Popen(process_obj: Any) -> Any:
+        from forklift.multiprocessing.popen_fork import Popen
+
+        return Popen(process_obj)
+
+
+class SpawnProcess(_std.SpawnProcess):
+    @staticmethod
+    def _Popen(process_obj: Any) -> Any:
+        from forklift.multiprocessing.popen_spawn_posix import Popen
+
+        return Popen(process_obj)
+
+
+class ForkServerProcess(_std.ForkServerProcess):
+    @staticmethod
+    def _Popen(process_obj: Any) -> Any:
+        from forklift.multiprocessing.popen_forkserver import Popen
+
+        return Popen(process_obj)
+
+
+class ForkContext(_Concrete, _std.ForkContext):
+    Process = ForkProcess
+
+
+class SpawnContext(_Concrete, _std.SpawnContext):
+    Process = SpawnProcess
+
+
+class ForkServerContext(_Concrete, _std.ForkServerContext):
+    Process = ForkServerProcess
+
+
+class DefaultContext(_Queues, _std.DefaultContext):
+    """The context behind the package's functions; its state is the standard library's default context."""
+
+    Process = Process
+
+    def __init__(self) -> None:
+        pass
+
+    def get_context(self, method: str | None = None) -> Any:
+        if method is None:
+            method = _std._default_context.get_context()._name
+        return _concrete(method)
+
+    def set_start_method(self, method: str | None, force: bool = False) -> None:
+        _std._default_context.set_start_method(method, force)
+
+    def get_start_method(self, allow_none: bool = False) -> Any:
+        return _std._default_context.get_start_method(allow_none)
+
+    def get_all_start_methods(self) -> list[str]:
+        return _std._default_context.get_all_start_methods()
+
+
+_concrete_contexts: dict[str, Any] = {
+    "fork": ForkContext(),
+    "spawn": SpawnContext(),
+    "forkserver": ForkServerContext(),
+}
+_default_context = DefaultContext()
+
+
+def _concrete(method: str) -> Any:
+    try:
+        context = _concrete_contexts[method]
+    except KeyError:
+        raise ValueError(f"cannot find context for {method!r}") from None
+    context._check_available()
+    return context
+
+
+def _force_start_method(method: str) -> None:
+    _std._force_start_method(method)  # type: ignore[attr-defined]

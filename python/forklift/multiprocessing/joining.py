@@ -1,0 +1,114 @@
+"""How a spawned child joins its parent's domain.
+
+The parent reserves a slot and lets the child inherit three descriptors (control segment, data segment, the
+lock that proves the child's life); the child takes them over while its arguments are unpickled. Forked
+children need none of this: they inherit the domain itself.
+"""
+
+from __future__ import annotations
+
+import os
+from multiprocessing import context as _std_context
+from multiprocessing import process as _std_process
+from multiprocessing import reduction as _std_reduction
+from multiprocessing import util as _std_util
+from typing import Any
+
+from forklift import _core
+
+__all__ = ["Invitation", "Parcel", "ensure_domain", "invitation_for", "parent_sentinel"]
+
+_ATTRIBUTE = "_forklift_invitation"
+
+
+class Invitation:
+    """One child's right to join; pickled among its arguments, at most once into each pickle."""
+
+    def __init__(self) -> None:
+        self._core = _core.invite()
+        self._reduced: Any = None
+
+    @property
+    def slot(self) -> tuple[int, int]:
+        """Index and generation of the child's slot."""
+        return (self._core.slot, self._core.generation)
+
+    def __reduce__(self) -> Any:
+        if self._reduced is None:
+            # Once: the same descriptor must not be passed twice.
+            duplicates = [
+                _std_reduction.DupFd(fd) for fd in (self._core.control, self._core.data, self._core.lock)
+            ]
+            self._reduced = (_accept, (*duplicates, *self.slot))
+        return self._reduced
+
+    def close(self) -> None:
+        """Close the parent's copies. From then on the slot lives and dies with the child."""
+        self._core.close()
+
+
+def _accept(control: Any, data: Any, lock: Any, slot: int, generation: int) -> None:
+    """In the child: join, unless an earlier pickle of this invitation did."""
+    fds = [wrapped.detach() for wrapped in (control, data, lock)]
+    if _core.join(*fds, slot, generation):
+        for fd in fds:
+            # Not for programs that the child executes: its slot must be free when it is gone.
+            os.set_inheritable(fd, False)
+
+
+def invitation_for(popen: Any) -> Invitation:
+    """The invitation of the child that `popen` is about to start."""
+    invitation: Invitation | None = getattr(popen, _ATTRIBUTE, None)
+    if invitation is None:
+        invitation = Invitation()
+        setattr(popen, _ATTRIBUTE, invitation)
+    return invitation
+
+
+class Parcel:
+    """A process object with the invitation in front of it: the child has joined before it unpickles queues.
+
+    Stands for the process object in the standard library's ``Popen._launch``.
+    """
+
+    def __init__(self, process_obj: Any, invitation: Invitation) -> None:
+        self._name = process_obj._name
+        self._contents = (invitation, process_obj)
+
+    def __reduce__(self) -> Any:
+        return (_unpack, self._contents)
+
+
+def _unpack(_joined: None, process_obj: Any) -> Any:
+    return process_obj
+
+
+def ensure_domain() -> None:
+    """Make the domain before a fork, so that parent and child are in the same one.
+
+    A process that cannot have one (no address space, say) can still fork; its queues will say what is wrong.
+    """
+    try:
+        _core.ensure_domain()
+    except Exception as error:
+        _std_util.info("forklift: no domain: %s", error)
+
+
+def parent_sentinel() -> int:
+    """A descriptor that is readable once this process's parent is gone; -1 in a main process."""
+    parent = _std_process.parent_process()
+    return -1 if parent is None else int(parent.sentinel)
+
+
+def _after_fork(_key: Any) -> None:
+    # Last of all: whoever ends a process without this did not end in good order.
+    _std_util.Finalize(None, _core.mark_clean, exitpriority=-100)
+
+
+class _Key:
+    """register_after_fork holds its keys weakly."""
+
+
+_key = _Key()
+_std_util.register_after_fork(_key, _after_fork)
+assert_spawning = _std_context.assert_spawning

@@ -1,0 +1,31 @@
+"""Starting a child by fork: the standard library's Popen, with a domain in place before the fork."""
+
+from __future__ import annotations
+
+import os
+from multiprocessing import popen_fork as _std
+from typing import Any
+
+from forklift import _core
+from forklift.multiprocessing.joining import ensure_domain
+
+__all__ = ["Popen", "ReapingPopen"]
+
+
+class ReapingPopen(_std.Popen):
+    """Gives back what a child held as soon as its end is noticed, not only when somebody waits for memory."""
+
+    def poll(self, flag: int = os.WNOHANG) -> int | None:
+        known = self.returncode
+        code: int | None = super().poll(flag)
+        if known is None and code is not None:
+            _core.reap()
+        return code
+
+
+class Popen(ReapingPopen):
+    method = "fork"
+
+    def _launch(self, process_obj: Any) -> None:
+        ensure_domain()
+        super()._launch(process_obj)

@@ -1,0 +1,28 @@
+"""Starting a child from the fork server: the standard library's Popen, with an invitation for the child."""
+
+from __future__ import annotations
+
+import os
+from multiprocessing import popen_forkserver as _std
+from typing import Any
+
+from forklift import _core
+from forklift.multiprocessing.joining import Parcel, invitation_for
+
+__all__ = ["Popen"]
+
+
+class Popen(_std.Popen):
+    def _launch(self, process_obj: Any) -> None:
+        invitation = invitation_for(self)
+        try:
+            super()._launch(Parcel(process_obj, invitation))  # type: ignore[arg-type]
+        finally:
+            invitation.close()
+
+    def poll(self, flag: int = os.WNOHANG) -> int | None:
+        known = self.returncode
+        code: int | None = super().poll(flag)
+        if known is None and code is not None:
+            _core.reap()
+        return code

@@ -1,0 +1,210 @@
+"""Queues between processes: the standard library's, over shared memory.
+
+Objects are pickled (or taken natively) inside ``put``, in the calling thread; there is no feeder thread. What
+has been put is there for all processes when ``put`` returns, and stays there whatever becomes of the putter.
+
+Any number of threads and processes may use both ends. Waits release the interpreter lock and run signal
+handlers; a handler that raises leaves nothing taken and nothing lost.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import threading
+import types
+from multiprocessing import context as _std_context
+from multiprocessing import queues as _std
+from multiprocessing import util as _std_util
+from operator import index as _index
+from typing import Any
+
+from forklift import _core
+from forklift.multiprocessing.ends import NoLock, Reader, SlotsLeft, Tasks, Writer
+from forklift.multiprocessing.joining import Invitation, invitation_for
+
+__all__ = ["JoinableQueue", "Queue", "SimpleQueue"]
+
+Empty = _std.Empty
+Full = _std.Full
+
+# A pipe's capacity: how much a SimpleQueue takes before its putters wait.
+_PIPE_BYTES = 64 * 1024
+_SEM_VALUE_MAX = 2**31 - 1
+
+
+class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg, misc]
+    """A queue of Python objects, bounded if ``maxsize`` is positive.
+
+    NumPy arrays and buffers travel through shared memory and arrive as private, writable copies;
+    ``forklift.Tensor`` arrives as the same memory.
+
+    An object that cannot be pickled is reported through ``_on_queue_feeder_error`` (by default a traceback on
+    stderr) and dropped, as in the standard library; with ``strict=True`` ``put`` raises instead. When the
+    domain's memory budget is used up, ``put`` waits for memory, for two seconds at most, and raises
+    ``forklift.OverBudgetError``.
+    """
+
+    def __init__(self, maxsize: int = 0, *, ctx: Any, strict: bool = False) -> None:
+        bound = _index(maxsize) if maxsize > 0 else 0
+        if bound > _SEM_VALUE_MAX:
+            raise OverflowError(f"maxsize is too large: {bound}")
+        self._maxsize = bound or _SEM_VALUE_MAX
+        self._create(bound, 0, 0)
+        self._strict = strict
+        self._opid = os.getpid()
+        self._reset()
+        _std_util.register_after_fork(self, Queue._after_fork)
+
+    def __getstate__(self) -> Any:
+        _std_context.assert_spawning(self)
+        return (self._hand_over(), self._id(), self._maxsize, self._strict, self._ignore_epipe, self._opid)
+
+    def __setstate__(self, state: Any) -> None:
+        _joined, identity, self._maxsize, self._strict, ignore_epipe, self._opid = state
+        self._open(*identity)
+        self._reset()
+        self._ignore_epipe = ignore_epipe
+
+    def _hand_over(self) -> Invitation:
+        """Enter the child that is being started as a holder."""
+        invitation = invitation_for(_std_context.get_spawning_popen())
+        self._offer(*invitation.slot)
+        return invitation
+
+    def _after_fork(self) -> None:
+        self._reset(after_fork=True)
+
+    def _reset(self, after_fork: bool = False) -> None:
+        self._ignore_epipe = False
+        self._closed = False
+        self._joincancelled = False
+
+    def put_nowait(self, obj: Any) -> None:
+        """Put obj, or raise queue.Full at once."""
+        self.put(obj, False)
+
+    def get_nowait(self) -> Any:
+        """Take the oldest object, or raise queue.Empty at once."""
+        return self.get(False)
+
+    def close(self) -> None:
+        """This process will neither put nor get any more. What was put stays in the queue."""
+        self._closed = True
+
+    def join_thread(self) -> None:
+        """Nothing to wait for: what was put is in the queue. Only after close()."""
+        assert self._closed, f"Queue {self!r} not closed"
+
+    def cancel_join_thread(self) -> None:
+        self._joincancelled = True
+
+    def _terminate_broken(self) -> None:
+        self.close()
+
+    def _pickling_failed(self, error: Exception, obj: Any) -> None:
+        # The hook of the standard library prints the exception that is being handled.
+        try:
+            raise error
+        except Exception as raised:
+            self._on_queue_feeder_error(raised, obj)
+
+    # Private names of the standard library that other packages use.
+    _thread = None
+    _jointhread = None
+    _close = None
+
+    @property
+    def _reader(self) -> Reader:  # type: ignore[override]
+        return Reader(self)
+
+    @property
+    def _writer(self) -> Writer:  # type: ignore[override]
+        return Writer(self)
+
+    _rlock = NoLock()
+    _wlock = NoLock()
+
+    @property
+    def _sem(self) -> SlotsLeft:
+        return SlotsLeft(self)
+
+    @property
+    def _buffer(self) -> collections.deque[Any]:
+        return collections.deque()
+
+    @property
+    def _notempty(self) -> threading.Condition:
+        return threading.Condition()
+
+    @property
+    def _poll(self) -> Any:
+        return self._reader.poll
+
+
+class JoinableQueue(Queue, _std.JoinableQueue):  # type: ignore[type-arg]
+    """A queue that counts what was put and reported done; ``join`` waits until the two agree."""
+
+    def task_done(self) -> None:
+        """Report one object that was taken as done. ValueError if there were not as many."""
+        if not self._task_done():
+            raise ValueError("task_done() called too many times")
+
+    def join(self) -> None:
+        """Wait until everything that was put has been reported done."""
+        self._join()
+
+    @property
+    def _unfinished_tasks(self) -> Tasks:
+        return Tasks(self)
+
+    _cond = NoLock()
+
+    def __getstate__(self) -> Any:
+        return Queue.__getstate__(self)
+
+    def __setstate__(self, state: Any) -> None:
+        Queue.__setstate__(self, state)
+
+
+class SimpleQueue(_core.SimpleQueueCore, _std.SimpleQueue):  # type: ignore[type-arg, misc]
+    """A queue that holds 64 KB: ``put`` waits while more is in transit, as it would with a pipe."""
+
+    def __init__(self, *, ctx: Any) -> None:
+        self._create(0, _PIPE_BYTES, 0)
+
+    def close(self) -> None:
+        """This process will neither put nor get any more."""
+        self._reader_closed = True
+        self._writer_closed = True
+
+    def empty(self) -> bool:
+        """Is there nothing to get just now?"""
+        return not self._reader.poll()
+
+    def __getstate__(self) -> Any:
+        _std_context.assert_spawning(self)
+        invitation = invitation_for(_std_context.get_spawning_popen())
+        self._offer(*invitation.slot)
+        return (invitation, self._id())
+
+    def __setstate__(self, state: Any) -> None:
+        _joined, identity = state
+        self._open(*identity)
+
+    @property
+    def _reader(self) -> Reader:  # type: ignore[override]
+        return Reader(self)
+
+    @property
+    def _writer(self) -> Writer:  # type: ignore[override]
+        return Writer(self)
+
+    _rlock = NoLock()
+    _wlock = NoLock()
+
+    @property
+    def _poll(self) -> Any:
+        return self._reader.poll
+
+    __class_getitem__ = classmethod(types.GenericAlias)
