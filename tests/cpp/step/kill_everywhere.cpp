@@ -10,9 +10,8 @@
 #include <cstring>
 #include <iterator>
 #include <memory>
-#include <unordered_map>
 
-#include "step/stepper.h"
+#include "step/trace.h"
 
 namespace forklift::test {
 
@@ -20,47 +19,19 @@ namespace {
 
 std::size_t g_total = 0;  // NOLINT: one for the program
 
-// The instructions of an operation: counters[k] is where it stands after k of them.
-struct Trace {
-  std::vector<std::uint64_t> counters;
-  struct Anchor {
-    std::size_t at = 0;   // instructions before it
-    unsigned passes = 0;  // times that its address was passed before
-  };
-  std::vector<Anchor> anchors;  // the cheapest way to each instruction
-
-  void find_anchors() {
-    // Passing a breakpoint costs about as much as six steps.
-    constexpr std::int64_t kPass = 6;
-    std::unordered_map<std::uint64_t, unsigned> passes;
-    Anchor best;
-    std::int64_t best_cost = 0;
-    anchors.clear();
-    for (std::size_t k = 0; k < counters.size(); ++k) {
-      const unsigned before = passes[counters[k]]++;
-      const std::int64_t cost = kPass * before - static_cast<std::int64_t>(k);
-      if (k == 0 || cost <= best_cost) {
-        best = {k, before};
-        best_cost = cost;
-      }
-      anchors.push_back(best);
-    }
-  }
-};
-
 // Repeated string instructions trap after each repetition: in the middle of a copy all moments are alike.
 bool is_inside_repetition(const Trace& trace, std::size_t k) {
   constexpr std::size_t kAlike = 4;
-  if (k < kAlike || k + kAlike >= trace.counters.size()) return false;
+  if (k < kAlike || k + kAlike >= trace.size()) return false;
   for (std::size_t i = k - kAlike; i <= k + kAlike; ++i) {
-    if (trace.counters[i] != trace.counters[k]) return false;
+    if (trace.counter(i) != trace.counter(k)) return false;
   }
   return k % 509 != 0;
 }
 
 std::vector<std::size_t> choose_points(const Trace& trace, std::size_t most) {
   std::vector<std::size_t> all;
-  for (std::size_t k = 0; k < trace.counters.size(); ++k) {
+  for (std::size_t k = 0; k < trace.size(); ++k) {
     if (!is_inside_repetition(trace, k)) all.push_back(k);
   }
   if (all.size() <= most) return all;
@@ -107,7 +78,9 @@ class Run {
       operation.act();
       end_marker();
     }));
-    if (!options.step_forked_child || !parent_->valid()) return;
+    if (!parent_->valid()) return;
+    operation.ready();
+    if (!options.step_forked_child) return;
     if (parent_->resume() == Tracee::Stop::kFork) child_ = std::make_unique<Tracee>(parent_->forked());
   }
 
@@ -147,13 +120,8 @@ Trace record(Operation& operation, const StepOptions& options, Findings& found) 
     found.add("the operation never began: " + describe_death(run.subject().death()));
     return trace;
   }
-  Tracee::Stop stop = Tracee::Stop::kTrap;
-  while (stop == Tracee::Stop::kTrap || stop == Tracee::Stop::kFork) {
-    if (stop == Tracee::Stop::kTrap) trace.counters.push_back(run.subject().program_counter());
-    stop = run.subject().step();
-  }
-  run.finish(trace.counters.size(), stop, found);
-  trace.find_anchors();
+  const Tracee::Stop stop = trace.record(run.subject());
+  run.finish(trace.size(), stop, found);
   return trace;
 }
 
@@ -166,7 +134,7 @@ Tally kill_everywhere(Operation& operation, const StepOptions& options, Findings
   record(operation, options, found);
   if (!found.empty()) return tally;
   const Trace trace = record(operation, options, found);
-  tally.instructions = trace.counters.size();
+  tally.instructions = trace.size();
   for (const std::size_t point : choose_points(trace, options.most_points)) {
     if (!found.empty()) break;
     Run run(operation, options);
@@ -174,13 +142,7 @@ Tally kill_everywhere(Operation& operation, const StepOptions& options, Findings
       found.add("the operation never began: " + describe_death(run.subject().death()));
       break;
     }
-    const Trace::Anchor anchor = trace.anchors[point];
-    Tracee::Stop stop = run.subject().run_to(trace.counters[anchor.at], anchor.passes);
-    for (std::size_t k = anchor.at;
-         k < point && (stop == Tracee::Stop::kTrap || stop == Tracee::Stop::kFork);) {
-      stop = run.subject().step();
-      if (stop == Tracee::Stop::kTrap) ++k;
-    }
+    const Tracee::Stop stop = trace.replay(run.subject(), point);
     if (stop == Tracee::Stop::kEnd) ++tally.strayed;
     const std::uint64_t counter = stop == Tracee::Stop::kTrap ? run.subject().program_counter() : 0;
     run.finish(point, stop, found);

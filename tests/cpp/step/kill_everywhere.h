@@ -45,6 +45,8 @@ class Operation {
   virtual void prepare() {}
   // Child, before the first step.
   virtual void enter() {}
+  // Parent, when the child has come to its first step.
+  virtual void ready() {}
   // Child: what is stepped. A failure ends the child with abort().
   virtual void act() = 0;
   // Parent, after the death: recovery, accounting, audit, survivors that go on; leaves things as before
