@@ -31,9 +31,8 @@ void Arrival::isolate() {
 void Arrival::clear() {
   const auto& leases = message.leases();
   const bool any =
-      message.bytes().data() != nullptr &&
-      (message.bytes().size() > channel::kInlineBytes ||
-       std::any_of(leases.begin(), leases.end(), [](const auto& lease) { return lease != nullptr; }));
+      !message.bytes_are_private() ||
+      std::any_of(leases.begin(), leases.end(), [](const auto& lease) { return lease != nullptr; });
   if (any) {
     const GilRelease released;
     message.clear();

@@ -131,9 +131,12 @@ PyObject* Decoder::from_lease(std::span<const std::byte> payload, bool text) {
   std::memcpy(&length, payload.data() + sizeof lease, sizeof length);
   const std::byte* from = arrival_.data(lease, length);
   if (!from) return nullptr;
-  const auto* chars = reinterpret_cast<const char*>(from);
-  const auto count = static_cast<Py_ssize_t>(length);
-  return text ? PyUnicode_DecodeUTF8(chars, count, nullptr) : PyBytes_FromStringAndSize(chars, count);
+  PyObject* copy =
+      PyBytes_FromStringAndSize(reinterpret_cast<const char*>(from), static_cast<Py_ssize_t>(length));
+  if (!copy || !text) return copy;
+  PyObject* string = PyUnicode_DecodeUTF8(PyBytes_AS_STRING(copy), PyBytes_GET_SIZE(copy), nullptr);
+  Py_DECREF(copy);
+  return string;
 }
 
 PyObject* Decoder::array(std::span<const std::byte> payload) {
@@ -234,6 +237,13 @@ PyObject* Decoder::value(int depth) {
 
 }  // namespace
 
-PyObject* decode_native(Arrival& arrival) { return Decoder(arrival).whole(); }
+PyObject* decode_native(Arrival& arrival) {
+  const std::span<const std::byte> bytes = arrival.message.bytes();
+  if (arrival.message.bytes_are_private()) return Decoder(arrival, bytes).whole();
+  // Copied before it is checked: it lies in memory that other processes can write.
+  Bytes copy;
+  copy.append(bytes.data(), bytes.size());
+  return Decoder(arrival, {copy.data(), copy.size()}).whole();
+}
 
 }  // namespace forklift::py

@@ -4,6 +4,7 @@
 #include "block.h"
 #include "domain.h"
 #include "pickling.h"
+#include "program.h"
 #include "queue.h"
 #include "tensor.h"
 
@@ -15,5 +16,6 @@ NB_MODULE(_core, m) {
     throw nanobind::python_error();
   }
   forklift::py::bind_domain(m);
+  forklift::py::bind_program(m);
   forklift::py::bind_tensor(m);
 }

@@ -8,30 +8,13 @@
 #include <utility>
 
 #include "arrival.h"
-#include "doorbell.h"
 #include "errors.h"
 #include "gil.h"
-#include "transfer.h"
+#include "queue_object.h"
 
 namespace forklift::py {
 
 namespace {
-
-struct QueueObject {
-  PyObject ob_base;
-  channel::ChannelPtr channel;
-  std::unique_ptr<Doorbell> bell;
-  Dialect dialect;
-  bool closed;         // Queue: neither end is used any more by this process
-  bool reader_closed;  // SimpleQueue and pools: by end
-  bool writer_closed;
-  bool strict;
-  int orphan_fd;
-};
-
-PyTypeObject* base_type = nullptr;
-
-QueueObject* as_queue(PyObject* self) { return reinterpret_cast<QueueObject*>(self); }
 
 PyObject* queue_new(PyTypeObject* type, PyObject*, PyObject*) {
   auto* queue = reinterpret_cast<QueueObject*>(type->tp_alloc(type, 0));
@@ -76,12 +59,6 @@ PyObject* raise_handle_closed() {
   return nullptr;
 }
 
-bool usable(const QueueObject& queue) {
-  if (queue.channel) return true;
-  PyErr_SetString(PyExc_ValueError, "the queue was never opened: its __init__ was not called");
-  return false;
-}
-
 PyObject* raise_failure(const Status& status, const char* timed_out) {
   if (status.code() == Code::kTimeout) return raise_named(timed_out);
   if (status.code() == Code::kPeerDied) {
@@ -90,29 +67,6 @@ PyObject* raise_failure(const Status& status, const char* timed_out) {
   }
   return raise(status);
 }
-
-// (block=True, timeout=None) as the standard library takes them.
-struct Waiting {
-  bool block = true;
-  os::Deadline deadline = os::Deadline::never();
-
-  bool parse(PyObject* block_object, PyObject* timeout) {
-    if (block_object) {
-      const int truth = PyObject_IsTrue(block_object);
-      if (truth < 0) return false;
-      block = truth != 0;
-    }
-    if (!block) {
-      deadline = os::Deadline::after_ns(0);
-      return true;
-    }
-    if (!timeout || timeout == Py_None) return true;
-    const double seconds = PyFloat_AsDouble(timeout);
-    if (seconds == -1.0 && PyErr_Occurred()) return false;
-    deadline = os::Deadline::after_seconds(seconds);
-    return true;
-  }
-};
 
 // Fills `out` from positional and keyword arguments. False with TypeError set.
 bool parse_arguments(const char* function, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords,
@@ -171,11 +125,6 @@ PyObject* do_put(PyObject* self, PyObject* object, const Waiting& waiting) {
     case Sent::kFailed: return raise_failure(result.status, "Full");
   }
   return nullptr;
-}
-
-// Whoever asked for a descriptor must not find it readable for long when there is nothing.
-void after_get(QueueObject& queue, const channel::Channel& channel) {
-  if (queue.bell && queue.bell->usable() && channel.empty()) queue.bell->rearm();
 }
 
 PyObject* do_get(PyObject* self, const Waiting& waiting) {
@@ -241,180 +190,6 @@ PyObject* simple_get(PyObject* self, PyObject*) {
   return object || status ? object : raise_failure(status, "Empty");
 }
 
-// --- for the Python classes
-
-PyObject* queue_create(PyObject* self, PyObject* arguments) {
-  unsigned int capacity = 0;
-  unsigned long long bytes = 0;
-  unsigned long long flags = 0;
-  if (!PyArg_ParseTuple(arguments, "IKK:_create", &capacity, &bytes, &flags)) return nullptr;
-  GilRelease released;
-  const Result<channel::Hub*> hub = channel::Hub::current();
-  Result<channel::ChannelPtr> made = hub ? channel::Channel::create(**hub, {capacity, bytes, flags})
-                                         : Result<channel::ChannelPtr>(hub.status());
-  released.acquire();
-  if (!made) return raise(made.status());
-  as_queue(self)->channel = *std::move(made);
-  Py_RETURN_NONE;
-}
-
-PyObject* queue_open(PyObject* self, PyObject* arguments) {
-  channel::ChannelId id;
-  if (!PyArg_ParseTuple(arguments, "II:_open", &id.index, &id.generation)) return nullptr;
-  GilRelease released;
-  channel::Hub* hub = channel::Hub::existing();
-  Result<channel::ChannelPtr> opened =
-      hub ? channel::Channel::open(*hub, id)
-          : Result<channel::ChannelPtr>(Code::kNotAttached,
-                                        "this process was not started by the queue's owner");
-  released.acquire();
-  if (!opened) return raise(opened.status());
-  as_queue(self)->channel = *std::move(opened);
-  Py_RETURN_NONE;
-}
-
-PyObject* queue_offer(PyObject* self, PyObject* arguments) {
-  domain::SlotRef child;
-  if (!PyArg_ParseTuple(arguments, "II:_offer", &child.index, &child.generation)) return nullptr;
-  const channel::ChannelPtr channel = channel_of(self);
-  if (!channel) return nullptr;
-  GilRelease released;
-  const Status status = channel->offer(child);
-  released.acquire();
-  if (!status) return raise(status);
-  Py_RETURN_NONE;
-}
-
-PyObject* queue_id(PyObject* self, PyObject*) {
-  const channel::ChannelPtr channel = channel_of(self);
-  return channel ? Py_BuildValue("(II)", channel->id().index, channel->id().generation) : nullptr;
-}
-
-PyObject* queue_qsize(PyObject* self, PyObject*) {
-  const channel::ChannelPtr channel = channel_of(self);
-  return channel ? PyLong_FromUnsignedLong(channel->size()) : nullptr;
-}
-
-PyObject* queue_empty(PyObject* self, PyObject*) {
-  const channel::ChannelPtr channel = channel_of(self);
-  return channel ? PyBool_FromLong(channel->empty() ? 1 : 0) : nullptr;
-}
-
-PyObject* queue_full(PyObject* self, PyObject*) {
-  const channel::ChannelPtr channel = channel_of(self);
-  return channel ? PyBool_FromLong(channel->full() ? 1 : 0) : nullptr;
-}
-
-// Waits until there is something to get, or for `timeout` seconds (None: without end). Whether there is.
-PyObject* queue_poll(PyObject* self, PyObject* timeout) {
-  const channel::ChannelPtr channel = channel_of(self);
-  Waiting waiting;
-  if (!channel || !waiting.parse(nullptr, timeout)) return nullptr;
-  if (!channel->empty()) Py_RETURN_TRUE;
-  after_get(*as_queue(self), *channel);
-  GilRelease released;
-  PyHooks hooks(released);
-  hooks.orphan_fd = as_queue(self)->orphan_fd;
-  Status status;
-  while (channel->empty() && status) status = channel->wait_readable(waiting.deadline, &hooks);
-  released.acquire();
-  if (status || !channel->empty()) Py_RETURN_TRUE;
-  if (status.code() == Code::kTimeout) Py_RETURN_FALSE;
-  if (status.code() == Code::kPeerDied) Py_RETURN_TRUE;  // as at the end of a pipe: recv() raises EOFError
-  return raise(status);
-}
-
-// A descriptor that is readable while there is something to get.
-PyObject* queue_fileno(PyObject* self, PyObject*) {
-  const channel::ChannelPtr channel = channel_of(self);
-  if (!channel) return nullptr;
-  std::unique_ptr<Doorbell>& bell = as_queue(self)->bell;
-  if (!bell || !bell->usable()) {
-    Result<std::unique_ptr<Doorbell>> made = Doorbell::make(channel);
-    if (!made) return raise(made.status());
-    bell = *std::move(made);
-  }
-  return PyLong_FromLong(bell->fd());
-}
-
-PyObject* queue_task_done(PyObject* self, PyObject*) {
-  const channel::ChannelPtr channel = channel_of(self);
-  return channel ? PyBool_FromLong(channel->task_done() ? 1 : 0) : nullptr;
-}
-
-PyObject* queue_join(PyObject* self, PyObject*) {
-  const channel::ChannelPtr channel = channel_of(self);
-  if (!channel) return nullptr;
-  GilRelease released;
-  PyHooks hooks(released);
-  const Status status = channel->join(os::Deadline::never(), &hooks);
-  released.acquire();
-  if (!status) return raise(status);
-  Py_RETURN_NONE;
-}
-
-PyObject* queue_unfinished(PyObject* self, PyObject*) {
-  const channel::ChannelPtr channel = channel_of(self);
-  return channel ? PyLong_FromUnsignedLong(channel->unfinished()) : nullptr;
-}
-
-PyObject* queue_speak(PyObject* self, PyObject* dialect) {
-  const long number = PyLong_AsLong(dialect);
-  if (number < 0 || number > 2) {
-    if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "no such dialect");
-    return nullptr;
-  }
-  as_queue(self)->dialect = static_cast<Dialect>(number);
-  Py_RETURN_NONE;
-}
-
-template <bool QueueObject::*Flag>
-PyObject* get_flag(PyObject* self, void*) {
-  return PyBool_FromLong(as_queue(self)->*Flag ? 1 : 0);
-}
-template <bool QueueObject::*Flag>
-int set_flag(PyObject* self, PyObject* value, void*) {
-  const int truth = value ? PyObject_IsTrue(value) : 0;
-  if (truth < 0) return -1;
-  as_queue(self)->*Flag = truth != 0;
-  return 0;
-}
-PyObject* get_orphan(PyObject* self, void*) { return PyLong_FromLong(as_queue(self)->orphan_fd); }
-int set_orphan(PyObject* self, PyObject* value, void*) {
-  const long fd = value ? PyLong_AsLong(value) : -1;
-  if (fd == -1 && PyErr_Occurred()) return -1;
-  as_queue(self)->orphan_fd = static_cast<int>(fd);
-  return 0;
-}
-
-PyGetSetDef attributes[] = {
-    {"_closed", get_flag<&QueueObject::closed>, set_flag<&QueueObject::closed>, nullptr, nullptr},
-    {"_reader_closed", get_flag<&QueueObject::reader_closed>, set_flag<&QueueObject::reader_closed>, nullptr,
-     nullptr},
-    {"_writer_closed", get_flag<&QueueObject::writer_closed>, set_flag<&QueueObject::writer_closed>, nullptr,
-     nullptr},
-    {"_strict", get_flag<&QueueObject::strict>, set_flag<&QueueObject::strict>, nullptr, nullptr},
-    {"_orphan_fd", get_orphan, set_orphan, nullptr, nullptr},
-    {nullptr, nullptr, nullptr, nullptr, nullptr},
-};
-
-PyMethodDef base_methods[] = {
-    {"_create", queue_create, METH_VARARGS, nullptr},
-    {"_open", queue_open, METH_VARARGS, nullptr},
-    {"_offer", queue_offer, METH_VARARGS, nullptr},
-    {"_id", queue_id, METH_NOARGS, nullptr},
-    {"_size", queue_qsize, METH_NOARGS, nullptr},
-    {"_is_full", queue_full, METH_NOARGS, nullptr},
-    {"_poll_for", queue_poll, METH_O, nullptr},
-    {"_fileno", queue_fileno, METH_NOARGS, nullptr},
-    {"_task_done", queue_task_done, METH_NOARGS, nullptr},
-    {"_unfinished", queue_unfinished, METH_NOARGS, nullptr},
-    {"_join", queue_join, METH_NOARGS, nullptr},
-    {"_speak", queue_speak, METH_O, nullptr},
-    {"empty", queue_empty, METH_NOARGS, "empty($self, /)\n--\n\nIs there nothing to get just now?"},
-    {nullptr, nullptr, 0, nullptr},
-};
-
 PyCFunction fast(_PyCFunctionFastWithKeywords function) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
 }
@@ -446,7 +221,7 @@ PyTypeObject* make_type(PyObject* module, const char* name, PyMethodDef* methods
       {Py_tp_methods, methods},
       {base ? 0 : Py_tp_new, reinterpret_cast<void*>(queue_new)},
       {Py_tp_dealloc, reinterpret_cast<void*>(queue_dealloc)},
-      {Py_tp_getset, attributes},
+      {Py_tp_getset, queue_base_attributes},
       {0, nullptr},
   };
   PyType_Slot derived[] = {{Py_tp_methods, methods}, {0, nullptr}};
@@ -462,19 +237,11 @@ PyTypeObject* make_type(PyObject* module, const char* name, PyMethodDef* methods
 
 }  // namespace
 
-channel::ChannelPtr channel_of(PyObject* queue) {
-  if (!PyObject_TypeCheck(queue, base_type)) {
-    PyErr_Format(PyExc_TypeError, "a queue of forklift is needed, not %.200s", Py_TYPE(queue)->tp_name);
-    return nullptr;
-  }
-  return usable(*as_queue(queue)) ? as_queue(queue)->channel : nullptr;
-}
-
 int add_queue_types(PyObject* module) {
-  base_type = make_type(module, "forklift._core.QueueBase", base_methods, nullptr);
-  if (!base_type) return -1;
-  return make_type(module, "forklift._core.QueueCore", queue_methods, base_type) &&
-                 make_type(module, "forklift._core.SimpleQueueCore", simple_methods, base_type)
+  queue_base_type = make_type(module, "forklift._core.QueueBase", queue_base_methods, nullptr);
+  if (!queue_base_type) return -1;
+  return make_type(module, "forklift._core.QueueCore", queue_methods, queue_base_type) &&
+                 make_type(module, "forklift._core.SimpleQueueCore", simple_methods, queue_base_type)
              ? 0
              : -1;
 }

@@ -15,4 +15,7 @@ int add_queue_types(PyObject* module);
 // The channel behind a queue object; empty (with an exception set) if it is none or was never opened.
 channel::ChannelPtr channel_of(PyObject* queue);
 
+// Makes a channel that of a queue object. False with TypeError set if it is no queue.
+bool adopt_channel(PyObject* queue, channel::ChannelPtr channel);
+
 }  // namespace forklift::py

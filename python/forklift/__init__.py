@@ -18,6 +18,7 @@ from forklift.errors import (
     StalledError,
     VersionError,
 )
+from forklift.portable import PortableQueue, Program, inherited
 
 __all__ = [
     "CorruptError",
@@ -26,6 +27,8 @@ __all__ = [
     "NotAttachedError",
     "OverBudgetError",
     "PeerDiedError",
+    "PortableQueue",
+    "Program",
     "RefusedError",
     "StalledError",
     "Tensor",
@@ -33,6 +36,7 @@ __all__ = [
     "__version__",
     "audit",
     "empty",
+    "inherited",
     "reap",
     "set_budget",
     "stats",

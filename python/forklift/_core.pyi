@@ -1,1 +1,199 @@
+"""The C++ core. Private: use the forklift package, which documents what these do."""
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
 __version__: str
+
+DTypeName: TypeAlias = Literal[
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+]
+_Index: TypeAlias = int | slice | Any
+
+class Tensor:
+    """A typed, strided view of memory that processes can share.
+
+    A tensor made by ``forklift.empty``, ``zeros`` or ``tensor`` lies in shared memory: sent through a queue
+    it arrives as the same memory, and what one process writes the others see; ordering accesses is the
+    program's business. A tensor over other memory (``from_numpy``, ``from_dlpack``) is copied into shared
+    memory when it is sent, and stays where it is. Views keep their memory alive.
+    """
+
+    @staticmethod
+    def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
+        """A view of the array's memory, without a copy. TypeError for dtypes that are no numbers."""
+
+    @staticmethod
+    def from_dlpack(object: Any) -> Tensor:
+        """A view of the CPU memory of any object with ``__dlpack__``, without a copy."""
+
+    @property
+    def dtype(self) -> DTypeName: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """In elements, not in bytes."""
+
+    @property
+    def ndim(self) -> int: ...
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+
+    @property
+    def itemsize(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def readonly(self) -> bool: ...
+    @property
+    def is_shared(self) -> bool:
+        """Is it sent as a handle, or must it be copied?"""
+
+    def is_contiguous(self) -> bool: ...
+    def same_view(self, other: Tensor) -> bool:
+        """The same elements of the same memory, as this process sees it."""
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """An array over the same memory. TypeError for bfloat16."""
+
+    def reshape(self, shape: Sequence[int]) -> Tensor: ...
+    def transpose(self, a: int, b: int) -> Tensor: ...
+    def permute(self, order: Sequence[int]) -> Tensor: ...
+    def as_readonly(self) -> Tensor: ...
+    def clone(self) -> Tensor:
+        """A copy in shared memory, without gaps."""
+
+    def fill(self, value: complex) -> None: ...
+    def item(self) -> Any:
+        """The only element, as a Python number."""
+
+    def tolist(self) -> Any: ...
+    def __getitem__(self, key: _Index) -> Tensor: ...
+    def __setitem__(self, key: _Index, value: Any) -> None: ...
+    def __len__(self) -> int: ...
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]: ...
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
+def empty(shape: Sequence[int], dtype: DTypeName | str = "float32") -> Tensor:
+    """A new tensor in shared memory; its elements are whatever was there."""
+
+def zeros(shape: Sequence[int], dtype: DTypeName | str = "float32") -> Tensor:
+    """A new tensor of zeros in shared memory."""
+
+def tensor(data: Any, dtype: DTypeName | str | None = None) -> Tensor:
+    """A copy of an array, a DLPack object or nested lists in shared memory."""
+
+class Block:
+    """Shared memory behind a received array. Supports the buffer protocol."""
+
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+class _Sink:
+    def write(self, chunk: Any, /) -> int: ...
+    def take(self, buffer: Any, /) -> bool: ...
+
+class QueueBase:
+    _closed: bool
+    _reader_closed: bool
+    _writer_closed: bool
+    _strict: bool
+    _orphan_fd: int
+    def _create(self, capacity: int, byte_capacity: int, flags: int, /) -> None: ...
+    def _open(self, index: int, generation: int, /) -> None: ...
+    def _offer(self, slot: int, generation: int, /) -> None: ...
+    def _id(self) -> tuple[int, int]: ...
+    def _size(self) -> int: ...
+    def _capacity(self) -> int: ...
+    def _is_full(self) -> bool: ...
+    def _poll_for(self, timeout: float | None, /) -> bool: ...
+    def _fileno(self) -> int: ...
+    def _task_done(self) -> bool: ...
+    def _unfinished(self) -> int: ...
+    def _join(self) -> None: ...
+    def _speak(self, dialect: int, /) -> None: ...
+    def empty(self) -> bool: ...
+
+class QueueCore(QueueBase):
+    def put(self, obj: Any, block: bool = True, timeout: float | None = None) -> None: ...
+    def get(self, block: bool = True, timeout: float | None = None) -> Any: ...
+    def qsize(self) -> int: ...
+    def full(self) -> bool: ...
+
+class SimpleQueueCore(QueueBase):
+    def put(self, obj: Any, /) -> None: ...
+    def get(self) -> Any: ...
+
+class Invitation:
+    @property
+    def control(self) -> int: ...
+    @property
+    def data(self) -> int: ...
+    @property
+    def lock(self) -> int: ...
+    @property
+    def slot(self) -> int: ...
+    @property
+    def generation(self) -> int: ...
+    def close(self) -> None: ...
+
+class ProgramInvitation:
+    @property
+    def variables(self) -> list[tuple[str, str]]: ...
+    @property
+    def descriptors(self) -> list[int]: ...
+    def close(self) -> None: ...
+
+def ensure_domain() -> None: ...
+def has_domain() -> bool: ...
+def invite() -> Invitation: ...
+def join(control: int, data: int, lock: int, slot: int, generation: int) -> bool: ...
+def mark_clean() -> None: ...
+def invite_program(queues: Sequence[tuple[str, QueueBase]]) -> ProgramInvitation: ...
+def accept_invitation() -> None: ...
+def open_inherited(queue: QueueBase, name: str) -> None: ...
+def set_budget(bytes: int) -> None:
+    """How many bytes of memory messages and tensors may take, for all processes of the domain. 0: as much as
+    the machine and its control groups leave."""
+
+def stats() -> dict[str, int]:
+    """Counters of this process (``messages_put``, ``messages_got``; ``inline_bytes`` in messages,
+    ``block_bytes`` copied into shared blocks, ``shared_bytes`` sent as handles, ``pipe_bytes`` of payload
+    through pipes or sockets: always 0) and figures of the domain (bytes: ``committed_bytes``,
+    ``cached_bytes``, ``budget_bytes``, ``chunk_bytes``; counts: ``blocks``, ``leases``, ``queues``,
+    ``processes``)."""
+
+def reap() -> int:
+    """Give back what dead processes of the domain held. How many there were."""
+
+def trim(keep: int = 0) -> int:
+    """Give free memory that is kept warm back to the system, but for `keep` bytes. How many went back."""
+
+def audit() -> list[str]:
+    """Every violated invariant of the shared tables, in words; exact only while nobody else uses them."""

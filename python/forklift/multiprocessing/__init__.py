@@ -14,18 +14,14 @@ import sys
 if sys.platform != "linux":
     raise ImportError(f"forklift.multiprocessing needs Linux, not {sys.platform}")
 
-from multiprocessing import SUBDEBUG, SUBWARNING
+from multiprocessing import AuthenticationError, BufferTooShort, ProcessError, TimeoutError
 from multiprocessing import reduction as reducer
 
-from forklift.multiprocessing import context, process, reduction
-from forklift.multiprocessing.context import (
-    AuthenticationError,
-    BufferTooShort,
-    Process,
-    ProcessError,
-    TimeoutError,
-    _default_context,
-)
+from forklift.multiprocessing import context, process, reduction  # noqa: F401
+from forklift.multiprocessing.context import Process, _default_context
+
+SUBDEBUG = 5
+SUBWARNING = 25
 
 Array = _default_context.Array
 Barrier = _default_context.Barrier

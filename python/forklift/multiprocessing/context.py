@@ -7,14 +7,14 @@ children there are. Setting the start method here sets it there, and the reverse
 from __future__ import annotations
 
 from multiprocessing import context as _std
-from multiprocessing.context import (
+from multiprocessing import reduction  # noqa: F401
+from multiprocessing.context import (  # noqa: F401
     AuthenticationError,
     BufferTooShort,
     ProcessError,
     TimeoutError,
     assert_spawning,
     get_spawning_popen,
-    reduction,
     set_spawning_popen,
 )
 from typing import Any
@@ -122,7 +122,7 @@ class DefaultContext(_Queues, _std.DefaultContext):
 
     def get_context(self, method: str | None = None) -> Any:
         if method is None:
-            method = _std._default_context.get_context()._name
+            method = _std._default_context.get_context()._name  # type: ignore[attr-defined]
         return _concrete(method)
 
     def set_start_method(self, method: str | None, force: bool = False) -> None:
@@ -153,4 +153,4 @@ def _concrete(method: str) -> Any:
 
 
 def _force_start_method(method: str) -> None:
-    _std._force_start_method(method)  # type: ignore[attr-defined]
+    _std._force_start_method(method)

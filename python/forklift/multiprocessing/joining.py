@@ -50,7 +50,7 @@ class Invitation:
 def _accept(control: Any, data: Any, lock: Any, slot: int, generation: int) -> None:
     """In the child: join, unless an earlier pickle of this invitation did."""
     fds = [wrapped.detach() for wrapped in (control, data, lock)]
-    if _core.join(*fds, slot, generation):
+    if _core.join(fds[0], fds[1], fds[2], slot, generation):
         for fd in fds:
             # Not for programs that the child executes: its slot must be free when it is gone.
             os.set_inheritable(fd, False)

@@ -11,16 +11,10 @@ from multiprocessing.pool import (
     TERMINATE,
     ApplyResult,
     AsyncResult,
-    ExceptionWithTraceback,
     IMapIterator,
     IMapUnorderedIterator,
     MapResult,
-    MaybeEncodingError,
-    RemoteTraceback,
     ThreadPool,
-    mapstar,
-    starmapstar,
-    worker,
 )
 from typing import Any
 
@@ -45,6 +39,15 @@ __all__ = [
     "starmapstar",
     "worker",
 ]
+
+# The engine's parts, which the standard library's type stubs do not name.
+_engine: Any = _std
+ExceptionWithTraceback = _engine.ExceptionWithTraceback
+MaybeEncodingError = _engine.MaybeEncodingError
+RemoteTraceback = _engine.RemoteTraceback
+mapstar = _engine.mapstar
+starmapstar = _engine.starmapstar
+worker = _engine.worker
 
 
 class Pool(_std.Pool):

@@ -28,4 +28,4 @@ class Popen(ReapingPopen):
 
     def _launch(self, process_obj: Any) -> None:
         ensure_domain()
-        super()._launch(process_obj)
+        super()._launch(process_obj)  # type: ignore[misc]

@@ -16,7 +16,7 @@ class Popen(_std.Popen):
     def _launch(self, process_obj: Any) -> None:
         invitation = invitation_for(self)
         try:
-            super()._launch(Parcel(process_obj, invitation))  # type: ignore[arg-type]
+            super()._launch(Parcel(process_obj, invitation))  # type: ignore[misc]
         finally:
             invitation.close()
 

@@ -15,6 +15,6 @@ class Popen(ReapingPopen, _std.Popen):
     def _launch(self, process_obj: Any) -> None:
         invitation = invitation_for(self)
         try:
-            _std.Popen._launch(self, Parcel(process_obj, invitation))  # type: ignore[arg-type]
+            _std.Popen._launch(self, Parcel(process_obj, invitation))  # type: ignore[attr-defined]
         finally:
             invitation.close()

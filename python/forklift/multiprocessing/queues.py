@@ -17,23 +17,21 @@ from multiprocessing import context as _std_context
 from multiprocessing import queues as _std
 from multiprocessing import util as _std_util
 from operator import index as _index
+from queue import Empty, Full
 from typing import Any
 
 from forklift import _core
 from forklift.multiprocessing.ends import NoLock, Reader, SlotsLeft, Tasks, Writer
 from forklift.multiprocessing.joining import Invitation, invitation_for
 
-__all__ = ["JoinableQueue", "Queue", "SimpleQueue"]
-
-Empty = _std.Empty
-Full = _std.Full
+__all__ = ["Empty", "Full", "JoinableQueue", "Queue", "SimpleQueue"]
 
 # A pipe's capacity: how much a SimpleQueue takes before its putters wait.
 _PIPE_BYTES = 64 * 1024
 _SEM_VALUE_MAX = 2**31 - 1
 
 
-class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg, misc]
+class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg]
     """A queue of Python objects, bounded if ``maxsize`` is positive.
 
     NumPy arrays and buffers travel through shared memory and arrive as private, writable copies;
@@ -45,13 +43,18 @@ class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg, misc]
     ``forklift.OverBudgetError``.
     """
 
+    _FLAGS = 0
+
     def __init__(self, maxsize: int = 0, *, ctx: Any, strict: bool = False) -> None:
         bound = _index(maxsize) if maxsize > 0 else 0
         if bound > _SEM_VALUE_MAX:
             raise OverflowError(f"maxsize is too large: {bound}")
-        self._maxsize = bound or _SEM_VALUE_MAX
-        self._create(bound, 0, 0)
+        self._create(bound, 0, self._FLAGS)
         self._strict = strict
+        self._begin(bound)
+
+    def _begin(self, bound: int) -> None:
+        self._maxsize = bound or _SEM_VALUE_MAX
         self._opid = os.getpid()
         self._reset()
         _std_util.register_after_fork(self, Queue._after_fork)
@@ -65,6 +68,7 @@ class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg, misc]
         self._open(*identity)
         self._reset()
         self._ignore_epipe = ignore_epipe
+        _std_util.register_after_fork(self, Queue._after_fork)
 
     def _hand_over(self) -> Invitation:
         """Enter the child that is being started as a holder."""
@@ -107,7 +111,7 @@ class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg, misc]
         try:
             raise error
         except Exception as raised:
-            self._on_queue_feeder_error(raised, obj)
+            self._on_queue_feeder_error(raised, obj)  # type: ignore[attr-defined]
 
     # Private names of the standard library that other packages use.
     _thread = None
@@ -115,11 +119,11 @@ class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg, misc]
     _close = None
 
     @property
-    def _reader(self) -> Reader:  # type: ignore[override]
+    def _reader(self) -> Reader:
         return Reader(self)
 
     @property
-    def _writer(self) -> Writer:  # type: ignore[override]
+    def _writer(self) -> Writer:
         return Writer(self)
 
     _rlock = NoLock()
@@ -167,7 +171,7 @@ class JoinableQueue(Queue, _std.JoinableQueue):  # type: ignore[type-arg]
         Queue.__setstate__(self, state)
 
 
-class SimpleQueue(_core.SimpleQueueCore, _std.SimpleQueue):  # type: ignore[type-arg, misc]
+class SimpleQueue(_core.SimpleQueueCore, _std.SimpleQueue):  # type: ignore[type-arg]
     """A queue that holds 64 KB: ``put`` waits while more is in transit, as it would with a pipe."""
 
     def __init__(self, *, ctx: Any) -> None:
@@ -193,11 +197,11 @@ class SimpleQueue(_core.SimpleQueueCore, _std.SimpleQueue):  # type: ignore[type
         self._open(*identity)
 
     @property
-    def _reader(self) -> Reader:  # type: ignore[override]
+    def _reader(self) -> Reader:
         return Reader(self)
 
     @property
-    def _writer(self) -> Writer:  # type: ignore[override]
+    def _writer(self) -> Writer:
         return Writer(self)
 
     _rlock = NoLock()
@@ -207,4 +211,4 @@ class SimpleQueue(_core.SimpleQueueCore, _std.SimpleQueue):  # type: ignore[type
     def _poll(self) -> Any:
         return self._reader.poll
 
-    __class_getitem__ = classmethod(types.GenericAlias)
+    __class_getitem__: Any = classmethod(types.GenericAlias)

@@ -1,0 +1,65 @@
+// What a queue object is, for the files that implement its methods.
+#pragma once
+
+#include <Python.h>
+
+#include <memory>
+
+#include "channel/channel.h"
+#include "doorbell.h"
+#include "transfer.h"
+
+namespace forklift::py {
+
+struct QueueObject {
+  PyObject ob_base;
+  channel::ChannelPtr channel;
+  std::unique_ptr<Doorbell> bell;
+  Dialect dialect;
+  bool closed;         // Queue: neither end is used any more by this process
+  bool reader_closed;  // SimpleQueue and pools: by end
+  bool writer_closed;
+  bool strict;
+  int orphan_fd;
+};
+
+inline QueueObject* as_queue(PyObject* self) { return reinterpret_cast<QueueObject*>(self); }
+
+// (block=True, timeout=None) as the standard library takes them.
+struct Waiting {
+  bool block = true;
+  os::Deadline deadline = os::Deadline::never();
+
+  bool parse(PyObject* block_object, PyObject* timeout) {
+    if (block_object) {
+      const int truth = PyObject_IsTrue(block_object);
+      if (truth < 0) return false;
+      block = truth != 0;
+    }
+    if (!block) {
+      deadline = os::Deadline::after_ns(0);
+      return true;
+    }
+    if (!timeout || timeout == Py_None) return true;
+    const double seconds = PyFloat_AsDouble(timeout);
+    if (seconds == -1.0 && PyErr_Occurred()) return false;
+    deadline = os::Deadline::after_seconds(seconds);
+    return true;
+  }
+};
+
+// False with an exception set if the queue was never opened.
+bool usable(const QueueObject& queue);
+// Whoever asked for a descriptor must not find it readable for long when there is nothing.
+inline void after_get(QueueObject& queue, const channel::Channel& channel) {
+  if (queue.bell && queue.bell->usable() && channel.empty()) queue.bell->rearm();
+}
+
+// The methods and attributes of the base type (queue_care.cpp).
+extern PyMethodDef queue_base_methods[];
+extern PyGetSetDef queue_base_attributes[];
+extern PyTypeObject* queue_base_type;
+PyObject* queue_qsize(PyObject* self, PyObject*);
+PyObject* queue_full(PyObject* self, PyObject*);
+
+}  // namespace forklift::py
