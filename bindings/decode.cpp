@@ -18,8 +18,8 @@ constexpr int kMostDepth = 32;
 // What is read comes from another process: every length is read once and checked against what is left.
 class Decoder {
  public:
-  explicit Decoder(Arrival& arrival)
-      : arrival_(arrival), at_(arrival.message.bytes().data()), end_(at_ + arrival.message.bytes().size()) {}
+  Decoder(Arrival& arrival, std::span<const std::byte> bytes)
+      : arrival_(arrival), at_(bytes.data()), end_(at_ + bytes.size()) {}
 
   PyObject* whole() {
     PyObject* object = value(0);
