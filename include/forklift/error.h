@@ -38,16 +38,17 @@ class TypeMismatch : public Error {
   using Error::Error;
 };
 
-namespace detail {
+// Turns what the core answers into an exception:
+//   check(image.fill(1.0f));
+//   Tensor row = need(image.select(0, 3));
 inline void check(const Status& status) {
   if (!status.ok()) [[unlikely]]
     throw Error(status);
 }
 template <class T>
-T take(Result<T> result) {
+T need(Result<T> result) {
   check(result.status());
   return *std::move(result);
 }
-}  // namespace detail
 
 }  // namespace forklift

@@ -91,7 +91,7 @@ T unpack_argument(const Value& value) {
     assign_sequence<T>(&sequence, bytes_of(value));
     return sequence;
   } else {
-    return take(value.as<T>());
+    return need(value.as<T>());
   }
 }
 

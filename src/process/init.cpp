@@ -33,17 +33,17 @@ std::string take_variable(const char* name) {
 [[noreturn]] void run_registered(const std::string& function) {
   const process::Identity identity{take_variable(process::kNameVariable),
                                    std::atoi(take_variable(process::kRankVariable).c_str())};
-  const channel::ChannelPtr reports = detail::take(process::inherited_channel(process::kReportsName));
+  const channel::ChannelPtr reports = need(process::inherited_channel(process::kReportsName));
   const int code = process::run_and_report(
       [&] {
-        const process::Runner runner = detail::take(process::runner_of(function));
-        return runner(detail::take(process::inherited_channel(process::kArgumentsName)));
+        const process::Runner runner = need(process::runner_of(function));
+        return runner(need(process::inherited_channel(process::kArgumentsName)));
       },
       reports, identity);
   std::exit(code & 0xff);
 }
 
-channel::Hub& hub() { return *detail::take(channel::Hub::current()); }
+channel::Hub& hub() { return *need(channel::Hub::current()); }
 
 }  // namespace
 
@@ -56,7 +56,7 @@ void init(int argc, char** argv) {
   if (was_initialised.exchange(true)) return;
   own_name() = argc > 0 && argv != nullptr ? argv[0] : "forklift";
   const std::string function = take_variable(process::kFunctionVariable);
-  detail::check(process::accept_invitation());
+  check(process::accept_invitation());
   if (!function.empty()) run_registered(function);
 }
 

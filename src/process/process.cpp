@@ -37,14 +37,14 @@ class ProcessCore {
 
   void start() {
     if (child) throw Error({Code::kInvalid, identity.name + " was started already"});
-    channel::Hub* hub = take(channel::Hub::current());
+    channel::Hub* hub = need(channel::Hub::current());
     pid_t pid = 0;
     if (entry) {
-      reports = take(channel::Channel::create(*hub, {}));
-      pid = take(process::fork_child(entry, reports, identity));
+      reports = need(channel::Channel::create(*hub, {}));
+      pid = need(process::fork_child(entry, reports, identity));
       entry = nullptr;  // what it captured lives in the child now
     } else if (prepare) {
-      reports = take(channel::Channel::create(*hub, {}));
+      reports = need(channel::Channel::create(*hub, {}));
       pid = start_spawned(*hub);
     } else {
       pid = start_named(*hub);
@@ -55,11 +55,11 @@ class ProcessCore {
       ::kill(pid, SIGKILL);
       ::waitpid(pid, nullptr, 0);
     }
-    child = take(std::move(watched));
+    child = need(std::move(watched));
   }
 
   bool wait(os::Deadline deadline) {
-    const bool ended = take(running().wait(deadline));
+    const bool ended = need(running().wait(deadline));
     if (ended) settle();
     return ended;
   }
@@ -111,21 +111,21 @@ class ProcessCore {
     const Call call = prepare();
     process::NamedChannels named{{process::kReportsName, reports},
                                  {process::kArgumentsName, call.arguments.get()}};
-    process::ProgramInvitation invitation = take(process::invite_program(hub, named));
+    process::ProgramInvitation invitation = need(process::invite_program(hub, named));
     for (const ChannelRef& queue : call.queues) {
       check(queue.get()->offer(invitation.invitation.child.slot));
     }
     invitation.variables.emplace_back(process::kFunctionVariable, call.function);
     invitation.variables.emplace_back(process::kNameVariable, identity.name);
     invitation.variables.emplace_back(process::kRankVariable, std::to_string(identity.rank));
-    return take(process::start_program("/proc/self/exe", {process::program_name()}, invitation));
+    return need(process::start_program("/proc/self/exe", {process::program_name()}, invitation));
   }
 
   pid_t start_named(channel::Hub& hub) {
     process::NamedChannels named;
     for (const auto& [name, queue] : channels) named.emplace_back(name, queue.get());
-    const process::ProgramInvitation invitation = take(process::invite_program(hub, named));
-    return take(process::start_program("", argv, invitation));
+    const process::ProgramInvitation invitation = need(process::invite_program(hub, named));
+    return need(process::start_program("", argv, invitation));
   }
 };
 
@@ -217,9 +217,9 @@ bool Process::join_within(std::int64_t ns) {
   return true;
 }
 
-void Process::terminate() { detail::check(core().running().signal(SIGTERM)); }
+void Process::terminate() { check(core().running().signal(SIGTERM)); }
 
-void Process::kill() { detail::check(core().running().signal(SIGKILL)); }
+void Process::kill() { check(core().running().signal(SIGKILL)); }
 
 bool Process::is_alive() {
   detail::ProcessCore& self = core();

@@ -94,12 +94,12 @@ bool send(channel::Channel* channel, const tensor::Parcel& parcel, std::int64_t 
 }  // namespace
 
 ChannelPtr make_queue(std::uint64_t type, const QueueOptions& options) {
-  channel::Hub* hub = take(channel::Hub::current());
-  return take(channel::Channel::create(*hub, {.capacity = options.capacity, .flags = flags_for(type)}));
+  channel::Hub* hub = need(channel::Hub::current());
+  return need(channel::Channel::create(*hub, {.capacity = options.capacity, .flags = flags_for(type)}));
 }
 
 ChannelPtr inherited_queue(std::string_view name, std::uint64_t type) {
-  ChannelPtr channel = take(process::inherited_channel(name));
+  ChannelPtr channel = need(process::inherited_channel(name));
   if (channel->flags() != flags_for(type)) {
     const bool portable = (channel->flags() & channel::kPortable) != 0;
     throw TypeMismatch({Code::kInvalid, "the queue \"" + std::string(name) + "\" holds " +
@@ -145,7 +145,7 @@ bool get_sequence(channel::Channel* channel, std::uint64_t type, Sink sink, void
 std::optional<Value> get_value(channel::Channel* channel, std::int64_t ns) {
   Received message;
   if (!receive(message, channel, tensor::kPortableCodec, 0, ns)) return std::nullopt;
-  return take(tensor::unpack(*message));
+  return need(tensor::unpack(*message));
 }
 
 std::optional<Tensor> get_tensor(channel::Channel* channel, std::int64_t ns) {
@@ -153,7 +153,7 @@ std::optional<Tensor> get_tensor(channel::Channel* channel, std::int64_t ns) {
   if (!receive(message, channel, tensor::kPortableCodec, 0, ns)) return std::nullopt;
   Result<Tensor> tensor = tensor::unpack_tensor(*message);
   if (!tensor && tensor.code() == Code::kInvalid) throw TypeMismatch(tensor.status());
-  return take(std::move(tensor));
+  return need(std::move(tensor));
 }
 
 std::size_t queue_size(const channel::Channel* channel) {

@@ -13,11 +13,11 @@ void register_function(const char* name, Address function, Runner runner) {
   process::register_function(name, function, runner);
 }
 
-std::string registered_name(Address function) { return take(process::name_of(function)); }
+std::string registered_name(Address function) { return need(process::name_of(function)); }
 
 ChannelRef send_arguments(Value::List arguments) {
-  channel::Hub* hub = take(channel::Hub::current());
-  channel::ChannelPtr channel = take(channel::Channel::create(*hub, {}));
+  channel::Hub* hub = need(channel::Hub::current());
+  channel::ChannelPtr channel = need(channel::Channel::create(*hub, {}));
   tensor::Parcel parcel(hub->arena());
   check(parcel.add(Value(std::move(arguments))));
   check(channel->put(parcel.message(), os::Deadline::never()));
@@ -27,7 +27,7 @@ ChannelRef send_arguments(Value::List arguments) {
 Value::List receive_arguments(const ChannelPtr& channel, std::size_t count) {
   channel::Incoming message;
   check(channel->get(message, os::Deadline::after_ns(0)));
-  Value value = take(tensor::unpack(message));
+  Value value = need(tensor::unpack(message));
   auto* list = value.get_if<Value::List>();
   if (list == nullptr || list->size() != count) {
     throw TypeMismatch({Code::kInvalid, "a function of " + std::to_string(count) +
@@ -43,8 +43,8 @@ Value describe_queue(const ChannelRef& queue) {
 }
 
 ChannelRef find_queue(const Value& described) {
-  const auto id = take(described.as<std::array<std::uint32_t, 2>>());
-  return ChannelRef(take(channel::Channel::open(*take(channel::Hub::current()), {id[0], id[1]})));
+  const auto id = need(described.as<std::array<std::uint32_t, 2>>());
+  return ChannelRef(need(channel::Channel::open(*need(channel::Hub::current()), {id[0], id[1]})));
 }
 
 Value bytes_value(const void* data, std::size_t size) {
