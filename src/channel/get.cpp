@@ -70,7 +70,8 @@ Status Channel::try_get(Incoming& into, bool* done) {
     }
     if (header.spilled > 1 || (header.spilled == 1 && header.handles != 1))
       return bad_record("its spill", head);
-    if (!into.buffer_) into.buffer_ = std::make_unique<std::byte[]>(std::size_t{kChunkUnits} * kUnitBytes);
+    if (!into.buffer_)
+      into.buffer_ = std::make_unique_for_overwrite<std::byte[]>(std::size_t{kChunkUnits} * kUnitBytes);
     in += sizeof header;
     into.handles_.resize(header.handles);
     if (handle_bytes != 0) std::memcpy(into.handles_.data(), in, handle_bytes);

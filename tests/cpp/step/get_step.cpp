@@ -6,16 +6,6 @@
 namespace forklift::test {
 namespace {
 
-// A message object that has its buffer: clearing 32 KiB of fresh memory is nothing that one wants to step.
-std::unique_ptr<Incoming> used_before(Hub& hub) {
-  auto message = std::make_unique<Incoming>();
-  const ChannelPtr scratch = must(channel::Channel::create(hub, {}));
-  must(Message(hub, {}, 1).put(*scratch));
-  must(scratch->get(*message, os::Deadline::after_seconds(2)));
-  message->clear();
-  return message;
-}
-
 class Get : public ChannelOperation {
  public:
   Get(Shape shape, std::size_t there, ChannelOptions options = {})

@@ -31,6 +31,24 @@ void Trace::find_anchors() {
   }
 }
 
+// Repeated string instructions trap after each repetition; one moment is like the other.
+bool Trace::is_inside_repetition(std::size_t k) const {
+  constexpr std::size_t kAlike = 4;
+  if (k < kAlike || k + kAlike >= counters_.size()) return false;
+  for (std::size_t i = k - kAlike; i <= k + kAlike; ++i) {
+    if (counters_[i] != counters_[k]) return false;
+  }
+  return k % 509 != 0;
+}
+
+std::vector<std::size_t> Trace::points() const {
+  std::vector<std::size_t> points;
+  for (std::size_t k = 0; k < counters_.size(); ++k) {
+    if (!is_inside_repetition(k)) points.push_back(k);
+  }
+  return points;
+}
+
 Tracee::Stop Trace::replay(Tracee& tracee, std::size_t k) const {
   const Anchor anchor = anchors_[k];
   Tracee::Stop stop = tracee.run_to(counters_[anchor.at], anchor.passes);

@@ -98,6 +98,15 @@ std::uint64_t read_message(Incoming& message, const Shape& shape, Findings& foun
   return head[0];
 }
 
+std::unique_ptr<Incoming> used_before(Hub& hub) {
+  auto message = std::make_unique<Incoming>();
+  const ChannelPtr scratch = must(channel::Channel::create(hub, {}));
+  must(Message(hub, {}, 1).put(*scratch));
+  must(scratch->get(*message, os::Deadline::after_seconds(2)));
+  message->clear();
+  return message;
+}
+
 World::World(std::uint64_t address_space) : hub_(make_hub(address_space)) {
   prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);  // children of killed children come to us
   mark();

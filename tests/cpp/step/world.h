@@ -40,6 +40,9 @@ class Message {
 // The number of a received message; adds to `found` when a single byte is not what its number says.
 std::uint64_t read_message(Incoming& message, const Shape& shape, Findings& found);
 
+// A message object that has its buffer: making that is nothing that one wants to step.
+std::unique_ptr<Incoming> used_before(Hub& hub);
+
 void fill_pattern(std::byte* data, std::size_t size, std::uint64_t seed);
 bool is_pattern(const std::byte* data, std::size_t size, std::uint64_t seed);
 
