@@ -45,23 +45,20 @@ def locate(picture: np.ndarray) -> tuple[float, float]:
 
 def run(program: Path, steps: int) -> dict[str, Any]:
     frames, answers = forklift.PortableQueue(), forklift.PortableQueue()
-    simulator = forklift.Program(
-        [str(program), "--steps", str(steps)], channels={"frames": frames, "answers": answers}
-    )
-    simulator.start()
+    channels = {"frames": frames, "answers": answers}
+    simulator = forklift.Program([program, "--steps", str(steps)], channels=channels)
     errors: list[float] = []
     received = 0
     start = time.perf_counter()
     while "done" not in (frame := frames.get(timeout=30)):
-        picture = np.asarray(frame["image"])
+        picture = frame["image"]
         x, y = locate(picture)
         answers.put({"step": frame["step"], "x": x, "y": y})
         errors.append(math.dist((x, y), frame["truth"]))
         received += picture.nbytes
     seconds = time.perf_counter() - start
-    simulator.join()
-    if simulator.exitcode != 0:
-        raise SystemExit(f"the simulator ended with exit code {simulator.exitcode}")
+    if simulator.wait(timeout=30) != 0:
+        raise SystemExit(f"the simulator ended with exit status {simulator.returncode}")
     return {
         "frames": len(errors),
         "frames_per_s": len(errors) / seconds,

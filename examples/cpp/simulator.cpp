@@ -165,7 +165,7 @@ void consume(Queue<Value> frames, Queue<Value> answers) {
       if (red[3 * i] < 128) continue;
       weight += 1;
       sum.x += static_cast<double>(i % width);
-      sum.y += static_cast<double>(i / width);
+      sum.y += std::floor(static_cast<double>(i) / static_cast<double>(width));
     }
     answers.put(Value::Map{{"step", *frame.find("step")}, {"x", sum.x / weight}, {"y", sum.y / weight}});
   }

@@ -89,3 +89,12 @@ def test_simulator(tmp_path: Path) -> None:
     assert result["frames"] == 50
     assert result["mean_error"] < 2.0
     assert result["mean_error"] == pytest.approx(result["mean_error_there"])
+
+
+def test_the_readme_says_what_its_example_prints(tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text()
+    code, rest = text.split("```python\n", 1)[1].split("```", 1)
+    said = rest.split("```\n", 1)[1].split("```", 1)[0]
+    program = tmp_path / "readme.py"
+    program.write_text(code)
+    assert run(program) == said
