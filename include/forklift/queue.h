@@ -149,7 +149,7 @@ class Queue {
     return Queue(ChannelRef(detail::inherited_queue(name, Transfer::kType)));
   }
   // A handle on the queue behind a ChannelRef, which must be a queue of T.
-  explicit Queue(ChannelRef channel) noexcept : channel_(channel.get()) {}
+  explicit Queue(const ChannelRef& channel) noexcept : channel_(channel.get()) {}
 
   void put(const T& item) { Transfer::put(channel_.get(), item, detail::kForever); }
   bool try_put(const T& item) { return Transfer::put(channel_.get(), item, 0); }

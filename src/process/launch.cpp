@@ -75,7 +75,7 @@ std::vector<std::string> environment_with(const std::vector<std::pair<std::strin
     }
     result.emplace_back(*entry);
   }
-  for (const auto& [name, value] : variables) result.push_back(name + "=" + value);
+  for (const auto& [name, value] : variables) result.emplace_back(name).append("=").append(value);
   return result;
 }
 

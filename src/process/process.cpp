@@ -212,7 +212,7 @@ bool Process::join_within(std::int64_t ns) {
   if (!self.wait(os::Deadline::after_ns(ns))) return false;
   if (self.failure) {
     self.told = true;
-    throw *self.failure;
+    throw RemoteError(*self.failure);
   }
   return true;
 }
