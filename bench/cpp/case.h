@@ -16,6 +16,7 @@ namespace bench {
 
 enum class Role {
   kOurs,
+  kPart,  // a layer of ours by itself: where the time goes
   kPeer,
   kFloor  // what the machine allows when nothing has to survive anything
 };

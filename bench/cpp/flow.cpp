@@ -2,6 +2,7 @@
 // cpp-mpmc-2P2C: two and two; cpp-mpmc-alone: put and get by one process, nobody else there.
 // cpp-oneway-64B, -4K, -1M: a flow of copied messages, from the sender's buffer into the receiver's.
 // The time of one message, all processes together.
+#include <type_traits>
 #include <vector>
 
 #include "cpp/case.h"
@@ -44,9 +45,9 @@ double flow_ns(const Run& run, Queue& queue, std::size_t bytes, std::size_t coun
 
 // --- cpp-mpmc
 
-template <std::size_t Pairs>
+template <std::size_t Pairs, class Queue = OurQueue<kSmall>>
 double ours_mpmc(const Run& run) {
-  OurQueue queue;
+  Queue queue;
   return flow_ns(run, queue, kSmall, run.count(3'000'000), Pairs);
 }
 
@@ -79,14 +80,20 @@ double alone_ns(Queue& queue, std::size_t count) {
 
 const Contender ours_1p1c{"cpp-mpmc", "forklift", Role::kOurs, "ns", ours_mpmc<1>};
 const Contender ours_2p2c{"cpp-mpmc-2P2C", "forklift", Role::kOurs, "ns", ours_mpmc<2>};
+const Contender channel_1p1c{"cpp-mpmc", "channel", Role::kPart, "ns", ours_mpmc<1, OurChannel>};
+const Contender channel_2p2c{"cpp-mpmc-2P2C", "channel", Role::kPart, "ns", ours_mpmc<2, OurChannel>};
 const Contender pipe_1p1c{"cpp-mpmc", "pipe", Role::kPeer, "ns", pipe_mpmc<1>};
 const Contender pipe_2p2c{"cpp-mpmc-2P2C", "pipe", Role::kPeer, "ns", pipe_mpmc<2>};
 const Contender ring_1p1c{"cpp-mpmc", "ring, robust mutexes", Role::kFloor, "ns", robust_ring_mpmc<1>};
 const Contender ring_2p2c{"cpp-mpmc-2P2C", "ring, robust mutexes", Role::kFloor, "ns", robust_ring_mpmc<2>};
 const Contender ours_alone{"cpp-mpmc-alone", "forklift", Role::kOurs, "ns", [](const Run& run) {
-                             OurQueue queue;
+                             OurQueue<kSmall> queue;
                              return alone_ns(queue, run.count(3'000'000));
                            }};
+const Contender channel_alone{"cpp-mpmc-alone", "channel", Role::kPart, "ns", [](const Run& run) {
+                                OurChannel queue;
+                                return alone_ns(queue, run.count(3'000'000));
+                              }};
 const Contender ring_alone{"cpp-mpmc-alone", "ring, robust mutexes", Role::kFloor, "ns", [](const Run& run) {
                              Shared<RobustRing> ring;
                              return alone_ns(*ring, run.count(5'000'000));
@@ -115,10 +122,10 @@ constexpr std::size_t kDepth = Bytes == kMega       ? 4
                                : Bytes == 4 * kKilo ? 32
                                                     : 256;
 
-template <std::size_t Bytes>
+template <std::size_t Bytes, class Queue>
 double ours_oneway(const Run& run) {
   constexpr Size size = size_of<Bytes>();
-  OurQueue queue(static_cast<std::uint32_t>(kDepth<Bytes>));
+  Queue queue(static_cast<std::uint32_t>(kDepth<Bytes>));
   return flow_ns(run, queue, Bytes, run.count(size.cheap)) / size.unit_ns;
 }
 
@@ -178,7 +185,9 @@ bool enter_oneway() {
   const auto enter = [&](const char* contender, Role role, double (*measure)(const Run&)) {
     cases().push_back({size.row, contender, role, size.unit, measure});
   };
-  enter("forklift", Role::kOurs, ours_oneway<Bytes>);
+  using Ours = std::conditional_t<Bytes == kMega, OurVectorQueue, OurQueue<Bytes>>;
+  enter("forklift", Role::kOurs, ours_oneway<Bytes, Ours>);
+  enter("channel", Role::kPart, ours_oneway<Bytes, OurChannel>);
   enter("pipe", Role::kPeer, pipe_oneway<Bytes>);
 #if FORKLIFT_BENCH_BOOST
   enter("boost message_queue", Role::kPeer, boost_oneway<Bytes>);

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "cpp/case.h"
+#include "forklift/init.h"
 
 namespace bench {
 
@@ -20,6 +21,7 @@ namespace {
 const char* name_of(Role role) {
   switch (role) {
     case Role::kOurs: return "ours";
+    case Role::kPart: return "part";
     case Role::kPeer: return "peer";
     case Role::kFloor: return "floor";
   }
@@ -102,4 +104,7 @@ int run_main(int argc, char** argv) {
 }  // namespace
 }  // namespace bench
 
-int main(int argc, char** argv) { return bench::run_main(argc, argv); }
+int main(int argc, char** argv) {
+  forklift::init(argc, argv);
+  return bench::run_main(argc, argv);
+}

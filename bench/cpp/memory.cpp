@@ -6,6 +6,7 @@
 #include "cpp/case.h"
 #include "cpp/ours.h"
 #include "cpp/peers.h"
+#include "forklift/tensor.h"
 
 #if FORKLIFT_BENCH_BOOST
 #include <boost/interprocess/managed_external_buffer.hpp>
@@ -22,6 +23,7 @@ using forklift::channel::Incoming;
 using forklift::os::Deadline;
 
 constexpr std::size_t kMega = 1024 * 1024;
+constexpr std::uint32_t kUnderWay = 64;
 
 template <class Operation>
 double each_ns(std::size_t count, Operation&& operation) {
@@ -33,31 +35,47 @@ double each_ns(std::size_t count, Operation&& operation) {
 
 // --- cpp-handle-1M
 
-void send_blocks(OurQueue& queue, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    std::array<LeasePtr, 1> block{must(hub().arena().allocate(Kind::kShare, kMega))};
-    must(queue.channel().put({.leases = block}, Deadline::never()));
-  }
-}
-
-void receive_blocks(OurQueue& queue, std::size_t count) {
-  Incoming message;
-  for (std::size_t i = 0; i < count; ++i) {
-    must(queue.channel().get(message, Deadline::never()));
-    if (message.leases().size() != 1) fail("a message without its block");
-    message.clear();
-  }
-}
-
-double ours_handle(const Run& run) {
-  OurQueue queue(64);
+template <class Send, class Receive>
+double handles_ns(const Run& run, Send&& send, Receive&& receive) {
   const std::size_t count = run.count(500'000);
   const std::size_t warm = count / 10 + 1;
-  return race({{.warm_up = [&] { send_blocks(queue, warm); }, .work = [&] { send_blocks(queue, count); }},
-               {.warm_up = [&] { receive_blocks(queue, warm); },
-                .work = [&] { receive_blocks(queue, count); }}},
+  return race({{.warm_up = [&] { send(warm); }, .work = [&] { send(count); }},
+               {.warm_up = [&] { receive(warm); }, .work = [&] { receive(count); }}},
               run.pin) /
          static_cast<double>(count);
+}
+
+double tensor_handle(const Run& run) {
+  forklift::Queue<forklift::Tensor> queue({.capacity = kUnderWay});
+  return handles_ns(
+      run,
+      [&](std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i)
+          queue.put(must(forklift::Tensor::empty({kMega / 4}, forklift::DType::kFloat32)));
+      },
+      [&](std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) keep(queue.get().raw());
+      });
+}
+
+double lease_handle(const Run& run) {
+  OurChannel queue(kUnderWay);
+  return handles_ns(
+      run,
+      [&](std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) {
+          std::array<LeasePtr, 1> block{must(hub().arena().allocate(Kind::kShare, kMega))};
+          must(queue.channel().put({.leases = block}, Deadline::never()));
+        }
+      },
+      [&](std::size_t count) {
+        Incoming message;
+        for (std::size_t i = 0; i < count; ++i) {
+          must(queue.channel().get(message, Deadline::never()));
+          if (message.leases().size() != 1) fail("a message without its block");
+          message.clear();
+        }
+      });
 }
 
 // The least that a handle costs: its 32 bytes through a ring, in a block that is never given back.
@@ -79,7 +97,8 @@ double ring_handle(const Run& run) {
          static_cast<double>(count);
 }
 
-const Contender handle{"cpp-handle-1M", "forklift", Role::kOurs, "ns", ours_handle};
+const Contender handle{"cpp-handle-1M", "forklift", Role::kOurs, "ns", tensor_handle};
+const Contender handle_lease{"cpp-handle-1M", "channel and lease", Role::kPart, "ns", lease_handle};
 const Contender handle_floor{"cpp-handle-1M", "SPSC ring of handles", Role::kFloor, "ns", ring_handle};
 
 // --- cpp-lease

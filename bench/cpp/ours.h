@@ -1,13 +1,15 @@
-// Forklift's channel as the benchmarks use it.
+// Forklift as the benchmarks use it: the public queue, and the channel below it.
 #pragma once
 
+#include <array>
 #include <cstdio>
-#include <cstring>
 #include <span>
+#include <vector>
 
 #include "channel/channel.h"
 #include "channel/hub.h"
 #include "cpp/workers.h"
+#include "forklift/queue.h"
 
 namespace bench {
 
@@ -23,15 +25,51 @@ T must(forklift::Result<T> result) {
   return *std::move(result);
 }
 
-// One domain for the whole run: what is measured is the steady state.
-inline forklift::channel::Hub& hub() {
-  static forklift::channel::Hub* const one = must(forklift::channel::Hub::create()).release();
-  return *one;
-}
+// The process's own domain, for the whole run: what is measured is the steady state.
+inline forklift::channel::Hub& hub() { return *must(forklift::channel::Hub::current()); }
 
+// Queue<T> of structs of so many bytes.
+template <std::size_t Bytes>
 class OurQueue {
  public:
-  explicit OurQueue(std::uint32_t capacity = 0)
+  explicit OurQueue(std::uint32_t capacity = 0) : queue_({.capacity = capacity}) {}
+  void send(std::span<const std::byte> bytes) {
+    copy_bytes(message_.data(), bytes.data(), Bytes);
+    queue_.put(message_);
+  }
+  void receive(std::span<std::byte> into) {
+    message_ = queue_.get();
+    copy_bytes(into.data(), message_.data(), Bytes);
+  }
+
+ private:
+  using Message = std::array<std::byte, Bytes>;
+  forklift::Queue<Message> queue_;
+  Message message_{};
+};
+
+// Queue<std::vector<std::byte>>: what is put is copied once, what is got is a new vector.
+class OurVectorQueue {
+ public:
+  explicit OurVectorQueue(std::uint32_t capacity = 0) : queue_({.capacity = capacity}) {}
+  void send(std::span<const std::byte> bytes) {
+    if (message_.empty()) message_.assign(bytes.begin(), bytes.end());
+    queue_.put(message_);
+  }
+  void receive(std::span<std::byte> into) {
+    message_ = queue_.get();
+    if (message_.size() != into.size()) fail("a message of another size");
+    keep(message_.data());
+  }
+
+ private:
+  forklift::Queue<std::vector<std::byte>> queue_;
+  std::vector<std::byte> message_;
+};
+
+class OurChannel {
+ public:
+  explicit OurChannel(std::uint32_t capacity = 0)
       : channel_(must(forklift::channel::Channel::create(hub(), {.capacity = capacity}))) {}
 
   void send(std::span<const std::byte> bytes) {

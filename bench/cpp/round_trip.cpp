@@ -49,9 +49,10 @@ double round_trip_us(const Run& run, std::size_t count, Queue& there, Queue& bac
   return ns / static_cast<double>(count) / 1e3;
 }
 
+template <class Queue>
 double ours(const Run& run, Wait wait) {
-  OurQueue there;
-  OurQueue back;
+  Queue there;
+  Queue back;
   return round_trip_us(run, run.count(wait == Wait::kAsleep ? 30'000 : 500'000), there, back, wait);
 }
 
@@ -61,10 +62,13 @@ double pipe(const Run& run, Wait wait) {
   return round_trip_us(run, run.count(30'000), there, back, wait);
 }
 
-const Contender forklift_adaptive{"cpp-rtt-64B", "forklift", Role::kOurs, "us",
-                                  [](const Run& run) { return ours(run, Wait::kAsItLikes); }};
+const Contender forklift_adaptive{"cpp-rtt-64B", "forklift", Role::kOurs, "us", [](const Run& run) {
+                                    return ours<OurQueue<kBytes>>(run, Wait::kAsItLikes);
+                                  }};
 const Contender forklift_waiting{"cpp-rtt-64B-waiting", "forklift", Role::kOurs, "us",
-                                 [](const Run& run) { return ours(run, Wait::kAsleep); }};
+                                 [](const Run& run) { return ours<OurQueue<kBytes>>(run, Wait::kAsleep); }};
+const Contender channel_adaptive{"cpp-rtt-64B", "channel", Role::kPart, "us",
+                                 [](const Run& run) { return ours<OurChannel>(run, Wait::kAsItLikes); }};
 const Contender pipe_adaptive{"cpp-rtt-64B", "pipe", Role::kPeer, "us",
                               [](const Run& run) { return pipe(run, Wait::kAsItLikes); }};
 const Contender pipe_waiting{"cpp-rtt-64B-waiting", "pipe", Role::kPeer, "us",
