@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "step/trace.h"
+#include "support/watchdog.h"
 
 namespace forklift::test {
 
@@ -142,6 +143,7 @@ Tally kill_everywhere(Operation& operation, const StepOptions& options, Findings
 
 testing::AssertionResult survives_every_kill(const std::string& name, Operation& operation,
                                              const StepOptions& options) {
+  set_test_timeout(std::chrono::seconds(300));
   const auto begin = std::chrono::steady_clock::now();
   Findings found;
   const Tally tally = kill_everywhere(operation, options, found);
