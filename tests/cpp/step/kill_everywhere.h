@@ -17,19 +17,9 @@
 #include <string>
 #include <vector>
 
+#include "support/numbered_message.h"
+
 namespace forklift::test {
-
-// What is wrong after a death, in words.
-class Findings {
- public:
-  void add(std::string what) { lines_.push_back(std::move(what)); }
-  void add(const std::vector<std::string>& lines) { lines_.insert(lines_.end(), lines.begin(), lines.end()); }
-  bool empty() const noexcept { return lines_.empty(); }
-  const std::vector<std::string>& lines() const noexcept { return lines_; }
-
- private:
-  std::vector<std::string> lines_;
-};
 
 // How the killed operation looked from outside.
 struct Death {
