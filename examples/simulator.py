@@ -26,21 +26,17 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def find_program() -> Path:
     """The newest build of the simulator."""
-    found = [path for path in ROOT.glob("build/*/examples/**/simulator") if path.is_file()]
+    found = [path for path in ROOT.glob("build/*/examples/simulator") if path.is_file()]
     if not found:
         raise SystemExit("the simulator is not built: run `make core`, or name it with --program")
     return max(found, key=lambda path: path.stat().st_mtime)
 
 
 def locate(picture: np.ndarray) -> tuple[float, float]:
-    """Where the disc is, in pixels: the centre of what is much brighter than the picture's median."""
-    grey = picture.mean(axis=2, dtype=np.float32)
-    weight = np.maximum(grey - (np.median(grey) + grey.max()) / 2, 0)
-    total = float(weight.sum()) or 1.0
-    height, width = grey.shape
-    x = float(weight.sum(axis=0) @ np.arange(width)) / total
-    y = float(weight.sum(axis=1) @ np.arange(height)) / total
-    return x, y
+    """Where the disc is, in pixels: the centre of what is brighter than half way between dark and bright."""
+    red = picture[:, :, 0]
+    rows, columns = np.nonzero(red > (int(red.min()) + int(red.max())) // 2)
+    return float(columns.mean()), float(rows.mean())
 
 
 def run(program: Path, steps: int) -> dict[str, Any]:
