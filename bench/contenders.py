@@ -1,0 +1,78 @@
+"""Contenders of the Python rows: each an interpreter that measures when it is told to, in turn."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from rows.spec import FLOOR, Figures, Row, Scale
+
+WORKER = Path(__file__).with_name("worker.py")
+# The longest that one measurement may take; who takes longer hangs.
+PATIENCE_S = 180
+
+
+class Contender:
+    def __init__(self, row: Row, name: str, scale: Scale) -> None:
+        command = [sys.executable, str(WORKER), row.name, name, *(["--quick"] if scale.quick else [])]
+        self.name = name
+        # A session of its own: what hangs is ended with all its children.
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
+
+    def measure(self) -> float:
+        told, heard = self._stream(self._process.stdin), self._stream(self._process.stdout)
+        try:
+            told.write("measure\n")
+            told.flush()
+        except BrokenPipeError:
+            pass  # read on: end-of-file says it better
+        if not select.select([heard], [], [], PATIENCE_S)[0]:
+            raise RuntimeError(f"{self.name} gave no answer in {PATIENCE_S} s")
+        line = heard.readline()
+        if not line:
+            raise RuntimeError(f"{self.name} ended with {self._process.wait()}")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise RuntimeError(f"{self.name}: {answer['error']}")
+        return float(answer["value"])
+
+    def close(self) -> None:
+        self._stream(self._process.stdin).close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        self._stream(self._process.stdout).close()
+
+    @staticmethod
+    def _stream(stream: IO[str] | None) -> IO[str]:
+        assert stream is not None
+        return stream
+
+
+def measure(row: Row, repeat: int, scale: Scale, tick: Callable[[], None]) -> Figures:
+    """Ours, the peer, the floor, ours, the peer, ... `repeat` times."""
+    figures = Figures()
+    values = {row.ours: figures.ours, row.peer: figures.peers.setdefault(row.peer, [])}
+    if row.floor is not None:
+        values[FLOOR] = figures.floors.setdefault(row.floor_name, [])
+    contenders = [Contender(row, name, scale) for name in values]
+    try:
+        for _ in range(repeat):
+            for contender in contenders:
+                values[contender.name].append(contender.measure())
+                tick()
+    finally:
+        for contender in contenders:
+            contender.close()
+    return figures

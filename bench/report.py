@@ -1,0 +1,120 @@
+"""Comparisons for people: a table on the terminal, and the same as Markdown with command and machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import sys
+import time
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rows.spec import Comparison
+
+HEADINGS = ("row", "peer", "unit", "ours", "theirs", "better", "goal", "")
+
+
+def number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    if value == 0 or 0.01 <= abs(value) < 10_000:
+        return f"{value:.3g}" if abs(value) < 1_000 else f"{value:.0f}"
+    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.2g}"
+
+
+def verdict(one: Comparison) -> str:
+    return {True: "holds", False: "MISSED", None: ""}[one["holds"]]
+
+
+def cells(one: Comparison) -> list[str]:
+    goal = "" if one["goal"] is None else f">= {one['goal']:g}"
+    return [
+        one["row"],
+        one["peer"],
+        one["unit"],
+        number(one["ours"]),
+        number(one["theirs"]),
+        number(one["ratio"]),
+        goal,
+        verdict(one),
+    ]
+
+
+def table(comparisons: Sequence[Comparison], console: Console) -> None:
+    shown = Table(*HEADINGS, title="ours beside its peers, medians of alternating runs")
+    for column in (shown.columns[0], *shown.columns[2:]):
+        column.no_wrap = True
+    for column in shown.columns[3:7]:
+        column.justify = "right"
+    last = None
+    for one in comparisons:
+        style = {True: "green", False: "red", None: ""}[one["holds"]]
+        if last is not None and one["row"] != last:
+            shown.add_section()
+        shown.add_row(*cells(one)[:-1], f"[{style}]{verdict(one)}[/]" if style else "")
+        last = one["row"]
+    console.print(shown)
+    notes = {one["row"]: one["note"] for one in comparisons if "note" in one}
+    for row, note in notes.items():
+        console.print(f"[dim]{row}: {note}[/]")
+
+
+def _processor() -> str:
+    found = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return found[1] if found else platform.machine()
+
+
+def machine() -> list[str]:
+    """What the figures depend on, a line each."""
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    versions = []
+    for package in ("numpy", "torch", "forklift-mp"):
+        try:
+            versions.append(f"{package} {metadata.version(package)}")
+        except metadata.PackageNotFoundError:
+            pass
+    return [
+        f"{len(os.sched_getaffinity(0))} x {_processor()}, {pages / 2**30:.0f} GiB",
+        f"{platform.system()} {platform.release()} {platform.machine()}, {' '.join(platform.libc_ver())}",
+        f"Python {platform.python_version()}, " + ", ".join(versions),
+    ]
+
+
+def markdown(comparisons: Sequence[Comparison], command: Sequence[str]) -> str:
+    rows = ["| " + " | ".join(cells(one)) + " |" for one in comparisons]
+    notes = {one["row"]: one["note"] for one in comparisons if "note" in one}
+    lines = [
+        "# Results",
+        "",
+        "Written by `bench/run.py --markdown`; not by hand. Ours and its peers are measured in turn in one",
+        "run, and each figure is the median of its values. *better* is the ratio of the two figures,",
+        "turned so that more is better; a goal says how large it has to be. Where the peer is a *limit* or a",
+        "floor, it is what the machine itself took in the same run, or a fixed figure.",
+        "",
+        f"Taken on {time.strftime('%Y-%m-%d', time.gmtime())} with",
+        "",
+        "```",
+        " ".join(command),
+        "```",
+        "",
+        *(f"- {line}" for line in machine()),
+        f"- load average {os.getloadavg()[0]:.1f} at the end",
+        "",
+        "| " + " | ".join(HEADINGS) + " |",
+        "|" + "---|" * 3 + "---:|" * 4 + "---|",
+        *rows,
+        "",
+        "Beside the rows (a floor is what the bare machine takes, a part a layer of ours alone):",
+        "",
+        *(f"- {row}: {note}" for row, note in notes.items()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def command_line() -> list[str]:
+    """The command as one would type it in the project's folder."""
+    return ["bench/run.py", *sys.argv[1:]]

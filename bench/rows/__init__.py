@@ -1,0 +1,8 @@
+"""The rows of the benchmarks, one module a theme. `rows.spec` says what a row is."""
+
+from __future__ import annotations
+
+from rows import arrays, cpp, processes, queues
+from rows.spec import Row
+
+ROWS: tuple[Row, ...] = (*queues.ROWS, *arrays.ROWS, *processes.ROWS, *cpp.ROWS)

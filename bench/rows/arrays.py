@@ -1,0 +1,99 @@
+"""NumPy arrays through a queue: put, received, every element read, one byte sent back.
+
+The array is made beforehand. The time is that from the put to the byte, which comes through a Pipe of the
+same library.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from typing import Any
+
+from rows.spec import Library, Row, Scale
+
+WARM_UP = 3
+
+
+def _read(queue: Any, ack: Any, count: int) -> None:
+    for _ in range(count):
+        array = queue.get()
+        if array.sum() != array.size:
+            raise ValueError("the array arrived changed")
+        ack.send_bytes(b"x")
+        del array
+
+
+def _array(nbytes: int) -> Any:
+    import numpy as np
+
+    # Ones: float32 sums of them are exact, so that the reader can check what it reads. Large sums are exact
+    # thanks to NumPy's pairwise summation.
+    return np.ones(nbytes // 4, np.float32)
+
+
+def _transfer_us(library: Library, nbytes: int, count: int) -> float:
+    context = library.context()
+    array = _array(nbytes)
+    queue = context.Queue()
+    heard, ack = context.Pipe()
+    reader = context.Process(target=_read, args=(queue, ack, WARM_UP + count))
+    reader.start()
+    times = []
+    for i in range(-WARM_UP, count):
+        begin = time.perf_counter()
+        queue.put(array)
+        heard.recv_bytes()
+        if i >= 0:
+            times.append(time.perf_counter() - begin)
+    reader.join()
+    if reader.exitcode != 0:
+        raise RuntimeError(f"the reader ended with {reader.exitcode}")
+    return statistics.median(times) * 1e6
+
+
+def _floor_us(nbytes: int, count: int) -> float:
+    """A warm copy of the array, then the same read."""
+    import numpy as np
+
+    source, target = _array(nbytes), _array(nbytes)
+    times = []
+    for i in range(-WARM_UP, count):
+        begin = time.perf_counter()
+        np.copyto(target, source)
+        target.sum()
+        if i >= 0:
+            times.append(time.perf_counter() - begin)
+    return statistics.median(times) * 1e6
+
+
+# What measurements of the peer at each size take bounds how many there are.
+SIZES = (
+    ("4K", 4 << 10, 1_000, 6),
+    ("64K", 64 << 10, 1_000, 6),
+    ("1M", 1 << 20, 200, 5),
+    ("16M", 16 << 20, 10, 20),
+    ("256M", 256 << 20, 3, 25),
+)
+
+
+def _row(name: str, nbytes: int, count: int, goal: float) -> Row:
+    def measure(library: Library, scale: Scale) -> float:
+        return _transfer_us(library, nbytes, scale.count(count, min(count, 3)))
+
+    def floor(scale: Scale) -> float:
+        return _floor_us(nbytes, scale.count(count, min(count, 3)))
+
+    large = nbytes >= 1 << 20
+    return Row(
+        f"array-{name}",
+        "us",
+        goal,
+        measure=measure,
+        floor=floor,
+        floor_name="memcpy + the same read",
+        floor_factor=1.5 if large else None,
+    )
+
+
+ROWS = tuple(_row(*size) for size in SIZES)

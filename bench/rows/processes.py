@@ -1,0 +1,135 @@
+"""Processes: starting one, the pool, what an idle and a fresh one cost."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from rows.spec import Library, Row, Scale
+
+# --- start
+
+
+def _nothing() -> None:
+    pass
+
+
+def _start(library: Library, scale: Scale, method: str, count: int) -> float:
+    """Milliseconds of start and join of a process that does nothing; the main module imports little."""
+    context = library.context(method)
+    times = []
+    for i in range(-1, scale.count(count, 3)):
+        begin = time.perf_counter()
+        process = context.Process(target=_nothing)
+        process.start()
+        process.join()
+        if i >= 0:  # the first starts the fork server
+            times.append(time.perf_counter() - begin)
+    return statistics.median(times) * 1e3
+
+
+def start_fork(library: Library, scale: Scale) -> float:
+    return _start(library, scale, "fork", 50)
+
+
+def start_spawn(library: Library, scale: Scale) -> float:
+    return _start(library, scale, "spawn", 10)
+
+
+def start_forkserver(library: Library, scale: Scale) -> float:
+    return _start(library, scale, "forkserver", 20)
+
+
+# --- pool
+
+
+def _same(x: int) -> int:
+    return x
+
+
+def pool_map_1(library: Library, scale: Scale) -> float:
+    """Thousands of trivial tasks a second through `Pool(2).map`, chunksize 1."""
+    count = scale.count(100_000)
+    with library.context().Pool(2) as pool:
+        pool.map(_same, range(100), chunksize=1)
+        begin = time.perf_counter()
+        pool.map(_same, range(count), chunksize=1)
+        return count / (time.perf_counter() - begin) / 1e3
+
+
+def pool_apply(library: Library, scale: Scale) -> float:
+    with library.context().Pool(2) as pool:
+        times = []
+        for i in range(-50, scale.count(2_000)):
+            begin = time.perf_counter()
+            pool.apply(_same, (1,))
+            if i >= 0:
+                times.append(time.perf_counter() - begin)
+    return statistics.median(times) * 1e6
+
+
+# --- idle and memory
+
+
+def _get_once(queue: Any) -> None:
+    queue.get()
+
+
+def _cpu_seconds(pid: int) -> float:
+    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
+
+
+def idle(library: Library, scale: Scale) -> float:
+    """Percent of a processor that four processes use that wait in `get`, together."""
+    context = library.context()
+    queues = [context.Queue() for _ in range(4)]
+    waiters = [context.Process(target=_get_once, args=(queue,)) for queue in queues]
+    for waiter in waiters:
+        waiter.start()
+    time.sleep(0.5)
+    used = sum(_cpu_seconds(waiter.pid) for waiter in waiters)
+    begin = time.perf_counter()
+    time.sleep(3 if scale.quick else 10)
+    used = sum(_cpu_seconds(waiter.pid) for waiter in waiters) - used
+    seconds = time.perf_counter() - begin
+    for queue, waiter in zip(queues, waiters, strict=True):
+        queue.put(None)
+        waiter.join()
+    return used / seconds * 100
+
+
+# The interpreter is fresh, so that nothing else is in the figure.
+MEMORY_PROGRAM = """
+import importlib, os, sys
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+before = resident()
+module = importlib.import_module(sys.argv[1])
+queue = module.get_context("fork").SimpleQueue()
+queue.put(1)
+queue.get()
+print((resident() - before) / 1e6)
+"""
+
+
+def memory(library: Library, scale: Scale) -> float:
+    """Megabytes that a process grows by importing the library and using one queue."""
+    program = [sys.executable, "-c", MEMORY_PROGRAM, library.module.__name__]
+    return float(subprocess.run(program, check=True, capture_output=True, text=True).stdout)
+
+
+ROWS = (
+    Row("idle", "% CPU", at_most=0.1, measure=idle, repeat=1, note="4 processes blocked in get"),
+    Row("memory", "MB", extra_at_most=4, measure=memory, note="resident, after import and one message"),
+    Row("pool-map-1", "k/s", more_is_better=True, measure=pool_map_1, repeat=3),
+    Row("pool-apply", "us", measure=pool_apply),
+    Row("start-fork", "ms", measure=start_fork),
+    Row("start-spawn", "ms", measure=start_spawn, repeat=3),
+    Row("start-forkserver", "ms", measure=start_forkserver, repeat=3),
+)

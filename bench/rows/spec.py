@@ -1,0 +1,145 @@
+"""What a row of the benchmarks is, and how its figures become comparisons.
+
+Every comparison says how many times better ours is (`ratio`, whatever the unit) and how many times better it
+has to be (`goal`), so `holds` is `ratio >= goal` everywhere. A goal that is no peer's figure but a limit (so
+many microseconds, so many times what the bare machine takes) is a comparison with that limit as the peer.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+STANDARD = "multiprocessing"
+OURS = "forklift.multiprocessing"
+FLOOR = "floor"
+
+
+@dataclass(frozen=True)
+class Scale:
+    quick: bool = False
+
+    def count(self, full: int, least: int = 1) -> int:
+        return max(least, full // 10) if self.quick else full
+
+
+@dataclass(frozen=True)
+class Library:
+    """What is measured: a module with the interface of multiprocessing."""
+
+    name: str
+    module: Any
+
+    def context(self, method: str = "fork") -> Any:
+        return self.module.get_context(method)
+
+
+Measure = Callable[[Library, Scale], float]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure, measured on several contenders in turn."""
+
+    name: str
+    unit: str
+    goal: float | None = None  # times better than the (first) peer; None: reported only
+    more_is_better: bool = False
+    # Ours may not be worse than the best of these limits that is given:
+    at_most: float | None = None  # in the unit
+    floor_factor: float | None = None  # times the floor measured in the same run
+    floor_of: str = ""  # which floor that is, where there are several
+    extra_at_most: float | None = None  # beyond the peer's figure, in the unit
+    note: str = ""
+    measure: Measure | None = None  # None: the C++ program measures it
+    floor: Callable[[Scale], float] | None = None
+    floor_name: str = FLOOR
+    ours: str = OURS
+    peer: str = STANDARD
+    repeat: int = 5
+
+
+@dataclass
+class Figures:
+    """The values of every contender of a row, in the order in which they were taken."""
+
+    ours: list[float] = field(default_factory=list)
+    peers: dict[str, list[float]] = field(default_factory=dict)
+    floors: dict[str, list[float]] = field(default_factory=dict)
+    parts: dict[str, list[float]] = field(default_factory=dict)
+
+
+Comparison = dict[str, Any]
+
+
+def compare(row: Row, figures: Figures) -> list[Comparison]:
+    """The peers first, then the limit; what has no goal is reported with goal and holds None."""
+    if not figures.ours:
+        return []
+    ours = statistics.median(figures.ours)
+    floors = {name: statistics.median(values) for name, values in figures.floors.items()}
+    floor = floors.get(row.floor_of, next(iter(floors.values()), None))
+    remarks = [row.note] if row.note else []
+    remarks += [f"{name} {statistics.median(v):.3g}" for name, v in figures.parts.items()]
+    remarks += [f"{name} {value:.3g}" for name, value in floors.items()]
+
+    def entry(peer: str, theirs: float, goal: float | None) -> Comparison:
+        better, worse = (ours, theirs) if row.more_is_better else (theirs, ours)
+        ratio = better / worse if worse > 0 else None
+        one: Comparison = {
+            "row": row.name,
+            "peer": peer,
+            "unit": row.unit,
+            "ours": ours,
+            "theirs": theirs,
+            "ratio": ratio,
+            "goal": goal,
+            "holds": None if goal is None else ratio is None or ratio >= goal,
+        }
+        if floor is not None:
+            one["floor"] = floor
+        if remarks:
+            one["note"] = "; ".join(remarks)
+        one["ours_values"] = figures.ours
+        return one
+
+    entries = []
+    for index, (peer, values) in enumerate(figures.peers.items()):
+        entries.append(entry(peer, statistics.median(values), row.goal if index == 0 else None))
+        entries[-1]["theirs_values"] = values
+    limit = _limit(row, figures, floor)
+    if limit is not None:
+        entries.append(entry(*limit, 1.0))
+    elif not entries:
+        entries.append(entry("itself", ours, None))
+    return entries
+
+
+def _limit(row: Row, figures: Figures, floor: float | None) -> tuple[str, float] | None:
+    """What ours may cost at most, and in words where that comes from."""
+    limits: list[tuple[float, str]] = []
+    if row.at_most is not None:
+        limits.append((row.at_most, f"{row.at_most:g} {row.unit}"))
+    if row.floor_factor is not None and floor is not None:
+        limits.append((row.floor_factor * floor, f"{row.floor_factor:g} x floor"))
+    if row.extra_at_most is not None and figures.peers:
+        theirs = statistics.median(next(iter(figures.peers.values())))
+        limits.append((theirs + row.extra_at_most, f"theirs + {row.extra_at_most:g} {row.unit}"))
+    if not limits:
+        return None
+    return "limit: " + " or ".join(words for _, words in limits), max(value for value, _ in limits)
+
+
+def choose(rows: Iterable[Row], wanted: str) -> list[Row]:
+    """Rows by name, or all that begin with a name and a dash: `array` is array-4K, array-64K, ..."""
+    rows = list(rows)
+    chosen: list[Row] = []
+    for name in (part.strip() for part in wanted.split(",") if part.strip()):
+        name = name.removesuffix("*").removesuffix("-")
+        found = [row for row in rows if row.name == name or row.name.startswith(name + "-")]
+        if not found:
+            raise SystemExit(f"no row is called {name}; --list names them")
+        chosen += [row for row in found if row not in chosen]
+    return chosen

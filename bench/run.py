@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Measure Forklift side by side with its peers.
+
+    bench/run.py                                     every row
+    bench/run.py --rows queue-rtt,array --json out.json
+    bench/run.py --list
+    bench/run.py --markdown bench/RESULTS.md         the figures with command and machine
+
+Ours and the peer take turns in one run and the medians are compared, since machines are noisy. The C++ rows
+are measured by the program that the `release` preset builds. The exit status tells whether everything could
+be measured, not whether the goals hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+import contenders
+import report
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rows import ROWS, cpp
+from rows.spec import Comparison, Figures, Row, Scale, choose, compare
+
+ROOT = Path(__file__).resolve().parent.parent
+CPP_PROGRAM = ROOT / "build" / "release" / "bench" / "forklift_bench"
+
+
+def arguments() -> argparse.Namespace:
+    assert __doc__ is not None
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", help="names, comma separated; a prefix before a dash names several")
+    parser.add_argument("--list", action="store_true", help="name the rows")
+    parser.add_argument("--json", type=Path, help="write the comparisons there ('-': standard output)")
+    parser.add_argument("--markdown", type=Path, help="write them there for people")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the work, for trying out")
+    parser.add_argument("--repeat", type=int, help="measurements of each contender (default: the row's own)")
+    parser.add_argument("--pin", action="store_true", help="C++ rows: worker i on processor i")
+    parser.add_argument(
+        "--nice", type=int, default=0, help="negative: before others on a busy machine (root)"
+    )
+    parser.add_argument("--cpp", type=Path, default=CPP_PROGRAM, help="the C++ program")
+    parsed = parser.parse_args()
+    if parsed.repeat is not None and parsed.repeat < 1:
+        parser.error("--repeat: at least 1")
+    return parsed
+
+
+def measure(row: Row, options: argparse.Namespace, progress: Progress) -> Figures:
+    scale = Scale(quick=options.quick)
+    repeat = options.repeat or (min(row.repeat, 3) if options.quick else row.repeat)
+    contestants = 2 + (row.floor is not None)
+    task = progress.add_task(row.name, total=None if row.measure is None else repeat * contestants)
+    try:
+        if row.measure is not None:
+            return contenders.measure(row, repeat, scale, lambda: progress.advance(task))
+        if not options.cpp.exists():
+            raise RuntimeError(f"{options.cpp} is not built (make core, or --cpp)")
+        return cpp.measure(options.cpp, row, repeat, scale, ["--pin"] if options.pin else [])
+    finally:
+        progress.remove_task(task)
+
+
+def main() -> int:
+    options = arguments()
+    if options.list:
+        print("\n".join(row.name for row in ROWS))
+        return 0
+    rows = choose(ROWS, options.rows) if options.rows else list(ROWS)
+    if options.nice:
+        os.nice(options.nice)
+    # The table is for people: where the JSON goes to standard output, it does not.
+    console = Console(stderr=str(options.json) == "-")
+    comparisons: list[Comparison] = []
+    failures: list[str] = []
+    columns = (TextColumn("{task.description:20}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        overall = progress.add_task("all rows", total=len(rows))
+        for row in rows:
+            try:
+                comparisons += compare(row, measure(row, options, progress))
+            except RuntimeError as error:
+                failures.append(f"{row.name}: {error}")
+            progress.advance(overall)
+    report.table(comparisons, console)
+    text = json.dumps(comparisons, indent=1) + "\n"
+    if str(options.json) == "-":
+        sys.stdout.write(text)
+    elif options.json is not None:
+        options.json.write_text(text)
+    if options.markdown is not None:
+        options.markdown.write_text(report.markdown(comparisons, report.command_line()))
+    for failure in failures:
+        console.print(f"[red]not measured[/] {failure}", highlight=False)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

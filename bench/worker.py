@@ -1,0 +1,45 @@
+"""Measures one row on one contender, a value for each line that it reads: `run.py` starts it.
+
+python worker.py ROW MODULE|floor [--quick]
+
+Every contender has an interpreter of its own, so that neither's import, threads or at-fork handlers weigh on
+the other's figures. It sleeps while the other one is measured.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import traceback
+
+from rows import ROWS
+from rows.spec import FLOOR, Library, Scale
+
+
+def main() -> int:
+    name, contender = sys.argv[1:3]
+    scale = Scale(quick="--quick" in sys.argv[3:])
+    row = next(row for row in ROWS if row.name == name)
+    library = None
+    for line in sys.stdin:
+        if not line.strip():
+            continue
+        answer: dict[str, float | str]
+        try:
+            if contender == FLOOR:
+                assert row.floor is not None
+                answer = {"value": row.floor(scale)}
+            else:
+                assert row.measure is not None
+                library = library or Library(contender, importlib.import_module(contender))
+                answer = {"value": row.measure(library, scale)}
+        except Exception as error:
+            traceback.print_exc()
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(answer), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
