@@ -17,7 +17,8 @@
 //
 // A Process that goes out of scope joins its child, and says on stderr what nobody asked for: an exception of
 // the child. A daemon, or any child while an exception leaves the scope, is terminated instead (SIGTERM,
-// after a second SIGKILL).
+// after a second SIGKILL). A daemon also ends with its parent when that is killed (a program: if it calls
+// init).
 //
 // Thread safety: one thread at a time per object. Process safety: an object means something in the process
 // that made it only; in a forked child all its members but name() throw, and its destructor does nothing.

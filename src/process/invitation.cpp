@@ -10,6 +10,8 @@
 #include <map>
 #include <optional>
 
+#include "process/lifeline.h"
+
 namespace forklift::process {
 namespace {
 
@@ -83,11 +85,25 @@ Status read_channels(std::string_view text, Inherited& into) {
   return {};
 }
 
+// A daemon's program ends with the one that started it.
+Status take_lifeline() {
+  const char* variable = std::getenv(kLifelineVariable);
+  if (variable == nullptr) return {};
+  std::string_view text = variable;
+  std::uint32_t number = 0;
+  if (!take_number(text, number, '\0')) return malformed(kLifelineVariable, variable);
+  Status status = end_with_parent(static_cast<int>(number));
+  if (status.ok()) ::close(static_cast<int>(number));
+  ::unsetenv(kLifelineVariable);
+  return status;
+}
+
 Inherited read_environment() {
   Inherited found;
   const char* domain = std::getenv(kDomainVariable);
   if (domain == nullptr) return found;
-  found.status = join_domain(domain);
+  found.status = take_lifeline();
+  if (found.status.ok()) found.status = join_domain(domain);
   const char* channels = std::getenv(kChannelsVariable);
   if (found.status.ok() && channels != nullptr) found.status = read_channels(channels, found);
   ::unsetenv(kDomainVariable);

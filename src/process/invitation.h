@@ -3,6 +3,7 @@
 //
 //   FORKLIFT_DOMAIN    "<control fd>,<data fd>,<slot lock fd>,<slot index>,<slot generation>"
 //   FORKLIFT_CHANNELS  "<name>=<channel index>.<channel generation>;..."
+//   FORKLIFT_LIFELINE  for a daemon: the descriptor whose other end goes with the parent (lifeline.h)
 //   FORKLIFT_FUNCTION  the registered function to run (spawned children of the same program only)
 //
 // The parent enters the child's slot as a holder of each channel beforehand, so none can vanish on the way;

@@ -70,6 +70,7 @@ std::vector<std::string> environment_with(const std::vector<std::pair<std::strin
     // An invitation of ours is for us, not for our children.
     if (std::string_view(*entry).starts_with("FORKLIFT_DOMAIN=") ||
         std::string_view(*entry).starts_with("FORKLIFT_CHANNELS=") ||
+        std::string_view(*entry).starts_with("FORKLIFT_LIFELINE=") ||
         std::string_view(*entry).starts_with("FORKLIFT_FUNCTION=")) {
       continue;
     }

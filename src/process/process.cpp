@@ -12,6 +12,7 @@
 #include "process/child.h"
 #include "process/init.h"
 #include "process/launch.h"
+#include "process/lifeline.h"
 #include "process/report.h"
 
 namespace forklift {
@@ -41,7 +42,7 @@ class ProcessCore {
     pid_t pid = 0;
     if (entry) {
       reports = need(channel::Channel::create(*hub, {}));
-      pid = need(process::fork_child(entry, reports, identity));
+      pid = need(process::fork_child(daemon ? ending_with_parent(entry) : entry, reports, identity));
       entry = nullptr;  // what it captured lives in the child now
     } else if (prepare) {
       reports = need(channel::Channel::create(*hub, {}));
@@ -101,6 +102,25 @@ class ProcessCore {
     reports.reset();
   }
 
+  static Entry ending_with_parent(const Entry& entry) {
+    const int read_end = need(process::lifeline());
+    return [entry, read_end] {
+      check(process::end_with_parent(read_end));
+      return entry();
+    };
+  }
+
+  // What every program that is started is told: how to join, and, a daemon, how to end.
+  process::ProgramInvitation invite(channel::Hub& hub, const process::NamedChannels& named) const {
+    process::ProgramInvitation invitation = need(process::invite_program(hub, named));
+    if (daemon) {
+      invitation.descriptors.push_back(need(process::lifeline()));
+      invitation.variables.emplace_back(process::kLifelineVariable,
+                                        std::to_string(invitation.descriptors.back()));
+    }
+    return invitation;
+  }
+
   pid_t start_spawned(channel::Hub& hub) {
     if (!process::initialised()) {
       throw Error(
@@ -111,7 +131,7 @@ class ProcessCore {
     const Call call = prepare();
     process::NamedChannels named{{process::kReportsName, reports},
                                  {process::kArgumentsName, call.arguments.get()}};
-    process::ProgramInvitation invitation = need(process::invite_program(hub, named));
+    process::ProgramInvitation invitation = invite(hub, named);
     for (const ChannelRef& queue : call.queues) {
       check(queue.get()->offer(invitation.invitation.child.slot));
     }
@@ -124,7 +144,7 @@ class ProcessCore {
   pid_t start_named(channel::Hub& hub) {
     process::NamedChannels named;
     for (const auto& [name, queue] : channels) named.emplace_back(name, queue.get());
-    const process::ProgramInvitation invitation = need(process::invite_program(hub, named));
+    const process::ProgramInvitation invitation = invite(hub, named);
     return need(process::start_program("", argv, invitation));
   }
 };

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -18,6 +19,9 @@
 
 #include "forklift/init.h"
 #include "forklift/queue.h"
+#include "os/proc.h"
+#include "process/lifeline.h"
+#include "support/child.h"
 
 namespace forklift {
 namespace {
@@ -29,7 +33,11 @@ using testing::IsEmpty;
 
 class ProcessTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() { (void)stats(); }
+  // What a process keeps once it has it.
+  static void SetUpTestSuite() {
+    (void)stats();
+    (void)process::lifeline().ok();
+  }
   void SetUp() override { before_ = stats(); }
   void TearDown() override {
     const Stats after = stats();
@@ -243,6 +251,39 @@ TEST_F(ProcessTest, ADaemonIsEndedEvenIfItDoesNotListen) {
   });
   child.set_daemon(true).start();
   std::this_thread::sleep_for(20ms);
+}
+
+TEST_F(ProcessTest, ADaemonEndsWithAKilledParent) {
+  Queue<pid_t> pids;
+  Process outer = Process::fork([&] {
+                    Process daemon = Process::fork([&] {
+                      pids.put(::getpid());
+                      for (volatile bool busy = true; busy;) {
+                      }
+                    });
+                    daemon.set_daemon(true).start();
+                    // A later child must not keep the line up.
+                    Process other = Process::fork([&] {
+                                      pids.put(-::getpid());
+                                      ::pause();
+                                    }).start();
+                    ::pause();
+                  }).start();
+  std::array<pid_t, 2> both{pids.get(), pids.get()};
+  if (both[0] < 0) std::swap(both[0], both[1]);
+  outer.kill();
+  outer.join();
+  const auto gone = [](pid_t pid) {
+    const char state = os::task_state(pid);
+    return state == '\0' || state == 'Z';
+  };
+  EXPECT_TRUE(test::eventually([&] { return gone(both[0]); }, 2000));
+  EXPECT_FALSE(gone(-both[1]));
+  ::kill(-both[1], SIGKILL);
+  EXPECT_TRUE(test::eventually([&] {
+    Process::fork([] {}).start().join();  // reaps
+    return stats().processes == 1;
+  }));
 }
 
 TEST_F(ProcessTest, AnExceptionThatNobodyJoinsIsPrinted) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "forklift/multiprocessing.h"
+#include "os/proc.h"
 #include "support/child.h"
 
 namespace forklift {
@@ -40,6 +41,12 @@ void fail(bool politely) {
   std::abort();
 }
 const Registered<&fail> kFail{"fail"};
+
+void tell_pid_and_stay(Queue<pid_t>& pids) {
+  pids.put(::getpid());
+  for (;;) ::pause();
+}
+const Registered<&tell_pid_and_stay> kTellPid{"tell pid and stay"};
 
 void not_registered() {}
 
@@ -115,6 +122,24 @@ TEST_F(Registration, ErrorsOfASpawnedFunctionArriveAtJoin) {
   Process aborting = Process::spawn(fail, false).start();
   aborting.join();
   EXPECT_EQ(aborting.exitcode(), -SIGABRT);
+}
+
+TEST_F(Registration, ASpawnedDaemonEndsWithAKilledParent) {
+  Queue<pid_t> pids;
+  Process outer = Process::fork([&] {
+                    Process daemon = Process::spawn(tell_pid_and_stay, pids);
+                    daemon.set_daemon(true).start();
+                    ::pause();
+                  }).start();
+  const pid_t pid = pids.get();
+  outer.kill();
+  outer.join();
+  EXPECT_TRUE(
+      test::eventually([&] { return os::task_state(pid) == '\0' || os::task_state(pid) == 'Z'; }, 2000));
+  EXPECT_TRUE(test::eventually([&] {
+    Process::fork([] {}).start().join();  // reaps
+    return stats().processes == 1;
+  }));
 }
 
 TEST_F(Registration, AnUnregisteredFunctionIsRefused) {

@@ -1,0 +1,72 @@
+#include "process/lifeline.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <mutex>
+#include <string>
+
+namespace forklift::process {
+namespace {
+
+struct Pipe {
+  std::mutex mutex;
+  os::Fd read_end;
+  os::Fd write_end;
+};
+
+Pipe& own_pipe() {
+  static Pipe* const pipe = new Pipe;  // the write end closes with the process, not before
+  return *pipe;
+}
+
+// The handlers hold the lock across the fork, so that the child finds both ends or none.
+void before_fork() { own_pipe().mutex.lock(); }
+void after_fork_in_parent() { own_pipe().mutex.unlock(); }
+void after_fork_in_child() {
+  Pipe& pipe = own_pipe();
+  pipe.write_end.close();
+  // The read end is left to a daemon that looks at it next; whoever forks again replaces it.
+  pipe.mutex.unlock();
+}
+
+}  // namespace
+
+Result<int> lifeline() {
+  static std::once_flag installed;
+  std::call_once(installed, [] { ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child); });
+  Pipe& pipe = own_pipe();
+  const std::lock_guard<std::mutex> lock(pipe.mutex);
+  if (!pipe.write_end.valid()) {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) return Status::system("pipe2", errno, "lifeline of daemons");
+    pipe.read_end = os::Fd(ends[0]);
+    pipe.write_end = os::Fd(ends[1]);
+  }
+  return pipe.read_end.get();
+}
+
+Status end_with_parent(int read_end) {
+  // Whom a descriptor signals belongs to its open file description: the inherited one is shared with the
+  // parent's other children.
+  const std::string path = "/proc/self/fd/" + std::to_string(read_end);
+  os::Fd own(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (!own.valid()) return Status::system("open", errno, path);
+  f_owner_ex owner{F_OWNER_PID, ::getpid()};
+  if (::fcntl(own.get(), F_SETOWN_EX, &owner) != 0 || ::fcntl(own.get(), F_SETSIG, SIGKILL) != 0 ||
+      ::fcntl(own.get(), F_SETFL, O_RDONLY | O_NONBLOCK | O_ASYNC) != 0) {
+    return Status::system("fcntl(F_SETSIG)", errno, "lifeline");
+  }
+  (void)own.release();  // stays open as long as the process
+  // It may have happened before the kernel was asked. The new description cannot tell, the old one can.
+  pollfd item{read_end, POLLIN, 0};
+  if (::poll(&item, 1, 0) == 1 && (item.revents & POLLHUP) != 0) ::raise(SIGKILL);
+  return {};
+}
+
+}  // namespace forklift::process
