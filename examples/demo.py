@@ -59,7 +59,7 @@ class Steps:
             show = True
         if show:
             for line in output.rstrip().splitlines():
-                console.print(f"   {line}", markup=False, highlight=False)
+                console.print(f"   {line}", markup=False, highlight=False, soft_wrap=True)
         return None if problem else output
 
     def run_json(self, name: str, *command: str | Path, show: bool = True) -> Any:
