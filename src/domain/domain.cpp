@@ -28,7 +28,8 @@ std::uint64_t random_id() {
 }  // namespace
 
 Result<std::unique_ptr<Domain>> Domain::create(const Options& options) {
-  const Plan plan = make_plan(os::address_space_limit());
+  const Plan plan =
+      make_plan(options.address_space_bytes ? options.address_space_bytes : os::address_space_limit());
   Result<os::Fd> control = os::create_memfd("forklift-control", plan.control_bytes);
   if (!control) return control.status();
   Result<os::Fd> data = os::create_memfd("forklift-data", plan.data_bytes);

@@ -36,6 +36,7 @@ struct ChildSlot {
 
 struct Options {
   std::uint64_t budget_bytes = 0;  // 0: derived from the memory that the machine and its control groups leave
+  std::uint64_t address_space_bytes = 0;  // everything is sized as if RLIMIT_AS were this; 0: RLIMIT_AS
 };
 
 class Domain {

@@ -10,7 +10,7 @@ using channel::Incoming;
 using os::Deadline;
 
 void HubFixture::SetUp() {
-  Result<std::unique_ptr<Hub>> made = Hub::create();
+  Result<std::unique_ptr<Hub>> made = Hub::create(options_);
   ASSERT_OK(made);
   hub_ = *std::move(made);
 }

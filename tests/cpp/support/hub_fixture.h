@@ -20,6 +20,7 @@ namespace forklift::test {
 
 class HubFixture : public testing::Test {
  protected:
+  explicit HubFixture(const domain::Options& options = {}) : options_(options) {}
   void SetUp() override;
   void TearDown() override;
 
@@ -34,7 +35,11 @@ class HubFixture : public testing::Test {
   arena::LeasePtr pass(const channel::ChannelPtr& through, arena::LeasePtr block);
 
   std::unique_ptr<channel::Hub> hub_;
+  const domain::Options options_;
 };
+
+// 64 MiB of data in two halves: small enough to fill.
+inline constexpr domain::Options kTinyDomain{.address_space_bytes = std::uint64_t{256} << 20};
 
 // What the audit finds, one line each; "" when all is well.
 std::string audit_of(channel::Hub& hub);
