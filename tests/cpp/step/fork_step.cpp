@@ -112,7 +112,7 @@ class ForkFails : public Fork {
     };
     std::vector<sock_filter> filter = {
         sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
-    for (const std::uint32_t call : {SYS_clone, SYS_clone3}) {
+    for (const std::uint32_t call : {std::uint32_t{SYS_clone}, std::uint32_t{SYS_clone3}}) {
       const auto part = refuse(call);
       filter.insert(filter.end(), part.begin(), part.end());
     }
