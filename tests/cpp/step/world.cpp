@@ -3,7 +3,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
-
 #include "os/clock.h"
 
 namespace forklift::test {
