@@ -19,13 +19,36 @@ WORKER = Path(__file__).with_name("worker.py")
 PATIENCE_S = 180
 
 
+def privileged(nice: int) -> Callable[[], None] | None:
+    """For a child about to run its program in a session of its own: its weight against everybody else.
+
+    Linux weighs sessions first (autogroups) and processes within them, so both are set.
+    """
+    if nice == 0:
+        return None
+
+    def before_exec() -> None:
+        os.nice(nice)
+        try:
+            Path("/proc/self/autogroup").write_text(f"{nice}\n")
+        except OSError:
+            pass  # a kernel without autogroups
+
+    return before_exec
+
+
 class Contender:
-    def __init__(self, row: Row, name: str, scale: Scale) -> None:
+    def __init__(self, row: Row, name: str, scale: Scale, nice: int) -> None:
         command = [sys.executable, str(WORKER), row.name, name, *(["--quick"] if scale.quick else [])]
         self.name = name
         # A session of its own: what hangs is ended with all its children.
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            preexec_fn=privileged(nice),
         )
 
     def measure(self) -> float:
@@ -60,13 +83,13 @@ class Contender:
         return stream
 
 
-def measure(row: Row, repeat: int, scale: Scale, tick: Callable[[], None]) -> Figures:
+def measure(row: Row, repeat: int, scale: Scale, nice: int, tick: Callable[[], None]) -> Figures:
     """Ours, the peer, the floor, ours, the peer, ... `repeat` times."""
     figures = Figures()
     values = {row.ours: figures.ours, row.peer: figures.peers.setdefault(row.peer, [])}
     if row.floor is not None:
         values[FLOOR] = figures.floors.setdefault(row.floor_name, [])
-    contenders = [Contender(row, name, scale) for name in values]
+    contenders = [Contender(row, name, scale, nice) for name in values]
     try:
         for _ in range(repeat):
             for contender in contenders:
@@ -75,4 +98,32 @@ def measure(row: Row, repeat: int, scale: Scale, tick: Callable[[], None]) -> Fi
     finally:
         for contender in contenders:
             contender.close()
+    return figures
+
+
+def measure_cpp(program: Path, row: Row, repeat: int, scale: Scale, nice: int, pin: bool) -> Figures:
+    """The same for a row of the C++ program, which takes turns by itself."""
+    command = [str(program), "--rows", row.name, "--repeat", str(repeat)]
+    command += ["--quick"] * scale.quick + ["--pin"] * pin
+    run = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+        start_new_session=True,
+        preexec_fn=privileged(nice),
+    )
+    if run.returncode != 0:
+        raise RuntimeError(run.stderr.strip() or f"{program.name} ended with {run.returncode}")
+    figures = Figures()
+    places = {"peer": figures.peers, "floor": figures.floors, "part": figures.parts}
+    for line in run.stdout.splitlines():
+        one = json.loads(line)
+        if one["unit"] != row.unit:
+            raise RuntimeError(f"{row.name} is measured in {one['unit']}, not in {row.unit}")
+        if one["role"] == "ours":
+            figures.ours = one["values"]
+        else:
+            places[one["role"]][one["contender"]] = one["values"]
     return figures

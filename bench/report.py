@@ -44,8 +44,16 @@ def cells(one: Comparison) -> list[str]:
     ]
 
 
+def wide(console: Console) -> Console:
+    """Room for every column where there is no terminal whose width counts."""
+    if not console.is_terminal:
+        console.width = 110
+    return console
+
+
 def table(comparisons: Sequence[Comparison], console: Console) -> None:
     shown = Table(*HEADINGS, title="ours beside its peers, medians of alternating runs")
+    shown.columns[1].min_width = 18
     for column in (shown.columns[0], *shown.columns[2:]):
         column.no_wrap = True
     for column in shown.columns[3:7]:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -23,7 +22,7 @@ import contenders
 import report
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rows import ROWS, cpp
+from rows import ROWS
 from rows.spec import Comparison, Figures, Row, Scale, choose, compare
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -59,12 +58,22 @@ def measure(row: Row, options: argparse.Namespace, progress: Progress) -> Figure
     task = progress.add_task(row.name, total=None if row.measure is None else repeat * contestants)
     try:
         if row.measure is not None:
-            return contenders.measure(row, repeat, scale, lambda: progress.advance(task))
+            return contenders.measure(row, repeat, scale, options.nice, lambda: progress.advance(task))
         if not options.cpp.exists():
             raise RuntimeError(f"{options.cpp} is not built (make core, or --cpp)")
-        return cpp.measure(options.cpp, row, repeat, scale, ["--pin"] if options.pin else [])
+        return contenders.measure_cpp(options.cpp, row, repeat, scale, options.nice, options.pin)
     finally:
         progress.remove_task(task)
+
+
+def as_json(comparisons: list[Comparison]) -> str:
+    return json.dumps(comparisons, indent=1)
+
+
+def save(comparisons: list[Comparison], file: Path | None) -> None:
+    """After every row, so that a run that is broken off leaves what it had measured."""
+    if file is not None and str(file) != "-":
+        file.write_text(as_json(comparisons) + "\n")
 
 
 def main() -> int:
@@ -73,10 +82,8 @@ def main() -> int:
         print("\n".join(row.name for row in ROWS))
         return 0
     rows = choose(ROWS, options.rows) if options.rows else list(ROWS)
-    if options.nice:
-        os.nice(options.nice)
     # The table is for people: where the JSON goes to standard output, it does not.
-    console = Console(stderr=str(options.json) == "-")
+    console = report.wide(Console(stderr=str(options.json) == "-"))
     comparisons: list[Comparison] = []
     failures: list[str] = []
     columns = (TextColumn("{task.description:20}"), BarColumn(), TimeElapsedColumn())
@@ -88,12 +95,10 @@ def main() -> int:
             except RuntimeError as error:
                 failures.append(f"{row.name}: {error}")
             progress.advance(overall)
+            save(comparisons, options.json)
     report.table(comparisons, console)
-    text = json.dumps(comparisons, indent=1) + "\n"
     if str(options.json) == "-":
-        sys.stdout.write(text)
-    elif options.json is not None:
-        options.json.write_text(text)
+        print(as_json(comparisons))
     if options.markdown is not None:
         options.markdown.write_text(report.markdown(comparisons, report.command_line()))
     for failure in failures:

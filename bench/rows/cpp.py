@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-from collections.abc import Sequence
-from pathlib import Path
-
-from rows.spec import Figures, Row, Scale
+from rows.spec import Row
 
 RING = "SPSC ring"
 LOCKED_RING = "ring, robust mutexes"
@@ -39,23 +34,3 @@ ROWS = (
     Row("cpp-lease", "ns", at_most=40, note="add and release"),
     Row("cpp-alloc", "ns", at_most=60, note="1 MB, allocate and free"),
 )
-
-
-def measure(program: Path, row: Row, repeat: int, scale: Scale, extra: Sequence[str] = ()) -> Figures:
-    command = [str(program), "--rows", row.name, "--repeat", str(repeat), *extra]
-    if scale.quick:
-        command.append("--quick")
-    run = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-    if run.returncode != 0:
-        raise RuntimeError(run.stderr.strip() or f"{program.name} ended with {run.returncode}")
-    figures = Figures()
-    places = {"peer": figures.peers, "floor": figures.floors, "part": figures.parts}
-    for line in run.stdout.splitlines():
-        one = json.loads(line)
-        if one["unit"] != row.unit:
-            raise RuntimeError(f"{row.name} is measured in {one['unit']}, not in {row.unit}")
-        if one["role"] == "ours":
-            figures.ours = one["values"]
-        else:
-            places[one["role"]][one["contender"]] = one["values"]
-    return figures
