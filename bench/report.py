@@ -124,5 +124,9 @@ def markdown(comparisons: Sequence[Comparison], command: Sequence[str]) -> str:
 
 
 def command_line() -> list[str]:
-    """The command as one would type it in the project's folder."""
-    return ["bench/run.py", *sys.argv[1:]]
+    """The command as one would type it in the project's folder: paths of this machine left out."""
+    words = [word for word in sys.argv[1:] if not word.startswith("--cpp=")]
+    if "--cpp" in words:
+        at = words.index("--cpp")
+        del words[at : at + 2]
+    return ["bench/run.py", *words]
