@@ -282,7 +282,7 @@ Encoded Encoder::encode(PyObject* object, int depth) {
   if (is_tensor(object)) return seen().add(object) ? tensor(object) : Encoded::kElsewhere;
   if (const NumPy* numpy = NumPy::loaded(); numpy && numpy->is_array(object)) {
     const std::uint8_t code = numpy->dtype_code(head_of(object));
-    if (code == 0 || !seen().add(object)) return Encoded::kElsewhere;
+    if (code == 0 || numpy->has_reducer() || !seen().add(object)) return Encoded::kElsewhere;
     return array(object, static_cast<DType>(code));
   }
   if (depth >= kMaxDepth) return Encoded::kElsewhere;

@@ -74,6 +74,15 @@ bool NumPy::load() {
     instance_.dtypes_[number] = descr(number);
     if (!instance_.dtypes_[number]) return false;
   }
+  PyObject* announce = import_attribute("forklift.reducers", "numpy_was_loaded");
+  PyObject* tables = import_attribute("forklift.reducers", "registered_tables");
+  PyObject* done =
+      announce ? PyObject_CallOneArg(announce, static_cast<PyObject*>(api[kArrayTypeSlot])) : nullptr;
+  instance_.reducers_ = tables ? PyObject_CallNoArgs(tables) : nullptr;
+  Py_XDECREF(done);
+  Py_XDECREF(announce);
+  Py_XDECREF(tables);
+  if (!done || !instance_.reducers_) return false;
   instance_.api_ = api;
   instance_.generic_type_ = static_cast<PyTypeObject*>(api[kGenericTypeSlot]);
   instance_.array_type_ = static_cast<PyTypeObject*>(api[kArrayTypeSlot]);
@@ -135,6 +144,13 @@ PyObject* NumPy::keep(PyObject* array, PyObject* base, bool writable) const {
   }
   if (!writable) reinterpret_cast<ArrayHead*>(array)->flags &= ~kArrayWritable;
   return array;
+}
+
+bool NumPy::has_reducer() const {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(reducers_); ++i) {
+    if (PyDict_GetItem(PyTuple_GET_ITEM(reducers_, i), reinterpret_cast<PyObject*>(array_type_))) return true;
+  }
+  return false;
 }
 
 PyObject* NumPy::as_array(PyObject* object) const {

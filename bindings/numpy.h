@@ -34,6 +34,8 @@ class NumPy {
   // Imports NumPy if need be. nullptr with an exception set if that fails.
   static const NumPy* require();
 
+  // Has the program registered a reducer of its own for arrays?
+  bool has_reducer() const;
   // An exact ndarray, no subclass.
   bool is_array(PyObject* object) const noexcept { return Py_TYPE(object) == array_type_; }
   bool is_array_or_subclass(PyObject* object) const noexcept {
@@ -62,6 +64,7 @@ class NumPy {
   static NumPy instance_;
   PyTypeObject* array_type_ = nullptr;
   PyTypeObject* generic_type_ = nullptr;
+  PyObject* reducers_ = nullptr;  // the tables that programs register in
   void** api_ = nullptr;
   PyObject* dtypes_[24] = {};  // NumPy's own object for each builtin number type
 };

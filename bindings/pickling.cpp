@@ -134,6 +134,12 @@ bool PickleState::open() {
   Py_XDECREF(take);
   Py_XDECREF(type);
   if (!pickler) return false;
+  PyObject* make_table = import_attribute("forklift.reducers", "dispatch_table");
+  PyObject* table = make_table ? PyObject_CallNoArgs(make_table) : nullptr;
+  const int set = table ? PyObject_SetAttrString(pickler, "dispatch_table", table) : -1;
+  Py_XDECREF(table);
+  Py_XDECREF(make_table);
+  if (set != 0) return false;
   dump = PyObject_GetAttrString(pickler, "dump");
   clear_memo = dump ? PyObject_GetAttrString(pickler, "clear_memo") : nullptr;
   return clear_memo != nullptr;
@@ -306,9 +312,10 @@ PyObject* decode_pickle(Arrival& arrival) {
     PyObject* arguments[] = {view, buffers};
     object = PyObject_Vectorcall(loads, arguments, 1, buffers ? names : nullptr);
     // The memory goes away; what kept the view (a reducer that was handed it) must not read it then.
+    const KeepError keep;
     PyObject* released = PyObject_CallMethod(view, "release", nullptr);
     Py_XDECREF(released);
-    if (!released && object) PyErr_Clear();
+    PyErr_Clear();
     Py_DECREF(view);
   }
   Py_XDECREF(buffers);

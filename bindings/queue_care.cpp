@@ -1,4 +1,7 @@
 // Making, handing over, looking at and waiting for queues: everything but put and get.
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
 #include <memory>
 #include <utility>
 
@@ -135,6 +138,35 @@ PyObject* queue_fileno(PyObject* self, PyObject*) {
   return PyLong_FromLong(bell->fd());
 }
 
+// For tests of what is decoded: a message as it is, without leases.
+PyObject* queue_put_raw(PyObject* self, PyObject* arguments) {
+  unsigned char codec = 0;
+  const char* data = nullptr;
+  Py_ssize_t length = 0;
+  if (!PyArg_ParseTuple(arguments, "by#:_put_raw", &codec, &data, &length)) return nullptr;
+  const channel::ChannelPtr channel = channel_of(self);
+  if (!channel) return nullptr;
+  const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data),
+                                         static_cast<std::size_t>(length));
+  GilRelease released;
+  const Status status = channel->put({bytes, {}, codec, 0}, os::Deadline::never());
+  released.acquire();
+  if (!status) return raise(status);
+  Py_RETURN_NONE;
+}
+
+PyObject* queue_take_raw(PyObject* self, PyObject*) {
+  const channel::ChannelPtr channel = channel_of(self);
+  if (!channel) return nullptr;
+  channel::Incoming message;
+  GilRelease released;
+  const Status status = channel->get(message, os::Deadline::after_ns(0));
+  released.acquire();
+  if (!status) return raise(status);
+  return Py_BuildValue("(iy#)", int{message.codec()}, message.bytes().data(),
+                       static_cast<Py_ssize_t>(message.bytes().size()));
+}
+
 PyObject* queue_task_done(PyObject* self, PyObject*) {
   const channel::ChannelPtr channel = channel_of(self);
   return channel ? PyBool_FromLong(channel->task_done() ? 1 : 0) : nullptr;
@@ -208,6 +240,8 @@ PyMethodDef queue_base_methods[] = {
     {"_poll_for", queue_poll, METH_O, nullptr},
     {"_capacity", queue_capacity, METH_NOARGS, nullptr},
     {"_fileno", queue_fileno, METH_NOARGS, nullptr},
+    {"_put_raw", queue_put_raw, METH_VARARGS, nullptr},
+    {"_take_raw", queue_take_raw, METH_NOARGS, nullptr},
     {"_task_done", queue_task_done, METH_NOARGS, nullptr},
     {"_unfinished", queue_unfinished, METH_NOARGS, nullptr},
     {"_join", queue_join, METH_NOARGS, nullptr},

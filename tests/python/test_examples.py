@@ -98,3 +98,8 @@ def test_the_readme_says_what_its_example_prints(tmp_path: Path) -> None:
     program = tmp_path / "readme.py"
     program.write_text(code)
     assert run(program) == said
+
+
+@pytest.mark.skipif(not (ROOT / "bench" / "RESULTS.md").exists(), reason="nothing was measured yet")
+def test_the_readmes_figures_are_the_measured_ones() -> None:
+    run(ROOT / "tools" / "readme_table.py", "--check")

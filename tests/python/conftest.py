@@ -1,0 +1,101 @@
+"""After every test: no child, descriptor, mapping, block, queue or name may be left."""
+
+from __future__ import annotations
+
+import faulthandler
+import multiprocessing
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+# Children started as fresh interpreters import what they run from here, by name.
+sys.path.insert(0, str(Path(__file__).parent))
+
+import forklift.multiprocessing
+import support
+import targets
+from forklift import _core
+
+METHODS = ("fork", "spawn", "forkserver")
+WATCHDOG_S = 100
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _lasting_parts() -> None:
+    """Make what stays for good before anything is counted: the domain, the standard library's helpers."""
+    _core.ensure_domain()
+    for method in METHODS:
+        context = forklift.multiprocessing.get_context(method)
+        queue = context.Queue()
+        process = context.Process(target=targets.put_one, args=(queue, np.zeros(10_000)))
+        process.start()
+        queue.get(timeout=support.DEADLINE)
+        process.join()
+
+
+@pytest.fixture(autouse=True)
+def _watchdog() -> Iterator[None]:
+    """All stacks on stderr before the time-out kills the run."""
+    faulthandler.dump_traceback_later(WATCHDOG_S, exit=False)
+    yield
+    faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.fixture(autouse=True)
+def _leak_check(_lasting_parts: None, request: pytest.FixtureRequest) -> Iterator[None]:
+    before = support.holdings()
+    yield
+    # A failed test's traceback keeps its queues; the failure is report enough.
+    if not getattr(request.node, "failed", False):
+        support.assert_nothing_left(before)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+    report = yield
+    if report.failed:
+        item.failed = True  # type: ignore[attr-defined]
+    return report
+
+
+@pytest.fixture(params=METHODS)
+def ctx(request: pytest.FixtureRequest) -> Any:
+    """Forklift's context for each start method."""
+    return forklift.multiprocessing.get_context(request.param)
+
+
+@pytest.fixture(params=["multiprocessing", "forklift"])
+def either(request: pytest.FixtureRequest) -> Any:
+    """The standard library as the control, and Forklift: fork context."""
+    module = multiprocessing if request.param == "multiprocessing" else forklift.multiprocessing
+    return module.get_context("fork")
+
+
+@pytest.fixture
+def echo(ctx: Any) -> Iterator[Any]:
+    """A function that sends an object through a child and returns what comes back."""
+    # pytest keeps the function for longer than the leak check allows: it must not keep the queues.
+    queues = [ctx.Queue(), ctx.Queue()]
+    process = ctx.Process(target=targets.echo, args=tuple(queues))
+    process.start()
+
+    def through(value: Any) -> Any:
+        queues[0].put(value)
+        return queues[1].get(timeout=60)
+
+    yield through
+    queues[0].put(targets.STOP)
+    process.join(support.DEADLINE)
+    queues.clear()
+    assert process.exitcode == 0
+
+
+@pytest.fixture
+def root_only() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root")

@@ -1,0 +1,112 @@
+"""What a process holds, to be compared before and after a test; and waiting without guessing a time."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Callable
+from multiprocessing import forkserver, resource_tracker
+from pathlib import Path
+from typing import Any
+
+import forklift
+
+DEADLINE = 20.0
+
+
+def until(condition: Callable[[], Any], what: str, seconds: float = DEADLINE) -> Any:
+    """Ask again and again until the condition holds; its value. Fails after `seconds`."""
+    end = time.monotonic() + seconds
+    pause = threading.Event()
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {seconds} s in vain for: {what}")
+        pause.wait(0.002)
+
+
+def helpers() -> set[int]:
+    """The standard library's own lasting children."""
+    return {
+        pid
+        for pid in (forkserver._forkserver._forkserver_pid, resource_tracker._resource_tracker._pid)
+        if pid is not None
+    }
+
+
+def children() -> set[int]:
+    found: set[int] = set()
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            found.update(int(pid) for pid in (task / "children").read_text().split())
+        except OSError:
+            continue
+    return found - helpers()
+
+
+def descriptors() -> dict[int, str]:
+    found = {}
+    for entry in os.listdir("/proc/self/fd"):
+        try:
+            found[int(entry)] = os.readlink(f"/proc/self/fd/{entry}")
+        except OSError:
+            continue  # the listing's own
+    return found
+
+
+def mappings() -> int:
+    """How many mappings of Forklift's segments there are."""
+    with open("/proc/self/maps") as maps:
+        return sum("memfd:forklift" in line for line in maps)
+
+
+def holdings() -> dict[str, Any]:
+    forklift.reap()
+    stats = forklift.stats()
+    return {
+        "children": children(),
+        "descriptors": descriptors(),
+        "mappings": mappings(),
+        "shm": set(os.listdir("/dev/shm")),
+        "threads": {t.name for t in threading.enumerate()},
+        **{name: stats[name] for name in ("blocks", "leases", "queues", "processes")},
+    }
+
+
+def difference(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    found = []
+    for name, was in before.items():
+        now = after[name]
+        if name == "mappings":
+            # A view for received arrays may be added (and stays); never one for each array.
+            if now > was + 3:
+                found.append(f"mappings: {was}, now {now}")
+        elif isinstance(was, (set, dict)):
+            found += [f"{name}: {more}" for more in set(now) - set(was)]
+        elif now > was:
+            found.append(f"{name}: {was}, now {now}")
+    return found
+
+
+def assert_nothing_left(before: dict[str, Any]) -> None:
+    """Ends of processes and helper threads are noticed a little later: wait for them, then insist."""
+    multiprocessing.active_children()
+    left: list[str] = []
+
+    def settled() -> bool:
+        nonlocal left
+        gc.collect()
+        left = difference(before, holdings())
+        return not left
+
+    try:
+        until(settled, "everything given back", 5.0)
+    except AssertionError:
+        raise AssertionError("left behind: " + "; ".join(left)) from None
+    wrong = forklift.audit()
+    assert not wrong, wrong

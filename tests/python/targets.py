@@ -1,0 +1,161 @@
+"""What the tests' children run. Importable by name, so that fresh interpreters find it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from typing import Any
+
+import forklift
+import numpy as np
+
+STOP = "stop, please"
+
+
+def put_one(queue: Any, value: Any) -> None:
+    queue.put(value)
+
+
+def put_all(queue: Any, values: Any) -> None:
+    for value in values:
+        queue.put(value)
+
+
+def echo(there: Any, back: Any) -> None:
+    while True:
+        value = there.get()
+        if isinstance(value, str) and value == STOP:
+            return
+        back.put(value)
+
+
+def take(queue: Any, count: int, answer: Any) -> None:
+    for _ in range(count):
+        queue.get()
+    answer.put(count)
+
+
+def io_bytes() -> int:
+    """Bytes that read and write calls of this process have moved."""
+    with open("/proc/self/io") as io:
+        figures = dict(line.split(": ") for line in io.read().splitlines())
+    return int(figures["rchar"]) + int(figures["wchar"])
+
+
+def sums_and_io(queue: Any, answer: Any) -> None:
+    """For each array: its sum, and what this process read and wrote to get it."""
+    while True:
+        before = io_bytes()
+        array = queue.get()
+        if array is None:
+            return
+        moved = io_bytes() - before
+        answer.put((float(array.sum()), array.nbytes, moved, forklift.stats()["pipe_bytes"]))
+
+
+def fill_tensor(queue: Any, answer: Any, value: float) -> None:
+    tensor = queue.get()
+    tensor.fill(value)
+    del tensor
+    answer.put("done")
+
+
+def task_worker(queue: Any, count: int) -> None:
+    for _ in range(count):
+        queue.get()
+        queue.task_done()
+
+
+def block_in_get(queue: Any, ready: Any) -> None:
+    ready.put(os.getpid())
+    queue.get()
+
+
+def put_for_ever(queue: Any, value: Any) -> None:
+    while True:
+        queue.put(value)
+
+
+def abort_while_putting(queue: Any, ready: Any) -> None:
+    import faulthandler
+    import resource
+
+    faulthandler.disable()
+    resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    os.chdir("/tmp")
+    ready.put(os.getpid())
+    threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGABRT)).start()
+    put_for_ever(queue, np.zeros(100_000))
+
+
+def nested(context_name: str, queue: Any) -> None:
+    """A child that makes a queue and a child of its own."""
+    from forklift.multiprocessing import get_context
+
+    context = get_context(context_name)
+    inner = context.Queue()
+    process = context.Process(target=put_one, args=(inner, np.arange(50_000)))
+    process.start()
+    array = inner.get(timeout=20)
+    process.join()
+    queue.put((process.exitcode, array))
+
+
+def square(x: Any) -> Any:
+    return x * x
+
+
+def full_of(value: float) -> Any:
+    return np.full(100_000, value)
+
+
+def fail(_x: Any) -> Any:
+    raise RuntimeError("on purpose")
+
+
+def die(_x: Any) -> Any:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Unpicklable:
+    def __reduce__(self) -> Any:
+        raise TypeError("not me")
+
+
+class BadOnArrival:
+    """Pickles well and fails to unpickle."""
+
+    def __reduce__(self) -> Any:
+        return (fail, (1,))
+
+
+class Point:
+    def __init__(self, x: int) -> None:
+        self.x = x
+
+
+def make_point(x: int) -> Point:
+    return Point(x + 100)
+
+
+class PutsWhilePickled:
+    queue: Any = None
+
+    def __reduce__(self) -> Any:
+        type(self).queue.put("inner")
+        return (int, (7,))
+
+
+class Tagged(np.ndarray):
+    """A subclass that keeps an attribute through pickling."""
+
+    tag = ""
+
+    def __reduce__(self) -> Any:
+        rebuild, arguments, state = super().__reduce__()  # type: ignore[misc]
+        return (rebuild, arguments, (*state, self.tag))
+
+    def __setstate__(self, state: Any) -> None:
+        super().__setstate__(state[:-1])
+        self.tag = state[-1]
