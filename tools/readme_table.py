@@ -51,7 +51,7 @@ def table(results: str) -> str:
         peer = f"`{peer}`" if peer == "multiprocessing" else peer
         found[row].append(f"| {ROWS[row]} | {peer} | {ours} {unit} | {theirs} {unit} | {better} |")
     head = ["| | peer | Forklift | peer's | times better |", "|---|---|---:|---:|---:|"]
-    return "\n".join(head + sum(found.values(), [])) + "\n"
+    return "\n".join([*head, *(line for lines in found.values() for line in lines)]) + "\n"
 
 
 def updated(readme: str, results: str) -> str:
