@@ -124,9 +124,11 @@ def markdown(comparisons: Sequence[Comparison], command: Sequence[str]) -> str:
 
 
 def command_line() -> list[str]:
-    """The command as one would type it in the project's folder: paths of this machine left out."""
-    words = [word for word in sys.argv[1:] if not word.startswith("--cpp=")]
-    if "--cpp" in words:
-        at = words.index("--cpp")
-        del words[at : at + 2]
+    """The command as one would type it in the project's folder: places on this machine left out."""
+    words: list[str] = []
+    for word in sys.argv[1:]:
+        if words[-1:] == ["--cpp"]:
+            words.pop()
+        elif not word.startswith("--cpp="):
+            words.append(Path(word).name if word.startswith("/") else word)
     return ["bench/run.py", *words]

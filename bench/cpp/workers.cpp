@@ -29,7 +29,11 @@ struct Board {
 
 [[noreturn]] void run_worker(const Worker& worker, std::size_t index, std::size_t workers, bool pin,
                              Board& board) {
-  if (pin) pin_to(static_cast<int>(index));
+  // A child begins where its parent runs; two that begin in one place may stay there for a whole measurement.
+  cpu_set_t allowed;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) fail("sched_getaffinity");
+  pin_to(static_cast<int>(index));
+  if (!pin && ::sched_setaffinity(0, sizeof allowed, &allowed) != 0) fail("sched_setaffinity");
   if (worker.warm_up) worker.warm_up();
   board.ready.fetch_add(1);
   Patience patience;

@@ -3,7 +3,8 @@
 //   double ns = race({{.warm_up = [&] { send(1000); }, .work = [&] { send(n); }},
 //                     {.warm_up = [&] { receive(1000); }, .work = [&] { receive(n); }}}, run.pin);
 //
-// Each worker is a fork of this process and leaves by _exit. A worker that fails ends the program: a figure
+// Each worker is a fork of this process that begins on a processor of its own, stays there if told so (pin),
+// and leaves by _exit. A worker that fails ends the program: a figure
 // of half a run is worse than none.
 #pragma once
 
