@@ -21,6 +21,23 @@ constexpr std::size_t kInlineStream = 32 * 1024;
 constexpr std::size_t kInlineBuffer = 4 * 1024;
 constexpr std::uint32_t kReadOnlyFlag = 1;
 
+thread_local Draft* pickling = nullptr;
+thread_local Arrival* unpickling = nullptr;
+
+// Sets one of them for a scope; a put inside a reducer nests.
+template <class T>
+class Current {
+ public:
+  Current(T*& place, T* value) noexcept : place_(place), before_(std::exchange(place, value)) {}
+  ~Current() { place_ = before_; }
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+
+ private:
+  T*& place_;
+  T* before_;
+};
+
 struct Piece {
   PyObject* owner;  // nullptr: `begin` counts in the gathered bytes
   const void* data;
@@ -239,10 +256,17 @@ void pack(SinkObject& sink, Draft& draft) {
 
 }  // namespace
 
+Draft* current_draft() noexcept { return pickling; }
+Arrival* current_arrival() noexcept { return unpickling; }
+
 bool encode_pickle(PyObject* object, Draft& draft) {
   std::unique_ptr<PickleState> state = take_pickler();
   if (!state) return false;
-  PyObject* done = PyObject_CallOneArg(state->dump, object);
+  PyObject* done = nullptr;
+  {
+    const Current<Draft> here(pickling, &draft);
+    done = PyObject_CallOneArg(state->dump, object);
+  }
   if (!done) {
     // A pickler that failed half way is not used again. What it held may run code when dropped.
     const KeepError keep;
@@ -310,6 +334,7 @@ PyObject* decode_pickle(Arrival& arrival) {
   PyObject* object = nullptr;
   if (view) {
     PyObject* arguments[] = {view, buffers};
+    const Current<Arrival> here(unpickling, &arrival);
     object = PyObject_Vectorcall(loads, arguments, 1, buffers ? names : nullptr);
     // The memory goes away; what kept the view (a reducer that was handed it) must not read it then.
     const KeepError keep;

@@ -23,6 +23,11 @@ namespace forklift::py {
 bool encode_pickle(PyObject* object, Draft& draft);
 PyObject* decode_pickle(Arrival& arrival);
 
+// The message that this thread is pickling or unpickling just now, for reducers that send leases; nullptr
+// outside.
+Draft* current_draft() noexcept;
+Arrival* current_arrival() noexcept;
+
 int add_pickling_types(PyObject* module);
 
 }  // namespace forklift::py

@@ -1,6 +1,7 @@
 #include "tensor.h"
 
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -12,6 +13,7 @@
 #include "errors.h"
 #include "gil.h"
 #include "native.h"
+#include "pickling.h"
 #include "tensor/arena_storage.h"
 #include "tensor/codec.h"
 #include "tensor/transport.h"
@@ -272,6 +274,26 @@ void bind_tensor(nb::module_& module) {
         return "forklift.Tensor(" + self.tensor.to_string() + (is_shared(self.tensor) ? ", shared)" : ")");
       });
   bind_views(type);
+  // Inside a message that is pickled: a handle, as everywhere.
+  module.def("_rebuild_tensor", [](const nb::bytes& meta) {
+    Arrival* arrival = current_arrival();
+    if (!arrival) throw nb::type_error("a tensor's handle means nothing outside of its message");
+    return owned(take_tensor({reinterpret_cast<const std::byte*>(meta.c_str()), meta.size()}, *arrival));
+  });
+  type.def("__reduce__", [](nb::handle self) {
+    Draft* draft = current_draft();
+    if (!draft) {
+      throw nb::type_error(
+          "a forklift.Tensor is memory: send it through one of Forklift's queues, or pickle tensor.numpy()");
+    }
+    wire::TensorMeta meta;
+    if (!place_tensor(self.ptr(), *draft, meta)) throw nb::python_error();
+    std::vector<std::byte> bytes(wire::meta_bytes(meta.shape.size()));
+    wire::encode_meta(meta, bytes.data());
+    // A function of Python's: nanobind's cannot be pickled.
+    const nb::object rebuild = owned(import_attribute("forklift.reducers", "rebuild_tensor"));
+    return nb::make_tuple(rebuild, nb::make_tuple(nb::bytes(bytes.data(), bytes.size())));
+  });
 
   module.def(
       "empty",

@@ -6,6 +6,8 @@ Arrays that pass through a queue travel through shared memory. ``forklift.Tensor
 share: what one writes, the others see.
 """
 
+import os as _os
+
 from forklift._core import Tensor, __version__, audit, empty, reap, set_budget, stats, tensor, trim, zeros
 from forklift.errors import (
     CorruptError,
@@ -18,7 +20,11 @@ from forklift.errors import (
     StalledError,
     VersionError,
 )
-from forklift.portable import PortableQueue, Program, inherited
+from forklift.portable import PortableQueue, Program, _accept_invitation, inherited
+
+if "FORKLIFT_DOMAIN" in _os.environ:
+    # Another program started this one with queues: be of its domain before there is one of our own.
+    _accept_invitation()
 
 __all__ = [
     "CorruptError",

@@ -67,6 +67,15 @@ def inherited(name: str, *, tensors: bool = False) -> PortableQueue:
     return queue
 
 
+def _accept_invitation() -> None:
+    try:
+        _core.accept_invitation()
+    except Exception:
+        pass  # inherited() says it again, where the program can do something about it
+    for name in ("FORKLIFT_DOMAIN", "FORKLIFT_CHANNELS"):
+        os.environ.pop(name, None)
+
+
 class Program(subprocess.Popen[bytes]):
     """Another program, in any language, as a child that shares this process's domain.
 

@@ -1,7 +1,7 @@
 """What the pickler does differently, so that values arrive as from the standard library's queues.
 
-Up to Python 3.13 those pickle with protocol 4, we with protocol 5 for its out-of-band buffers. Reducers that a
-program registers (``ForkingPickler.register``, ``copyreg``) go before these.
+Up to Python 3.13 those pickle with protocol 4, we with protocol 5 for its out-of-band buffers. Reducers that
+a program registers (``ForkingPickler.register``, ``copyreg``) go before these.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
-__all__ = ["dispatch_table", "numpy_was_loaded"]
+from forklift import _core
+
+__all__ = ["dispatch_table", "numpy_was_loaded", "rebuild_tensor", "registered_tables"]
 
 _ours: dict[type, Callable[[Any], Any]] = {}
 _registered: dict[type, Any] = ForkingPickler._extra_reducers  # type: ignore[attr-defined]
@@ -37,3 +39,8 @@ def _reduce_array(array: Any) -> Any:
 def numpy_was_loaded(array_type: type) -> None:
     if sys.version_info < (3, 14):
         _ours[array_type] = _reduce_array
+
+
+def rebuild_tensor(meta: bytes) -> _core.Tensor:
+    """A tensor inside a pickled message: its handle is one of the message's."""
+    return _core._rebuild_tensor(meta)

@@ -53,7 +53,9 @@ def descriptors() -> dict[int, str]:
     found = {}
     for entry in os.listdir("/proc/self/fd"):
         try:
-            found[int(entry)] = os.readlink(f"/proc/self/fd/{entry}")
+            target = os.readlink(f"/proc/self/fd/{entry}")
+            if "/pym-" not in target:  # the standard library's heap for ctypes objects stays
+                found[int(entry)] = target
         except OSError:
             continue  # the listing's own
     return found
@@ -86,7 +88,9 @@ def difference(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
             # A view for received arrays may be added (and stays); never one for each array.
             if now > was + 3:
                 found.append(f"mappings: {was}, now {now}")
-        elif isinstance(was, (set, dict)):
+        elif isinstance(was, dict):
+            found += [f"{name}: {more} -> {now[more]}" for more in set(now) - set(was)]
+        elif isinstance(was, set):
             found += [f"{name}: {more}" for more in set(now) - set(was)]
         elif now > was:
             found.append(f"{name}: {was}, now {now}")

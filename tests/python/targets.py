@@ -77,13 +77,13 @@ def put_for_ever(queue: Any, value: Any) -> None:
         queue.put(value)
 
 
-def abort_while_putting(queue: Any, ready: Any) -> None:
+def abort_while_putting(queue: Any, ready: Any, folder: str) -> None:
     import faulthandler
     import resource
 
     faulthandler.disable()
     resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    os.chdir("/tmp")
+    os.chdir(folder)
     ready.put(os.getpid())
     threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGABRT)).start()
     put_for_ever(queue, np.zeros(100_000))

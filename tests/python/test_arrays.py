@@ -99,6 +99,7 @@ def kinds() -> list[tuple[str, Any]]:
             (f"{label} broadcast", np.broadcast_to(base, (3, len(base)))),
             (f"{label} big-endian", base.astype(">i8")),
             (f"{label} structured", structured),
+            (f"{label} structured, read-only", readonly.view([("low", "i4"), ("high", "i4")])),
             (f"{label} field", structured["a"]),
             (f"{label} object", base.astype(object)),
             (f"{label} datetime", base.astype("M8[s]")),
