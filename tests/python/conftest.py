@@ -16,6 +16,7 @@ import pytest
 # Children started as fresh interpreters import what they run from here, by name.
 sys.path.insert(0, str(Path(__file__).parent))
 
+import forklift
 import forklift.multiprocessing
 import support
 import targets
@@ -99,3 +100,12 @@ def echo(ctx: Any) -> Iterator[Any]:
 def root_only() -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root")
+
+
+@pytest.fixture
+def small_budget() -> Iterator[int]:
+    budget = 64 << 20
+    forklift.trim()
+    forklift.set_budget(budget)
+    yield budget
+    forklift.set_budget(0)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import forklift
+import numpy as np
 
 DEADLINE = 20.0
 
@@ -114,3 +115,9 @@ def assert_nothing_left(before: dict[str, Any]) -> None:
         raise AssertionError("left behind: " + "; ".join(left)) from None
     wrong = forklift.audit()
     assert not wrong, wrong
+
+
+def works(queue: Any) -> None:
+    """The queue goes on."""
+    queue.put({"still": np.arange(10_000)})
+    assert queue.get(timeout=5)["still"][-1] == 9_999
