@@ -32,8 +32,9 @@ def registered_tables() -> tuple[dict[type, Any], dict[type, Any]]:
 
 
 def _reduce_array(array: Any) -> Any:
-    # Protocol 4 brings arrays of the other byte order in the machine's own, protocol 5 keeps them.
-    return array.__reduce_ex__(5 if array.dtype.isnative else 4)
+    # Protocol 4 brings arrays of the other byte order in the machine's own, and read-only ones as writable;
+    # protocol 5 keeps both.
+    return array.__reduce_ex__(5 if array.dtype.isnative and array.flags.writeable else 4)
 
 
 def numpy_was_loaded(array_type: type) -> None:
