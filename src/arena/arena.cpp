@@ -50,7 +50,7 @@ Result<std::unique_ptr<Arena>> Arena::open(domain::Domain& domain) {
   if (!data) return data.status();
   arena->data_ = *std::move(data);
   Arena* self = arena.get();
-  domain.on_reap([self](domain::SlotRef slot, bool) { self->release_held_by(Holder::process(slot)); });
+  domain.on_reap([self](domain::SlotRef slot, bool) { return self->release_held_by(Holder::process(slot)); });
   arena->fork_ = std::make_unique<domain::ForkRegistration>(
       domain, domain::ForkHooks{[self](const domain::SlotRef* child) { self->before_fork(child); },
                                 [self] {
@@ -122,19 +122,18 @@ Result<LeasePtr> Arena::hold(Object object) {
 }
 
 Status Arena::hold_for(Object object, Holder holder) {
-  Result<std::uint32_t> row = add_row(object, holder);
+  Result<std::uint32_t> row = add_row(object, holder, true);
   return row ? Status() : row.status();
 }
 
+// Only an offered row: others have Lease objects, also those that are just being made or given up elsewhere
+// in this process.
 Result<LeasePtr> Arena::claim_row_for_self(Object object) {
   for (const auto& [row, held] : rows_of(Holder::process(domain_.self()), object.kind)) {
-    if (held.index != object.index) continue;
-    bool known = false;
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      for (const Lease* lease = first_; lease; lease = lease->next_) known |= lease->row_ == row;
-    }
-    if (known) continue;
+    if (held.index != object.index || lease(row).offered.load(std::memory_order_relaxed) == 0) continue;
+    Result<bool> mine = accept_row(row, object);
+    if (!mine) return mine.status();
+    if (!*mine) continue;
     LeasePtr lease = make_lease(object, row);
     enlist(*lease);
     return lease;

@@ -91,10 +91,13 @@ struct Stats {
 // What another layer tells the ledger about its objects (channels).
 struct ObjectHooks {
   std::function<Word&(std::uint32_t index)> count;
-  // Before the last lease goes: give back what the object holds. No lock is held. Must be idempotent.
-  std::function<void(std::uint32_t index)> empty;
+  // Before the last lease goes: give back what the object holds. No lock is held. Must be idempotent. False:
+  // some of it had to stay, so the lease does too.
+  std::function<bool(std::uint32_t index)> empty;
   // With the last lease, in the same transaction: put the row into its free list.
   std::function<void(sync::Transaction& change, std::uint32_t index)> free;
+  // Gives memory back that is free but warm, best `bytes` of it. How much it was. No lock is held.
+  std::function<std::uint64_t(std::uint64_t bytes)> trim;
 };
 
 class Arena {
@@ -130,10 +133,13 @@ class Arena {
   // no process forked later. kSystem when no address space for it can be had; the lease is as before then.
   Status privatise(Lease& lease);
   // Gives up a row that no Lease object stands for (orphans of a recovery, messages that nobody will take).
-  // No effect when `holder` does not hold it.
-  void release_row(std::uint32_t row, Holder holder);
-  // Releases all rows whose holder is `holder`.
-  void release_held_by(Holder holder);
+  // No effect when `holder` does not hold it. False: the ledger's lock could not be had, the row is as it
+  // was.
+  bool release_row(std::uint32_t row, Holder holder);
+  // Releases all rows whose holder is `holder`; false if some had to stay.
+  bool release_held_by(Holder holder);
+  // As for each of the `count` messages of a channel from this sequence on, in one pass.
+  bool release_messages(std::uint32_t channel, std::uint32_t sequence, std::uint32_t count);
 
   void set_object_hooks(ObjectHooks hooks) { hooks_ = std::move(hooks); }
   // A first lease on a new object of another layer: `fill` adds the layer's own words to the transaction and
@@ -152,6 +158,8 @@ class Arena {
   // -----------------------------------------------------------------------------------------------------
   // Punches free blocks until at most `keep` cached bytes are left. How many bytes went back.
   std::uint64_t trim(std::uint64_t keep);
+  // Somebody needs `bytes` beyond the budget: was anything given back, by trimming or by reaping the dead?
+  bool relieve(std::uint64_t bytes);
   Stats stats();
   // Every violated invariant in words; empty when all is well. Takes the arena lock.
   std::vector<std::string> audit();
@@ -183,8 +191,11 @@ class Arena {
   void unlink_block(sync::Transaction& change, std::uint32_t block, BlockMeta meta);
   void link_block(sync::Transaction& change, std::uint32_t block, BlockMeta meta);
   void drop_block_row(std::uint32_t row, std::uint32_t block);
-  void release_object_row(std::uint32_t row, Object object);
-  Result<std::uint32_t> add_row(Object object, Holder holder);
+  bool release_object_row(std::uint32_t row, Object object);
+  template <class Chosen>
+  bool release_rows(Chosen&& chosen);
+  Result<std::uint32_t> add_row(Object object, Holder holder, bool offered = false);
+  Result<bool> accept_row(std::uint32_t row, Object object);
   Word& count_of(Object object) const;
 
   // space.cpp
@@ -194,7 +205,6 @@ class Arena {
   void merge_pair(std::uint32_t lower, std::uint32_t upper);
   std::uint32_t block_to_punch() const;
   std::uint64_t punch_one();
-  bool relieve(std::uint64_t bytes);
 
   LeasePtr make_lease(Object object, std::uint32_t row);
   void enlist(Lease& lease);

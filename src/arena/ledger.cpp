@@ -82,6 +82,7 @@ std::uint32_t Arena::take_lease_row(sync::Transaction& change) {
 void Arena::put_lease_row(sync::Transaction& change, std::uint32_t row) {
   change.set(lease(row).object, 0);
   change.set(lease(row).holder, 0);
+  if (lease(row).offered.load(std::memory_order_relaxed) != 0) change.set(lease(row).offered, 0);
   change.set(lease(row).next, state_->lease_rows_free.load(std::memory_order_relaxed));
   change.set(state_->lease_rows_free, std::uint64_t{row} + 1);
 }
@@ -147,7 +148,7 @@ Word& Arena::count_of(Object object) const {
   return object.kind == ObjectKind::kBlock ? block(object.index).count : hooks_.count(object.index);
 }
 
-Result<std::uint32_t> Arena::add_row(Object object, Holder holder) {
+Result<std::uint32_t> Arena::add_row(Object object, Holder holder, bool offered) {
   sync::LockGuard guard = lock();
   if (!guard.ok()) return guard.status();
   Word& count = count_of(object);
@@ -159,8 +160,25 @@ Result<std::uint32_t> Arena::add_row(Object object, Holder holder) {
   change.set(count, holders + 1);
   change.set(lease(row).object, object.pack());
   change.set(lease(row).holder, holder.word);
+  if (offered) change.set(lease(row).offered, 1);
   change.commit();
   return row;
+}
+
+// Takes an offered row up, unless somebody else of this process was faster.
+Result<bool> Arena::accept_row(std::uint32_t row, Object object) {
+  sync::LockGuard guard = lock();
+  if (!guard.ok()) return guard.status();
+  LeaseRow& offer = lease(row);
+  if (offer.offered.load(std::memory_order_relaxed) == 0 ||
+      offer.object.load(std::memory_order_relaxed) != object.pack() ||
+      offer.holder.load(std::memory_order_relaxed) != Holder::process(domain_.self()).word) {
+    return false;
+  }
+  sync::Transaction change(redo(), domain_.base());
+  change.set(offer.offered, 0);
+  change.commit();
+  return true;
 }
 
 Result<LeasePtr> Arena::hold_new(Object object, const Fill& fill) {
@@ -202,36 +220,36 @@ void Arena::drop_block_row(std::uint32_t row, std::uint32_t index) {
   change.commit();
 }
 
-void Arena::release_row(std::uint32_t row, Holder holder) {
+bool Arena::release_row(std::uint32_t row, Holder holder) {
   std::uint64_t cached = 0;
   {
     sync::LockGuard guard = lock();
-    if (!guard.ok()) return;  // the row stays with its holder, whose death gives it back
+    if (!guard.ok()) return false;  // the row stays with its holder, whose death gives it back
     const std::uint64_t word = lease(row).object.load(std::memory_order_relaxed);
     // Whoever looked without the lock may have seen a row that a dead process was giving up: it is free by
     // now, or somebody else's.
-    if (word == 0 || lease(row).holder.load(std::memory_order_relaxed) != holder.word) return;
+    if (word == 0 || lease(row).holder.load(std::memory_order_relaxed) != holder.word) return true;
     const Object object = Object::unpack(word);
     if (object.kind != ObjectKind::kBlock) {
       guard.unlock();
-      release_object_row(row, object);
-      return;
+      return release_object_row(row, object);
     }
     drop_block_row(row, object.index);
     cached = state_->cached.load(std::memory_order_relaxed);
   }
   if (cached > kAlwaysKept && cached > budget() / 4) trim(std::max(budget() / 4, kAlwaysKept));
+  return true;
 }
 
 // The last holder empties the object first, without the arena's lock. Dying on the way is fine: the row is
 // still held, and whoever reaps this process starts again here.
-void Arena::release_object_row(std::uint32_t row, Object object) {
+bool Arena::release_object_row(std::uint32_t row, Object object) {
   Word& count = hooks_.count(object.index);
   bool emptied = false;
   for (;;) {
     {
       sync::LockGuard guard = lock();
-      if (!guard.ok()) return;
+      if (!guard.ok()) return false;
       const std::uint64_t holders = count.load(std::memory_order_relaxed);
       if (holders != 1 || emptied) {
         sync::Transaction change(redo(), domain_.base());
@@ -239,21 +257,38 @@ void Arena::release_object_row(std::uint32_t row, Object object) {
         change.set(count, holders - 1);
         if (holders == 1) hooks_.free(change, object.index);
         change.commit();
-        return;
+        return true;
       }
     }
-    hooks_.empty(object.index);
+    if (!hooks_.empty(object.index)) return false;
     emptied = true;
   }
 }
 
-void Arena::release_held_by(Holder holder) {
-  // Completes what a dead process had begun: it may be the holder's newest row.
-  { const sync::LockGuard settled = lock(); }
+template <class Chosen>
+bool Arena::release_rows(Chosen&& chosen) {
+  {
+    // Completes what a dead process had begun: it may be the holder's newest row.
+    const sync::LockGuard settled = lock();
+    if (!settled.ok()) return false;
+  }
   const std::uint64_t used = std::min(state_->leases_used.load(std::memory_order_acquire), lease_capacity_);
   for (std::uint32_t row = 0; row < used; ++row) {
-    if (lease(row).holder.load(std::memory_order_acquire) == holder.word) release_row(row, holder);
+    const Holder holder{lease(row).holder.load(std::memory_order_acquire)};
+    if (chosen(holder) && !release_row(row, holder)) return false;
   }
+  return true;
+}
+
+bool Arena::release_held_by(Holder holder) {
+  return release_rows([&](Holder its) { return its == holder; });
+}
+
+bool Arena::release_messages(std::uint32_t channel, std::uint32_t sequence, std::uint32_t count) {
+  return release_rows([&](Holder its) {
+    return its.is_message() && its.channel() == channel &&
+           ((its.sequence() - sequence) & 0x3fffffffU) < count;
+  });
 }
 
 }  // namespace forklift::arena

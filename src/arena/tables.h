@@ -71,10 +71,10 @@ struct BlockMeta {
 };
 
 struct LeaseRow {
-  Word object;  // 0: free; else {index:32, ObjectKind:8}
-  Word holder;  // see Holder
-  Word next;    // free list: row index + 1
-  Word reserved;
+  Word object;   // 0: free; else {index:32, ObjectKind:8}
+  Word holder;   // see Holder
+  Word next;     // free list: row index + 1
+  Word offered;  // 1: entered for its holder by another process, and not taken up yet
 };
 static_assert(sizeof(LeaseRow) == 32);
 
@@ -110,6 +110,7 @@ struct Holder {
   bool is_message() const noexcept { return (word >> 62) == 2; }
   bool is_process() const noexcept { return (word >> 62) == 1; }
   std::uint32_t channel() const noexcept { return static_cast<std::uint32_t>((word >> 30) & 0xffffff); }
+  std::uint32_t sequence() const noexcept { return static_cast<std::uint32_t>(word & 0x3fffffffU); }
   bool operator==(const Holder&) const = default;
 };
 

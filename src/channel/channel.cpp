@@ -34,15 +34,19 @@ Result<ChannelPtr> Channel::create(Hub& hub, const ChannelOptions& options) {
 
 Result<ChannelPtr> Channel::open(Hub& hub, ChannelId id) {
   ChannelRow* row = hub.row(id.index);
-  if (row == nullptr ||
-      row->meta.load(std::memory_order_acquire) != ((std::uint64_t{id.generation} << 32) | 1)) {
+  const std::uint64_t alive = (std::uint64_t{id.generation} << 32) | 1;
+  const auto gone = [&] {
     return Status(Code::kInvalid, "channel " + std::to_string(id.index) + " of generation " +
                                       std::to_string(id.generation) + " does not exist (any more)");
-  }
+  };
+  if (row == nullptr || row->meta.load(std::memory_order_acquire) != alive) return gone();
   const arena::Object object{arena::ObjectKind::kChannel, id.index};
   Result<arena::LeasePtr> hold = hub.arena().claim_row_for_self(object);
   if (!hold && hold.code() == Code::kInvalid) hold = hub.arena().hold(object);
   if (!hold) return hold.status();
+  // Between the look and the hold the last holder may have left and somebody else have made a new channel
+  // here.
+  if (row->meta.load(std::memory_order_acquire) != alive) return gone();
   return ChannelPtr(new Channel(hub, id, *row, *std::move(hold)));
 }
 
@@ -50,16 +54,22 @@ Status Channel::offer(domain::SlotRef child) {
   return hub_.arena().hold_for({arena::ObjectKind::kChannel, id_.index}, arena::Holder::process(child));
 }
 
-void Channel::drain(Hub& hub, std::uint32_t index) {
+bool Channel::drain(Hub& hub, std::uint32_t index) {
   Channel channel(hub, {index, 0}, *hub.row(index), nullptr);
   Incoming message;
-  bool done = true;
-  while (done) {
-    done = false;
-    // A message whose handles are wrong counts as taken; one whose record is wrong ends the loop.
-    (void)channel.try_get(message, &done);
+  for (;;) {
+    bool done = false;
+    // A message that is wrong counts as taken.
+    const Status got = channel.try_get(message, &done);
     message.clear();
+    if (!done) return got.ok() || got.code() == Code::kCorrupt;
   }
+}
+
+Status Channel::unrepaired() {
+  return {Code::kStalled,
+          "what a dead process left in a channel cannot be repaired: the holder of an internal lock is "
+          "stopped; continue or kill it"};
 }
 
 void Incoming::clear() noexcept {
@@ -89,9 +99,14 @@ Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* h
   if (!hub_.domain().attached()) return hub_.domain().not_attached();
   Plan plan(message);
   if (Status status = plan_put(message, plan); !status) return status;
+  int reliefs = 0;
   for (;;) {
     bool done = false;
-    if (Status status = try_put(plan, &done); !status) return status;
+    if (Status status = try_put(plan, &done); !status) {
+      // What is free but warm, or held by the dead, makes way for messages as it does for blocks.
+      if (status.code() == Code::kOverBudget && ++reliefs <= 8 && hub_.arena().relieve(kChunkBytes)) continue;
+      return status;
+    }
     if (done) {
       row_.items.notify_after_unlock(1);
       return {};
@@ -111,9 +126,14 @@ Status Channel::get(Incoming& into, os::Deadline deadline, WaitHooks* hooks) {
   for (;;) {
     bool done = false;
     Status got = try_get(into, &done);
-    if (done && (row_.capacity.load(std::memory_order_relaxed) |
-                 row_.byte_capacity.load(std::memory_order_relaxed)) != 0) {
-      row_.space.notify_after_unlock(1);
+    if (done) {
+      // Where bytes count, the putter that comes first may need more room than there is now and the next one
+      // less.
+      if (row_.byte_capacity.load(std::memory_order_relaxed) != 0) {
+        row_.space.notify_after_unlock(INT_MAX);
+      } else if (row_.capacity.load(std::memory_order_relaxed) != 0) {
+        row_.space.notify_after_unlock(1);
+      }
     }
     if (!got || done) return got;
     Status status = wait_for_message(deadline, hooks);

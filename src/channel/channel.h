@@ -82,8 +82,8 @@ class Channel {
   // Takes up a right that a parent entered for this process (offer), or, where this process holds the channel
   // already, another one.
   static Result<ChannelPtr> open(Hub& hub, ChannelId id);
-  // Takes and drops every message: for the last holder of a channel.
-  static void drain(Hub& hub, std::uint32_t index);
+  // Takes and drops every message: for the last holder of a channel. False: a lock could not be had.
+  static bool drain(Hub& hub, std::uint32_t index);
   // Enters a child as a holder, so that the channel lives until the child has opened it.
   Status offer(domain::SlotRef child);
 
@@ -119,8 +119,11 @@ class Channel {
   Status try_put(const Plan& plan, bool* done);
   Status try_get(Incoming& into, bool* done);
   Status wait_for_message(os::Deadline deadline, WaitHooks* hooks);
+  static Status unrepaired();
   Status next_chunk(Position& head);
-  Status take_handles(Incoming& into, const RecordHeader& header, std::uint32_t sequence);
+  Status lose_record(const RecordHeader& header, Position head, Status why, bool* done);
+  Status lose_all(Position head, const Status& why, bool* done);
+  Status take_handles(Incoming& into, const RecordHeader& header, std::uint32_t sequence, SpillHeader& spill);
 
   Hub& hub_;
   ChannelId id_;

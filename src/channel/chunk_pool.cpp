@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "os/mapping.h"
 #include "os/memfd.h"
 
 namespace forklift::channel {
@@ -88,6 +89,31 @@ void ChunkPool::give_from(Word& cell) {
   }
   change.set(cell, 0);
   change.commit();
+}
+
+std::uint64_t ChunkPool::trim(std::uint64_t bytes) {
+  std::uint64_t freed = 0;
+  while (freed < bytes && arena_.domain().descriptors_intact()) {
+    sync::LockGuard guard = lock();
+    if (!guard.ok()) break;
+    const std::uint64_t number = state_->warm.load(std::memory_order_relaxed);
+    if (number == 0) break;
+    sync::Transaction change(state_->redo, arena_.domain().base());
+    change.set(state_->warm, chunks_[number].next.load(std::memory_order_relaxed));
+    change.set(state_->warm_count, state_->warm_count.load(std::memory_order_relaxed) - 1);
+    change.set(chunks_[number].next, state_->cold.load(std::memory_order_relaxed));
+    change.set(state_->cold, number);
+    change.set(arena_.state().chunk_bytes, arena_.chunk_bytes() - kChunkBytes);
+    change.commit();
+    // With the lock held, so that nobody takes it meanwhile. Its first page has its place in the list.
+    const auto offset =
+        static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(&chunks_[number]) - arena_.domain().base());
+    const std::uint64_t page = os::page_size();
+    if (page < kChunkBytes)
+      (void)os::punch_hole(arena_.domain().control_file(), offset + page, kChunkBytes - page);
+    freed += kChunkBytes;
+  }
+  return freed;
 }
 
 }  // namespace forklift::channel

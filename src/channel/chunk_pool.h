@@ -16,9 +16,14 @@ class ChunkPool {
   Status take_into(Word& cell);
   // Gives the cell's chunk back and clears the cell. No effect on an empty cell.
   void give_from(Word& cell);
+  // Gives the pages of free chunks back, at least `bytes` if there are so many. How many bytes.
+  std::uint64_t trim(std::uint64_t bytes);
   // Completes what a dead process had begun. Before an end of a channel is repaired, so that no replay
   // changes its cell afterwards.
-  void settle() { const sync::LockGuard guard = lock(); }
+  bool settle() {
+    const sync::LockGuard guard = lock();
+    return guard.ok();
+  }
 
   // The chunk of a number that another process wrote; nullptr if there is none such.
   Chunk* chunk(std::uint64_t number) const noexcept;

@@ -15,7 +15,62 @@ Status bad_record(const char* why, Position head) {
                               std::to_string(head.sequence) + ")"};
 }
 
+// `framed`: its sequence and length are good, so it is known where the next record begins.
+Status check_record(const RecordHeader& header, Position head, bool* framed) {
+  if (header.sequence != head.sequence) return bad_record("another sequence", head);
+  if (header.units == 0 || header.units > kChunkUnits - head.unit) return bad_record("its length", head);
+  *framed = true;
+  const std::size_t handle_bytes = header.handles * sizeof(arena::Handle);
+  if (sizeof header + handle_bytes + header.bytes > std::size_t{header.units} * kUnitBytes)
+    return bad_record("its parts exceed it", head);
+  if (header.spilled > 1 || (header.spilled == 1 && header.handles != 1))
+    return bad_record("its spill", head);
+  return {};
+}
+
 }  // namespace
+
+// Passes a record that cannot be used. Head lock held, as below.
+Status Channel::lose_record(const RecordHeader& header, Position head, Status why, bool* done) {
+  const std::uint32_t next = (head.sequence + 1) & kSequenceMask;
+  row_.head_bytes[next & 1].store(
+      row_.head_bytes[head.sequence & 1].load(std::memory_order_relaxed) + header.weight,
+      std::memory_order_relaxed);
+  sync::crash_fence();
+  row_.head.store(Position{head.chunk, head.unit + header.units, next}.pack(), std::memory_order_release);
+  sync::crash_fence();
+  *done = true;
+  hub_.arena().release_held_by(arena::Holder::message(id_.index, head.sequence));
+  return why;
+}
+
+// Nobody knows where the next record begins: what is in the channel now is given up. A death on the way
+// leaves a head that is still wrong, and the next getter begins again.
+Status Channel::lose_all(Position head, const Status& why, bool* done) {
+  std::uint64_t word = row_.tail.load(std::memory_order_acquire);
+  std::uint64_t bytes = 0;
+  for (std::uint64_t seen = 0; seen != word;) {
+    seen = word;
+    bytes = row_.tail_bytes[Position::unpack(word).sequence & 1].load(std::memory_order_acquire);
+    word = row_.tail.load(std::memory_order_acquire);
+  }
+  const Position tail = Position::unpack(word);
+  const std::uint32_t lost = (tail.sequence - head.sequence) & kSequenceMask;
+  if (!hub_.arena().release_messages(id_.index, head.sequence, lost)) return unrepaired();
+  while (head.chunk != tail.chunk && hub_.chunks().chunk(head.chunk) != nullptr) {
+    if (Status status = next_chunk(head); !status) {
+      if (status.code() != Code::kCorrupt) return status;
+      break;  // the chain is broken as well: the rest of its chunks stays lost with the domain
+    }
+  }
+  row_.head_bytes[tail.sequence & 1].store(bytes, std::memory_order_relaxed);
+  row_.seen_tail.store(word, std::memory_order_relaxed);
+  sync::crash_fence();
+  row_.head.store(word, std::memory_order_release);
+  *done = true;
+  return {Code::kCorrupt, std::string(why.what()) + "; it and what was behind it is lost, " +
+                              std::to_string(lost) + (lost == 1 ? " message" : " messages")};
+}
 
 // All records of head's chunk are taken and the chain goes on: the chunk leaves it.
 Status Channel::next_chunk(Position& head) {
@@ -37,11 +92,14 @@ Status Channel::next_chunk(Position& head) {
 
 Status Channel::try_get(Incoming& into, bool* done) {
   RecordHeader header{};
+  SpillHeader spill{};
   bool handles_ok = true;
   Status wrong;
   {
     sync::LockGuard guard(row_.head_mutex, [this] { hub_.repair_head(id_.index); });
     if (!guard.ok()) return guard.status();
+    if (row_.head_broken.load(std::memory_order_relaxed) != 0 && !hub_.repair_head(id_.index))
+      return unrepaired();
     Position head = Position::unpack(row_.head.load(std::memory_order_relaxed));
     Position tail = Position::unpack(row_.seen_tail.load(std::memory_order_relaxed));
     if (head.sequence == tail.sequence) {
@@ -53,23 +111,21 @@ Status Channel::try_get(Incoming& into, bool* done) {
     // A putter may have set the first chunk of an empty channel since.
     if (head.chunk == 0) head = Position::unpack(row_.head.load(std::memory_order_acquire));
     Chunk* chunk = hub_.chunks().chunk(head.chunk);
-    if (chunk == nullptr) return bad_record("no such chunk", head);
+    if (chunk == nullptr) return lose_all(head, bad_record("no such chunk", head), done);
     if (head.chunk != tail.chunk && head.unit == chunk->end.load(std::memory_order_relaxed)) {
-      if (Status status = next_chunk(head); !status) return status;
+      if (Status status = next_chunk(head); !status)
+        return status.code() == Code::kCorrupt ? lose_all(head, status, done) : status;
       chunk = hub_.chunks().chunk(head.chunk);
     }
-    if (head.unit == 0 || head.unit >= kChunkUnits) return bad_record("its place is outside the chunk", head);
+    if (head.unit == 0 || head.unit >= kChunkUnits)
+      return lose_all(head, bad_record("its place is outside the chunk", head), done);
 
     const std::byte* in = chunk->units + (head.unit - 1) * std::size_t{kUnitBytes};
     std::memcpy(&header, in, sizeof header);
-    if (header.sequence != head.sequence) return bad_record("another sequence", head);
-    if (header.units == 0 || header.units > kChunkUnits - head.unit) return bad_record("its length", head);
+    bool framed = false;
+    if (Status bad = check_record(header, head, &framed); !bad)
+      return framed ? lose_record(header, head, std::move(bad), done) : lose_all(head, bad, done);
     const std::size_t handle_bytes = header.handles * sizeof(arena::Handle);
-    if (sizeof header + handle_bytes + header.bytes > std::size_t{header.units} * kUnitBytes) {
-      return bad_record("its parts exceed it", head);
-    }
-    if (header.spilled > 1 || (header.spilled == 1 && header.handles != 1))
-      return bad_record("its spill", head);
     if (!into.buffer_)
       into.buffer_ = std::make_unique_for_overwrite<std::byte[]>(std::size_t{kChunkUnits} * kUnitBytes);
     in += sizeof header;
@@ -89,7 +145,7 @@ Status Channel::try_get(Incoming& into, bool* done) {
     sync::crash_fence();
     *done = true;
     if (header.handles != 0) {
-      wrong = take_handles(into, header, head.sequence);
+      wrong = take_handles(into, header, head.sequence, spill);
       handles_ok = wrong.ok();
       // What was not taken belongs to a message that is gone (C2).
       if (!handles_ok) hub_.arena().release_held_by(arena::Holder::message(id_.index, head.sequence));
@@ -101,18 +157,17 @@ Status Channel::try_get(Incoming& into, bool* done) {
   // Rows that were taken become Lease objects also when others were wrong: dropping them gives them back.
   for (const arena::Handle& handle : into.handles_) into.leases_.push_back(hub_.arena().materialise(handle));
   if (handles_ok && header.spilled) {
-    SpillHeader spill{};
     into.spill_ = std::move(into.leases_.front());
     into.leases_.erase(into.leases_.begin());
-    std::memcpy(&spill, into.spill_->data(), sizeof spill);
     into.bytes_ = {into.spill_->data() + sizeof spill + spill.handles * sizeof(arena::Handle), spill.bytes};
   }
   if (!handles_ok) into.clear();
   return wrong;
 }
 
-// Head lock held, head committed. Leaves in `handles_` what was taken.
-Status Channel::take_handles(Incoming& into, const RecordHeader& header, std::uint32_t sequence) {
+// Head lock held, head committed. Leaves in `handles_` what was taken, in `spill` what was checked.
+Status Channel::take_handles(Incoming& into, const RecordHeader& header, std::uint32_t sequence,
+                             SpillHeader& spill) {
   arena::Arena& arena = hub_.arena();
   const arena::Holder message = arena::Holder::message(id_.index, sequence);
   std::size_t taken = 0;
@@ -120,7 +175,6 @@ Status Channel::take_handles(Incoming& into, const RecordHeader& header, std::ui
   if (header.spilled) {
     const arena::Handle handle = into.handles_.front();
     status = arena.check(handle, message);
-    SpillHeader spill{};
     if (status && handle.length < sizeof spill)
       status = {Code::kCorrupt, "a spilled message is shorter than its header"};
     if (status) {

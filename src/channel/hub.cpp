@@ -88,13 +88,14 @@ Status Hub::open(std::unique_ptr<domain::Domain> domain) {
   capacity_ = (region.size() - sizeof(ChannelTable)) / sizeof(ChannelRow);
   arena_->set_object_hooks(
       {[this](std::uint32_t index) -> Word& { return rows_[index].count; },
-       [this](std::uint32_t index) { empty_channel(index); },
+       [this](std::uint32_t index) { return empty_channel(index); },
        [this](sync::Transaction& change, std::uint32_t index) {
          change.set(rows_[index].meta, rows_[index].meta.load(std::memory_order_relaxed) & ~std::uint64_t{1});
          change.set(rows_[index].next, table_->rows_free.load(std::memory_order_relaxed));
          change.set(table_->rows_free, std::uint64_t{index} + 1);
-       }});
-  domain_->on_reap([this](domain::SlotRef slot, bool) { reap_channels(slot); });
+       },
+       [this](std::uint64_t bytes) { return chunks_->trim(bytes); }});
+  domain_->on_reap([this](domain::SlotRef slot, bool) { return reap_channels(slot); });
   return {};
 }
 
@@ -120,51 +121,59 @@ Result<std::uint32_t> Hub::claim_row(sync::Transaction& change) {
 }
 
 Result<Invitation> Hub::invite() {
+  // First: it looks whether the descriptors are still ours.
+  Result<domain::ChildSlot> child = domain_->reserve_child();
+  if (!child) return child.status();
   Result<os::Fd> control = domain_->control_file().duplicate();
   if (!control) return control.status();
   Result<os::Fd> data = domain_->data_file().duplicate();
   if (!data) return data.status();
-  Result<domain::ChildSlot> child = domain_->reserve_child();
-  if (!child) return child.status();
   return Invitation{*std::move(control), *std::move(data), *std::move(child)};
 }
 
 // The last putter died inside. A put has committed iff its chunk became tail.chunk; what it had given to the
 // message that never was goes back (C2).
-void Hub::repair_tail(std::uint32_t index) {
+bool Hub::repair_tail(std::uint32_t index) {
   ChannelRow& channel = rows_[index];
-  chunks_->settle();
+  channel.tail_broken.store(1, std::memory_order_relaxed);
+  if (!chunks_->settle()) return false;
   const Position tail = Position::unpack(channel.tail.load(std::memory_order_acquire));
   if (channel.spare.load(std::memory_order_relaxed) == tail.chunk)
     channel.spare.store(0, std::memory_order_relaxed);
-  arena_->release_held_by(arena::Holder::message(index, tail.sequence));
+  if (!arena_->release_held_by(arena::Holder::message(index, tail.sequence))) return false;
+  channel.tail_broken.store(0, std::memory_order_relaxed);
+  return true;
 }
 
 // The last getter died inside. If it had committed, the message was its own and dies with it.
-void Hub::repair_head(std::uint32_t index) {
+bool Hub::repair_head(std::uint32_t index) {
   ChannelRow& channel = rows_[index];
-  chunks_->settle();
+  channel.head_broken.store(1, std::memory_order_relaxed);
+  if (!chunks_->settle()) return false;
   const Position head = Position::unpack(channel.head.load(std::memory_order_acquire));
   if (channel.dying.load(std::memory_order_relaxed) == head.chunk) {
     channel.dying.store(0, std::memory_order_relaxed);
   } else {
     chunks_->give_from(channel.dying);
   }
-  arena_->release_held_by(arena::Holder::message(index, head.sequence - 1));
+  if (!arena_->release_held_by(arena::Holder::message(index, head.sequence - 1))) return false;
+  channel.head_broken.store(0, std::memory_order_relaxed);
+  return true;
 }
 
 // Gives back what a channel holds, when its last holder leaves. Idempotent: a death anywhere leaves a state
 // from which the next call goes on.
-void Hub::empty_channel(std::uint32_t index) {
+bool Hub::empty_channel(std::uint32_t index) {
   ChannelRow& channel = rows_[index];
-  Channel::drain(*this, index);
+  if (!Channel::drain(*this, index)) return false;
   sync::LockGuard tail_guard(channel.tail_mutex, [&] { repair_tail(index); });
-  if (!tail_guard.ok()) return;
+  if (!tail_guard.ok() || (channel.tail_broken.load() != 0 && !repair_tail(index))) return false;
   sync::LockGuard head_guard(channel.head_mutex, [&] { repair_head(index); });
-  if (!head_guard.ok()) return;
+  if (!head_guard.ok() || (channel.head_broken.load() != 0 && !repair_head(index))) return false;
   const Position head = Position::unpack(channel.head.load(std::memory_order_relaxed));
   const Position none{0, 0, head.sequence};
   chunks_->give_from(channel.dying);
+  if (channel.dying.load(std::memory_order_relaxed) != 0) return false;
   // A first put that died before its commit has made its spare chunk the head: it is in its cell already.
   const bool never_used = channel.spare.load(std::memory_order_relaxed) == head.chunk;
   channel.dying.store(never_used ? 0 : head.chunk, std::memory_order_relaxed);
@@ -178,23 +187,27 @@ void Hub::empty_channel(std::uint32_t index) {
   sync::crash_fence();
   chunks_->give_from(channel.dying);
   chunks_->give_from(channel.spare);
+  return channel.dying.load(std::memory_order_relaxed) == 0 &&
+         channel.spare.load(std::memory_order_relaxed) == 0;
 }
 
 // A process is gone: ends that it died in are repaired now, since nobody may come to lock them again, and its
 // rights to channels are given up (the last one empties the channel).
-void Hub::reap_channels(domain::SlotRef slot) {
+bool Hub::reap_channels(domain::SlotRef slot) {
   const std::uint64_t used = table_->rows_used.load(std::memory_order_acquire);
+  bool repaired = true;
   for (std::uint32_t index = 0; index < used && index < capacity_; ++index) {
     ChannelRow& channel = rows_[index];
     if (channel.count.load(std::memory_order_relaxed) == 0) continue;
-    for (sync::RobustMutex* mutex : {&channel.tail_mutex, &channel.head_mutex}) {
-      const auto got = mutex->try_lock();
+    for (const bool tail : {true, false}) {
+      sync::RobustMutex& mutex = tail ? channel.tail_mutex : channel.head_mutex;
+      const auto got = mutex.try_lock();
       if (got == sync::RobustMutex::Acquired::kFailed) continue;
       if (got == sync::RobustMutex::Acquired::kOwnerDied) {
-        mutex == &channel.tail_mutex ? repair_tail(index) : repair_head(index);
-        mutex->consistent();
+        repaired &= tail ? repair_tail(index) : repair_head(index);
+        mutex.consistent();
       }
-      mutex->unlock();
+      mutex.unlock();
     }
     // Whoever it was that was woken for the last message may have died before taking it.
     channel.items.notify(1);
@@ -202,7 +215,8 @@ void Hub::reap_channels(domain::SlotRef slot) {
   }
   const arena::Holder dead = arena::Holder::process(slot);
   for (const auto& [row, object] : arena_->rows_of(dead, arena::ObjectKind::kChannel))
-    arena_->release_row(row, dead);
+    repaired &= arena_->release_row(row, dead);
+  return repaired;
 }
 
 std::uint64_t Hub::live_channels() const noexcept {

@@ -54,14 +54,16 @@ class Hub {
   ChannelRow* row(std::uint32_t index) const noexcept;  // nullptr: no such row
   ChannelRow& unchecked_row(std::uint32_t index) const noexcept { return rows_[index]; }
   Result<std::uint32_t> claim_row(sync::Transaction& change);
-  void repair_tail(std::uint32_t index);
-  void repair_head(std::uint32_t index);
+  // Repairs an end whose last owner died inside; its lock is held. False: a lock that this needs is stuck.
+  // The end then stays marked as broken, and whoever locks it next must repair it before anything else.
+  bool repair_tail(std::uint32_t index);
+  bool repair_head(std::uint32_t index);
 
  private:
   Hub() = default;
   Status open(std::unique_ptr<domain::Domain> domain);
-  void empty_channel(std::uint32_t index);
-  void reap_channels(domain::SlotRef slot);
+  bool empty_channel(std::uint32_t index);
+  bool reap_channels(domain::SlotRef slot);
   void audit_channel(std::uint32_t index, std::vector<std::uint8_t>& seen, std::vector<std::string>& wrong);
 
   std::unique_ptr<domain::Domain> domain_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "channel/channel.h"
 #include "channel/plan.h"
@@ -18,6 +19,23 @@ constexpr std::uint32_t units_for(std::size_t bytes) {
 
 // Half the sequence space: beyond it older and newer could not be told apart.
 constexpr std::uint32_t kMostInTransit = 1U << (kSequenceBits - 1);
+
+// One right cannot go twice.
+bool names_one_twice(std::span<const arena::LeasePtr> leases) {
+  if (leases.size() <= 8) {
+    for (std::size_t i = 1; i < leases.size(); ++i) {
+      if (std::find(leases.begin(), leases.begin() + static_cast<std::ptrdiff_t>(i), leases[i]) !=
+          leases.begin() + static_cast<std::ptrdiff_t>(i))
+        return true;
+    }
+    return false;
+  }
+  std::vector<arena::LeasePtr::element_type*> all;
+  all.reserve(leases.size());
+  for (const arena::LeasePtr& lease : leases) all.push_back(lease.get());
+  std::sort(all.begin(), all.end());
+  return std::adjacent_find(all.begin(), all.end()) != all.end();
+}
 
 std::byte* unit_address(Chunk& chunk, std::uint32_t unit) {
   return chunk.units + (unit - 1) * std::size_t{kUnitBytes};
@@ -35,8 +53,11 @@ Status Channel::plan_put(const Outgoing& message, Plan& plan) {
     if (!lease || !lease->held()) return {Code::kInvalid, "a lease of the message was passed on already"};
     if (lease->object().kind != arena::ObjectKind::kBlock)
       return {Code::kInvalid, "channels cannot travel in messages"};
+    if (&lease->arena() != &hub_.arena())
+      return {Code::kInvalid, "a lease of the message is of another domain"};
     header.weight += lease->size();
   }
+  if (names_one_twice(message.leases)) return {Code::kInvalid, "a lease is in the message twice"};
   const std::size_t body = handle_bytes + message.bytes.size();
   if (body <= kInlineBytes) {
     header.units = units_for(sizeof(RecordHeader) + body);
@@ -88,6 +109,8 @@ Status Channel::try_put(const Plan& plan, bool* done) {
   const RecordHeader& header = plan.header;
   sync::LockGuard guard(row_.tail_mutex, [this] { hub_.repair_tail(id_.index); });
   if (!guard.ok()) return guard.status();
+  if (row_.tail_broken.load(std::memory_order_relaxed) != 0 && !hub_.repair_tail(id_.index))
+    return unrepaired();
   const Position tail = Position::unpack(row_.tail.load(std::memory_order_relaxed));
   if (!has_room(tail, header.weight)) return {};
 
@@ -136,7 +159,7 @@ Status Channel::try_put(const Plan& plan, bool* done) {
   row_.tail_bytes[next & 1].store(
       row_.tail_bytes[tail.sequence & 1].load(std::memory_order_relaxed) + header.weight,
       std::memory_order_relaxed);
-  row_.put_cpu.store(static_cast<std::uint64_t>(os::current_cpu() + 1), std::memory_order_relaxed);
+  row_.put_cpu.store(static_cast<std::uint64_t>(os::current_cpu()) + 1, std::memory_order_relaxed);
   sync::crash_fence();
   row_.tail.store(Position{start.chunk, start.unit + header.units, next}.pack(), std::memory_order_release);
   sync::crash_fence();

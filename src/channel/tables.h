@@ -100,7 +100,7 @@ struct ChannelRow {
   Word put_cpu;        // processor of the last putter, + 1
   Word seen_head;      // a sequence that head has reached: spares putters the other end's cache line
   Word space_spinner;  // until when (CLOCK_MONOTONIC, ns) one waiting putter spins; it may have died
-  Word unused1;
+  Word tail_broken;    // 1 while what a dead putter left is not repaired (a lock that it needs is stuck)
 
   alignas(64) sync::RobustMutex head_mutex;
   alignas(64) Word head;
@@ -109,7 +109,7 @@ struct ChannelRow {
   Word get_cpu;
   Word seen_tail;     // a position that tail has reached
   Word item_spinner;  // as space_spinner, for getters
-  Word unused2;
+  Word head_broken;   // as tail_broken, for getters
 
   alignas(64) sync::Event items;  // a message has come
   sync::Event space;              // a message has gone

@@ -18,7 +18,7 @@ struct WaitPoint {
 
 // Leaves word of where this end runs; stored only when it changes, since the other end's line is at stake.
 inline void note_cpu(Word& cpu) noexcept {
-  const auto here = static_cast<std::uint64_t>(os::current_cpu() + 1);
+  const auto here = static_cast<std::uint64_t>(os::current_cpu()) + 1;
   if (cpu.load(std::memory_order_relaxed) != here) cpu.store(here, std::memory_order_relaxed);
 }
 
@@ -28,7 +28,7 @@ inline bool claim_spin(Word& spinner, const Word& peer_cpu) noexcept {
   static const bool several_cpus = os::allowed_cpus() > 1;
   if (!several_cpus) return false;
   // The peer last ran here: it cannot run while we spin.
-  if (peer_cpu.load(std::memory_order_relaxed) == static_cast<std::uint64_t>(os::current_cpu() + 1))
+  if (peer_cpu.load(std::memory_order_relaxed) == static_cast<std::uint64_t>(os::current_cpu()) + 1)
     return false;
   const auto now = static_cast<std::uint64_t>(os::now_ns());
   std::uint64_t until = spinner.load(std::memory_order_relaxed);

@@ -90,6 +90,7 @@ Result<std::unique_ptr<Domain>> Domain::attach(os::Fd control, os::Fd data, std:
 }
 
 Domain::~Domain() {
+  disown_foreign_descriptors();
   if (alive_here_) ::munmap(const_cast<std::uint64_t*>(alive_here_), os::page_size());
 }
 
@@ -161,6 +162,13 @@ Status Domain::claim_sentinel() {
 std::span<std::byte> Domain::region(Region region) const noexcept {
   const Extent extent = header().regions[static_cast<std::size_t>(region)];
   return {control_.data() + extent.offset, extent.bytes};
+}
+
+void Domain::disown_foreign_descriptors() noexcept {
+  if (control_inode_ == 0) return;
+  if (control_file_.inode() != control_inode_) control_file_.release();
+  if (data_file_.inode() != data_inode_) data_file_.release();
+  if (slot_lock_.inode() != control_inode_) slot_lock_.release();
 }
 
 bool Domain::descriptors_intact() const noexcept {

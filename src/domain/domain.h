@@ -75,11 +75,13 @@ class Domain {
 
   // Called with the reap lock held, for a slot whose process is gone (`clean`: it said good-bye). Must be
   // idempotent: the reaper may die and another begins again.
-  using ReapHook = std::function<void(SlotRef slot, bool clean)>;
+  // False: not everything could be given back now (an internal lock's holder is stopped); the slot stays
+  // REAPING, for a later reaper.
+  using ReapHook = std::function<bool(SlotRef slot, bool clean)>;
   void on_reap(ReapHook hook) { reap_hooks_.push_back(std::move(hook)); }
   // Gives back what all dead slots hold. How many slots were freed.
   unsigned reap();
-  // As reap(), at most every 200 ms: for waiters' slices.
+  // As reap(), at most once a second: for waiters' slices.
   void check_deaths();
   // Tells the others that this process leaves in good order; called at exit.
   void mark_clean() noexcept;
@@ -104,6 +106,8 @@ class Domain {
   Slot* slots() const noexcept;
   Result<ChildSlot> claim_slot();
   bool process_has_left(const Slot& slot) const;
+  // Descriptors that were closed under us may be somebody else's by now: not ours to close.
+  void disown_foreign_descriptors() noexcept;
   bool reap_slot(std::uint32_t index);
 
   os::Fd control_file_;

@@ -70,6 +70,7 @@ bool Domain::is_reserved(SlotRef ref) const noexcept {
 }
 
 void Domain::adopt(ChildSlot child) noexcept {
+  disown_foreign_descriptors();
   slot_lock_ = std::move(child.lock);  // in a forked child this closes the copy of the parent's
   self_ = child.slot;
   Slot& slot = slots()[self_.index];
@@ -80,6 +81,7 @@ void Domain::adopt(ChildSlot child) noexcept {
 }
 
 void Domain::detach() noexcept {
+  disown_foreign_descriptors();
   slot_lock_.close();
   self_ = {};
   *alive_here_ = 0;
@@ -118,8 +120,10 @@ bool Domain::is_dead(SlotRef ref) const {
   const std::uint64_t word = slot.state.load(std::memory_order_acquire);
   if (generation_of(word) != ref.generation || state_of(word) == SlotState::kFree) return true;
   if (ref == self_) return false;  // one's own description does not see its own lock
+  // Where our descriptors are gone, or somebody else's by now, we know nothing, so we claim nothing.
+  if (slot_lock_.inode() != control_inode_) return false;
   const Result<bool> locked = os::byte_is_locked(slot_lock_, lock_byte(ref.index));
-  if (!locked) return false;  // our descriptors are gone: we know nothing, so we claim nothing
+  if (!locked) return false;
   const std::uint64_t pid = slot.pid.load(std::memory_order_relaxed);
   if (*locked) {
     // A child made by raw clone keeps its parent's description, and so the lock, alive.
@@ -152,7 +156,9 @@ bool Domain::reap_slot(std::uint32_t index) {
   if (state != SlotState::kReaping && !is_dead(ref)) return false;
   const std::uint64_t clean = word & kCleanBit;
   slot.state.store(state_word(SlotState::kReaping, ref.generation) | clean, std::memory_order_release);
-  for (const ReapHook& hook : reap_hooks_) hook(ref, clean != 0);
+  for (const ReapHook& hook : reap_hooks_) {
+    if (!hook(ref, clean != 0)) return false;
+  }
   // The generation is bumped last: until here another reaper would do the same again.
   slot.state.store(state_word(SlotState::kFree, ref.generation + 1), std::memory_order_release);
   return true;
@@ -171,7 +177,7 @@ unsigned Domain::reap() {
 }
 
 void Domain::check_deaths() {
-  constexpr std::int64_t kIntervalNs = 200'000'000;
+  constexpr std::int64_t kIntervalNs = 1'000'000'000;
   const std::int64_t now = os::now_ns();
   std::int64_t last = last_check_ns_.load(std::memory_order_relaxed);
   if (now - last < kIntervalNs || !last_check_ns_.compare_exchange_strong(last, now)) return;

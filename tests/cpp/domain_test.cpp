@@ -1,6 +1,7 @@
 // Slots: claimed, adopted, found dead, reaped. Every state change of domain/layout.h, with real processes.
 #include "domain/domain.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -35,7 +36,10 @@ class DomainTest : public testing::Test {
     ASSERT_OK(made);
     domain_ = *std::move(made);
     domain_->header().ready.store(1);
-    domain_->on_reap([this](SlotRef slot, bool clean) { reaped_.emplace_back(slot.index, clean); });
+    domain_->on_reap([this](SlotRef slot, bool clean) {
+      reaped_.emplace_back(slot.index, clean);
+      return true;
+    });
   }
   void TearDown() override {
     domain_->reap();
@@ -151,13 +155,22 @@ bool has_no_descriptors(pid_t pid) {
 TEST_F(DomainTest, WhoClosesAllDescriptorsIsNotDead) {
   SlotRef its;
   Gate ready;
+  Result<ChildSlot> nascent = domain_->reserve_child();  // without a process that could be looked at
+  ASSERT_OK(nascent);
   Child child = member(
       [&] {
         ready.open();
+        nascent->lock.close();
         ::syscall(SYS_close_range, 3U, ~0U, 0U);
         EXPECT_FALSE(domain_->descriptors_intact());
         EXPECT_CODE(Code::kNotAttached, domain_->reserve_child());
         EXPECT_EQ(domain_->reap(), 0U);  // it knows nothing of others, so it claims nothing
+        for (int i = 3; i < 30; ++i) ASSERT_EQ(::open("/dev/null", O_RDWR), i);
+        EXPECT_EQ(domain_->reap(), 0U);
+        // The numbers are somebody else's now: nobody closes them.
+        domain_->detach();
+        for (int i = 3; i < 30; ++i) EXPECT_GE(::fcntl(i, F_GETFD), 0) << i;
+        ::syscall(SYS_close_range, 3U, ~0U, 0U);
         ::pause();
       },
       &its);
@@ -178,6 +191,7 @@ TEST_F(DomainTest, WhoClosesAllDescriptorsIsNotDead) {
   child.signal(SIGKILL);
   EXPECT_TRUE(eventually([&] { return domain_->is_dead(its); }));
   EXPECT_EQ(domain_->reap(), 1U);
+  EXPECT_FALSE(domain_->is_dead(nascent->slot));
 }
 
 TEST_F(DomainTest, ACloneBehindForksBackIsNoMember) {
@@ -248,7 +262,7 @@ TEST_F(DomainTest, WhatADeadReaperBeganIsTakenUp) {
   Child dead = member([] {}, &its);
   EXPECT_EQ(dead.wait(), 0);
   Child reaper = member([&] {
-    domain_->on_reap([&](SlotRef, bool) { ::kill(::getpid(), SIGKILL); });
+    domain_->on_reap([&](SlotRef, bool) { return ::kill(::getpid(), SIGKILL) == 0; });
     domain_->reap();
   });
   EXPECT_EQ(reaper.wait(), -SIGKILL);

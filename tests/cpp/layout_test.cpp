@@ -66,7 +66,8 @@ static_assert(offsetof(ChannelRow, capacity) == 24 && offsetof(ChannelRow, byte_
 static_assert(offsetof(ChannelRow, flags) == 40 && offsetof(ChannelRow, tail_mutex) == 64);
 static_assert(offsetof(ChannelRow, tail) == 128 && offsetof(ChannelRow, spare) == 136);
 static_assert(offsetof(ChannelRow, tail_bytes) == 144 && offsetof(ChannelRow, put_cpu) == 160);
-static_assert(offsetof(ChannelRow, seen_head) == 168 && offsetof(ChannelRow, space_spinner) == 176);
+static_assert(offsetof(ChannelRow, seen_head) == 168 && offsetof(ChannelRow, space_spinner) == 176 &&
+              offsetof(ChannelRow, tail_broken) == 184 && offsetof(ChannelRow, head_broken) == 312);
 static_assert(offsetof(ChannelRow, head_mutex) == 192 && offsetof(ChannelRow, head) == 256);
 static_assert(offsetof(ChannelRow, dying) == 264 && offsetof(ChannelRow, head_bytes) == 272);
 static_assert(offsetof(ChannelRow, get_cpu) == 288 && offsetof(ChannelRow, seen_tail) == 296);

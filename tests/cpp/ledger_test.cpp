@@ -175,7 +175,9 @@ TEST_F(LedgerTest, HoldersAreToldApart) {
 TEST_F(LedgerTest, TheNextAtTheLockCompletesWhatADeadOwnerCommitted) {
   LeasePtr block = allocate(Kind::kShare, 5000);
   Word& target = block_row(block->handle().block).length;
+  Gate forked;  // else the fork itself may find the child dead, and its reaper is the next one at the lock
   Child child([&] {
+    if (!forked.wait()) return;
     Status why;
     ASSERT_NE(arena().state().mutex.lock(&why), sync::RobustMutex::Acquired::kFailed);
     sync::RedoRecord& record = arena().state().redo[3];
@@ -184,6 +186,7 @@ TEST_F(LedgerTest, TheNextAtTheLockCompletesWhatADeadOwnerCommitted) {
     record.count = 1;
     ::kill(::getpid(), SIGKILL);
   });
+  forked.open();
   EXPECT_EQ(child.wait(), -SIGKILL);
   EXPECT_EQ(target, 5000U);
   (void)allocate(Kind::kShare, 64);

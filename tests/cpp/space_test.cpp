@@ -176,7 +176,7 @@ TEST_F(SpaceTest, TrimmingAndMergingAmongUsers) {
   for (unsigned i = 0; i < 2; ++i) {
     users.emplace_back([&, i] {
       std::mt19937 random(i);
-      for (int round = 0; round < 1500; ++round) {
+      for (int round = 0; round < 500; ++round) {
         const std::size_t bytes = std::size_t{4096}
                                   << random() % 12;  // up to 8 MiB, so that merging is needed
         Result<LeasePtr> block = arena().allocate(Kind::kShare, bytes);

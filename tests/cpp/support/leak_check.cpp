@@ -94,7 +94,8 @@ std::set<pid_t> read_children() {
   return found;
 }
 
-// The pid of a process other than this one and its descendants that uses the entry: then it is not ours.
+// Does a process other than this one use the entry, or did it go meanwhile (a name that somebody else makes
+// and unlinks at once)? Then it is not ours.
 bool used_by_somebody_else(const std::string& entry) {
   const std::string path = std::string(kShm) + "/" + entry;
   std::error_code error;
@@ -110,7 +111,8 @@ bool used_by_somebody_else(const std::string& entry) {
       if (fs::read_symlink(fd.path(), unreadable) == path) return true;
     }
   }
-  return false;
+  struct stat info {};
+  return lstat(path.c_str(), &info) != 0;
 }
 
 struct ForkliftFiles {
