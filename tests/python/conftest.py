@@ -51,9 +51,14 @@ def _watchdog() -> Iterator[None]:
 def _leak_check(_lasting_parts: None, request: pytest.FixtureRequest) -> Iterator[None]:
     before = support.holdings()
     yield
-    # A failed test's traceback keeps its queues; the failure is report enough.
     if not getattr(request.node, "failed", False):
         support.assert_nothing_left(before)
+        return
+    # A failed test's traceback keeps its queues; the failure is report enough. But its children would be
+    # waited for at the end of the run.
+    for child in multiprocessing.active_children():
+        child.kill()
+        child.join()
 
 
 @pytest.hookimpl(wrapper=True)
