@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 
 #include "block.h"
+#include "descriptor.h"
 #include "domain.h"
 #include "pickling.h"
 #include "program.h"
@@ -15,6 +16,7 @@ NB_MODULE(_core, m) {
       forklift::py::add_queue_types(m.ptr()) != 0) {
     throw nanobind::python_error();
   }
+  forklift::py::bind_descriptor(m);
   forklift::py::bind_domain(m);
   forklift::py::bind_program(m);
   forklift::py::bind_tensor(m);

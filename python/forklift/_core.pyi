@@ -200,3 +200,6 @@ def trim(keep: int = 0) -> int:
 
 def audit() -> list[str]:
     """Every violated invariant of the shared tables, in words; exact only while nobody else uses them."""
+
+def spin_readable(fd: int) -> bool:
+    """Look for some 20 microseconds whether the descriptor becomes readable, before one sleeps on it."""

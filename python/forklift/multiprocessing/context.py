@@ -46,6 +46,12 @@ class _Queues:
 
         return SimpleQueue(ctx=self.get_context())
 
+    def Pipe(self, duplex: bool = True) -> Any:
+        """Returns two connection object connected by a pipe"""
+        from forklift.multiprocessing.pipes import Pipe
+
+        return Pipe(duplex)
+
     def Pool(
         self,
         processes: int | None = None,
