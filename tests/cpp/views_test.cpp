@@ -29,7 +29,9 @@ struct DataMappings {
 
 // Of this file only: the program may be in other domains, too.
 DataMappings mappings_of(const os::Fd& file) {
-  const std::string inode = " " + std::to_string(file.inode()) + " ";
+  // Appended: GCC 12 warns of an overlap in operator+ that is not there (GCC bug 105651).
+  std::string inode(" ");
+  inode.append(std::to_string(file.inode())).append(" ");
   DataMappings found;
   std::ifstream smaps("/proc/self/smaps");
   bool inside = false;
