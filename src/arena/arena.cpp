@@ -51,6 +51,7 @@ Result<std::unique_ptr<Arena>> Arena::open(domain::Domain& domain) {
   arena->data_ = *std::move(data);
   Arena* self = arena.get();
   domain.on_reap([self](domain::SlotRef slot, bool) { return self->release_held_by(Holder::process(slot)); });
+  domain.on_attach([self] { self->forget_leases(); });
   arena->fork_ = std::make_unique<domain::ForkRegistration>(
       domain, domain::ForkHooks{[self](const domain::SlotRef* child) { self->before_fork(child); },
                                 [self] {
@@ -185,7 +186,9 @@ Status Arena::check(const Handle& handle, Holder message) const {
 }
 
 void Arena::give(Lease& lease, Holder message) noexcept {
-  leases_[lease.row_].holder.store(message.word, std::memory_order_release);
+  const std::uint32_t row = lease.row_;
+  if (row == Lease::kNoRow) return;  // another thread has just passed it on; the receiver's check will tell
+  leases_[row].holder.store(message.word, std::memory_order_release);
   lease.row_ = Lease::kNoRow;
 }
 
@@ -284,6 +287,12 @@ void Arena::before_fork(const domain::SlotRef* child) {
         "parent and child share their pages\n";
     (void)!::write(STDERR_FILENO, kWarning, sizeof kWarning - 1);
   }
+}
+
+// In a process made behind fork's back: the rows are its parent's.
+void Arena::forget_leases() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (Lease* lease = first_; lease; lease = lease->next_) lease->row_ = Lease::kNoRow;
 }
 
 void Arena::after_fork_in_child(bool attached) {

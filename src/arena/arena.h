@@ -211,6 +211,7 @@ class Arena {
   void discard(Lease& lease);
   void before_fork(const domain::SlotRef* child);
   void after_fork_in_child(bool attached);
+  void forget_leases();
 
   BlockRow& block(std::uint32_t index) const noexcept { return blocks_[index]; }
   LeaseRow& lease(std::uint32_t index) const noexcept { return leases_[index]; }

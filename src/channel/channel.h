@@ -114,7 +114,7 @@ class Channel {
 
   struct Plan;
   Status plan_put(const Outgoing& message, Plan& plan);
-  bool has_room(Position tail, std::uint64_t weight) const noexcept;
+  bool has_room(Position tail, std::uint64_t weight, bool locked = false) const noexcept;
   // `done` stays false when there was no room (no message), which is no error.
   Status try_put(const Plan& plan, bool* done);
   Status try_get(Incoming& into, bool* done);

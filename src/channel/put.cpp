@@ -85,7 +85,7 @@ Status Channel::plan_put(const Outgoing& message, Plan& plan) {
 
 // Reads the other end's state without its lock: it can only be older than the truth, so room seen is room
 // there.
-bool Channel::has_room(Position tail, std::uint64_t weight) const noexcept {
+bool Channel::has_room(Position tail, std::uint64_t weight, bool locked) const noexcept {
   const std::uint64_t capacity = row_.capacity.load(std::memory_order_relaxed);
   const std::uint64_t byte_limit = row_.byte_capacity.load(std::memory_order_relaxed);
   const std::uint64_t limit =
@@ -95,12 +95,13 @@ bool Channel::has_room(Position tail, std::uint64_t weight) const noexcept {
 
   const std::uint64_t head_word = row_.head.load(std::memory_order_acquire);
   const Position head = Position::unpack(head_word);
-  row_.seen_head.store(head.sequence, std::memory_order_relaxed);
+  // Only with the lock: who is stopped here for long would write down what is long outdated.
+  if (locked) row_.seen_head.store(head.sequence, std::memory_order_relaxed);
   const std::uint32_t in_transit = (tail.sequence - head.sequence) & kSequenceMask;
   if (in_transit >= limit) return false;
   if (byte_limit == 0 || in_transit == 0) return true;
   const std::uint64_t left = row_.head_bytes[head.sequence & 1].load(std::memory_order_acquire);
-  if (row_.head.load(std::memory_order_acquire) != head_word) return has_room(tail, weight);
+  if (row_.head.load(std::memory_order_acquire) != head_word) return has_room(tail, weight, locked);
   const std::uint64_t bytes = row_.tail_bytes[tail.sequence & 1].load(std::memory_order_relaxed) - left;
   return bytes + weight <= byte_limit;
 }
@@ -112,7 +113,7 @@ Status Channel::try_put(const Plan& plan, bool* done) {
   if (row_.tail_broken.load(std::memory_order_relaxed) != 0 && !hub_.repair_tail(id_.index))
     return unrepaired();
   const Position tail = Position::unpack(row_.tail.load(std::memory_order_relaxed));
-  if (!has_room(tail, header.weight)) return {};
+  if (!has_room(tail, header.weight, true)) return {};
 
   ChunkPool& pool = hub_.chunks();
   Chunk* current = pool.chunk(tail.chunk);

@@ -6,6 +6,7 @@
 
 #include <bit>
 #include <cerrno>
+#include <new>
 #include <string>
 
 #include "os/clock.h"
@@ -91,7 +92,7 @@ Result<std::unique_ptr<Domain>> Domain::attach(os::Fd control, os::Fd data, std:
 
 Domain::~Domain() {
   disown_foreign_descriptors();
-  if (alive_here_) ::munmap(const_cast<std::uint64_t*>(alive_here_), os::page_size());
+  if (alive_here_) ::munmap(alive_here_, os::page_size());
 }
 
 Status Domain::map_files() {
@@ -155,7 +156,7 @@ Status Domain::claim_sentinel() {
     ::munmap(page, os::page_size());
     return Status::system("madvise(MADV_WIPEONFORK)", error, "fork sentinel");
   }
-  alive_here_ = static_cast<volatile std::uint64_t*>(page);
+  alive_here_ = new (page) sync::Word(0);
   return {};
 }
 

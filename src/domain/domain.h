@@ -63,10 +63,12 @@ class Domain {
   SlotRef self() const noexcept { return self_; }
   // False in a child that got no slot, and in one made behind fork's back (raw clone): its operations fail
   // with not_attached() instead of acting in its parent's name.
-  bool attached() const noexcept { return *alive_here_ != 0; }
+  bool attached() const noexcept { return alive_here_->load(std::memory_order_relaxed) == kAttached; }
   Status not_attached() const;
-  // Takes a slot for a process that has none, if one has become free.
+  // Takes a slot for a process that has none, if one has become free. What it inherited from its parent's
+  // memory (leases) is not its own: the attach hooks let go of it first.
   Status try_attach();
+  void on_attach(std::function<void()> hook) { attach_hooks_.push_back(std::move(hook)); }
 
   // Is the process of this slot and generation gone? Its slot may or may not have been reaped yet.
   bool is_dead(SlotRef slot) const;
@@ -81,7 +83,10 @@ class Domain {
   void on_reap(ReapHook hook) { reap_hooks_.push_back(std::move(hook)); }
   // Gives back what all dead slots hold. How many slots were freed.
   unsigned reap();
-  // As reap(), at most once a second: for waiters' slices.
+  // As reap(), but leaves it to somebody else who is at it, however long that takes: for those who have
+  // something else to do.
+  unsigned try_reap();
+  // As try_reap(), at most once a second: for waiters' slices.
   void check_deaths();
   // Tells the others that this process leaves in good order; called at exit.
   void mark_clean() noexcept;
@@ -109,6 +114,7 @@ class Domain {
   // Descriptors that were closed under us may be somebody else's by now: not ours to close.
   void disown_foreign_descriptors() noexcept;
   bool reap_slot(std::uint32_t index);
+  unsigned reap_all();
 
   os::Fd control_file_;
   os::Fd data_file_;
@@ -118,8 +124,11 @@ class Domain {
   os::Fd slot_lock_;  // the description whose lock proves that this process lives
   SlotRef self_;
   // One word in a page that the kernel zeroes in every child, however it was made (MADV_WIPEONFORK).
-  volatile std::uint64_t* alive_here_ = nullptr;
+  static constexpr std::uint64_t kAttached = 1;
+  static constexpr std::uint64_t kAttaching = 2;  // one of several threads does it for all
+  sync::Word* alive_here_ = nullptr;
   std::vector<ReapHook> reap_hooks_;
+  std::vector<std::function<void()>> attach_hooks_;
   std::atomic<std::int64_t> last_check_ns_{0};
   std::atomic<std::uint64_t> derived_budget_{0};
 };

@@ -49,7 +49,7 @@ void after_fork_in_parent() {
     if (!member.child) continue;
     const SlotRef slot = member.child->slot;
     member.child.reset();
-    if (member.domain->is_dead(slot)) member.domain->reap();
+    if (member.domain->is_dead(slot)) member.domain->try_reap();
   }
   all.mutex.unlock();
 }

@@ -77,20 +77,29 @@ void Domain::adopt(ChildSlot child) noexcept {
   slot.pid.store(static_cast<std::uint64_t>(::getpid()), std::memory_order_relaxed);
   slot.start_time.store(os::start_time(::getpid()), std::memory_order_relaxed);
   slot.state.store(state_word(SlotState::kLive, self_.generation), std::memory_order_release);
-  *alive_here_ = 1;
+  alive_here_->store(kAttached, std::memory_order_release);
 }
 
 void Domain::detach() noexcept {
   disown_foreign_descriptors();
   slot_lock_.close();
   self_ = {};
-  *alive_here_ = 0;
+  alive_here_->store(0, std::memory_order_relaxed);
 }
 
 Status Domain::try_attach() {
-  if (attached()) return {};
+  std::uint64_t nobody = 0;
+  while (!alive_here_->compare_exchange_strong(nobody, kAttaching)) {
+    if (nobody == kAttached) return {};
+    ::usleep(100);  // another thread is at it
+    nobody = 0;
+  }
   Result<ChildSlot> slot = claim_slot();
-  if (!slot) return slot.status();
+  if (!slot) {
+    alive_here_->store(0);
+    return slot.status();
+  }
+  for (const auto& hook : attach_hooks_) hook();
   adopt(*std::move(slot));
   return {};
 }
@@ -164,15 +173,29 @@ bool Domain::reap_slot(std::uint32_t index) {
   return true;
 }
 
-unsigned Domain::reap() {
-  if (!attached()) return 0;
-  // A reaper that died inside left a slot in REAPING; the loop below takes it up.
-  const sync::LockGuard guard(header().reap_mutex, [] {});
-  if (!guard.ok()) return 0;
+// A reaper that died inside left a slot in REAPING; the loop takes it up.
+unsigned Domain::reap_all() {
   unsigned freed = 0;
   const std::uint64_t used = header().slots_used.load(std::memory_order_acquire);
   for (std::uint32_t index = 0; index < used && index < kSlotCount; ++index)
     freed += reap_slot(index) ? 1 : 0;
+  return freed;
+}
+
+unsigned Domain::reap() {
+  if (!attached()) return 0;
+  const sync::LockGuard guard(header().reap_mutex, [] {});
+  return guard.ok() ? reap_all() : 0;
+}
+
+unsigned Domain::try_reap() {
+  if (!attached()) return 0;
+  sync::RobustMutex& mutex = header().reap_mutex;
+  const sync::RobustMutex::Acquired got = mutex.try_lock();
+  if (got == sync::RobustMutex::Acquired::kFailed) return 0;
+  if (got == sync::RobustMutex::Acquired::kOwnerDied) mutex.consistent();
+  const unsigned freed = reap_all();
+  mutex.unlock();
   return freed;
 }
 
@@ -181,7 +204,7 @@ void Domain::check_deaths() {
   const std::int64_t now = os::now_ns();
   std::int64_t last = last_check_ns_.load(std::memory_order_relaxed);
   if (now - last < kIntervalNs || !last_check_ns_.compare_exchange_strong(last, now)) return;
-  reap();
+  try_reap();
 }
 
 }  // namespace forklift::domain

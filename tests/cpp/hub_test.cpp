@@ -11,6 +11,7 @@
 
 #include <cstring>
 #include <fstream>
+#include <thread>
 
 #include "os/proc.h"
 #include "support/hub_fixture.h"
@@ -143,6 +144,10 @@ TEST_F(HubTest, ACloneGetsItsOwnPlaceOnFirstUse) {
     Result<Hub*> hub = Hub::current();
     ASSERT_OK(hub);
     const domain::SlotRef mine = (*hub)->domain().self();
+    Result<LeasePtr> inherited = (*hub)->arena().allocate(Kind::kShare, 5000);
+    Result<ChannelPtr> channel = Channel::create(**hub, {});
+    ASSERT_OK(inherited);
+    ASSERT_OK(channel);
     const long clone = ::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr);
     if (clone == 0) {
       EXPECT_FALSE((*hub)->domain().attached());
@@ -150,6 +155,31 @@ TEST_F(HubTest, ACloneGetsItsOwnPlaceOnFirstUse) {
       EXPECT_TRUE((*hub)->domain().attached());
       EXPECT_NE((*hub)->domain().self(), mine);
       EXPECT_OK((*hub)->arena().allocate(Kind::kShare, 100));
+      EXPECT_FALSE((*inherited)->held());  // its parent's, which it must not pass on
+      EXPECT_CODE(Code::kInvalid, (*channel)->put({.leases = {&*inherited, 1}}, Deadline::never()));
+      ::_exit(HasFailure() ? 1 : 0);
+    }
+    int status = 0;
+    EXPECT_EQ(::waitpid(static_cast<pid_t>(clone), &status, 0), clone);
+    EXPECT_EQ(status, 0);
+    EXPECT_TRUE((*inherited)->held());
+    EXPECT_EQ((*hub)->domain().reap(), 1U);
+    EXPECT_EQ((*hub)->arena().stats().leases, 2U);
+  });
+  EXPECT_EQ(child.wait(), 0);
+  domain().reap();
+}
+
+TEST_F(HubTest, ThreadsOfACloneShareOnePlace) {
+  Child child([&] {
+    Result<Hub*> hub = Hub::current();
+    ASSERT_OK(hub);
+    const long clone = ::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr);
+    if (clone == 0) {
+      std::vector<std::thread> threads;
+      for (int i = 0; i < 4; ++i) threads.emplace_back([] { EXPECT_OK(Hub::current()); });
+      for (std::thread& thread : threads) thread.join();
+      EXPECT_EQ((*hub)->domain().live_slots(), 2U);
       ::_exit(HasFailure() ? 1 : 0);
     }
     int status = 0;

@@ -125,6 +125,10 @@ TEST_F(ViewsTest, EveryForkSeesThePayloadAsItWasThen) {
 
 TEST_F(ViewsTest, TwoThousandPayloadsNeedAHandfulOfMappings) {
   constexpr std::size_t kCount = 2000;
+  rlimit old{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &old), 0);
+  const rlimit few{64, old.rlim_max};  // arrays are no descriptors
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
   std::vector<LeasePtr> payloads;
   for (std::size_t i = 0; i < kCount; ++i) payloads.push_back(receive(static_cast<int>(i % 251)));
   EXPECT_LE(data_mappings().count, 3U);
@@ -143,6 +147,7 @@ TEST_F(ViewsTest, TwoThousandPayloadsNeedAHandfulOfMappings) {
   EXPECT_LE(data_mappings().count, 6U);
   payloads.clear();
   EXPECT_EQ(arena().private_views(), 0U);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &old), 0);
 }
 
 TEST_F(ViewsTest, AForkWithoutPayloadsMapsNothingAnew) {
@@ -308,6 +313,48 @@ TEST_F(ViewsTest, AForkThatCannotIsolateSaysSo) {
   });
   EXPECT_EQ(child.wait(), 0);
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("fork without isolation"));
+}
+#endif
+
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+// RLIMIT_AS lowered below what is mapped: no fresh view can be had, so receipts go to the rest of the private
+// one; and a fork still isolates, since that takes no address space.
+TEST_F(ViewsTest, WithoutAddressSpaceThePrivateViewIsUsedOn) {
+  Child child([&] {
+    LeasePtr first = receive(1);
+    const Child fork([] {});
+    LeasePtr open = receive(50);
+    rlimit limit{};
+    ASSERT_EQ(::getrlimit(RLIMIT_AS, &limit), 0);
+    limit.rlim_cur = std::uint64_t{1} << 30;  // far less than is mapped
+    ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
+    std::vector<LeasePtr> more;
+    for (int i = 2; i < 10; ++i) more.push_back(receive(i));
+    EXPECT_EQ(arena().private_views(), 2U);
+    EXPECT_EQ(::getrlimit(RLIMIT_AS, &limit), 0);
+    EXPECT_EQ(limit.rlim_cur, std::uint64_t{1} << 30);
+    set(first, 100);
+    set(more[0], 102);
+    Child second([&] {
+      EXPECT_TRUE(all_are(first, 100));
+      EXPECT_TRUE(all_are(more[0], 102));
+      EXPECT_TRUE(all_are(more[7], 9));
+      set(more[7], 109);
+      set(open, 110);
+    });
+    EXPECT_EQ(second.wait(), 0);
+    EXPECT_TRUE(all_are(open, 50));
+    more.push_back(receive(11));  // both views are private now
+    set(more.back(), 12);
+    Child third([&] {
+      EXPECT_TRUE(all_are(more.back(), 12));
+      set(more.back(), 13);
+    });
+    EXPECT_EQ(third.wait(), 0);
+    EXPECT_TRUE(all_are(more.back(), 12));
+    EXPECT_TRUE(all_are(more[7], 9));
+  });
+  EXPECT_EQ(child.wait(), 0);
 }
 #endif
 

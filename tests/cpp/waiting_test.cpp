@@ -246,6 +246,23 @@ TEST_F(WaitingTest, ABlockedPutterGoesOnWhenTheGetterWasKilledInside) {
   EXPECT_EQ(*get_text(*channel), "next");
 }
 
+// Somebody is stopped while it reaps: those who wait for messages are not held up by that.
+TEST_F(WaitingTest, AStoppedReaperHoldsNobodyUp) {
+  ChannelPtr channel = make_channel();
+  Gate ready;
+  Child child([&] {
+    Status why;
+    EXPECT_EQ(domain().header().reap_mutex.lock(&why), sync::RobustMutex::Acquired::kClean);
+    ready.open();
+    for (;;) ::pause();
+  });
+  ASSERT_TRUE(ready.wait());
+  child.signal(SIGSTOP);
+  const std::int64_t took = time_of([&] { EXPECT_CODE(Code::kTimeout, get_text(*channel, 1.5)); });
+  EXPECT_LT(took, 2'500 * kMs);
+  child.kill_now();
+}
+
 // A stopped process inside a lock: an error that says who, for those who need that lock, and only for them.
 TEST_F(WaitingTest, AStoppedLockHolderIsReported) {
   ChannelPtr channel = make_channel();
