@@ -17,7 +17,7 @@ WHEEL_STAMP := build/wheel.stamp
 WHEEL_SOURCES := $(shell find CMakeLists.txt pyproject.toml cmake src include bindings python \
 	-type f -not -path '*/__pycache__/*' 2>/dev/null)
 
-.PHONY: help setup setup-lint demo test bench lint format core wheel test-cpp test-py conformance step storm \
+.PHONY: help setup setup-lint demo test bench lint format core wheel test-cpp test-py conformance step storm model \
 	asan tsan clang seedfault clean
 
 help: ## this list
@@ -59,6 +59,9 @@ step: core ## only the step tests (a kill after every instruction)
 
 storm: core ## only the storm (random kills under load)
 	$(CTEST) --preset release -L '^storm$$' -V
+
+model: setup ## check the protocols' models in every state (spin)
+	$(PYTHON) tests/model/run.py
 
 wheel: core $(WHEEL_STAMP)
 

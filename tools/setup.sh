@@ -35,6 +35,7 @@ first_available() {
 missing_packages() {
   local needs=()
   command -v "${CXX:-c++}" >/dev/null && command -v make >/dev/null || needs+=(build-essential)
+  command -v spin >/dev/null || needs+=(spin)
   command -v "$python" >/dev/null || needs+=(python3)
   "$python" -c 'import ensurepip, venv' 2>/dev/null || needs+=(python3-venv)
   "$python" -c 'import os, sysconfig, sys
