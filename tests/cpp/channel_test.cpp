@@ -26,9 +26,6 @@ constexpr std::size_t kKiB = 1024;
 
 class ChannelTest : public test::HubFixture {
  protected:
-  ChannelTest() = default;
-  explicit ChannelTest(const domain::Options& options) : HubFixture(options) {}
-
   ChannelRow& row_of(const ChannelPtr& channel) { return hub().unchecked_row(channel->id().index); }
 };
 
@@ -337,71 +334,6 @@ TEST_F(ChannelTest, SequencesWrap) {
     }
     EXPECT_LT(Position::unpack(row.tail.load()).sequence, 100U);
   }
-}
-
-TEST_F(ChannelTest, MessagesRespectTheBudgetAndFreeMemoryMakesWayForThem) {
-  constexpr std::uint64_t kBudget = 4 << 20;
-  domain().set_budget(kBudget);
-  allocate(Kind::kShare, 3 << 20).reset();  // warm, but free
-  ChannelPtr channel = make_channel();
-  const std::string text = pattern(kInlineBytes, 0);
-  unsigned sent = 0;
-  Status status;
-  while ((status = put_text(*channel, text, 0)).ok()) ++sent;
-  EXPECT_CODE(Code::kOverBudget, status);
-  EXPECT_THAT(std::string(status.what()), testing::HasSubstr(std::to_string(kBudget)));
-  EXPECT_GE(sent, 3U * (kBudget / kChunkBytes) - 6);
-  EXPECT_EQ(audit_of(hub()), "");
-  EXPECT_CODE(Code::kOverBudget, arena().allocate(Kind::kShare, 1 << 20));
-  for (unsigned i = 0; i < sent; ++i) ASSERT_EQ(*get_text(*channel, 0), text);
-  LeasePtr block = allocate(Kind::kShare, 3 << 20);  // free chunks make way in turn
-  ASSERT_TRUE(block);
-  EXPECT_EQ(audit_of(hub()), "");
-  block.reset();
-  for (unsigned i = 3; i < sent; ++i) ASSERT_OK(put_text(*channel, text, 0));
-  EXPECT_EQ(audit_of(hub()), "");
-}
-
-class TinyChannelTest : public ChannelTest {
- protected:
-  TinyChannelTest() : ChannelTest(test::kTinyDomain) {}
-};
-
-TEST_F(TinyChannelTest, AllChunksInUseSaysSoAndRecovers) {
-  ChannelPtr channel = make_channel();
-  const std::string text = pattern(kInlineBytes, 0);
-  unsigned sent = 0;
-  Status status;
-  while ((status = put_text(*channel, text, 0)).ok()) ++sent;
-  EXPECT_CODE(Code::kNoSpace, status);
-  EXPECT_GE(sent, 3U * 500);
-  EXPECT_EQ(audit_of(hub()), "");
-  ChannelPtr other = make_channel();
-  EXPECT_CODE(Code::kNoSpace, put_text(*other, "no chunk for me", 0));
-  for (unsigned i = 0; i < 3; ++i) EXPECT_OK(get_text(*channel));
-  EXPECT_OK(get_text(*channel));
-  EXPECT_OK(put_text(*other, "now", 0));
-  EXPECT_EQ(*get_text(*other), "now");
-  EXPECT_EQ(audit_of(hub()), "");
-}
-
-TEST_F(TinyChannelTest, AllRowsInUseSaysSoAndRecovers) {
-  std::vector<ChannelPtr> all;
-  for (;;) {
-    Result<ChannelPtr> made = Channel::create(hub(), {});
-    if (!made) {
-      EXPECT_CODE(Code::kNoSpace, made);
-      break;
-    }
-    all.push_back(*std::move(made));
-  }
-  EXPECT_GE(all.size(), 2000U);
-  EXPECT_EQ(hub().live_channels(), all.size());
-  all[1000].reset();
-  all.push_back(make_channel());
-  ASSERT_OK(put_text(*all.back(), "works"));
-  EXPECT_EQ(*get_text(*all.back()), "works");
-  EXPECT_EQ(audit_of(hub()), "");
 }
 
 }  // namespace
