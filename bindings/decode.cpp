@@ -1,10 +1,12 @@
 #include <bit>
 #include <cstring>
 
+#include "block.h"
 #include "native.h"
 #include "numpy.h"
 #include "tensor.h"
 #include "tensor/codec.h"
+#include "tensor/copy.h"
 #include "tensor/transport.h"
 #include "tensor/wire.h"
 
@@ -52,6 +54,7 @@ class Decoder {
   PyObject* dictionary(std::size_t count, int depth);
   PyObject* extension(int depth);
   PyObject* array(std::span<const std::byte> payload);
+  PyObject* shared_array(std::span<const std::byte> payload);
   PyObject* from_lease(std::span<const std::byte> payload, bool text);
 
   Arrival& arrival_;
@@ -166,6 +169,26 @@ PyObject* Decoder::array(std::span<const std::byte> payload) {
   return array;
 }
 
+PyObject* Decoder::shared_array(std::span<const std::byte> payload) {
+  const NumPy* numpy = NumPy::require();
+  if (!numpy) return nullptr;
+  if (payload.empty()) return cut();
+  const Result<wire::TensorMeta> meta = wire::decode_meta(payload.subspan(1));
+  if (!meta) return corrupt_message("a shared array's description");
+  PyObject* block = take_block(arrival_, meta->index, std::to_integer<std::uint8_t>(payload[0]));
+  if (!block) return nullptr;
+  const arena::Lease& lease = *block_lease(block);
+  const std::size_t item = item_size(meta->dtype);
+  if (!check_within(meta->shape, meta->strides, item, meta->byte_offset, lease.size()) ||
+      meta->byte_offset % alignment(meta->dtype) != 0) {
+    Py_DECREF(block);
+    return corrupt_message("a shared array outside of its memory");
+  }
+  const bool writable = !meta->readonly && block_mode(block) != BlockMode::kFrozen;
+  return numpy->over_strided(lease.data() + meta->byte_offset, meta->dtype, meta->shape,
+                             tensor::byte_strides(meta->strides, item), writable, block);
+}
+
 PyObject* Decoder::extension(int depth) {
   std::uint32_t length = 0;
   if (!number(length) || !has(1) || !has(std::size_t{length} + 1)) return cut();
@@ -186,6 +209,7 @@ PyObject* Decoder::extension(int depth) {
     case 3: return array(payload);
     case 4: return from_lease(payload, false);
     case 5: return from_lease(payload, true);
+    case 6: return shared_array(payload);
     default: return corrupt_message("an unknown extension");
   }
 }

@@ -75,10 +75,10 @@ Status Draft::fill(arena::Arena& arena) {
   }
   for (const PendingShare& share : shares) {
     if (leases[share.lease]) continue;
-    const arena::LeasePtr* held = tensor::share_lease(*share.storage);
-    Result<arena::LeasePtr> another = arena.another(*held);
+    const arena::LeasePtr& held = share.storage ? *tensor::share_lease(*share.storage) : share.block;
+    Result<arena::LeasePtr> another = arena.another(held);
     if (!another) return another.status();
-    counters.shared_bytes.fetch_add((*held)->size(), std::memory_order_relaxed);
+    counters.shared_bytes.fetch_add(held->size(), std::memory_order_relaxed);
     leases[share.lease] = *std::move(another);
   }
   return {};

@@ -74,9 +74,10 @@ struct PendingCopy {
   std::size_t block_bytes = 0;
 };
 
-// A tensor in shared memory: the message gets a lease of its own.
+// Shared memory, of a tensor or a block: the message gets a lease of its own.
 struct PendingShare {
   std::shared_ptr<Storage> storage;
+  arena::LeasePtr block;  // where storage is null
   std::uint32_t lease = 0;
 };
 

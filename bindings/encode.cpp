@@ -1,5 +1,6 @@
 #include <array>
 
+#include "block.h"
 #include "forklift/dtype.h"
 #include "native.h"
 #include "numpy.h"
@@ -77,6 +78,7 @@ class Encoder {
   Encoded string(PyObject* object);
   Encoded bytes(PyObject* object);
   Encoded array(PyObject* object, DType dtype);
+  Encoded shared_array(PyObject* object, DType dtype, PyObject* block);
   Encoded tensor(PyObject* object);
   Encoded items(PyObject** first, Py_ssize_t count, int depth);
   Encoded dictionary(PyObject* object, int depth);
@@ -218,6 +220,32 @@ Encoded Encoder::array(PyObject* object, DType dtype) {
   return Encoded::kDone;
 }
 
+// A handle; strides that are no multiple of the item's size are pickle's business.
+Encoded Encoder::shared_array(PyObject* object, DType dtype, PyObject* block) {
+  const ArrayHead& array = head_of(object);
+  const auto ndim = static_cast<std::size_t>(array.ndim);
+  const auto item = static_cast<std::int64_t>(item_size(dtype));
+  wire::TensorMeta meta;
+  meta.dtype = dtype;
+  meta.readonly = (array.flags & kArrayWritable) == 0;
+  meta.shape = Dims(DimSpan(reinterpret_cast<const std::int64_t*>(array.shape), ndim));
+  meta.strides = Dims(DimSpan(reinterpret_cast<const std::int64_t*>(array.strides), ndim));
+  bool empty = false;
+  for (std::size_t i = 0; i < ndim; ++i) {
+    if (meta.strides[i] % item != 0) return Encoded::kElsewhere;
+    meta.strides[i] /= item;
+    empty = empty || meta.shape[i] == 0;
+  }
+  const auto* begin = reinterpret_cast<const char*>(block_lease(block)->data());
+  meta.byte_offset = empty ? 0 : static_cast<std::uint64_t>(array.data - begin);
+  meta.index = place_block(block, draft_);
+  const std::size_t meta_size = wire::meta_bytes(ndim);
+  extension(6, 1 + meta_size);
+  out_.put(static_cast<std::uint8_t>(block_mode(block)));
+  wire::encode_meta(meta, out_.extend(meta_size));
+  return Encoded::kDone;
+}
+
 Encoded Encoder::tensor(PyObject* object) {
   wire::TensorMeta meta;
   if (!place_tensor(object, draft_, meta)) return Encoded::kFailed;
@@ -283,7 +311,9 @@ Encoded Encoder::encode(PyObject* object, int depth) {
   if (const NumPy* numpy = NumPy::loaded(); numpy && numpy->is_array(object)) {
     const std::uint8_t code = numpy->dtype_code(head_of(object));
     if (code == 0 || numpy->has_reducer() || !seen().add(object)) return Encoded::kElsewhere;
-    return array(object, static_cast<DType>(code));
+    PyObject* block = head_of(object).base ? block_under(object) : nullptr;
+    return block ? shared_array(object, static_cast<DType>(code), block)
+                 : array(object, static_cast<DType>(code));
   }
   if (depth >= kMaxDepth) return Encoded::kElsewhere;
   if (type == &PyTuple_Type) {

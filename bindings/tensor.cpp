@@ -198,7 +198,7 @@ bool place_tensor(PyObject* object, Draft& draft, wire::TensorMeta& meta) {
   }
   if (is_shared(tensor)) {
     meta = wire::meta_of(tensor, static_cast<std::uint32_t>(draft.leases.size()));
-    draft.shares.push_back({tensor.storage(), meta.index});
+    draft.shares.push_back({tensor.storage(), nullptr, meta.index});
     draft.leases.emplace_back();
     return true;
   }

@@ -10,14 +10,26 @@ import copyreg
 import sys
 from collections import ChainMap
 from collections.abc import Callable
+from multiprocessing import context as _std_context
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from forklift import _core
 
-__all__ = ["dispatch_table", "numpy_was_loaded", "rebuild_tensor", "registered_tables"]
+__all__ = [
+    "claim_block",
+    "dispatch_table",
+    "numpy_was_loaded",
+    "offer_block",
+    "rebuild_shared_array",
+    "rebuild_tensor",
+    "registered_tables",
+    "spawn_table",
+    "take_block",
+]
 
 _ours: dict[type, Callable[[Any], Any]] = {}
+_spawned: dict[type, Callable[[Any], Any]] = {}
 _registered: dict[type, Any] = ForkingPickler._extra_reducers  # type: ignore[attr-defined]
 
 
@@ -31,15 +43,78 @@ def registered_tables() -> tuple[dict[type, Any], dict[type, Any]]:
     return (_registered, copyreg.dispatch_table)
 
 
+def spawn_table() -> Any:
+    """As dispatch_table(), for what a child gets as its arguments."""
+    _core.block_under(None)  # notices NumPy if the program has it by now
+    return ChainMap(_registered, copyreg.dispatch_table, _spawned)
+
+
+def _reduce_shared(array: Any) -> Any:
+    """Of an array over shared or frozen memory: where in its block. None for other arrays."""
+    block = _core.block_under(array)
+    if block is None:
+        return None
+    offset = array.__array_interface__["data"][0] - _core.block_address(block)
+    if array.size == 0:
+        offset = 0
+    state = (block, array.shape, array.dtype, offset, array.strides, array.flags.writeable)
+    return rebuild_shared_array, state
+
+
+def rebuild_shared_array(
+    block: _core.Block, shape: Any, dtype: Any, offset: int, strides: Any, writeable: bool
+) -> Any:
+    """An array over a block that other processes see, too."""
+    import numpy as np
+
+    array = np.ndarray(shape, dtype, block, offset, strides)
+    if not writeable:
+        array.flags.writeable = False
+    return array
+
+
+def take_block(lease: int, mode: int) -> _core.Block:
+    """Shared memory inside a pickled message: its handle is one of the message's."""
+    return _core._take_block(lease, mode)
+
+
+def offer_block(block: _core.Block) -> Any:
+    """Of shared memory among a child's arguments: the child is entered as a holder."""
+    popen = _std_context.get_spawning_popen()
+    if popen is None:
+        raise RuntimeError(
+            "shared memory should only be shared between processes through inheritance, "
+            "or as an argument of a process that is started"
+        )
+    from forklift.multiprocessing.joining import invitation_for
+
+    invitation = invitation_for(popen)
+    return claim_block, (invitation, block._offer(*invitation.slot))
+
+
+def claim_block(_joined: None, handle: Any) -> _core.Block:
+    """In the child: the memory that its parent offered."""
+    return _core.claim_block(*handle)
+
+
 def _reduce_array(array: Any) -> Any:
+    shared = _reduce_shared(array)
+    if shared is not None:
+        return shared
+    if sys.version_info >= (3, 14):
+        return array.__reduce_ex__(5)
     # Protocol 4 brings arrays of the other byte order in the machine's own, and read-only ones as writable;
     # protocol 5 keeps both.
     return array.__reduce_ex__(5 if array.dtype.isnative and array.flags.writeable else 4)
 
 
+def _reduce_argument(array: Any) -> Any:
+    return _reduce_shared(array) or array.__reduce_ex__(4)
+
+
 def numpy_was_loaded(array_type: type) -> None:
-    if sys.version_info < (3, 14):
-        _ours[array_type] = _reduce_array
+    _ours[array_type] = _reduce_array
+    _spawned[array_type] = _reduce_argument
 
 
 def rebuild_tensor(meta: bytes) -> _core.Tensor:

@@ -142,6 +142,25 @@ Result<LeasePtr> Arena::claim_row_for_self(Object object) {
   return Status(Code::kInvalid, "this process was handed no right to object " + std::to_string(object.index));
 }
 
+Result<Handle> Arena::offer(const LeasePtr& lease, domain::SlotRef child) {
+  if (!domain_.attached()) return domain_.not_attached();
+  if (!lease->held()) return Status(Code::kInvalid, "the lease was passed on already");
+  Result<std::uint32_t> row = add_row(lease->object_, Holder::process(child), true);
+  if (!row) return row.status();
+  Handle handle = lease->handle_;
+  handle.lease = *row;
+  return handle;
+}
+
+Result<LeasePtr> Arena::claim(const Handle& handle) {
+  if (!domain_.attached()) return domain_.not_attached();
+  if (Status status = check(handle, Holder::process(domain_.self())); !status) return status;
+  Result<bool> mine = accept_row(handle.lease, {ObjectKind::kBlock, handle.block});
+  if (!mine) return mine.status();
+  if (!*mine) return Status(Code::kInvalid, "a block that was offered once was claimed twice");
+  return materialise(handle);
+}
+
 std::vector<std::pair<std::uint32_t, Object>> Arena::rows_of(Holder holder, ObjectKind kind) const {
   std::vector<std::pair<std::uint32_t, Object>> found;
   const std::uint64_t used = std::min(state_->leases_used.load(std::memory_order_acquire), lease_capacity_);

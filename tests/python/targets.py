@@ -159,3 +159,35 @@ class Tagged(np.ndarray):
     def __setstate__(self, state: Any) -> None:
         super().__setstate__(state[:-1])
         self.tag = state[-1]
+
+
+def set_values(values: Any, numbers: Any) -> None:
+    for value, number in zip(values, numbers, strict=True):
+        value.value = number
+
+
+def double_all(numbers: Any, text: Any) -> None:
+    for i in range(len(numbers)):
+        numbers[i] *= 2
+    text.value = text.value.upper()
+
+
+def move_points(point: Any, points: Any, raw: Any) -> None:
+    point.x *= 2
+    point.y *= 2
+    for i in range(len(points)):
+        points[i].y = i
+    raw.x *= 2
+
+
+def increment(counter: Any, times: int) -> None:
+    for _ in range(times):
+        with counter.get_lock():
+            counter.value += 1
+
+
+def hold(thing: Any, ready: Any) -> None:
+    """Keep `thing` until this process is killed."""
+    ready.put(0)
+    threading.Event().wait(600)
+    del thing

@@ -1,4 +1,4 @@
-"""Contexts: the standard library's, with our queues, pools and processes.
+"""Contexts: the standard library's, with our queues, pools, shared values and processes.
 
 There is one state, the standard library's: which start method was chosen, who the current process is, which
 children there are. Setting the start method here sets it there, and the reverse.
@@ -51,6 +51,30 @@ class _Queues:
         from forklift.multiprocessing.pipes import Pipe
 
         return Pipe(duplex)
+
+    def RawValue(self, typecode_or_type: Any, *args: Any) -> Any:
+        """Returns a shared object"""
+        from forklift.multiprocessing.sharedctypes import RawValue
+
+        return RawValue(typecode_or_type, *args)
+
+    def RawArray(self, typecode_or_type: Any, size_or_initializer: Any) -> Any:
+        """Returns a shared array"""
+        from forklift.multiprocessing.sharedctypes import RawArray
+
+        return RawArray(typecode_or_type, size_or_initializer)
+
+    def Value(self, typecode_or_type: Any, *args: Any, lock: Any = True) -> Any:
+        """Returns a synchronized shared object"""
+        from forklift.multiprocessing.sharedctypes import Value
+
+        return Value(typecode_or_type, *args, lock=lock, ctx=self.get_context())
+
+    def Array(self, typecode_or_type: Any, size_or_initializer: Any, *, lock: Any = True) -> Any:
+        """Returns a synchronized shared array"""
+        from forklift.multiprocessing.sharedctypes import Array
+
+        return Array(typecode_or_type, size_or_initializer, lock=lock, ctx=self.get_context())
 
     def Pool(
         self,

@@ -1,7 +1,38 @@
-"""``multiprocessing.heap`` itself, under this package's name."""
+"""Memory for shared ctypes objects: blocks of the arena instead of files in ``/dev/shm``.
 
-import multiprocessing.heap as _std
+    wrapper = BufferWrapper(1024)             # 1024 bytes of zeros
+    view = wrapper.create_memoryview()
+
+The memory goes back when the last process has dropped it. ``Heap`` and ``Arena`` are the standard library's,
+for programs that name them; nothing here uses them.
+"""
+
+from __future__ import annotations
+
 import sys
-from multiprocessing.heap import *  # noqa: F403
+from multiprocessing.heap import Arena, Heap
+from typing import Any
 
-sys.modules[__name__] = _std
+from forklift import _core
+
+__all__ = ["Arena", "BufferWrapper", "Heap"]
+
+
+class BufferWrapper:
+    """Shared, zeroed memory of `size` bytes; inherited over a fork, and an argument for spawned children."""
+
+    __slots__ = ("__weakref__", "_block")
+
+    def __init__(self, size: int) -> None:
+        if size < 0:
+            raise ValueError(f"Size {size:n} out of range")
+        if sys.maxsize <= size:
+            raise OverflowError(f"Size {size:n} too large")
+        self._block = _core.allocate(size, 0)
+
+    def create_memoryview(self) -> memoryview:
+        """A writable view of all of it, which keeps it alive."""
+        return memoryview(self._block)
+
+    def __getstate__(self) -> Any:
+        return (None, {"_block": self._block})

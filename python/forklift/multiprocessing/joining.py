@@ -7,7 +7,9 @@ children need none of this: they inherit the domain itself.
 
 from __future__ import annotations
 
+import io
 import os
+import pickle
 from multiprocessing import context as _std_context
 from multiprocessing import process as _std_process
 from multiprocessing import reduction as _std_reduction
@@ -15,6 +17,7 @@ from multiprocessing import util as _std_util
 from typing import Any
 
 from forklift import _core
+from forklift.reducers import spawn_table
 
 __all__ = ["Invitation", "Parcel", "ensure_domain", "invitation_for", "parent_sentinel"]
 
@@ -76,11 +79,17 @@ class Parcel:
         self._contents = (invitation, process_obj)
 
     def __reduce__(self) -> Any:
-        return (_unpack, self._contents)
+        # A pickle of its own, since arrays in shared memory need a reducer that the standard library's
+        # pickler must not have: registered there, it would count for all of the program's pickling.
+        stream = io.BytesIO()
+        pickler: Any = _std_reduction.ForkingPickler(stream)
+        pickler.dispatch_table = spawn_table()
+        pickler.dump(self._contents)
+        return (_unpack, (stream.getvalue(),))
 
 
-def _unpack(_joined: None, process_obj: Any) -> Any:
-    return process_obj
+def _unpack(pickled: bytes) -> Any:
+    return pickle.loads(pickled)[1]
 
 
 def ensure_domain() -> None:

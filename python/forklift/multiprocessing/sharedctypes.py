@@ -1,7 +1,95 @@
-"""``multiprocessing.sharedctypes`` itself, under this package's name."""
+"""ctypes objects in shared memory: the standard library's wrappers over the arena's memory.
 
-import multiprocessing.sharedctypes as _std
-import sys
-from multiprocessing.sharedctypes import *  # noqa: F403
+    counter = Value("i", 0)                   # with a lock of its own
+    with counter.get_lock():
+        counter.value += 1
+    table = Array("d", 1000)                  # zeroed
 
-sys.modules[__name__] = _std
+No file, no descriptor, no name: the memory goes back when the last process has dropped the object.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from multiprocessing import sharedctypes as _std
+from multiprocessing.context import assert_spawning, reduction  # noqa: F401
+from typing import Any
+
+from forklift.multiprocessing import heap
+from forklift.multiprocessing.context import _default_context
+
+__all__ = ["Array", "RawArray", "RawValue", "Value", "copy", "synchronized"]
+
+# Parts of the standard library's module that its stubs do not name.
+_parts: Any = _std
+Synchronized = _parts.Synchronized
+SynchronizedArray = _parts.SynchronizedArray
+SynchronizedBase = _parts.SynchronizedBase
+SynchronizedString = _parts.SynchronizedString
+class_cache = _parts.class_cache
+make_property = _parts.make_property
+prop_cache = _parts.prop_cache
+rebuild_ctype = _parts.rebuild_ctype
+reduce_ctype = _parts.reduce_ctype
+template = _parts.template
+typecode_to_type: dict[str, Any] = _parts.typecode_to_type
+_register = reduction.register
+
+
+def _new_value(type_: Any) -> Any:
+    """A zeroed object. What rebuild_ctype() does, for memory that was just made."""
+    wrapper = heap.BufferWrapper(ctypes.sizeof(type_))
+    _register(type_, reduce_ctype)
+    obj = type_.from_buffer(wrapper.create_memoryview())
+    obj._wrapper = wrapper
+    return obj
+
+
+def RawValue(typecode_or_type: Any, *args: Any) -> Any:
+    """A ctypes object in shared memory, zeroed and then initialised with `args`; no lock."""
+    obj = _new_value(typecode_to_type.get(typecode_or_type, typecode_or_type))
+    obj.__init__(*args)
+    return obj
+
+
+def RawArray(typecode_or_type: Any, size_or_initializer: Any) -> Any:
+    """A ctypes array in shared memory: so many zeros, or the items of a sequence; no lock."""
+    type_ = typecode_to_type.get(typecode_or_type, typecode_or_type)
+    if isinstance(size_or_initializer, int):
+        return _new_value(type_ * size_or_initializer)
+    obj = _new_value(type_ * len(size_or_initializer))
+    obj.__init__(*size_or_initializer)
+    return obj
+
+
+def _with_lock(obj: Any, lock: Any, ctx: Any) -> Any:
+    if lock is False:
+        return obj
+    if lock in (True, None):
+        ctx = ctx or _default_context.get_context()
+        lock = ctx.RLock()
+    if not hasattr(lock, "acquire"):
+        raise AttributeError(f"{lock!r} has no method 'acquire'")
+    return synchronized(obj, lock, ctx=ctx)
+
+
+def Value(typecode_or_type: Any, *args: Any, lock: Any = True, ctx: Any = None) -> Any:
+    """A value in shared memory with a lock: a new RLock, the one that is given, or none (lock=False)."""
+    return _with_lock(RawValue(typecode_or_type, *args), lock, ctx)
+
+
+def Array(typecode_or_type: Any, size_or_initializer: Any, *, lock: Any = True, ctx: Any = None) -> Any:
+    """An array in shared memory with a lock: a new RLock, the one that is given, or none (lock=False)."""
+    return _with_lock(RawArray(typecode_or_type, size_or_initializer), lock, ctx)
+
+
+def copy(obj: Any) -> Any:
+    """A copy of a ctypes object in shared memory."""
+    new_obj = _new_value(type(obj))
+    ctypes.pointer(new_obj)[0] = obj
+    return new_obj
+
+
+def synchronized(obj: Any, lock: Any = None, ctx: Any = None) -> Any:
+    """A wrapper of a ctypes object whose methods take `lock` (None: a new RLock)."""
+    return _parts.synchronized(obj, lock, ctx or _default_context.get_context())
