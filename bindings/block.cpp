@@ -59,7 +59,9 @@ void block_releasebuffer(PyObject* self, Py_buffer*) { --as_block(self)->exports
 
 Py_ssize_t block_length(PyObject* self) { return as_block(self)->length; }
 
-PyObject* block_get_mode(PyObject* self, void*) { return PyLong_FromLong(static_cast<long>(block_mode(self))); }
+PyObject* block_get_mode(PyObject* self, void*) {
+  return PyLong_FromLong(static_cast<long>(block_mode(self)));
+}
 
 // Inside a message: a handle. Otherwise only for a child that is being started.
 PyObject* block_reduce(PyObject* self, PyObject*) {
@@ -112,8 +114,7 @@ PyObject* claim_block(PyObject*, PyObject* arguments) {
   channel::Hub* hub = channel::Hub::existing();
   Result<arena::LeasePtr> lease =
       hub ? hub->arena().claim(handle)
-          : Result<arena::LeasePtr>(Code::kNotAttached,
-                                    "this process was not started by the memory's owner");
+          : Result<arena::LeasePtr>(Code::kNotAttached, "this process was not started by the memory's owner");
   released.acquire();
   if (!lease) return raise(lease.status());
   const auto how = static_cast<BlockMode>(mode);
@@ -224,8 +225,8 @@ PyObject* new_block(std::size_t bytes, BlockMode mode, arena::Kind kind, bool ze
   const std::size_t length = std::max<std::size_t>(bytes, 1);
   GilRelease released;
   const Result<channel::Hub*> hub = channel::Hub::current();
-  Result<arena::LeasePtr> lease = hub ? (*hub)->arena().allocate(kind, length, zeroed)
-                                      : Result<arena::LeasePtr>(hub.status());
+  Result<arena::LeasePtr> lease =
+      hub ? (*hub)->arena().allocate(kind, length, zeroed) : Result<arena::LeasePtr>(hub.status());
   released.acquire();
   if (!lease) return raise(lease.status());
   return make_block(*std::move(lease), 0, bytes, mode != BlockMode::kFrozen, mode);

@@ -10,8 +10,9 @@
 //   7  frozen container: {u32 index, u64 offset of its slot} (tensor/frozen.h)
 //
 // What it takes: exact None, bool, int (64 bits), float, str, bytes, ndarray of builtin numbers, Tensor,
-// frozen containers; exact tuple, list and dict of these, kMaxDepth deep and of kMaxNodes at most; nothing that could tell
-// identity twice. Whatever else goes to pickle, as a whole, so that identity within a message is kept.
+// frozen containers; exact tuple, list and dict of these, kMaxDepth deep and of kMaxNodes at most; nothing
+// that could tell identity twice. Whatever else goes to pickle, as a whole, so that identity within a message
+// is kept.
 #pragma once
 
 #include <Python.h>

@@ -151,7 +151,8 @@ class Arena {
   Status hold_for(Object object, Holder holder);
   // Takes over a row that a parent entered for this process's slot. kInvalid when there is none.
   Result<LeasePtr> claim_row_for_self(Object object);
-  // Enters a child that is being started as a holder of a block: the handle by which it claims its right, once.
+  // Enters a child that is being started as a holder of a block: the handle by which it claims its right,
+  // once.
   Result<Handle> offer(const LeasePtr& lease, domain::SlotRef child);
   // kCorrupt: no block of that name was offered to this process. kInvalid: it was claimed already.
   Result<LeasePtr> claim(const Handle& handle);

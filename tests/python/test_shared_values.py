@@ -8,6 +8,9 @@ import multiprocessing
 import os
 import pickle
 import signal
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import forklift
@@ -177,7 +180,7 @@ def test_locks(either: Any) -> None:
 def test_bad_arguments(either: Any) -> None:
     with pytest.raises(TypeError):
         either.RawValue("no such code")
-    with pytest.raises(ValueError, match="negative|Array length"):
+    with pytest.raises(ValueError, match=r"negative|Array length"):
         either.RawArray("i", -1)
     with pytest.raises(TypeError):
         either.RawArray("i", object())
@@ -226,3 +229,15 @@ def test_modules_are_real() -> None:
     value = sharedctypes.Value("i", 1)
     assert isinstance(value, multiprocessing.sharedctypes.Synchronized)  # type: ignore[attr-defined]
     assert repr(value).startswith("<Synchronized wrapper for c_int(1)")
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_cpythons_own_tests_pass(method: str) -> None:
+    pytest.importorskip("test._test_multiprocessing")
+    script = Path(__file__).parent / "cpython_shared_values.py"
+    done = subprocess.run(
+        [sys.executable, str(script), method], capture_output=True, text=True, timeout=90, cwd=script.parent
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Ran 12 tests" in done.stderr
+    assert "skipped" not in done.stderr

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import sys
 from multiprocessing.heap import Arena, Heap
-from typing import Any
 
 from forklift import _core
 
@@ -21,7 +20,7 @@ __all__ = ["Arena", "BufferWrapper", "Heap"]
 class BufferWrapper:
     """Shared, zeroed memory of `size` bytes; inherited over a fork, and an argument for spawned children."""
 
-    __slots__ = ("__weakref__", "_block")
+    _heap = Heap()  # for programs that look at it: it stays empty
 
     def __init__(self, size: int) -> None:
         if size < 0:
@@ -33,6 +32,3 @@ class BufferWrapper:
     def create_memoryview(self) -> memoryview:
         """A writable view of all of it, which keeps it alive."""
         return memoryview(self._block)
-
-    def __getstate__(self) -> Any:
-        return (None, {"_block": self._block})

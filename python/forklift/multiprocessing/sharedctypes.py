@@ -11,8 +11,9 @@ No file, no descriptor, no name: the memory goes back when the last process has 
 from __future__ import annotations
 
 import ctypes
+from multiprocessing import reduction
 from multiprocessing import sharedctypes as _std
-from multiprocessing.context import assert_spawning, reduction  # noqa: F401
+from multiprocessing.context import assert_spawning  # noqa: F401
 from typing import Any
 
 from forklift.multiprocessing import heap
