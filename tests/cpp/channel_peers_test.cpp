@@ -211,7 +211,8 @@ TEST_F(ChannelPeersTest, MessagesOutliveTheirPutter) {
     ::kill(::getpid(), SIGKILL);
   });
   EXPECT_EQ(child.wait(), -SIGKILL);
-  EXPECT_EQ(domain().reap(), 1U);
+  domain().reap();  // the fork itself reaps a child that was faster than its parent
+  EXPECT_EQ(domain().live_slots(), 1U);
   Incoming message;
   for (int i = 0; i < 100; ++i) {
     ASSERT_OK(channel->get(message, Deadline::after_seconds(0)));

@@ -157,7 +157,8 @@ TEST_F(ForkTest, AGrandchildKeepsABlockAliveAfterParentAndGrandparent) {
   });
   ASSERT_TRUE(ready.wait());
   EXPECT_EQ(child.wait(), 0);
-  EXPECT_EQ(domain().reap(), 1U);
+  domain().reap();  // the fork itself reaps a child that was faster than its parent
+  EXPECT_EQ(domain().live_slots(), 2U);
   block.reset();
   EXPECT_EQ(leases(), 1U);
   go.open();

@@ -67,14 +67,19 @@ std::map<std::string, std::uint64_t> read_mappings() {
   return found;
 }
 
+// Names that Python's standard library and torch give. No C++ test starts either; somebody else may be.
+bool is_of_other_programs(const std::string& name) {
+  return name.starts_with("sem.mp-") || name.starts_with("psm_") || name.starts_with("torch_");
+}
+
 std::set<std::string> read_shm_entries() {
   std::set<std::string> found;
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(kShm, error)) {
     struct stat info {};
-    if (lstat(entry.path().c_str(), &info) == 0 && info.st_uid == geteuid()) {
-      found.insert(entry.path().filename().string());
-    }
+    std::string name = entry.path().filename().string();
+    if (lstat(entry.path().c_str(), &info) == 0 && info.st_uid == geteuid() && !is_of_other_programs(name))
+      found.insert(std::move(name));
   }
   return found;
 }
