@@ -121,16 +121,18 @@ PyObject* claim_block(PyObject*, PyObject* arguments) {
   return make_block(*std::move(lease), 0, length, how != BlockMode::kFrozen, how);
 }
 
-// allocate(bytes, mode): zeroed.
+// allocate(bytes, mode, zeroed=True)
 PyObject* allocate(PyObject*, PyObject* arguments) {
   Py_ssize_t bytes = 0;
   unsigned mode = 0;
-  if (!PyArg_ParseTuple(arguments, "nI:allocate", &bytes, &mode)) return nullptr;
+  int zeroed = 1;
+  if (!PyArg_ParseTuple(arguments, "nI|p:allocate", &bytes, &mode, &zeroed)) return nullptr;
   if (bytes < 0 || mode > static_cast<unsigned>(BlockMode::kFrozen)) {
     PyErr_SetString(PyExc_ValueError, "allocate() of a negative size or of an unknown mode");
     return nullptr;
   }
-  return new_block(static_cast<std::size_t>(bytes), static_cast<BlockMode>(mode), arena::Kind::kShare, true);
+  return new_block(static_cast<std::size_t>(bytes), static_cast<BlockMode>(mode), arena::Kind::kShare,
+                   zeroed != 0);
 }
 
 PyObject* take_block_of_message(PyObject*, PyObject* arguments) {

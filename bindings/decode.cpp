@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "block.h"
+#include "frozen.h"
 #include "native.h"
 #include "numpy.h"
 #include "tensor.h"
@@ -55,6 +56,7 @@ class Decoder {
   PyObject* extension(int depth);
   PyObject* array(std::span<const std::byte> payload);
   PyObject* shared_array(std::span<const std::byte> payload);
+  PyObject* frozen_container(std::span<const std::byte> payload);
   PyObject* from_lease(std::span<const std::byte> payload, bool text);
 
   Arrival& arrival_;
@@ -189,6 +191,16 @@ PyObject* Decoder::shared_array(std::span<const std::byte> payload) {
                              tensor::byte_strides(meta->strides, item), writable, block);
 }
 
+PyObject* Decoder::frozen_container(std::span<const std::byte> payload) {
+  std::uint32_t lease = 0;
+  std::uint64_t offset = 0;
+  if (payload.size() != sizeof lease + sizeof offset) return corrupt_message("a reference of another length");
+  std::memcpy(&lease, payload.data(), sizeof lease);
+  std::memcpy(&offset, payload.data() + sizeof lease, sizeof offset);
+  PyObject* block = take_block(arrival_, lease, static_cast<std::uint8_t>(BlockMode::kFrozen));
+  return block ? open_frozen(block, offset) : nullptr;
+}
+
 PyObject* Decoder::extension(int depth) {
   std::uint32_t length = 0;
   if (!number(length) || !has(1) || !has(std::size_t{length} + 1)) return cut();
@@ -210,6 +222,7 @@ PyObject* Decoder::extension(int depth) {
     case 4: return from_lease(payload, false);
     case 5: return from_lease(payload, true);
     case 6: return shared_array(payload);
+    case 7: return frozen_container(payload);
     default: return corrupt_message("an unknown extension");
   }
 }

@@ -2,6 +2,7 @@
 
 #include "block.h"
 #include "forklift/dtype.h"
+#include "frozen.h"
 #include "native.h"
 #include "numpy.h"
 #include "tensor.h"
@@ -79,6 +80,7 @@ class Encoder {
   Encoded bytes(PyObject* object);
   Encoded array(PyObject* object, DType dtype);
   Encoded shared_array(PyObject* object, DType dtype, PyObject* block);
+  Encoded frozen_container(PyObject* object);
   Encoded tensor(PyObject* object);
   Encoded items(PyObject** first, Py_ssize_t count, int depth);
   Encoded dictionary(PyObject* object, int depth);
@@ -246,6 +248,13 @@ Encoded Encoder::shared_array(PyObject* object, DType dtype, PyObject* block) {
   return Encoded::kDone;
 }
 
+Encoded Encoder::frozen_container(PyObject* object) {
+  extension(7, 12);
+  out_.append_value(place_block(as_frozen(object)->block, draft_));
+  out_.append_value(as_frozen(object)->offset);
+  return Encoded::kDone;
+}
+
 Encoded Encoder::tensor(PyObject* object) {
   wire::TensorMeta meta;
   if (!place_tensor(object, draft_, meta)) return Encoded::kFailed;
@@ -307,6 +316,7 @@ Encoded Encoder::encode(PyObject* object, int depth) {
     if (PyBytes_GET_SIZE(object) > 256 && !seen().add(object)) return Encoded::kElsewhere;
     return bytes(object);
   }
+  if (is_frozen(object)) return seen().add(object) ? frozen_container(object) : Encoded::kElsewhere;
   if (is_tensor(object)) return seen().add(object) ? tensor(object) : Encoded::kElsewhere;
   if (const NumPy* numpy = NumPy::loaded(); numpy && numpy->is_array(object)) {
     const std::uint8_t code = numpy->dtype_code(head_of(object));

@@ -4,6 +4,7 @@
 #include "block.h"
 #include "descriptor.h"
 #include "domain.h"
+#include "frozen.h"
 #include "pickling.h"
 #include "program.h"
 #include "queue.h"
@@ -13,7 +14,7 @@ NB_MODULE(_core, m) {
   m.doc() = "The C++ core of Forklift. Private: use the forklift package.";
   m.attr("__version__") = FORKLIFT_VERSION;
   if (forklift::py::add_block_type(m.ptr()) != 0 || forklift::py::add_pickling_types(m.ptr()) != 0 ||
-      forklift::py::add_queue_types(m.ptr()) != 0) {
+      forklift::py::add_queue_types(m.ptr()) != 0 || forklift::py::add_frozen_type(m.ptr()) != 0) {
     throw nanobind::python_error();
   }
   forklift::py::bind_descriptor(m);

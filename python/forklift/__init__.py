@@ -20,6 +20,7 @@ from forklift.errors import (
     StalledError,
     VersionError,
 )
+from forklift.frozen import FrozenDict, FrozenList, FrozenTuple, freeze, share, thaw
 from forklift.portable import PortableQueue, Program, _accept_invitation, inherited
 
 if "FORKLIFT_DOMAIN" in _os.environ:
@@ -29,6 +30,9 @@ if "FORKLIFT_DOMAIN" in _os.environ:
 __all__ = [
     "CorruptError",
     "ForkliftError",
+    "FrozenDict",
+    "FrozenList",
+    "FrozenTuple",
     "NoSpaceError",
     "NotAttachedError",
     "OverBudgetError",
@@ -42,11 +46,14 @@ __all__ = [
     "__version__",
     "audit",
     "empty",
+    "freeze",
     "inherited",
     "reap",
     "set_budget",
+    "share",
     "stats",
     "tensor",
+    "thaw",
     "trim",
     "zeros",
 ]

@@ -7,6 +7,7 @@ a program registers (``ForkingPickler.register``, ``copyreg``) go before these.
 from __future__ import annotations
 
 import copyreg
+import pickle
 import sys
 from collections import ChainMap
 from collections.abc import Callable
@@ -18,9 +19,11 @@ from forklift import _core
 
 __all__ = [
     "claim_block",
+    "describe_dtype",
     "dispatch_table",
     "numpy_was_loaded",
     "offer_block",
+    "rebuild_foreign",
     "rebuild_shared_array",
     "rebuild_tensor",
     "registered_tables",
@@ -71,6 +74,16 @@ def rebuild_shared_array(
     if not writeable:
         array.flags.writeable = False
     return array
+
+
+def describe_dtype(dtype: Any) -> tuple[bytes | None, int]:
+    """A dtype as it lies in a frozen structure, and its item's bytes; None where it holds Python objects."""
+    return (None if dtype.hasobject else pickle.dumps(dtype, 4), dtype.itemsize)
+
+
+def rebuild_foreign(block: _core.Block, shape: Any, descr: bytes, offset: int) -> Any:
+    """An array of a dtype that only NumPy knows, in a frozen structure."""
+    return rebuild_shared_array(block, shape, pickle.loads(descr), offset, None, False)
 
 
 def take_block(lease: int, mode: int) -> _core.Block:

@@ -191,3 +191,49 @@ def hold(thing: Any, ready: Any) -> None:
     ready.put(0)
     threading.Event().wait(600)
     del thing
+
+
+class Holder:
+    """Something that only pickle can send."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def read_frozen(frozen: Any, words: Any, array: Any, results: Any) -> None:
+    failures = []
+    for attempt in (lambda: array.__setitem__(0, 1), lambda: setattr(array.flags, "writeable", True)):
+        try:
+            attempt()
+        except Exception as error:
+            failures.append(type(error).__name__)
+    results.put((len(frozen["words"]), words[-1], int(array[-1]), *failures))
+
+
+_kept: Any = None
+
+
+def keep_it(value: Any) -> None:
+    global _kept
+    _kept = value
+
+
+def word_of_kept(i: int) -> Any:
+    return _kept["words"][i]
+
+
+def word_of(frozen: Any, i: int) -> Any:
+    return frozen["words"][i]
+
+
+def freeze_it(value: Any) -> Any:
+    return forklift.freeze(value)
+
+
+def add_one(arrays: Any) -> None:
+    for array in arrays:
+        array += 1
+
+
+def add_to_kept(i: int) -> None:
+    _kept[i] += 1
