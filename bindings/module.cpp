@@ -4,6 +4,7 @@
 #include "block.h"
 #include "descriptor.h"
 #include "domain.h"
+#include "foreign.h"
 #include "frozen.h"
 #include "pickling.h"
 #include "program.h"
@@ -21,4 +22,5 @@ NB_MODULE(_core, m) {
   forklift::py::bind_domain(m);
   forklift::py::bind_program(m);
   forklift::py::bind_tensor(m);
+  forklift::py::bind_foreign(m);
 }

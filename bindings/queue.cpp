@@ -29,6 +29,7 @@ PyObject* queue_new(PyTypeObject* type, PyObject*, PyObject*) {
 void queue_dealloc(PyObject* self) {
   auto* queue = as_queue(self);
   PyTypeObject* type = Py_TYPE(self);
+  Py_CLEAR(queue->framework);
   channel::ChannelPtr channel = std::move(queue->channel);
   queue->channel.~shared_ptr();
   queue->bell.~unique_ptr();
@@ -68,11 +69,13 @@ PyObject* raise_failure(const Status& status, const char* timed_out) {
   return raise(status);
 }
 
-// Fills `out` from positional and keyword arguments. False with TypeError set.
+// Fills `out` from positional and keyword arguments; the last ones may be keywords only. False with TypeError
+// set.
 bool parse_arguments(const char* function, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords,
-                     const char* const* names, int most, int needed, PyObject** out) {
-  if (count > most) {
-    PyErr_Format(PyExc_TypeError, "%s() takes at most %d arguments (%zd given)", function, most, count);
+                     const char* const* names, int most, int needed, PyObject** out, int positional = -1) {
+  if (positional < 0) positional = most;
+  if (count > positional) {
+    PyErr_Format(PyExc_TypeError, "%s() takes at most %d arguments (%zd given)", function, positional, count);
     return false;
   }
   for (Py_ssize_t i = 0; i < count; ++i) out[i] = arguments[i];
@@ -127,13 +130,25 @@ PyObject* do_put(PyObject* self, PyObject* object, const Waiting& waiting) {
   return nullptr;
 }
 
-PyObject* do_get(PyObject* self, const Waiting& waiting) {
+// `as` is what the call asked for, nullptr where it did not.
+bool open_delivery(Delivery& delivery, const QueueObject& queue, PyObject* as) {
+  PyObject* framework = as && as != Py_None ? as : queue.framework;
+  if (!framework) return true;
+  Py_INCREF(framework);
+  const bool opened = delivery.open(framework);
+  Py_DECREF(framework);
+  return opened;
+}
+
+PyObject* do_get(PyObject* self, const Waiting& waiting, PyObject* as) {
   QueueObject* queue = as_queue(self);
   if (queue->closed) return raise_closed(self);
-  if (!usable(*queue)) return nullptr;
+  Delivery delivery;
+  if (!usable(*queue) || !open_delivery(delivery, *queue, as)) return nullptr;
   const channel::ChannelPtr channel = queue->channel;
   Status status;
-  PyObject* object = receive_object(*channel, queue->dialect, waiting.deadline, queue->orphan_fd, status);
+  PyObject* object =
+      receive_object(*channel, queue->dialect, waiting.deadline, queue->orphan_fd, status, &delivery);
   after_get(*queue, *channel);
   if (object || status) return object;
   return raise_failure(status, "Empty");
@@ -153,14 +168,15 @@ PyObject* queue_put(PyObject* self, PyObject* const* arguments, Py_ssize_t count
 }
 
 PyObject* queue_get(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords) {
-  static const char* const names[] = {"block", "timeout"};
-  PyObject* given[2] = {};
+  static const char* const names[] = {"block", "timeout", "as_"};
+  PyObject* given[3] = {};
   Waiting waiting;
-  if ((count != 0 || keywords) && (!parse_arguments("get", arguments, count, keywords, names, 2, 0, given) ||
-                                   !waiting.parse(given[0], given[1]))) {
+  if ((count != 0 || keywords) &&
+      (!parse_arguments("get", arguments, count, keywords, names, 3, 0, given, 2) ||
+       !waiting.parse(given[0], given[1]))) {
     return nullptr;
   }
-  return do_get(self, waiting);
+  return do_get(self, waiting, given[2]);
 }
 
 PyObject* simple_put(PyObject* self, PyObject* object) {
@@ -178,14 +194,20 @@ PyObject* simple_put(PyObject* self, PyObject* object) {
   return result.sent == Sent::kUnpicklable ? nullptr : raise_failure(result.status, "Full");
 }
 
-PyObject* simple_get(PyObject* self, PyObject*) {
+PyObject* simple_get(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords) {
+  static const char* const names[] = {"as_"};
+  PyObject* as = nullptr;
+  if ((count != 0 || keywords) && !parse_arguments("get", arguments, count, keywords, names, 1, 0, &as, 0)) {
+    return nullptr;
+  }
   QueueObject* queue = as_queue(self);
   if (queue->reader_closed) return raise_handle_closed();
-  if (!usable(*queue)) return nullptr;
+  Delivery delivery;
+  if (!usable(*queue) || !open_delivery(delivery, *queue, as)) return nullptr;
   const channel::ChannelPtr channel = queue->channel;
   Status status;
   PyObject* object =
-      receive_object(*channel, queue->dialect, os::Deadline::never(), queue->orphan_fd, status);
+      receive_object(*channel, queue->dialect, os::Deadline::never(), queue->orphan_fd, status, &delivery);
   after_get(*queue, *channel);
   return object || status ? object : raise_failure(status, "Empty");
 }
@@ -200,9 +222,10 @@ PyMethodDef queue_methods[] = {
      "Put obj into the queue; when it is full, wait for at most timeout seconds (None: without end),\n"
      "or not at all if block is false, and raise queue.Full."},
     {"get", fast(queue_get), METH_FASTCALL | METH_KEYWORDS,
-     "get($self, /, block=True, timeout=None)\n--\n\n"
+     "get($self, /, block=True, timeout=None, *, as_=None)\n--\n\n"
      "Take the oldest object; when there is none, wait for at most timeout seconds (None: without end),\n"
-     "or not at all if block is false, and raise queue.Empty."},
+     "or not at all if block is false, and raise queue.Empty. as_ names the framework whose arrays are\n"
+     "wanted: 'numpy', 'torch', 'jax', 'cupy' or 'forklift'."},
     {"qsize", queue_qsize, METH_NOARGS, "qsize($self, /)\n--\n\nHow many objects are in the queue just now."},
     {"full", queue_full, METH_NOARGS, "full($self, /)\n--\n\nWould a put have to wait just now?"},
     {nullptr, nullptr, 0, nullptr},
@@ -211,8 +234,8 @@ PyMethodDef queue_methods[] = {
 PyMethodDef simple_methods[] = {
     {"put", simple_put, METH_O,
      "put($self, obj, /)\n--\n\nPut obj into the queue, waiting while it is full."},
-    {"get", simple_get, METH_NOARGS,
-     "get($self, /)\n--\n\nTake the oldest object, waiting until there is one."},
+    {"get", fast(simple_get), METH_FASTCALL | METH_KEYWORDS,
+     "get($self, /, *, as_=None)\n--\n\nTake the oldest object, waiting until there is one."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -217,6 +217,17 @@ int set_orphan(PyObject* self, PyObject* value, void*) {
   return 0;
 }
 
+PyObject* get_framework(PyObject* self, void*) {
+  PyObject* framework = as_queue(self)->framework;
+  return Py_NewRef(framework ? framework : Py_None);
+}
+int set_framework(PyObject* self, PyObject* value, void*) {
+  PyObject* wanted = !value || value == Py_None ? nullptr : Py_NewRef(value);
+  PyObject* before = std::exchange(as_queue(self)->framework, wanted);
+  Py_XDECREF(before);
+  return 0;
+}
+
 }  // namespace
 
 PyGetSetDef queue_base_attributes[] = {
@@ -227,6 +238,7 @@ PyGetSetDef queue_base_attributes[] = {
      nullptr},
     {"_strict", get_flag<&QueueObject::strict>, set_flag<&QueueObject::strict>, nullptr, nullptr},
     {"_orphan_fd", get_orphan, set_orphan, nullptr, nullptr},
+    {"_framework", get_framework, set_framework, nullptr, nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 

@@ -21,6 +21,7 @@ struct QueueObject {
   bool writer_closed;
   bool strict;
   int orphan_fd;
+  PyObject* framework;  // whose arrays get() returns; nullptr: as they were sent
 };
 
 inline QueueObject* as_queue(PyObject* self) { return reinterpret_cast<QueueObject*>(self); }

@@ -270,8 +270,17 @@ void bind_tensor(nb::module_& module) {
              if (self.tensor.ndim() == 0) throw nb::type_error("a tensor without dimensions has no length");
              return self.tensor.shape()[0];
            })
-      .def("__repr__", [](const TensorBox& self) {
-        return "forklift.Tensor(" + self.tensor.to_string() + (is_shared(self.tensor) ? ", shared)" : ")");
+      .def("__float__", [](const TensorBox& self) { return nb::float_(only_item(self.tensor)); })
+      .def("__int__", [](const TensorBox& self) { return nb::int_(only_item(self.tensor)); })
+      .def("__bool__",
+           [](const TensorBox& self) { return nb::cast<bool>(nb::bool_(only_item(self.tensor))); })
+      .def("asnumpy", [](nb::handle self) { return owned(array_over_tensor(self.ptr())); })
+      .def("__str__",
+           [](nb::handle self) { return nb::module_::import_("forklift.adapters.text").attr("text")(self); })
+      .def("__repr__", [](nb::handle self) {
+        const Tensor& tensor = tensor_of(self.ptr());
+        const std::string head = tensor.to_string() + (is_shared(tensor) ? ", shared" : "");
+        return nb::module_::import_("forklift.adapters.text").attr("description")(self, head);
       });
   bind_views(type);
   // Inside a message that is pickled: a handle, as everywhere.

@@ -86,6 +86,15 @@ PyObject* call_dlpack(PyObject* object) {
   return capsule;
 }
 
+// Makes elements of an unknown type unsigned integers, and says what they were.
+void as_bits(dlpack::DataType& type, std::string* unknown) {
+  if (!unknown || dlpack::from_dlpack(type)) return;
+  const std::string_view name = dlpack::type_name(type);
+  if (name.empty()) return;
+  *unknown = name;
+  type.code = dlpack::kUInt;
+}
+
 }  // namespace
 
 bool tensor_from_array(PyObject* object, Tensor& tensor) {
@@ -112,7 +121,9 @@ PyObject* array_over_tensor(PyObject* object) {
   if (!numpy) return nullptr;
   const Tensor& tensor = tensor_of(object);
   if (tensor.dtype() == DType::kBFloat16) {
-    PyErr_SetString(PyExc_TypeError, "NumPy has no bfloat16; use torch.from_dlpack(tensor)");
+    PyErr_SetString(
+        PyExc_TypeError,
+        "NumPy has no bfloat16; use torch.from_dlpack(tensor), or get(as_='numpy') with ml_dtypes");
     return nullptr;
   }
   if (tensor.numel() == 0) return numpy->empty(tensor.dtype(), tensor.shape(), Order::kC);
@@ -121,17 +132,20 @@ PyObject* array_over_tensor(PyObject* object) {
                              Py_NewRef(object));
 }
 
-bool tensor_from_dlpack(PyObject* object, Tensor& tensor) {
+bool tensor_from_dlpack(PyObject* object, Tensor& tensor, std::string* unknown) {
   PyObject* capsule = PyCapsule_CheckExact(object) ? Py_NewRef(object) : call_dlpack(object);
   if (!capsule) return false;
   Result<Tensor> made = Status(Code::kInvalid, "no DLPack capsule, or one that was consumed already");
   if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
-    made = dlpack::import_versioned(
-        static_cast<dlpack::ManagedTensorVersioned*>(PyCapsule_GetPointer(capsule, "dltensor_versioned")));
+    auto* managed =
+        static_cast<dlpack::ManagedTensorVersioned*>(PyCapsule_GetPointer(capsule, "dltensor_versioned"));
+    if (managed->version.major == dlpack::kVersion.major) as_bits(managed->tensor.dtype, unknown);
+    made = dlpack::import_versioned(managed);
     if (made) PyCapsule_SetName(capsule, "used_dltensor_versioned");
   } else if (PyCapsule_IsValid(capsule, "dltensor")) {
-    made =
-        dlpack::import_legacy(static_cast<dlpack::ManagedTensor*>(PyCapsule_GetPointer(capsule, "dltensor")));
+    auto* managed = static_cast<dlpack::ManagedTensor*>(PyCapsule_GetPointer(capsule, "dltensor"));
+    as_bits(managed->tensor.dtype, unknown);
+    made = dlpack::import_legacy(managed);
     if (made) PyCapsule_SetName(capsule, "used_dltensor");
   }
   Py_DECREF(capsule);

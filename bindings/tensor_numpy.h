@@ -4,6 +4,8 @@
 
 #include <Python.h>
 
+#include <string>
+
 #include "forklift/tensor.h"
 
 namespace forklift::py {
@@ -15,8 +17,9 @@ bool tensor_from_array(PyObject* object, Tensor& tensor);
 // An array over a forklift.Tensor object, which it keeps alive. New reference, or nullptr with an exception.
 PyObject* array_over_tensor(PyObject* tensor);
 
-// From an object with __dlpack__ (CPU memory only). False with an exception set.
-bool tensor_from_dlpack(PyObject* object, Tensor& tensor);
+// From an object with __dlpack__ (CPU memory only). False with an exception set. With `unknown`, elements of
+// a type that is none of ours come as unsigned integers of its size, and `unknown` is set to its name.
+bool tensor_from_dlpack(PyObject* object, Tensor& tensor, std::string* unknown = nullptr);
 // A capsule "dltensor_versioned", or "dltensor" for consumers that ask for no version.
 PyObject* dlpack_capsule(const Tensor& tensor, bool versioned, bool copied);
 

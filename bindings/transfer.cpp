@@ -110,8 +110,29 @@ SendResult send_object(channel::Channel& channel, PyObject* object, Dialect dial
   return result;
 }
 
+namespace {
+
+PyObject* decode(Arrival& arrival, Dialect dialect, Status& status) {
+  switch (arrival.message.codec()) {
+    case tensor::kNativeCodec: return decode_native(arrival);
+    case tensor::kPickleCodec: return decode_pickle(arrival);
+    case tensor::kPortableCodec: return from_message(arrival, dialect != Dialect::kPortableTensors);
+    case tensor::kRawCodec:
+      PyErr_SetString(
+          PyExc_TypeError,
+          "the message is an object of a C++ type; a queue with a Python end must be one of portable "
+          "values (Queue<Value>, Queue<Tensor>)");
+      return nullptr;
+    default:
+      status = {Code::kCorrupt, "a message has the unknown codec " + std::to_string(arrival.message.codec())};
+      return nullptr;
+  }
+}
+
+}  // namespace
+
 PyObject* receive_object(channel::Channel& channel, Dialect dialect, os::Deadline deadline, int orphan_fd,
-                         Status& status) {
+                         Status& status, const Delivery* delivery) {
   const ArrivalLoan arrival;
   {
     GilRelease released;
@@ -122,21 +143,9 @@ PyObject* receive_object(channel::Channel& channel, Dialect dialect, os::Deadlin
   }
   if (!status) return nullptr;
   bump(counters.messages_got, 1);
-  switch (arrival->message.codec()) {
-    case tensor::kNativeCodec: return decode_native(*arrival);
-    case tensor::kPickleCodec: return decode_pickle(*arrival);
-    case tensor::kPortableCodec: return from_message(*arrival, dialect != Dialect::kPortableTensors);
-    case tensor::kRawCodec:
-      PyErr_SetString(
-          PyExc_TypeError,
-          "the message is an object of a C++ type; a queue with a Python end must be one of portable "
-          "values (Queue<Value>, Queue<Tensor>)");
-      return nullptr;
-    default:
-      status = {Code::kCorrupt,
-                "a message has the unknown codec " + std::to_string(arrival->message.codec())};
-      return nullptr;
-  }
+  if (!delivery) return decode(*arrival, dialect, status);
+  const Delivery::Scope scope(delivery);
+  return delivery->finish(decode(*arrival, dialect, status));
 }
 
 }  // namespace forklift::py

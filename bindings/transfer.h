@@ -4,6 +4,7 @@
 #include <Python.h>
 
 #include "channel/channel.h"
+#include "foreign.h"
 #include "os/clock.h"
 
 namespace forklift::py {
@@ -31,8 +32,8 @@ enum class Dialect : std::uint8_t {
 SendResult send_object(channel::Channel& channel, PyObject* object, Dialect dialect, os::Deadline deadline,
                        bool block, int orphan_fd);
 // New reference; or nullptr, with `status` failed, or with an exception set and `status` ok. `orphan_fd`: see
-// PyHooks.
+// PyHooks. `delivery`: what its arrays are to be.
 PyObject* receive_object(channel::Channel& channel, Dialect dialect, os::Deadline deadline, int orphan_fd,
-                         Status& status);
+                         Status& status, const Delivery* delivery = nullptr);
 
 }  // namespace forklift::py

@@ -1,15 +1,20 @@
 """A pool maps a function over tensors (after the overview of mindspore.multiprocessing)."""
 
 import forklift.multiprocessing as multiprocessing
-import torch
+import numpy as np
+from forklift import tensor as Tensor
+
+
+def log(x):
+    return Tensor(np.log(x))
 
 
 def child_process(x):
-    return torch.log(x)
+    return log(x)
 
 
 if __name__ == "__main__":
     with multiprocessing.Pool(processes=2) as pool:
-        inputs = [torch.tensor(2.0), torch.tensor(2.0)]
+        inputs = [Tensor(2.0, "float32"), Tensor(2.0, "float32")]
         outputs = pool.map(child_process, inputs)
-        print("log(tensor(2.0)) =", outputs)
+        print("log(Tensor(2.0))=", outputs)

@@ -21,6 +21,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "forklift/dtype.h"
 #include "forklift/status.h"
@@ -56,6 +57,15 @@ enum TypeCode : std::uint8_t {
   kBfloat = 4,
   kComplex = 5,
   kBool = 6,
+  // The narrow floats of DLPack 1.1, which have no dtype here.
+  kFloat8E3M4 = 7,
+  kFloat8E4M3 = 8,
+  kFloat8E4M3B11Fnuz = 9,
+  kFloat8E4M3Fn = 10,
+  kFloat8E4M3Fnuz = 11,
+  kFloat8E5M2 = 12,
+  kFloat8E5M2Fnuz = 13,
+  kFloat8E8M0Fnu = 14,
 };
 
 struct DataType {
@@ -94,6 +104,8 @@ struct ManagedTensorVersioned {  // DLManagedTensorVersioned
 DataType to_dlpack(DType dtype) noexcept;
 // Nothing for more than one lane and for types that have no dtype here (float8, int4, float128, ...).
 std::optional<DType> from_dlpack(DataType type) noexcept;
+// "float32", "float8_e4m3fn"; empty for what is no single number of whole bytes, or has no name.
+std::string_view type_name(DataType type) noexcept;
 
 // The result holds a reference to the tensor's storage until its deleter is called. `copied` says that the
 // caller made a copy for this export (the specification's IS_COPIED).

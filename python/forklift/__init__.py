@@ -9,7 +9,9 @@ share: what one writes, the others see.
 import os as _os
 
 from forklift._core import Tensor, __version__, audit, empty, reap, set_budget, stats, tensor, trim, zeros
+from forklift.adapters.carried import Carried
 from forklift.errors import (
+    ConversionError,
     CorruptError,
     ForkliftError,
     NoSpaceError,
@@ -28,6 +30,8 @@ if "FORKLIFT_DOMAIN" in _os.environ:
     _accept_invitation()
 
 __all__ = [
+    "Carried",
+    "ConversionError",
     "CorruptError",
     "ForkliftError",
     "FrozenDict",

@@ -6,7 +6,10 @@ Failures that the standard library has a class for keep that class: ``queue.Empt
 
 from __future__ import annotations
 
+from typing import Any
+
 __all__ = [
+    "ConversionError",
     "CorruptError",
     "ForkliftError",
     "NoSpaceError",
@@ -40,6 +43,19 @@ class StalledError(ForkliftError, RuntimeError):
 
 class CorruptError(ForkliftError, ValueError):
     """What came from another process failed its check and was not used. That message is gone."""
+
+
+class ConversionError(ForkliftError, TypeError):
+    """A received array cannot become one of the framework that was asked for.
+
+    The message is not lost: ``received`` is the whole object, its arrays as they were sent. ``framework`` is
+    the name that was asked for.
+    """
+
+    def __init__(self, text: str, *, received: Any = None, framework: str = "") -> None:
+        super().__init__(text)
+        self.received = received
+        self.framework = framework
 
 
 class VersionError(ForkliftError, RuntimeError):

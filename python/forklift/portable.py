@@ -38,8 +38,10 @@ class PortableQueue(Queue):
 
     _FLAGS = 1  # of the channel: it holds portable values
 
-    def __init__(self, maxsize: int = 0, *, tensors: bool = False, ctx: Any = None) -> None:
-        super().__init__(maxsize, ctx=ctx, strict=True)
+    def __init__(
+        self, maxsize: int = 0, *, tensors: bool = False, ctx: Any = None, framework: str | None = None
+    ) -> None:
+        super().__init__(maxsize, ctx=ctx, strict=True, framework=framework)
         self._arrive_as(tensors)
 
     def _arrive_as(self, tensors: bool) -> None:

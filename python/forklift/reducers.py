@@ -36,9 +36,24 @@ _spawned: dict[type, Callable[[Any], Any]] = {}
 _registered: dict[type, Any] = ForkingPickler._extra_reducers  # type: ignore[attr-defined]
 
 
-def dispatch_table() -> Any:
+class _Table:
     """A pickler's table: live, so that later registrations count."""
-    return ChainMap(_registered, copyreg.dispatch_table, _ours)
+
+    __slots__ = ()
+
+    def __getitem__(self, kind: type) -> Callable[[Any], Any]:
+        reducer = _registered.get(kind) or copyreg.dispatch_table.get(kind) or _ours.get(kind)
+        if reducer is None and hasattr(kind, "__dlpack__"):
+            from forklift.adapters.producers import reducer_of
+
+            reducer = reducer_of(kind)
+        if reducer is None:
+            raise KeyError(kind)
+        return reducer
+
+
+def dispatch_table() -> _Table:
+    return _Table()
 
 
 def registered_tables() -> tuple[dict[type, Any], dict[type, Any]]:
@@ -114,6 +129,12 @@ def _reduce_array(array: Any) -> Any:
     shared = _reduce_shared(array)
     if shared is not None:
         return shared
+    if array.dtype.isbuiltin == 2:  # a type that a package registered
+        from forklift.adapters.producers import reduce_small_floats
+
+        reduced = reduce_small_floats(array)
+        if reduced is not None:
+            return reduced
     if sys.version_info >= (3, 14):
         return array.__reduce_ex__(5)
     # Protocol 4 brings arrays of the other byte order in the machine's own, and read-only ones as writable;

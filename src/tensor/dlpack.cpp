@@ -145,6 +145,22 @@ std::optional<DType> from_dlpack(DataType type) noexcept {
   return std::nullopt;
 }
 
+std::string_view type_name(DataType type) noexcept {
+  if (const std::optional<DType> dtype = from_dlpack(type)) return name(*dtype);
+  if (type.lanes != 1 || type.bits != 8) return {};
+  switch (type.code) {
+    case kFloat8E3M4: return "float8_e3m4";
+    case kFloat8E4M3: return "float8_e4m3";
+    case kFloat8E4M3B11Fnuz: return "float8_e4m3b11fnuz";
+    case kFloat8E4M3Fn: return "float8_e4m3fn";
+    case kFloat8E4M3Fnuz: return "float8_e4m3fnuz";
+    case kFloat8E5M2: return "float8_e5m2";
+    case kFloat8E5M2Fnuz: return "float8_e5m2fnuz";
+    case kFloat8E8M0Fnu: return "float8_e8m0fnu";
+    default: return {};
+  }
+}
+
 Result<ManagedTensorVersioned*> export_versioned(const Tensor& tensor, bool copied) {
   auto* managed = export_as<ManagedTensorVersioned>(tensor);
   managed->version = kVersion;

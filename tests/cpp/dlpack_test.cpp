@@ -48,6 +48,16 @@ TEST(DlpackType, BothWays) {
   EXPECT_FALSE(from_dlpack({kBool, 1, 1}));
 }
 
+TEST(DlpackType, NamesOfTypesThatHaveNoDtypeHere) {
+  EXPECT_EQ(type_name({kFloat, 32, 1}), "float32");
+  EXPECT_EQ(type_name({kFloat8E4M3Fn, 8, 1}), "float8_e4m3fn");
+  EXPECT_EQ(type_name({kFloat8E8M0Fnu, 8, 1}), "float8_e8m0fnu");
+  EXPECT_EQ(type_name({kFloat8E5M2, 16, 1}), "");
+  EXPECT_EQ(type_name({kFloat8E5M2, 8, 4}), "");
+  EXPECT_EQ(type_name({kInt, 4, 1}), "");
+  EXPECT_EQ(type_name({200, 8, 1}), "");
+}
+
 TEST(DlpackImport, TakesOverAndDeletesOnce) {
   New foreign;
   {

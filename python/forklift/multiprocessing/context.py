@@ -28,23 +28,23 @@ class _Queues:
     def get_context(self, method: str | None = None) -> Any:
         raise NotImplementedError
 
-    def Queue(self, maxsize: int = 0, *, strict: bool = False) -> Any:
+    def Queue(self, maxsize: int = 0, *, strict: bool = False, framework: str | None = None) -> Any:
         """Returns a queue object"""
         from forklift.multiprocessing.queues import Queue
 
-        return Queue(maxsize, ctx=self.get_context(), strict=strict)
+        return Queue(maxsize, ctx=self.get_context(), strict=strict, framework=framework)
 
-    def JoinableQueue(self, maxsize: int = 0, *, strict: bool = False) -> Any:
+    def JoinableQueue(self, maxsize: int = 0, *, strict: bool = False, framework: str | None = None) -> Any:
         """Returns a queue object"""
         from forklift.multiprocessing.queues import JoinableQueue
 
-        return JoinableQueue(maxsize, ctx=self.get_context(), strict=strict)
+        return JoinableQueue(maxsize, ctx=self.get_context(), strict=strict, framework=framework)
 
-    def SimpleQueue(self) -> Any:
+    def SimpleQueue(self, *, framework: str | None = None) -> Any:
         """Returns a queue object"""
         from forklift.multiprocessing.queues import SimpleQueue
 
-        return SimpleQueue(ctx=self.get_context())
+        return SimpleQueue(ctx=self.get_context(), framework=framework)
 
     def Pipe(self, duplex: bool = True) -> Any:
         """Returns two connection object connected by a pipe"""

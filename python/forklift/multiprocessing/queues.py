@@ -31,6 +31,12 @@ _PIPE_BYTES = 64 * 1024
 _SEM_VALUE_MAX = 2**31 - 1
 
 
+def _known(framework: str) -> str | None:
+    from forklift.adapters.frameworks import check
+
+    return check(framework)
+
+
 class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg]
     """A queue of Python objects, bounded if ``maxsize`` is positive.
 
@@ -41,16 +47,23 @@ class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg]
     stderr) and dropped, as in the standard library; with ``strict=True`` ``put`` raises instead. When the
     domain's memory budget is used up, ``put`` waits for memory, for two seconds at most, and raises
     ``forklift.OverBudgetError``.
+
+    ``get(as_="torch")`` delivers every array in the object as a tensor of torch; ``framework="torch"`` makes
+    that the default of each ``get``. See ``forklift.adapters``.
     """
 
     _FLAGS = 0
 
-    def __init__(self, maxsize: int = 0, *, ctx: Any, strict: bool = False) -> None:
+    def __init__(
+        self, maxsize: int = 0, *, ctx: Any, strict: bool = False, framework: str | None = None
+    ) -> None:
         bound = _index(maxsize) if maxsize > 0 else 0
         if bound > _SEM_VALUE_MAX:
             raise OverflowError(f"maxsize is too large: {bound}")
         self._create(bound, 0, self._FLAGS)
         self._strict = strict
+        if framework is not None:
+            self._framework = _known(framework)
         self._begin(bound)
 
     def _begin(self, bound: int) -> None:
@@ -61,10 +74,18 @@ class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg]
 
     def __getstate__(self) -> Any:
         _std_context.assert_spawning(self)
-        return (self._hand_over(), self._id(), self._maxsize, self._strict, self._ignore_epipe, self._opid)
+        return (
+            self._hand_over(),
+            self._id(),
+            self._maxsize,
+            self._strict,
+            self._ignore_epipe,
+            self._opid,
+            self._framework,
+        )
 
     def __setstate__(self, state: Any) -> None:
-        _joined, identity, self._maxsize, self._strict, ignore_epipe, self._opid = state
+        _joined, identity, self._maxsize, self._strict, ignore_epipe, self._opid, self._framework = state
         self._open(*identity)
         self._reset()
         self._ignore_epipe = ignore_epipe
@@ -88,9 +109,9 @@ class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg]
         """Put obj, or raise queue.Full at once."""
         self.put(obj, False)
 
-    def get_nowait(self) -> Any:
+    def get_nowait(self, *, as_: str | None = None) -> Any:
         """Take the oldest object, or raise queue.Empty at once."""
-        return self.get(False)
+        return self.get(False, as_=as_)
 
     def close(self) -> None:
         """This process will neither put nor get any more. What was put stays in the queue."""
@@ -174,8 +195,10 @@ class JoinableQueue(Queue, _std.JoinableQueue):  # type: ignore[type-arg]
 class SimpleQueue(_core.SimpleQueueCore, _std.SimpleQueue):  # type: ignore[type-arg]
     """A queue that holds 64 KB: ``put`` waits while more is in transit, as it would with a pipe."""
 
-    def __init__(self, *, ctx: Any) -> None:
+    def __init__(self, *, ctx: Any, framework: str | None = None) -> None:
         self._create(0, _PIPE_BYTES, 0)
+        if framework is not None:
+            self._framework = _known(framework)
 
     def close(self) -> None:
         """This process will neither put nor get any more."""
@@ -190,10 +213,10 @@ class SimpleQueue(_core.SimpleQueueCore, _std.SimpleQueue):  # type: ignore[type
         _std_context.assert_spawning(self)
         invitation = invitation_for(_std_context.get_spawning_popen())
         self._offer(*invitation.slot)
-        return (invitation, self._id())
+        return (invitation, self._id(), self._framework)
 
     def __setstate__(self, state: Any) -> None:
-        _joined, identity = state
+        _joined, identity, self._framework = state
         self._open(*identity)
 
     @property

@@ -1,0 +1,43 @@
+// Arrays of frameworks that the core does not know: what a received object is turned into for `get(as_=...)`,
+// and the views that the Python side (forklift/adapters) makes its conversions of.
+#pragma once
+
+#include <Python.h>
+#include <nanobind/nanobind.h>
+
+namespace forklift::py {
+
+// Opened before anything is taken from a queue, so that a framework that is not there costs no message. All
+// need the interpreter lock.
+class Delivery {
+ public:
+  Delivery() = default;
+  ~Delivery() { Py_XDECREF(convert_); }
+  Delivery(const Delivery&) = delete;
+  Delivery& operator=(const Delivery&) = delete;
+
+  // `framework`: its name; nullptr and None ask for nothing. False with ValueError or ImportError set.
+  bool open(PyObject* framework);
+  // The object in the wanted framework's arrays. Steals `object` (nullptr is handed on). nullptr with
+  // ConversionError set, which carries the object.
+  PyObject* finish(PyObject* object) const;
+
+  // While a message is decoded: arrays whose framework this process may not have stay as they were carried.
+  class Scope {
+   public:
+    explicit Scope(const Delivery* delivery) noexcept;
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    bool before_;
+  };
+
+ private:
+  PyObject* convert_ = nullptr;
+};
+
+void bind_foreign(nanobind::module_& module);
+
+}  // namespace forklift::py

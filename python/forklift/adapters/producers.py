@@ -1,0 +1,135 @@
+"""How arrays of frameworks that the core does not know are sent.
+
+The pickler asks `reducer_of` for every type that no table names. What such an array is for the receiver is
+what the standard library's pickle would have made it; only the way is shorter:
+
+- a JAX array's elements are copied once, into shared memory, and JAX looks at them there;
+- a NumPy array of ml_dtypes' types goes out of band, which NumPy itself does not do for these;
+- an object with ``__dlpack__`` is pickled as its class says. Where that is impossible its elements are sent
+  and become, at the other end, whatever its package's ``from_dlpack`` makes of them, or a `forklift.Tensor`
+  (or `Carried`) where there is no such function.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from forklift import _core
+from forklift.adapters.carried import Carried, bits_of, fits_inline, ml_dtype, small_float
+
+__all__ = ["rebuild_jax", "rebuild_produced", "rebuild_small_floats", "reducer_of"]
+
+
+def reducer_of(kind: type) -> Callable[[Any], Any] | None:
+    """The reducer of a type of arrays that is ours to send; None for all other types."""
+    if not hasattr(kind, "__dlpack__"):
+        return None
+    if kind.__name__ == "ArrayImpl" and kind.__module__.partition(".")[0] in ("jaxlib", "jax"):
+        return _reduce_jax
+    return _reduce_producer
+
+
+# --- NumPy arrays of ml_dtypes' types
+
+
+def reduce_small_floats(array: Any) -> Any:
+    """For arrays in C or Fortran order; None for others, which NumPy copies anyway."""
+    if not (array.flags.c_contiguous or array.flags.f_contiguous) or fits_inline(array):
+        return None
+    return rebuild_small_floats, (bits_of(array), array.dtype.name)
+
+
+def rebuild_small_floats(bits: Any, name: str) -> Any:
+    kind = ml_dtype(name)
+    if kind is None:
+        import ml_dtypes
+
+        raise TypeError(f"ml_dtypes {ml_dtypes.__version__} has no {name}")
+    return bits.view(kind)
+
+
+# --- JAX
+
+
+def _carry(array: Any) -> Any:
+    """A NumPy array on its way to another framework."""
+    small = small_float(array.dtype)
+    bits = bits_of(array) if small else array
+    if not fits_inline(array):
+        # Not read-only, as the copy that the receiver gets will be its own.
+        tensor = _core.Tensor.from_numpy(bits)
+        bits = _core._view(tensor, tensor.dtype)
+    return Carried(bits, array.dtype.name) if small else bits
+
+
+def _reduce_jax(array: Any) -> Any:
+    import numpy as np
+
+    if not array.is_fully_addressable or len(array.sharding.device_set) != 1:
+        return array.__reduce__()
+    host = np.asarray(array)  # waits for the value; its memory on a CPU, a copy of it elsewhere
+    if not host.flags.c_contiguous or (host.dtype.kind not in "biufc" and not small_float(host.dtype)):
+        return array.__reduce__()
+    return rebuild_jax, (_carry(host), bool(array.aval.weak_type))
+
+
+def rebuild_jax(carried: Any, weak_type: bool) -> Any:
+    if _core._delivering():
+        return carried  # for a receiver who wants another framework's, and may not have JAX
+    import jax
+
+    from forklift.adapters.frameworks import to_numpy
+
+    # What JAX's own unpickling calls. On a CPU it uses aligned memory as it is, and keeps it alive.
+    array = jax.device_put(to_numpy(carried))
+    if weak_type:
+        array.aval = array.aval.update(weak_type=True)
+    return array
+
+
+# --- any other
+
+
+def _reduce_producer(array: Any) -> Any:
+    try:
+        return array.__reduce_ex__(5)
+    except TypeError as error:
+        try:
+            device = array.__dlpack_device__()
+        except Exception:
+            raise error from None
+        if device[0] not in (1, 3):
+            raise TypeError(
+                f"{error}; and its memory is on DLPack device type {int(device[0])}: copy it to the CPU "
+                "before it is sent"
+            ) from None
+        tensor, name = _core._import_any(array)
+        tensor = _core._view(tensor, tensor.dtype)
+        return rebuild_produced, (
+            Carried(tensor, name) if name != tensor.dtype else tensor,
+            type(array).__module__.partition(".")[0],
+        )
+
+
+def rebuild_produced(carried: Any, package: str) -> Any:
+    if _core._delivering() or not isinstance(carried, _core.Tensor):
+        return carried
+    from_dlpack = _importer(package)
+    return carried if from_dlpack is None else from_dlpack(carried)
+
+
+def _importer(package: str) -> Any:
+    """A package's from_dlpack, where it can be found."""
+    if package not in sys.modules:
+        try:
+            importlib.import_module(package)
+        except ImportError:
+            return None
+    for module in (package, f"{package}.dlpack", f"{package}.utils.dlpack"):
+        found = getattr(sys.modules.get(module), "from_dlpack", None)
+        if callable(found):
+            return found
+    return None
