@@ -149,7 +149,7 @@ def test_a_receiver_without_jax(jax: Any) -> None:
     """An array of JAX's is a NumPy array for who asks for one, whether or not there is JAX."""
     ctx = forklift.multiprocessing.get_context("spawn")
     there, back = ctx.Queue(), ctx.Queue()
-    child = ctx.Process(target=targets.without_jax, args=(there, back))
+    child = ctx.Process(target=foreign.without_jax, args=(there, back))
     child.start()
     there.put([jax.numpy.arange(5000), jax.numpy.arange(3)])
     assert back.get(timeout=60) == (["numpy.ndarray"] * 2, 5000 * 4999 // 2)

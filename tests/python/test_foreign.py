@@ -259,7 +259,7 @@ def test_memory_on_a_device_is_refused_with_a_remedy() -> None:
 
 def test_through_a_pool(ctx: Any) -> None:
     with ctx.Pool(2) as pool:
-        got = pool.map(targets.same, [foreign.Unpicklable(np.full(5000, i)) for i in range(4)])
+        got = pool.map(foreign.same, [foreign.Unpicklable(np.full(5000, i)) for i in range(4)])
     assert [int(item.array[0]) for item in got] == [0, 1, 2, 3]
 
 

@@ -1,4 +1,4 @@
-"""JAX's tests (jax_cases.py) in a process of their own: after them, forking would be a risk for the others."""
+"""JAX's tests (jax_cases.py) in a process of their own: other tests fork, and JAX starts threads."""
 
 from __future__ import annotations
 
