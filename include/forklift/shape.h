@@ -15,9 +15,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <initializer_list>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "forklift/status.h"
 
@@ -33,15 +35,33 @@ class Dims {
 
   Dims() noexcept = default;
   Dims(std::initializer_list<std::int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
-  explicit Dims(std::span<const std::int64_t> values);
+  explicit Dims(std::span<const std::int64_t> values) : size_(values.size()) {
+    if (size_ > kInline) [[unlikely]]
+      reserve_discarding(size_);
+    std::int64_t* out = data();
+    for (std::size_t i = 0; i < size_; ++i) out[i] = values[i];
+  }
   Dims(std::size_t count, std::int64_t value);
   Dims(const Dims& other) : Dims(std::span(other.data(), other.size())) {}
-  Dims(Dims&& other) noexcept;
-  Dims& operator=(const Dims& other);
-  Dims& operator=(Dims&& other) noexcept;
-  ~Dims() {
-    if (heap_ != nullptr) delete[] heap_;
+  // Every way of a tensor moves two of these: inside the object a copy of fixed size is the fastest.
+  Dims(Dims&& other) noexcept
+      : size_(std::exchange(other.size_, 0)),
+        capacity_(std::exchange(other.capacity_, kInline)),
+        heap_(std::exchange(other.heap_, nullptr)) {
+    std::memcpy(inline_, other.inline_, sizeof inline_);
   }
+  Dims& operator=(const Dims& other);
+  Dims& operator=(Dims&& other) noexcept {
+    if (this != &other) {
+      delete[] heap_;
+      size_ = std::exchange(other.size_, 0);
+      capacity_ = std::exchange(other.capacity_, kInline);
+      heap_ = std::exchange(other.heap_, nullptr);
+      std::memcpy(inline_, other.inline_, sizeof inline_);
+    }
+    return *this;
+  }
+  ~Dims() { delete[] heap_; }
 
   std::size_t size() const noexcept { return size_; }
   bool empty() const noexcept { return size_ == 0; }
@@ -55,7 +75,11 @@ class Dims {
   const std::int64_t* begin() const noexcept { return data(); }
   const std::int64_t* end() const noexcept { return data() + size_; }
 
-  void push_back(std::int64_t value);
+  void push_back(std::int64_t value) {
+    if (size_ == capacity_) [[unlikely]]
+      grow();
+    data()[size_++] = value;
+  }
   // Precondition: i < size().
   void erase(std::size_t i) noexcept;
 
@@ -64,6 +88,7 @@ class Dims {
 
  private:
   void reserve_discarding(std::size_t count);
+  void grow();
 
   std::size_t size_ = 0;
   std::size_t capacity_ = kInline;

@@ -73,7 +73,7 @@ class Tensor {
  public:
   Tensor() = default;
   Tensor(const Tensor&) = default;
-  Tensor(Tensor&& other) noexcept { swap(other); }
+  Tensor(Tensor&& other) noexcept;
   Tensor& operator=(const Tensor&) = default;
   Tensor& operator=(Tensor&& other) noexcept {
     Tensor(std::move(other)).swap(*this);

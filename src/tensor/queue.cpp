@@ -121,7 +121,12 @@ bool put_value(channel::Channel* channel, const Value& value, std::int64_t ns) {
 }
 
 bool put_tensor(channel::Channel* channel, const Tensor& tensor, bool last_use, std::int64_t ns) {
-  tensor::Parcel parcel(open(channel).hub().arena());
+  // As `incoming`, a thread's own; the leases go before it is left, so that a thread at rest holds none.
+  thread_local tensor::Parcel parcel(open(channel).hub().arena());
+  parcel.reset(open(channel).hub().arena());
+  struct Emptied {
+    ~Emptied() { parcel.clear(); }
+  } const emptied;
   check(last_use ? parcel.add_last(tensor) : parcel.add(tensor));
   return send(channel, parcel, ns);
 }

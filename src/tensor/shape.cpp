@@ -6,23 +6,10 @@
 
 namespace forklift {
 
-Dims::Dims(std::span<const std::int64_t> values) {
-  reserve_discarding(values.size());
-  std::copy(values.begin(), values.end(), data());
-  size_ = values.size();
-}
-
 Dims::Dims(std::size_t count, std::int64_t value) {
   reserve_discarding(count);
   std::fill_n(data(), count, value);
   size_ = count;
-}
-
-Dims::Dims(Dims&& other) noexcept
-    : size_(std::exchange(other.size_, 0)),
-      capacity_(std::exchange(other.capacity_, kInline)),
-      heap_(std::exchange(other.heap_, nullptr)) {
-  std::copy_n(other.inline_, kInline, inline_);
 }
 
 Dims& Dims::operator=(const Dims& other) {
@@ -30,17 +17,6 @@ Dims& Dims::operator=(const Dims& other) {
     reserve_discarding(other.size_);
     std::copy_n(other.data(), other.size_, data());
     size_ = other.size_;
-  }
-  return *this;
-}
-
-Dims& Dims::operator=(Dims&& other) noexcept {
-  if (this != &other) {
-    delete[] heap_;
-    size_ = std::exchange(other.size_, 0);
-    capacity_ = std::exchange(other.capacity_, kInline);
-    heap_ = std::exchange(other.heap_, nullptr);
-    std::copy_n(other.inline_, kInline, inline_);
   }
   return *this;
 }
@@ -53,15 +29,12 @@ void Dims::reserve_discarding(std::size_t count) {
   capacity_ = count;
 }
 
-void Dims::push_back(std::int64_t value) {
-  if (size_ == capacity_) {
-    auto* grown = new std::int64_t[capacity_ * 2];
-    std::copy_n(data(), size_, grown);
-    delete[] heap_;
-    heap_ = grown;
-    capacity_ *= 2;
-  }
-  data()[size_++] = value;
+void Dims::grow() {
+  auto* grown = new std::int64_t[capacity_ * 2];
+  std::copy_n(data(), size_, grown);
+  delete[] heap_;
+  heap_ = grown;
+  capacity_ *= 2;
 }
 
 void Dims::erase(std::size_t i) noexcept {

@@ -70,6 +70,18 @@ Result<std::shared_ptr<Storage>> Storage::borrow(void* data, std::size_t bytes,
   return std::shared_ptr<Storage>(std::make_shared<BorrowedStorage>(data, bytes, std::move(owner)));
 }
 
+Tensor::Tensor(Tensor&& other) noexcept
+    : storage_(std::move(other.storage_)),
+      offset_(std::exchange(other.offset_, 0)),
+      numel_(std::exchange(other.numel_, 0)),
+      shape_(std::move(other.shape_)),
+      strides_(std::move(other.strides_)),
+      dtype_(std::exchange(other.dtype_, DType::kFloat32)),
+      readonly_(std::exchange(other.readonly_, false)) {
+  other.shape_.push_back(0);
+  other.strides_.push_back(1);
+}
+
 void Tensor::swap(Tensor& other) noexcept {
   std::swap(storage_, other.storage_);
   std::swap(offset_, other.offset_);

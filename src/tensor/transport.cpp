@@ -95,6 +95,11 @@ Result<wire::TensorMeta> Parcel::place_copy(const Tensor& tensor) {
                           order == Order::kF ? f_strides(tensor.shape()) : c_strides(tensor.shape())};
 }
 
+void Parcel::reset(arena::Arena& arena) noexcept {
+  clear();
+  arena_ = &arena;
+}
+
 void Parcel::clear() noexcept {
   bytes_.clear();
   leases_.clear();
@@ -121,11 +126,11 @@ Result<std::shared_ptr<Storage>> Unpacker::storage(std::uint32_t index) {
   return storage;
 }
 
-Result<Tensor> Unpacker::tensor(const wire::TensorMeta& meta) {
-  if (meta.index == kNoLease) return wire::tensor_over(meta, nullptr);
+Result<Tensor> Unpacker::tensor(wire::TensorMeta meta) {
+  if (meta.index == kNoLease) return wire::tensor_over(std::move(meta), nullptr);
   Result<std::shared_ptr<Storage>> memory = storage(meta.index);
   if (!memory) return memory.status();
-  return wire::tensor_over(meta, *std::move(memory));
+  return wire::tensor_over(std::move(meta), *std::move(memory));
 }
 
 Result<Value> unpack(channel::Incoming& message) {
@@ -144,10 +149,16 @@ Result<Tensor> unpack_tensor(channel::Incoming& message) {
     Result<Value> value = unpack(message);
     return value ? value->as<Tensor>() : value.status();
   }
-  Unpacker unpacker(message);
   // Its own length is checked against what is left; ext's length field adds nothing to that.
   Result<wire::TensorMeta> meta = wire::decode_meta(bytes.subspan(header));
-  return meta ? unpacker.tensor(*meta) : meta.status();
+  if (!meta) return meta.status();
+  if (message.leases().size() == 1 && meta->index == 0) {
+    // The common message: without tables of its leases and storages.
+    Result<std::shared_ptr<Storage>> memory = received_storage(std::move(message.leases().front()));
+    message.leases().clear();
+    return memory ? wire::tensor_over(*std::move(meta), *std::move(memory)) : memory.status();
+  }
+  return Unpacker(message).tensor(*std::move(meta));
 }
 
 }  // namespace forklift::tensor

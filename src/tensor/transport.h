@@ -61,6 +61,8 @@ class Parcel {
     return {bytes_, leases_, codec, tag};
   }
   void clear() noexcept;
+  // Empty again and for another arena; keeps its buffers.
+  void reset(arena::Arena& arena) noexcept;
 
  private:
   Result<wire::TensorMeta> place(const Tensor& tensor, bool last_use);
@@ -79,7 +81,7 @@ class Unpacker {
  public:
   explicit Unpacker(channel::Incoming& message);
 
-  Result<Tensor> tensor(const wire::TensorMeta& meta);
+  Result<Tensor> tensor(wire::TensorMeta meta);
   Result<std::shared_ptr<Storage>> storage(std::uint32_t index);
 
  private:

@@ -67,9 +67,9 @@ Result<TensorMeta> decode_meta(std::span<const std::byte> bytes) {
   return meta;
 }
 
-Result<Tensor> tensor_over(const TensorMeta& meta, std::shared_ptr<Storage> storage) {
-  Result<Tensor> tensor = Tensor::wrap_strided(std::move(storage), meta.dtype, meta.shape, meta.strides,
-                                               meta.byte_offset, meta.readonly);
+Result<Tensor> tensor_over(TensorMeta meta, std::shared_ptr<Storage> storage) {
+  Result<Tensor> tensor = Tensor::wrap_strided(std::move(storage), meta.dtype, std::move(meta.shape),
+                                               std::move(meta.strides), meta.byte_offset, meta.readonly);
   if (!tensor) return corrupt(std::string(tensor.status().what()));
   return tensor;
 }

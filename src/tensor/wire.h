@@ -49,6 +49,6 @@ Result<TensorMeta> decode_meta(std::span<const std::byte> bytes);
 
 // The tensor that the meta describes over the memory of its lease. Checked: every element inside, and
 // aligned.
-Result<Tensor> tensor_over(const TensorMeta& meta, std::shared_ptr<Storage> storage);
+Result<Tensor> tensor_over(TensorMeta meta, std::shared_ptr<Storage> storage);
 
 }  // namespace forklift::wire
