@@ -247,7 +247,8 @@ Status Arena::privatise(Lease& lease) {
 }
 
 LeasePtr Arena::make_lease(Object object, std::uint32_t row) {
-  LeasePtr lease(new Lease);
+  struct Made : Lease {};  // what make_shared may construct: count and lease in one allocation
+  LeasePtr lease = std::make_shared<Made>();
   lease->arena_ = this;
   lease->object_ = object;
   lease->row_ = row;
