@@ -17,7 +17,7 @@ WHEEL_STAMP := build/wheel.stamp
 WHEEL_SOURCES := $(shell find CMakeLists.txt pyproject.toml cmake src include bindings python \
 	-type f -not -path '*/__pycache__/*' 2>/dev/null)
 
-.PHONY: help setup setup-lint demo test bench lint format core wheel test-cpp test-py conformance step storm model \
+.PHONY: help setup setup-lint demo test bench lint format core wheel test-cpp test-py soak conformance step storm model \
 	asan tsan clang seedfault clean
 
 help: ## this list
@@ -72,6 +72,9 @@ $(WHEEL_STAMP): $(WHEEL_SOURCES) tools/requirements-build.txt
 
 test-py: wheel ## the Python tests, against the installed wheel
 	$(PYTHON) -m pytest $(PYTEST_ARGS)
+
+soak: wheel ## a million mixed messages between processes that come and go; what is held must stay flat
+	$(PYTHON) tests/chaos/soak.py $(SOAK_ARGS)
 
 conformance: wheel ## other people's suites against us
 	@if [ -f tests/conformance/run.py ]; then $(PYTHON) tests/conformance/run.py; \
