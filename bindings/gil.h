@@ -35,13 +35,12 @@ class GilRelease {
 // Is this the thread in which Python runs signal handlers?
 bool on_main_thread() noexcept;
 
-// Runs signal handlers in the main thread, at least ten times a second. A handler that raises ends the wait
-// with kInterrupted, its exception being set.
+// Runs signal handlers in the main thread: at once when a signal interrupts a sleep there, and at the end of
+// each slice for one that came just before the sleep began. A handler that raises ends the wait with
+// kInterrupted, its exception being set.
 class PyHooks final : public channel::WaitHooks {
  public:
-  explicit PyHooks(GilRelease& released) noexcept : released_(released), main_(on_main_thread()) {
-    if (main_) slice_ns = 100'000'000;
-  }
+  explicit PyHooks(GilRelease& released) noexcept : released_(released), main_(on_main_thread()) {}
   Status poll() override;
   // Readable once the parent is gone: ends a wait with kPeerDied. -1: none.
   int orphan_fd = -1;

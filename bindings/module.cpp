@@ -7,6 +7,7 @@
 #include "foreign.h"
 #include "frozen.h"
 #include "pickling.h"
+#include "pipe.h"
 #include "program.h"
 #include "queue.h"
 #include "tensor.h"
@@ -15,7 +16,8 @@ NB_MODULE(_core, m) {
   m.doc() = "The C++ core of Forklift. Private: use the forklift package.";
   m.attr("__version__") = FORKLIFT_VERSION;
   if (forklift::py::add_block_type(m.ptr()) != 0 || forklift::py::add_pickling_types(m.ptr()) != 0 ||
-      forklift::py::add_queue_types(m.ptr()) != 0 || forklift::py::add_frozen_type(m.ptr()) != 0) {
+      forklift::py::add_queue_types(m.ptr()) != 0 || forklift::py::add_frozen_type(m.ptr()) != 0 ||
+      forklift::py::add_pipe_type(m.ptr()) != 0) {
     throw nanobind::python_error();
   }
   forklift::py::bind_descriptor(m);

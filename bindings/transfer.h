@@ -3,8 +3,12 @@
 
 #include <Python.h>
 
+#include <span>
+
 #include "channel/channel.h"
+#include "channel/pipe.h"
 #include "foreign.h"
+#include "gil.h"
 #include "os/clock.h"
 
 namespace forklift::py {
@@ -27,13 +31,39 @@ enum class Dialect : std::uint8_t {
   kPortableTensors  // the same; a received tensor becomes a forklift.Tensor
 };
 
+// Where messages go and come from: a queue's channel, or one end of a pipe.
+class Way {
+ public:
+  Way(channel::Channel& channel) noexcept : channel_(&channel) {}
+  Way(channel::PipeEnd& pipe) noexcept : pipe_(&pipe) {}
+  bool is_pipe() const noexcept { return pipe_ != nullptr; }
+  arena::Arena& arena() const noexcept {
+    return (channel_ ? channel_ : (pipe_->out() ? pipe_->out() : pipe_->in()).get())->hub().arena();
+  }
+  Status put(const channel::Outgoing& message, os::Deadline deadline, PyHooks& hooks) const {
+    return channel_ ? channel_->put(message, deadline, &hooks) : pipe_->send(message, deadline, &hooks);
+  }
+  Status get(channel::Incoming& into, os::Deadline deadline, PyHooks& hooks) const {
+    return channel_ ? channel_->get(into, deadline, &hooks) : pipe_->receive(into, deadline, &hooks);
+  }
+
+ private:
+  channel::Channel* channel_ = nullptr;
+  channel::PipeEnd* pipe_ = nullptr;
+};
+
 // Needs the interpreter lock and releases it while it waits or copies. `block`: whether memory over the
 // budget is waited for.
-SendResult send_object(channel::Channel& channel, PyObject* object, Dialect dialect, os::Deadline deadline,
-                       bool block, int orphan_fd);
+SendResult send_object(Way way, PyObject* object, Dialect dialect, os::Deadline deadline, bool block,
+                       int orphan_fd);
 // New reference; or nullptr, with `status` failed, or with an exception set and `status` ok. `orphan_fd`: see
 // PyHooks. `delivery`: what its arrays are to be.
-PyObject* receive_object(channel::Channel& channel, Dialect dialect, os::Deadline deadline, int orphan_fd,
-                         Status& status, const Delivery* delivery = nullptr);
+PyObject* receive_object(Way way, Dialect dialect, os::Deadline deadline, int orphan_fd, Status& status,
+                         const Delivery* delivery = nullptr);
+
+// Bytes as they are (codec kRawCodec, tag 0), through pipes only.
+Status send_raw(Way way, std::span<const std::byte> bytes, os::Deadline deadline);
+// As receive_object, but a message of bytes comes as a bytes object, and `*raw` says so.
+PyObject* receive_raw_or_object(Way way, os::Deadline deadline, Status& status, bool* raw);
 
 }  // namespace forklift::py

@@ -25,6 +25,9 @@ Result<ChannelPtr> Channel::create(Hub& hub, const ChannelOptions& options) {
         change.set(row.capacity, options.capacity);
         change.set(row.byte_capacity, options.byte_capacity);
         change.set(row.flags, options.flags);
+        change.set(row.tokens_sent, 0);
+        change.set(row.tokens_read, 0);
+        change.set(row.selectable, 0);
         change.set(row.done, Position::unpack(row.tail.load(std::memory_order_relaxed)).sequence);
         return {};
       });
@@ -95,9 +98,9 @@ bool Channel::full() const noexcept {
   return !has_room(Position::unpack(row_.tail.load(std::memory_order_acquire)), 0);
 }
 
-Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* hooks) {
+Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* hooks, int bell) {
   if (!hub_.domain().attached()) return hub_.domain().not_attached();
-  Plan plan(message);
+  Plan plan(message, bell);
   if (Status status = plan_put(message, plan); !status) return status;
   int reliefs = 0;
   for (;;) {
@@ -120,21 +123,26 @@ Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* h
   }
 }
 
+Status Channel::take(Incoming& into, bool* done) {
+  Status got = try_get(into, done);
+  if (*done) {
+    // Where bytes count, the putter that comes first may need more room than there is now and the next one
+    // less.
+    if (row_.byte_capacity.load(std::memory_order_relaxed) != 0) {
+      row_.space.notify_after_unlock(INT_MAX);
+    } else if (row_.capacity.load(std::memory_order_relaxed) != 0) {
+      row_.space.notify_after_unlock(1);
+    }
+  }
+  return got;
+}
+
 Status Channel::get(Incoming& into, os::Deadline deadline, WaitHooks* hooks) {
   if (!hub_.domain().attached()) return hub_.domain().not_attached();
   into.clear();
   for (;;) {
     bool done = false;
-    Status got = try_get(into, &done);
-    if (done) {
-      // Where bytes count, the putter that comes first may need more room than there is now and the next one
-      // less.
-      if (row_.byte_capacity.load(std::memory_order_relaxed) != 0) {
-        row_.space.notify_after_unlock(INT_MAX);
-      } else if (row_.capacity.load(std::memory_order_relaxed) != 0) {
-        row_.space.notify_after_unlock(1);
-      }
-    }
+    Status got = take(into, &done);
     if (!got || done) return got;
     Status status = wait_for_message(deadline, hooks);
     if (!status) return status;

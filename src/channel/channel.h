@@ -87,7 +87,8 @@ class Channel {
   // Enters a child as a holder, so that the channel lives until the child has opened it.
   Status offer(domain::SlotRef child);
 
-  Status put(const Outgoing& message, os::Deadline deadline, WaitHooks* hooks = nullptr);
+  // `bell`: the writing end of a pipe (channel/pipe.h).
+  Status put(const Outgoing& message, os::Deadline deadline, WaitHooks* hooks = nullptr, int bell = -1);
   // kTimeout, kInterrupted, kCorrupt (that message is gone, the channel goes on), kStalled.
   Status get(Incoming& into, os::Deadline deadline, WaitHooks* hooks = nullptr);
 
@@ -109,6 +110,7 @@ class Channel {
   Status join(os::Deadline deadline, WaitHooks* hooks = nullptr);
 
  private:
+  friend class PipeEnd;
   Channel(Hub& hub, ChannelId id, ChannelRow& row, arena::LeasePtr hold)
       : hub_(hub), id_(id), row_(row), hold_(std::move(hold)) {}
 
@@ -118,6 +120,9 @@ class Channel {
   // `done` stays false when there was no room (no message), which is no error.
   Status try_put(const Plan& plan, bool* done);
   Status try_get(Incoming& into, bool* done);
+  // As try_get; tells those who wait for room.
+  Status take(Incoming& into, bool* done);
+  void ring(int bell, std::uint32_t sequence) noexcept;
   Status wait_for_message(os::Deadline deadline, WaitHooks* hooks);
   static Status unrepaired();
   Status next_chunk(Position& head);

@@ -6,9 +6,10 @@
 namespace forklift::channel {
 
 struct Channel::Plan {
-  explicit Plan(const Outgoing& outgoing) : message(outgoing) {}
+  Plan(const Outgoing& outgoing, int bell_fd) : message(outgoing), bell(bell_fd) {}
 
   const Outgoing& message;
+  int bell;  // the descriptor that is rung; -1: none
   RecordHeader header{};
   arena::LeasePtr spill;  // holds handles and bytes when they do not fit inline
 

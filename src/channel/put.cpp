@@ -48,7 +48,8 @@ Status Channel::plan_put(const Outgoing& message, Plan& plan) {
   RecordHeader& header = plan.header;
   header.codec = message.codec;
   header.tag = message.tag;
-  header.weight = message.bytes.size();
+  // In a pipe, messages without contents count as well, like the standard library's with their lengths.
+  header.weight = message.bytes.size() + (plan.bell >= 0 ? 4 : 0);
   for (const arena::LeasePtr& lease : message.leases) {
     if (!lease || !lease->held()) return {Code::kInvalid, "a lease of the message was passed on already"};
     if (lease->object().kind != arena::ObjectKind::kBlock)
@@ -166,6 +167,7 @@ Status Channel::try_put(const Plan& plan, bool* done) {
   sync::crash_fence();
   if (!fits) row_.spare.store(0, std::memory_order_relaxed);
   *done = true;
+  if (plan.bell >= 0) ring(plan.bell, tail.sequence);
   return {};
 }
 

@@ -113,7 +113,11 @@ struct ChannelRow {
 
   alignas(64) sync::Event items;  // a message has come
   sync::Event space;              // a message has gone
-  Word unused3[4];
+  // Pipes only (channel/pipe.h). The first is changed under the tail's lock, the second under the head's.
+  Word tokens_sent;
+  Word tokens_read;
+  Word selectable;  // 1: somebody may sleep on the descriptor alone
+  Word unused3;
 
   alignas(64) Word done;  // task_done calls + the sequence at creation, mod 2^30
   sync::Event all_done;

@@ -73,6 +73,8 @@ static_assert(offsetof(ChannelRow, dying) == 264 && offsetof(ChannelRow, head_by
 static_assert(offsetof(ChannelRow, get_cpu) == 288 && offsetof(ChannelRow, seen_tail) == 296);
 static_assert(offsetof(ChannelRow, item_spinner) == 304 && offsetof(ChannelRow, items) == 320);
 static_assert(offsetof(ChannelRow, space) == 336 && offsetof(ChannelRow, done) == 384);
+static_assert(offsetof(ChannelRow, tokens_sent) == 352 && offsetof(ChannelRow, tokens_read) == 360 &&
+              offsetof(ChannelRow, selectable) == 368);
 static_assert(offsetof(ChannelRow, all_done) == 392 && sizeof(sync::Event) == 16);
 
 static_assert(offsetof(ChunkPoolState, mutex) == 0 && offsetof(ChunkPoolState, redo) == 64);

@@ -1,7 +1,68 @@
-"""``multiprocessing.connection`` itself, under this package's name."""
+"""``multiprocessing.connection``, with Forklift's pipes; ``Listener`` and ``Client`` are the standard library's.
+
+    ready = wait([queue, connection, process.sentinel, sock], timeout=1.0)
+
+``wait`` takes what the standard library's takes, and queues. The standard library's own ``wait``, ``select``,
+``selectors`` and asyncio take connections and ``queue._reader``: all of these have a ``fileno()``.
+"""
+
+from __future__ import annotations
 
 import multiprocessing.connection as _std
-import sys
-from multiprocessing.connection import *  # noqa: F403
+import time
+from collections.abc import Iterable
+from multiprocessing.connection import Client, Listener
+from typing import Any
 
-sys.modules[__name__] = _std
+from forklift import _core
+from forklift.multiprocessing.pipes import Connection, Pipe
+
+__all__ = ["Client", "Connection", "Listener", "Pipe", "wait"]
+
+
+def wait(object_list: Iterable[Any], timeout: float | None = None) -> list[Any]:
+    """The objects of the list that are ready to be read, once there is one or the time is over.
+
+    Ready: a connection or a queue with something to receive (or at its end), a process's sentinel once the
+    process has ended, any other descriptor, or object with a ``fileno()``, that is readable.
+    """
+    waited = [_Waited(each) for each in object_list]
+    # What has a message shows it without a descriptor; the others are then only looked at.
+    ready = {each for each in waited if each.has_message()}
+    deadline = None if timeout is None else time.monotonic() + timeout
+    while True:
+        others = [each for each in waited if each not in ready]
+        woken: Any = _std.wait(others, 0 if ready else timeout)
+        # Somebody else may have taken the message that had woken us.
+        ready.update(each for each in woken if each.is_ready())
+        if deadline is not None:
+            timeout = max(0.0, deadline - time.monotonic())
+        if ready or (not woken and timeout == 0):
+            return [each.object for each in waited if each in ready]
+
+
+class _Waited:
+    """An object in a list to be waited for."""
+
+    def __init__(self, each: Any) -> None:
+        self.object = each
+        self._ours = getattr(each, "_queue", each)  # a queue's reader stands for the queue
+
+    def fileno(self) -> int:
+        if isinstance(self._ours, _core.QueueBase):
+            return self._ours._fileno()
+        return self.object if isinstance(self.object, int) else int(self.object.fileno())
+
+    def has_message(self) -> bool:
+        return isinstance(self._ours, _core.QueueBase) and not self._ours.empty()
+
+    def is_ready(self) -> bool:
+        if isinstance(self._ours, _core.QueueBase):
+            return self._ours._poll_for(0.0)
+        if isinstance(self._ours, _core.PipeCore) and self._ours._native:
+            return self._ours._wait(0.0)
+        return True
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(_std, name)

@@ -1,46 +1,138 @@
-"""Pipes: the standard library's, with a reader that looks before it sleeps.
+"""Pipes: the standard library's ``Connection``, with its messages in shared memory.
 
-Waking a sleeper takes 6 to 30 microseconds and costs the writer a part of them; a reader that polls for 20
-before it sleeps takes a prompt answer without either. Data still go through the descriptor.
+Each end keeps a real descriptor, one of a pair of sockets. It carries no message, only the wake-ups of those
+who wait, and says who is there: ends count as the standard library's do, inherited ones too, and whoever
+waits at the other end of a killed process is told at once.
 """
 
 from __future__ import annotations
 
+import io
+import os
+from collections.abc import Callable
 from multiprocessing import connection as _std
+from multiprocessing import context as _std_context
 from multiprocessing import reduction as _reduction
+from multiprocessing import resource_sharer as _sharer
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from forklift import _core
+from forklift.multiprocessing.joining import invitation_for
 
 __all__ = ["Connection", "Pipe"]
 
+# Saved, since a program may put our class in its place.
+_Standard: Any = _std.Connection
+_core.set_standard_connection(_Standard)
 
-class Connection(_std.Connection):
-    """One end of a pipe. As the standard library's, whose methods and errors it has."""
+# How long the process that sent a Connection keeps its channels after the receiver was given the descriptor.
+_TAKE_OVER_SECONDS = 5.0
+
+
+class Connection(_core.PipeCore, _std.Connection):
+    """One end of a pipe, with the standard library's methods and errors.
+
+    Arrays travel through shared memory, as through a Queue. Up to 64 KB are in transit before a sender waits;
+    a larger message waits until the pipe is empty and then goes as a whole. Several threads and processes may
+    use one end. On any other descriptor, ``Connection(fd)`` is the standard library's: its data go through
+    the descriptor.
+    """
+
+    def fileno(self) -> int:
+        """The descriptor: readable while there is something to receive. It carries no message itself."""
+        self._check_closed()  # type: ignore[attr-defined]
+        if self._native:
+            self._make_selectable()
+        return int(self._handle)  # type: ignore[arg-type]
 
     def _recv_bytes(self, maxsize: int | None = None) -> Any:
-        _core.spin_readable(self._handle)  # type: ignore[attr-defined]
-        return super()._recv_bytes(maxsize)  # type: ignore[misc]
+        if not self._native:
+            return _Standard._recv_bytes(self, maxsize)
+        raw, data = self._take()
+        if not raw:
+            data = ForkingPickler.dumps(data)
+        if maxsize is not None and len(data) > maxsize:
+            return None
+        buffer = io.BytesIO()
+        buffer.write(data)
+        return buffer
 
+    def _poll(self, timeout: float | None) -> bool:
+        return self._wait(timeout) if self._native else bool(_Standard._poll(self, timeout))
 
-def _adopt(end: Any) -> Connection:
-    handle, end._handle = end._handle, None
-    return Connection(handle, end.readable, end.writable)
+    def _close(self, _close: Callable[[int], None] = os.close) -> None:
+        try:
+            _close(self._handle)  # type: ignore[arg-type]
+        finally:
+            self._let_go()
+
+    def __reduce__(self) -> Any:
+        return _reduce(self)
 
 
 def Pipe(duplex: bool = True) -> tuple[Connection, Connection]:
     """Two ends of a pipe: both ways, or (receiver, sender) with duplex=False."""
-    first, second = _std.Pipe(duplex)
-    return _adopt(first), _adopt(second)
+    first, second = Connection.__new__(Connection), Connection.__new__(Connection)
+    _core.make_pipe(first, second, duplex)
+    return first, second
+
+
+class _Transit:
+    """A Connection inside a message: this process keeps descriptor and channels until they are fetched."""
+
+    def __init__(self, connection: Connection) -> None:
+        kept = _with_handle(os.dup(connection._handle), connection.readable, connection.writable)  # type: ignore[arg-type]
+        kept._share(connection)
+
+        def send(channel: Any, pid: int) -> None:
+            _reduction.send_handle(channel, kept._handle, pid)  # type: ignore[arg-type]
+            # Until the receiver has opened the channels they must not end here.
+            if channel.poll(_TAKE_OVER_SECONDS):
+                channel.recv_bytes()
+
+        self._id = _sharer._resource_sharer.register(send, kept.close)  # type: ignore[attr-defined]
+
+    def fetch(self, ids: Any, readable: bool, writable: bool) -> Connection:
+        with _sharer._resource_sharer.get_connection(self._id) as channel:  # type: ignore[attr-defined]
+            made = _with_handle(_reduction.recv_handle(channel), readable, writable)
+            made._open(*ids)
+            channel.send_bytes(b"")
+        return made
+
+
+def _with_handle(handle: int, readable: bool, writable: bool) -> Connection:
+    return Connection(handle, readable, writable)
 
 
 def _rebuild(descriptor: Any, readable: bool, writable: bool) -> Connection:
-    return Connection(descriptor.detach(), readable, writable)
+    return _with_handle(descriptor.detach(), readable, writable)
+
+
+def _rebuild_in_child(
+    _joined: None, descriptor: Any, ids: Any, readable: bool, writable: bool
+) -> Connection:
+    made = _rebuild(descriptor, readable, writable)
+    made._open(*ids)
+    return made
+
+
+def _rebuild_from_message(transit: _Transit, ids: Any, readable: bool, writable: bool) -> Connection:
+    return transit.fetch(ids, readable, writable)
 
 
 def _reduce(connection: Connection) -> Any:
-    descriptor = _reduction.DupFd(connection.fileno())
-    return _rebuild, (descriptor, connection.readable, connection.writable)
+    connection._check_closed()  # type: ignore[attr-defined]
+    directions = (connection.readable, connection.writable)
+    if not connection._native:
+        return _rebuild, (_reduction.DupFd(connection.fileno()), *directions)
+    popen = _std_context.get_spawning_popen()
+    if popen is None:
+        return _rebuild_from_message, (_Transit(connection), connection._ids(), *directions)
+    invitation = invitation_for(popen)
+    connection._offer(*invitation.slot)
+    descriptor = _reduction.DupFd(connection._handle)  # type: ignore[arg-type]
+    return _rebuild_in_child, (invitation, descriptor, connection._ids(), *directions)
 
 
 _reduction.register(Connection, _reduce)

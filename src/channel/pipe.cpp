@@ -1,0 +1,220 @@
+#include "channel/pipe.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+
+#include "channel/waiting.h"
+#include "os/socket.h"
+
+namespace forklift::channel {
+
+namespace {
+
+constexpr std::byte kToken{0};
+// How long a putter may wait for room before it looks whether a reader is left.
+constexpr std::int64_t kReaderCheckNs = 100'000'000;
+
+Status bad_descriptor() { return Status::system("poll", EBADF, "this end's descriptor was closed"); }
+
+bool counted_all(const ChannelRow& row) noexcept {
+  return row.tokens_sent.load(std::memory_order_acquire) == row.tokens_read.load(std::memory_order_acquire);
+}
+
+}  // namespace
+
+Result<PipePair> make_pipe(Hub& hub, bool duplex) {
+  const ChannelOptions options{.byte_capacity = kPipeBytes};
+  Result<ChannelPtr> back = Channel::create(hub, options);
+  if (!back) return back.status();
+  ChannelPtr there;
+  if (duplex) {
+    Result<ChannelPtr> made = Channel::create(hub, options);
+    if (!made) return made.status();
+    there = *std::move(made);
+  }
+  auto fds = os::stream_pair();
+  if (!fds) return fds.status();
+  return PipePair{std::move(fds->first), std::move(fds->second), std::move(there), *std::move(back)};
+}
+
+// Tail lock held, tail committed behind the message of this sequence.
+void Channel::ring(int bell, std::uint32_t sequence) noexcept {
+  sync::full_fence();
+  const std::uint32_t head = Position::unpack(row_.head.load(std::memory_order_acquire)).sequence;
+  if (head == ((sequence + 1) & kSequenceMask)) return;  // taken already
+  const bool was_empty = head == sequence;
+  const std::uint64_t read = row_.tokens_read.load(std::memory_order_acquire);
+  std::uint64_t sent = row_.tokens_sent.load(std::memory_order_relaxed);
+  // More read than sent: somebody died between sending and counting.
+  if (static_cast<std::int64_t>(sent - read) < 0) sent = read;
+  if (!was_empty && sent != read) return;
+  if (was_empty && row_.selectable.load(std::memory_order_relaxed) == 0) {
+    const std::uint64_t spinning = row_.item_spinner.load(std::memory_order_relaxed);
+    if (spinning != 0 && spinning > static_cast<std::uint64_t>(os::now_ns())) return;
+  }
+  // Sent first, counted then: a death in between costs a token too many, never one too few.
+  if (os::send_byte(bell, kToken)) ++sent;
+  sync::crash_fence();
+  row_.tokens_sent.store(sent, std::memory_order_release);
+}
+
+Status PipeEnd::reader_is_there() const {
+  const os::Readiness now = os::look(fd_);
+  if (now.invalid) return bad_descriptor();
+  if (now.hung_up) return Status::system("write", EPIPE, "nobody holds the other end of the pipe");
+  return {};
+}
+
+Status PipeEnd::send(const Outgoing& message, os::Deadline deadline, WaitHooks* hooks) {
+  if (!out_) return {Code::kInvalid, "this end of the pipe is for reading only"};
+  // Asked now and then while the pipe is full.
+  struct StillRead final : WaitHooks {
+    StillRead(const PipeEnd& end, WaitHooks* others) : pipe(end), inner(others) {
+      slice_ns = inner ? std::min(inner->slice_ns, kReaderCheckNs) : kReaderCheckNs;
+    }
+    Status poll() override {
+      if (Status there = pipe.reader_is_there(); !there) return there;
+      return inner ? inner->poll() : Status();
+    }
+    const PipeEnd& pipe;
+    WaitHooks* inner;
+  } still_read(*this, hooks);
+  Status status = reader_is_there();
+  if (status) status = out_->put(message, deadline, &still_read, fd_);
+  // What nobody can ever take goes back to where it came from.
+  if (status.errno_value() == EPIPE) Channel::drain(out_->hub(), out_->id().index);
+  return status;
+}
+
+Status PipeEnd::receive(Incoming& into, os::Deadline deadline, WaitHooks* hooks) {
+  if (!in_) return {Code::kInvalid, "this end of the pipe is for writing only"};
+  Channel& channel = *in_;
+  ChannelRow& row = channel.row_;
+  if (!channel.hub_.domain().attached()) return channel.hub_.domain().not_attached();
+  into.clear();
+  for (;;) {
+    bool done = false;
+    Status got = channel.take(into, &done);
+    if (done && !counted_all(row)) {
+      Left left{};
+      (void)settle(&left);  // a token too many does no harm
+    }
+    if (done || !got) return got;
+    const auto ready = [&] { return channel.size() != 0; };
+    if (!deadline.passed() && claim_spin(row.item_spinner, row.put_cpu)) {
+      const bool came = sync::spin_for(ready, os::now_ns);
+      row.item_spinner.store(0, std::memory_order_relaxed);
+      if (came) continue;
+    }
+    if (Status status = sleep(deadline, hooks, false); !status) return status;
+  }
+}
+
+Status PipeEnd::wait_readable(os::Deadline deadline, WaitHooks* hooks) {
+  if (!in_) return {Code::kInvalid, "this end of the pipe is for writing only"};
+  if (in_->size() != 0) return {};
+  // Without claiming the spinner's place: who only looks needs the token.
+  static const bool several_cpus = os::allowed_cpus() > 1;
+  if (several_cpus && !deadline.passed() && sync::spin_for([this] { return in_->size() != 0; }, os::now_ns))
+    return {};
+  Status status = sleep(deadline, hooks, true);
+  return status.code() == Code::kClosed ? Status() : status;
+}
+
+// Until the channel has a message (or had one a moment ago), the end is reached, or the time is over.
+Status PipeEnd::sleep(os::Deadline deadline, WaitHooks* hooks, bool foreign_is_readable) {
+  domain::Domain& domain = in_->hub_.domain();
+  const std::int64_t slice = hooks ? std::min(hooks->slice_ns, sync::kMaxSliceNs) : sync::kMaxSliceNs;
+  for (;;) {
+    sync::full_fence();
+    if (in_->size() != 0) return {};
+    const os::Readiness now = os::wait_readable(fd_, deadline.left_ns(slice));
+    if (in_->size() != 0) return {};  // asked after the hang-up was seen: what was written before it is there
+    if (now.invalid) return bad_descriptor();
+    if (now.hung_up) return {Code::kClosed, "nobody can write into the pipe any more"};
+    if (now.readable) {
+      Left left{};
+      if (Status status = settle(&left); !status) return status;
+      if (left == Left::kEnd) return {Code::kClosed, "the other end was shut down"};
+      if (left == Left::kForeign) {
+        if (foreign_is_readable) return {};
+        if (Status status = sleep_beside_foreign(deadline, hooks); !status) return status;
+      }
+    } else if (!now.interrupted) {
+      domain.check_deaths();
+    }
+    if (hooks && !now.readable) {
+      if (Status status = hooks->poll(); !status) return status;
+    }
+    if (deadline.passed()) return {Code::kTimeout, "the deadline passed"};
+  }
+}
+
+// The descriptor stays readable for a reason that is not ours: the channel's own event must do.
+Status PipeEnd::sleep_beside_foreign(os::Deadline deadline, WaitHooks* hooks) {
+  ChannelRow& row = in_->row_;
+  const sync::Event::Ticket ticket = row.items.prepare();
+  if (in_->size() != 0) {
+    row.items.cancel(ticket);
+    return {};
+  }
+  row.items.wait(ticket, deadline.left_ns(kReaderCheckNs));
+  return hooks ? hooks->poll() : Status();
+}
+
+Status PipeEnd::settle(Left* left) {
+  Channel& channel = *in_;
+  ChannelRow& row = channel.row_;
+  sync::LockGuard guard(row.head_mutex, [&] { channel.hub_.repair_head(channel.id_.index); });
+  if (!guard.ok()) return guard.status();
+  for (;;) {
+    const std::size_t there = os::readable_bytes(fd_);
+    const std::size_t messages = channel.size();
+    if (there == 0) {
+      std::byte end{};
+      *left = os::peek(fd_, {&end, 1}) == 0 ? Left::kEnd : Left::kNothing;
+      return {};
+    }
+    std::array<std::byte, 256> bytes;
+    const std::size_t wanted = std::min(there > messages ? there - messages : 1, bytes.size());
+    const int seen = os::peek(fd_, {bytes.data(), wanted});
+    std::size_t tokens = 0;
+    while (static_cast<int>(tokens) < seen && bytes[tokens] == kToken) ++tokens;
+    if (tokens == 0) {
+      *left = seen > 0 ? Left::kForeign : Left::kNothing;
+      return {};
+    }
+    if (there <= messages) {
+      *left = Left::kTokens;
+      return {};
+    }
+    // Counted first, taken then: a death in between makes the next putter send one too many.
+    row.tokens_read.store(row.tokens_read.load(std::memory_order_relaxed) + tokens,
+                          std::memory_order_release);
+    sync::crash_fence();
+    os::discard(fd_, {bytes.data(), tokens});
+  }
+}
+
+Status PipeEnd::make_selectable() {
+  if (!in_) return {};
+  Channel& channel = *in_;
+  ChannelRow& row = channel.row_;
+  row.selectable.store(1, std::memory_order_seq_cst);
+  {
+    // Whoever is between a message and its token has sent it, or is dead, once the lock was had.
+    const sync::LockGuard guard(row.tail_mutex, [&] { channel.hub_.repair_tail(channel.id_.index); });
+    if (!guard.ok()) return guard.status();
+  }
+  if (counted_all(row)) return {};
+  Left left{};
+  return settle(&left);
+}
+
+void PipeEnd::let_go() noexcept {
+  if (in_) in_->row_.space.notify(INT_MAX);
+}
+
+}  // namespace forklift::channel

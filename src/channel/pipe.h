@@ -1,0 +1,86 @@
+// One end of a pipe: messages in a channel for each direction, and a socket that carries none of them.
+//
+//   Result<PipePair> pipe = make_pipe(hub, /*duplex=*/true);
+//   PipeEnd left(pipe->first_fd.get(), pipe->first_in, pipe->first_out);
+//   Status sent = left.send({.bytes = bytes}, Deadline::never());   // kSystem EPIPE: nobody at the other end
+//   Status got = right.receive(message, Deadline::never());         // kClosed: the end
+//
+// The pair of sockets says who is there: whoever inherited or was passed an end holds it, exec and SIGKILL
+// let go of it, and the kernel reports a hang-up to the other end at once. It also makes an end selectable
+// and passes descriptors (send_handle). All that it carries for us are tokens, bytes of value 0, which wake
+// whoever sleeps in poll.
+//
+// The protocol. K: while a message is in the channel, the reader's socket has a token.
+//  - The putter, still under the tail's lock, sends one when it saw the channel empty before its message, or
+//    when as many tokens were read as sent. So no token is on its way once the lock is free. A putter killed
+//    between its commit and its token leaves a message that only a look at the channel shows, until the next
+//    message: its put had not returned.
+//  - The getter removes tokens under the head's lock: it asks the socket first how many there are and the
+//    channel then how many messages, and removes the excess only, so K holds for what comes meanwhile.
+//  - The one exception: no token is sent to a reader that spins and will take the message without one, unless
+//    somebody asked for the end's descriptor (`selectable`). Who sleeps in here looks at the channel every
+//    slice; so even a spinner that is killed delays a message to other readers by a slice at most.
+//  - Bytes of other values are not ours (a passed descriptor's); they stay for whoever waits for them.
+//
+// Thread and process safety: any number of threads of any number of processes at either end.
+// The descriptor belongs to the caller, who keeps it open while a call is in progress.
+#pragma once
+
+#include "channel/channel.h"
+#include "os/fd.h"
+
+namespace forklift::channel {
+
+// What a pipe's writer may have in transit before it waits; a larger message waits for an empty pipe.
+inline constexpr std::uint64_t kPipeBytes = 64 * 1024;
+
+class PipeEnd {
+ public:
+  PipeEnd() = default;
+  // `in`, `out`: null where this end cannot read, cannot write.
+  PipeEnd(int fd, ChannelPtr in, ChannelPtr out) : fd_(fd), in_(std::move(in)), out_(std::move(out)) {}
+
+  // kTimeout, kInterrupted, kSystem (EPIPE, EBADF), kOverBudget, ...: nothing was sent.
+  Status send(const Outgoing& message, os::Deadline deadline, WaitHooks* hooks = nullptr);
+  // kClosed: the channel is empty and nobody can write into it any more. Else as Channel::get.
+  Status receive(Incoming& into, os::Deadline deadline, WaitHooks* hooks = nullptr);
+  // Ok: receive would not wait (a message, the end, or bytes that are not ours are there).
+  Status wait_readable(os::Deadline deadline, WaitHooks* hooks = nullptr);
+  // From here on every readable state shows in poll(2) on the descriptor, in every process.
+  Status make_selectable();
+  // Call when the descriptor was closed: a putter at the other end that waits for room looks whether anybody
+  // is left.
+  void let_go() noexcept;
+
+  int fd() const noexcept { return fd_; }
+  const ChannelPtr& in() const noexcept { return in_; }
+  const ChannelPtr& out() const noexcept { return out_; }
+
+ private:
+  enum class Left : std::uint8_t {
+    kNothing,  // no byte is left to be read
+    kTokens,   // those of messages that are there
+    kForeign,  // bytes that are not ours come first
+    kEnd
+  };
+  Status reader_is_there() const;
+  // Removes tokens beyond those that K asks for.
+  Status settle(Left* left);
+  Status sleep(os::Deadline deadline, WaitHooks* hooks, bool foreign_is_readable);
+  Status sleep_beside_foreign(os::Deadline deadline, WaitHooks* hooks);
+
+  int fd_ = -1;
+  ChannelPtr in_;
+  ChannelPtr out_;
+};
+
+// The parts of a pipe. One way: the first end reads, the second writes.
+struct PipePair {
+  os::Fd first_fd;
+  os::Fd second_fd;
+  ChannelPtr first_to_second;  // null one way
+  ChannelPtr second_to_first;
+};
+Result<PipePair> make_pipe(Hub& hub, bool duplex);
+
+}  // namespace forklift::channel
