@@ -13,6 +13,9 @@ namespace forklift::channel {
 namespace {
 
 constexpr std::byte kToken{0};
+// ChannelRow::selectable
+constexpr std::uint64_t kReaderSelects = 1;
+constexpr std::uint64_t kWriterPasses = 2;  // perhaps descriptors: a token with every message
 // How long a putter may wait for room before it looks whether a reader is left.
 constexpr std::int64_t kReaderCheckNs = 100'000'000;
 
@@ -49,8 +52,9 @@ void Channel::ring(int bell, std::uint32_t sequence) noexcept {
   std::uint64_t sent = row_.tokens_sent.load(std::memory_order_relaxed);
   // More read than sent: somebody died between sending and counting.
   if (static_cast<std::int64_t>(sent - read) < 0) sent = read;
-  if (!was_empty && sent != read) return;
-  if (was_empty && row_.selectable.load(std::memory_order_relaxed) == 0) {
+  const std::uint64_t asked = row_.selectable.load(std::memory_order_relaxed);
+  if (!was_empty && sent != read && (asked & kWriterPasses) == 0) return;
+  if (was_empty && asked == 0) {
     const std::uint64_t spinning = row_.item_spinner.load(std::memory_order_relaxed);
     if (spinning != 0 && spinning > static_cast<std::uint64_t>(os::now_ns())) return;
   }
@@ -199,10 +203,11 @@ Status PipeEnd::settle(Left* left) {
 }
 
 Status PipeEnd::make_selectable() {
+  if (out_) out_->row_.selectable.fetch_or(kWriterPasses, std::memory_order_seq_cst);
   if (!in_) return {};
   Channel& channel = *in_;
   ChannelRow& row = channel.row_;
-  row.selectable.store(1, std::memory_order_seq_cst);
+  row.selectable.fetch_or(kReaderSelects, std::memory_order_seq_cst);
   {
     // Whoever is between a message and its token has sent it, or is dead, once the lock was had.
     const sync::LockGuard guard(row.tail_mutex, [&] { channel.hub_.repair_tail(channel.id_.index); });

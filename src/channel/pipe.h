@@ -20,7 +20,9 @@
 //  - The one exception: no token is sent to a reader that spins and will take the message without one, unless
 //    somebody asked for the end's descriptor (`selectable`). Who sleeps in here looks at the channel every
 //    slice; so even a spinner that is killed delays a message to other readers by a slice at most.
-//  - Bytes of other values are not ours (a passed descriptor's); they stay for whoever waits for them.
+//  - Bytes of other values are not ours (a passed descriptor's); they stay for whoever waits for them. What
+//    is sent behind them needs tokens behind them: a writer that asked for its own descriptor, as one must to
+//    pass another through it, sends a token with every message from then on.
 //
 // Thread and process safety: any number of threads of any number of processes at either end.
 // The descriptor belongs to the caller, who keeps it open while a call is in progress.
@@ -46,7 +48,8 @@ class PipeEnd {
   Status receive(Incoming& into, os::Deadline deadline, WaitHooks* hooks = nullptr);
   // Ok: receive would not wait (a message, the end, or bytes that are not ours are there).
   Status wait_readable(os::Deadline deadline, WaitHooks* hooks = nullptr);
-  // From here on every readable state shows in poll(2) on the descriptor, in every process.
+  // Before the descriptor is used for itself: from here on every readable state shows in poll(2) on it, in
+  // every process.
   Status make_selectable();
   // Call when the descriptor was closed: a putter at the other end that waits for room looks whether anybody
   // is left.

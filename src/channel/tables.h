@@ -116,7 +116,7 @@ struct ChannelRow {
   // Pipes only (channel/pipe.h). The first is changed under the tail's lock, the second under the head's.
   Word tokens_sent;
   Word tokens_read;
-  Word selectable;  // 1: somebody may sleep on the descriptor alone
+  Word selectable;  // who asked for a descriptor: 1 the reader, 2 the writer
   Word unused3;
 
   alignas(64) Word done;  // task_done calls + the sequence at creation, mod 2^30

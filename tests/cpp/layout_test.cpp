@@ -26,7 +26,7 @@ using domain::Header;
 using domain::Slot;
 using sync::RedoRecord;
 
-static_assert(domain::kLayoutVersion == 1);
+static_assert(domain::kLayoutVersion == 2);
 
 static_assert(offsetof(Header, magic) == 0 && offsetof(Header, layout_version) == 8);
 static_assert(offsetof(Header, mutex_bytes) == 12 && offsetof(Header, domain_id) == 16);
