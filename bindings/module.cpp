@@ -2,7 +2,6 @@
 #include <nanobind/nanobind.h>
 
 #include "block.h"
-#include "descriptor.h"
 #include "domain.h"
 #include "foreign.h"
 #include "frozen.h"
@@ -20,7 +19,6 @@ NB_MODULE(_core, m) {
       forklift::py::add_pipe_type(m.ptr()) != 0) {
     throw nanobind::python_error();
   }
-  forklift::py::bind_descriptor(m);
   forklift::py::bind_domain(m);
   forklift::py::bind_program(m);
   forklift::py::bind_tensor(m);

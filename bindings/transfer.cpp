@@ -148,8 +148,7 @@ PyObject* decode(Way way, Arrival& arrival, Dialect dialect, Status& status) {
           "values (Queue<Value>, Queue<Tensor>)");
       return nullptr;
     default:
-      status = {Code::kCorrupt,
-                "a message has the unknown codec " + std::to_string(arrival.message.codec())};
+      status = {Code::kCorrupt, "a message has the unknown codec " + std::to_string(arrival.message.codec())};
       return nullptr;
   }
 }

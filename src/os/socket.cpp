@@ -17,7 +17,10 @@ Readiness poll_one(int fd, short events, std::int64_t timeout_ns) noexcept {
   timeout.tv_sec = static_cast<time_t>(timeout_ns / 1'000'000'000);
   timeout.tv_nsec = static_cast<long>(timeout_ns % 1'000'000'000);
   const int rc = ::ppoll(&item, 1, timeout_ns < 0 ? nullptr : &timeout, nullptr);
-  if (rc < 0) return {.interrupted = errno == EINTR, };
+  if (rc < 0)
+    return {
+        .interrupted = errno == EINTR,
+    };
   return {(item.revents & POLLIN) != 0, (item.revents & (POLLHUP | POLLERR)) != 0,
           (item.revents & POLLNVAL) != 0, false};
 }
@@ -31,9 +34,7 @@ Result<std::pair<Fd, Fd>> stream_pair() {
   return std::pair<Fd, Fd>(Fd(fds[0]), Fd(fds[1]));
 }
 
-Readiness wait_readable(int fd, std::int64_t timeout_ns) noexcept {
-  return poll_one(fd, POLLIN, timeout_ns);
-}
+Readiness wait_readable(int fd, std::int64_t timeout_ns) noexcept { return poll_one(fd, POLLIN, timeout_ns); }
 
 Readiness look(int fd) noexcept { return poll_one(fd, 0, 0); }
 

@@ -1,4 +1,4 @@
-"""Pipes between processes: every start method, inheritance, kills, connections and descriptors in messages."""
+"""Pipes between processes: start methods, inheritance, kills, connections and descriptors in messages."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_the_last_reader_is_killed(library: Any, either_method: str) -> None:
     receiver.close()
     sender.send("one")
     threading.Timer(0.1, os.kill, (process.pid, signal.SIGKILL)).start()
-    with pytest.raises(BrokenPipeError):
+    with pytest.raises(BrokenPipeError):  # noqa: PT012
         while True:
             sender.send_bytes(b"x" * 30_000)  # waits: nobody takes anything
     process.join()
@@ -149,9 +149,7 @@ def test_a_child_that_executes_another_program_keeps_nothing() -> None:
 def test_four_writers_and_four_readers(ctx: Any, duplex: bool) -> None:
     receiver, sender = ctx.Pipe(duplex)
     results = ctx.Queue()
-    writers = [
-        ctx.Process(target=pipe_targets.send_many, args=(sender, n * 1000, 1000)) for n in range(4)
-    ]
+    writers = [ctx.Process(target=pipe_targets.send_many, args=(sender, n * 1000, 1000)) for n in range(4)]
     readers = [ctx.Process(target=pipe_targets.receive_many, args=(receiver, results)) for _ in range(4)]
     for process in writers + readers:
         process.start()
@@ -280,14 +278,14 @@ def test_a_handler_that_raises_leaves_the_message() -> None:
     before = signal.signal(signal.SIGALRM, handler)
     try:
         for seconds in (0.001, 0.02, 0.1):
-            signal.setitimer(signal.ITIMER_REAL, seconds)
             begin = time.monotonic()
-            with pytest.raises(Alarm):
+            with pytest.raises(Alarm):  # noqa: PT012
+                signal.setitimer(signal.ITIMER_REAL, seconds)
                 receiver.recv()
             assert time.monotonic() - begin < seconds + 0.5
         sender.send_bytes(b"x" * 60_000)
-        signal.setitimer(signal.ITIMER_REAL, 0.05)
-        with pytest.raises(Alarm):
+        with pytest.raises(Alarm):  # noqa: PT012
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
             sender.send_bytes(b"y" * 60_000)
         ran: list[int] = []
         signal.signal(signal.SIGALRM, lambda *_: ran.append(sender.send("from the handler")))  # type: ignore[func-returns-value]

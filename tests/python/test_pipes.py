@@ -121,7 +121,7 @@ def test_one_way_errors_and_closing(library: Any) -> None:
         (receiver, "fileno"),
     ):
         end.close()
-        with pytest.raises(OSError, match="^handle is closed$"):
+        with pytest.raises(OSError, match=r"^handle is closed$"):
             getattr(end, call)(*arguments)
     receiver.close()
     sender.close()

@@ -1,4 +1,4 @@
-"""``multiprocessing.connection``, with Forklift's pipes; ``Listener`` and ``Client`` are the standard library's.
+"""``multiprocessing.connection`` with our pipes; ``Listener`` and ``Client`` are the standard library's.
 
     ready = wait([queue, connection, process.sentinel, sock], timeout=1.0)
 
@@ -31,7 +31,7 @@ def wait(object_list: Iterable[Any], timeout: float | None = None) -> list[Any]:
     ready = {each for each in waited if each.has_message()}
     deadline = None if timeout is None else time.monotonic() + timeout
     while True:
-        others = [each for each in waited if each not in ready]
+        others: Any = [each for each in waited if each not in ready]
         woken: Any = _std.wait(others, 0 if ready else timeout)
         # Somebody else may have taken the message that had woken us.
         ready.update(each for each in woken if each.is_ready())

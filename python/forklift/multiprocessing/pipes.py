@@ -109,9 +109,7 @@ def _rebuild(descriptor: Any, readable: bool, writable: bool) -> Connection:
     return _with_handle(descriptor.detach(), readable, writable)
 
 
-def _rebuild_in_child(
-    _joined: None, descriptor: Any, ids: Any, readable: bool, writable: bool
-) -> Connection:
+def _rebuild_in_child(_joined: None, descriptor: Any, ids: Any, readable: bool, writable: bool) -> Connection:
     made = _rebuild(descriptor, readable, writable)
     made._open(*ids)
     return made
