@@ -192,6 +192,11 @@ arena::LeasePtr empty_block(PyObject* block) noexcept {
   as_block(block)->length = 0;
   return std::move(as_block(block)->lease);
 }
+void refill_block(PyObject* block, arena::LeasePtr lease) noexcept {
+  as_block(block)->data = lease->data();
+  as_block(block)->length = static_cast<Py_ssize_t>(lease->size());
+  as_block(block)->lease = std::move(lease);
+}
 
 PyObject* block_under(PyObject* array) noexcept {
   PyTypeObject* const array_type = Py_TYPE(array);

@@ -30,6 +30,7 @@ const arena::LeasePtr& block_lease(PyObject* block) noexcept;
 bool block_is_exported(PyObject* block) noexcept;
 // The lease, which the block then no longer has: its buffer can no longer be had.
 arena::LeasePtr empty_block(PyObject* block) noexcept;
+void refill_block(PyObject* block, arena::LeasePtr lease) noexcept;
 
 // The shared or frozen block under an ndarray and its views; nullptr (no exception) where there is none.
 // Borrowed.

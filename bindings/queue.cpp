@@ -10,6 +10,7 @@
 #include "arrival.h"
 #include "errors.h"
 #include "gil.h"
+#include "loan.h"
 #include "queue_object.h"
 
 namespace forklift::py {
@@ -50,13 +51,15 @@ PyObject* raise_named(const char* name) {
   return nullptr;
 }
 
-PyObject* raise_closed(PyObject* self) {
-  PyErr_Format(PyExc_ValueError, "Queue %R is closed", self);
+PyObject* raise_handle_closed() {
+  PyErr_SetString(PyExc_OSError, "handle is closed");
   return nullptr;
 }
 
-PyObject* raise_handle_closed() {
-  PyErr_SetString(PyExc_OSError, "handle is closed");
+}  // namespace
+
+PyObject* raise_closed(PyObject* self) {
+  PyErr_Format(PyExc_ValueError, "Queue %R is closed", self);
   return nullptr;
 }
 
@@ -68,6 +71,8 @@ PyObject* raise_failure(const Status& status, const char* timed_out) {
   }
   return raise(status);
 }
+
+namespace {
 
 // Fills `out` from positional and keyword arguments; the last ones may be keywords only. False with TypeError
 // set.
@@ -212,6 +217,24 @@ PyObject* simple_get(PyObject* self, PyObject* const* arguments, Py_ssize_t coun
   return object || status ? object : raise_failure(status, "Empty");
 }
 
+PyObject* queue_loan(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords) {
+  static const char* const names[] = {"shape", "dtype", "block", "timeout"};
+  PyObject* given[4] = {};
+  Waiting waiting;
+  if (!parse_arguments("loan", arguments, count, keywords, names, 4, 1, given)) return nullptr;
+  if (!waiting.parse(given[2], given[3])) return nullptr;
+  if (as_queue(self)->closed) return raise_closed(self);
+  return usable(*as_queue(self)) ? new_loan(self, given[0], given[1], given[2], given[3]) : nullptr;
+}
+
+PyObject* simple_loan(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords) {
+  static const char* const names[] = {"shape", "dtype"};
+  PyObject* given[2] = {};
+  if (!parse_arguments("loan", arguments, count, keywords, names, 2, 1, given)) return nullptr;
+  if (as_queue(self)->writer_closed) return raise_handle_closed();
+  return usable(*as_queue(self)) ? new_loan(self, given[0], given[1], nullptr, nullptr) : nullptr;
+}
+
 PyCFunction fast(_PyCFunctionFastWithKeywords function) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
 }
@@ -226,6 +249,12 @@ PyMethodDef queue_methods[] = {
      "Take the oldest object; when there is none, wait for at most timeout seconds (None: without end),\n"
      "or not at all if block is false, and raise queue.Empty. as_ names the framework whose arrays are\n"
      "wanted: 'numpy', 'torch', 'jax', 'cupy' or 'forklift'."},
+    {"loan", fast(queue_loan), METH_FASTCALL | METH_KEYWORDS,
+     "loan($self, /, shape, dtype=float, block=True, timeout=None)\n--\n\n"
+     "A context manager whose array lies in shared memory already; leaving the block puts it without a "
+     "copy.\n"
+     "It is not cleared. After the block the array is empty; an exception abandons it. See "
+     "docs/semantics.md."},
     {"qsize", queue_qsize, METH_NOARGS, "qsize($self, /)\n--\n\nHow many objects are in the queue just now."},
     {"full", queue_full, METH_NOARGS, "full($self, /)\n--\n\nWould a put have to wait just now?"},
     {nullptr, nullptr, 0, nullptr},
@@ -236,6 +265,12 @@ PyMethodDef simple_methods[] = {
      "put($self, obj, /)\n--\n\nPut obj into the queue, waiting while it is full."},
     {"get", fast(simple_get), METH_FASTCALL | METH_KEYWORDS,
      "get($self, /, *, as_=None)\n--\n\nTake the oldest object, waiting until there is one."},
+    {"loan", fast(simple_loan), METH_FASTCALL | METH_KEYWORDS,
+     "loan($self, /, shape, dtype=float)\n--\n\n"
+     "A context manager whose array lies in shared memory already; leaving the block puts it without a "
+     "copy.\n"
+     "It is not cleared. After the block the array is empty; an exception abandons it. See "
+     "docs/semantics.md."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -263,6 +298,7 @@ PyTypeObject* make_type(PyObject* module, const char* name, PyMethodDef* methods
 int add_queue_types(PyObject* module) {
   queue_base_type = make_type(module, "forklift._core.QueueBase", queue_base_methods, nullptr);
   if (!queue_base_type) return -1;
+  if (add_loan_type(module) != 0) return -1;
   return make_type(module, "forklift._core.QueueCore", queue_methods, queue_base_type) &&
                  make_type(module, "forklift._core.SimpleQueueCore", simple_methods, queue_base_type)
              ? 0

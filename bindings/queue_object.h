@@ -56,6 +56,10 @@ inline void after_get(QueueObject& queue, const channel::Channel& channel) {
   if (queue.bell && queue.bell->usable() && channel.empty()) queue.bell->rearm();
 }
 
+// The exceptions of put and get, shared with loans. All return nullptr.
+PyObject* raise_failure(const Status& status, const char* timed_out);
+PyObject* raise_closed(PyObject* queue);
+
 // The methods and attributes of the base type (queue_care.cpp).
 extern PyMethodDef queue_base_methods[];
 extern PyGetSetDef queue_base_attributes[];

@@ -109,6 +109,30 @@ SendResult send_object(Way way, PyObject* object, Dialect dialect, os::Deadline 
   return result;
 }
 
+Status send_made(Way way, const channel::Outgoing& message, os::Deadline deadline, int orphan_fd) {
+  GilRelease released;
+  PyHooks hooks(released);
+  hooks.orphan_fd = orphan_fd;
+  Status status = way.put(message, deadline, hooks);
+  if (status) bump(counters.messages_put, 1);
+  return status;
+}
+
+Result<arena::LeasePtr> allocate_patiently(Way way, arena::Kind kind, std::size_t bytes,
+                                           os::Deadline deadline, bool block) {
+  GilRelease released;
+  PyHooks hooks(released);
+  arena::Arena& arena = way.arena();
+  arena::LeasePtr lease;
+  Status status = with_memory(arena, bytes, deadline, block, hooks, [&] {
+    Result<arena::LeasePtr> made = arena.allocate(kind, bytes);
+    if (made) lease = *std::move(made);
+    return made ? Status() : made.status();
+  });
+  if (!status) return status;
+  return lease;
+}
+
 namespace {
 
 // Takes a message. False: `status` says why not.

@@ -56,6 +56,11 @@ class Way {
 // budget is waited for.
 SendResult send_object(Way way, PyObject* object, Dialect dialect, os::Deadline deadline, bool block,
                        int orphan_fd);
+// The same for a message that is made already; its leases are empty afterwards only if it was sent.
+Status send_made(Way way, const channel::Outgoing& message, os::Deadline deadline, int orphan_fd);
+// A block, waited for as put() waits for memory. Releases the interpreter lock.
+Result<arena::LeasePtr> allocate_patiently(Way way, arena::Kind kind, std::size_t bytes,
+                                           os::Deadline deadline, bool block);
 // New reference; or nullptr, with `status` failed, or with an exception set and `status` ok. `orphan_fd`: see
 // PyHooks. `delivery`: what its arrays are to be.
 PyObject* receive_object(Way way, Dialect dialect, os::Deadline deadline, int orphan_fd, Status& status,

@@ -100,7 +100,8 @@ class _FrozenSequence(_Frozen):
     def _equals(self, other: Any, kind: type) -> Any:
         if type(other) is not type(self) and not isinstance(other, kind):
             return NotImplemented
-        return len(self) == len(other) and all(map(_equal, self, other))
+        items: Any = other
+        return len(self) == len(items) and all(map(_equal, self, items))
 
 
 class FrozenList(_FrozenSequence):

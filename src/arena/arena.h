@@ -118,6 +118,11 @@ class Arena {
   // A second right to the same object, for a message to come while this process keeps its own.
   Result<LeasePtr> another(const LeasePtr& lease);
 
+  // How many leases there are on its object just now, this one included.
+  std::uint64_t holders(const Lease& lease) const noexcept {
+    return count_of(lease.object_).load(std::memory_order_acquire);
+  }
+
   // --- for channels
   // ------------------------------------------------------------------------------------------- Passes the
   // right on to a message: one store. The Lease object is empty afterwards.

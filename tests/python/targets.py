@@ -237,3 +237,17 @@ def add_one(arrays: Any) -> None:
 
 def add_to_kept(i: int) -> None:
     _kept[i] += 1
+
+
+def lend_back(there: Any, back: Any) -> None:
+    while (got := there.get(timeout=60)) is not None:
+        with back.loan(got.shape, got.dtype) as a:
+            a[...] = got * 2
+        del got, a
+
+
+def fill_for_ever(queue: Any, ready: Any) -> None:
+    with queue.loan(100_000) as a:
+        a[:] = 1
+        ready.put(0)
+        threading.Event().wait(600)
