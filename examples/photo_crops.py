@@ -32,7 +32,7 @@ CLASSES = 10
 class Work(NamedTuple):
     """One batch to make: its place in the order, its seed, and which half of the data it may use."""
 
-    index: int
+    number: int
     seed: int
     size: int
     held_out: bool
@@ -71,10 +71,11 @@ def cut(photo: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     top = rng.integers(photo.shape[1] - span)
     left = rng.integers(photo.shape[2] - span)
     steps = (np.arange(SIDE) * scale).astype(np.intp)
-    crop = photo[:, top : top + span, left : left + span].take(steps, axis=1).take(steps, axis=2)
+    crop: Any = photo[:, top : top + span, left : left + span].take(steps, axis=1).take(steps, axis=2)
     mirror, flip, turn = rng.integers(2, size=3)  # together: all eight ways to lay a square
     crop = crop[:, :: 1 - 2 * flip, :: 1 - 2 * mirror]
-    return np.rot90(crop, axes=(1, 2)) if turn else crop
+    turned: np.ndarray = np.rot90(crop, axes=(1, 2)) if turn else crop
+    return turned
 
 
 def paste(image: np.ndarray, digit: np.ndarray, rng: np.random.Generator) -> None:
@@ -91,7 +92,7 @@ def paste(image: np.ndarray, digit: np.ndarray, rng: np.random.Generator) -> Non
 def make_batch(material: Material, work: Work) -> tuple[np.ndarray, np.ndarray]:
     """A pure function of its arguments: the same work gives the same batch in any process."""
     rng = np.random.default_rng(work.seed)
-    images = np.empty((work.size, 3, SIDE, SIDE), dtype=np.float32)
+    images: Any = np.empty((work.size, 3, SIDE, SIDE), dtype=np.float32)
     chosen = rng.integers(len(material.labels), size=work.size)
     for image, pick in zip(images, chosen, strict=True):
         crop = cut(material.photos[rng.integers(len(material.photos))], rng)
@@ -108,7 +109,7 @@ def produce(work_queue: Any, batch_queue: Any) -> None:
     material = {held_out: load(held_out) for held_out in (False, True)}
     while (work := work_queue.get()) is not None:
         images, labels = make_batch(material[work.held_out], work)
-        batch_queue.put((work.index, images, labels))
+        batch_queue.put((work.number, images, labels))
 
 
 # --- the consumer -------------------------------------------------------------------------------------------
@@ -191,6 +192,7 @@ def train(inbox: Inbox, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def run_one(arguments: argparse.Namespace) -> dict[str, Any]:
+    mp: Any
     if arguments.library == "forklift":
         import forklift.multiprocessing as mp
     else:

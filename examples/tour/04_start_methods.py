@@ -10,7 +10,7 @@ def total(queue, results):
 
 
 if __name__ == "__main__":
-    array = np.arange(1_000_000, dtype=np.float64)
+    array = np.ones(1_000_000)
     for method in mp.get_all_start_methods():
         context = mp.get_context(method)
         queue, results = context.Queue(), context.SimpleQueue()

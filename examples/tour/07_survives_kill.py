@@ -1,6 +1,5 @@
 """SIGKILL producers in the middle of put, twenty times: the queue lives on and nothing stays behind."""
 
-import os
 import random
 import signal
 import time
@@ -17,7 +16,7 @@ def produce(queue, producer):
 
 def consume(queue, report):
     """Counts messages per producer; a message is whole, in order, and neither lost nor doubled."""
-    expected = {}
+    expected: dict[int, int] = {}
     for producer, number, array in iter(queue.get, None):
         assert number == expected.get(producer, 0)
         assert (array == number).all()
@@ -34,7 +33,7 @@ if __name__ == "__main__":
         victim = mp.Process(target=produce, args=(queue, kill))
         victim.start()
         time.sleep(random.uniform(0.02, 0.08))
-        os.kill(victim.pid, signal.SIGKILL)
+        victim.kill()
         victim.join()
         assert victim.exitcode == -signal.SIGKILL
     queue.put(None)
