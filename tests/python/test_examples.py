@@ -24,7 +24,8 @@ def run(*command: str | Path) -> str:
         text=True,
         timeout=100,
         check=False,
-        env={**os.environ, "PYTHONWARNINGS": "default"},
+        # Buffered: what one process prints comes in one piece.
+        env={**os.environ, "PYTHONWARNINGS": "default", "PYTHONUNBUFFERED": ""},
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stderr
