@@ -70,11 +70,13 @@ nb::dict stats() {
   out["attached"] = hub != nullptr && hub->domain().attached();
   arena::Stats arena{};
   std::uint64_t queues = 0;
+  std::uint64_t locks = 0;
   std::uint64_t processes = 0;
   if (hub) {
     const nb::gil_scoped_release released;
     arena = hub->arena().stats();
     queues = hub->live_channels();
+    locks = hub->locks().live_locks();
     processes = hub->domain().live_slots();
   }
   out["committed_bytes"] = arena.committed_bytes;
@@ -84,6 +86,7 @@ nb::dict stats() {
   out["blocks"] = arena.held_blocks;
   out["leases"] = arena.leases;
   out["queues"] = queues;
+  out["locks"] = locks;
   out["processes"] = processes;
   return out;
 }

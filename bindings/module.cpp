@@ -5,6 +5,7 @@
 #include "domain.h"
 #include "foreign.h"
 #include "frozen.h"
+#include "lock.h"
 #include "pickling.h"
 #include "pipe.h"
 #include "program.h"
@@ -16,11 +17,13 @@ NB_MODULE(_core, m) {
   m.attr("__version__") = FORKLIFT_VERSION;
   if (forklift::py::add_block_type(m.ptr()) != 0 || forklift::py::add_pickling_types(m.ptr()) != 0 ||
       forklift::py::add_queue_types(m.ptr()) != 0 || forklift::py::add_frozen_type(m.ptr()) != 0 ||
-      forklift::py::add_pipe_type(m.ptr()) != 0) {
+      forklift::py::add_pipe_type(m.ptr()) != 0 ||
+      forklift::py::add_lock_types(m.ptr()) != 0) {
     throw nanobind::python_error();
   }
   forklift::py::bind_domain(m);
   forklift::py::bind_program(m);
   forklift::py::bind_tensor(m);
   forklift::py::bind_foreign(m);
+  forklift::py::bind_waits(m);
 }

@@ -11,6 +11,7 @@ import os as _os
 from forklift._core import Tensor, __version__, audit, empty, reap, set_budget, stats, tensor, trim, zeros
 from forklift.adapters.carried import Carried
 from forklift.errors import (
+    AbandonedLockWarning,
     ConversionError,
     CorruptError,
     ForkliftError,
@@ -30,6 +31,7 @@ if "FORKLIFT_DOMAIN" in _os.environ:
     _accept_invitation()
 
 __all__ = [
+    "AbandonedLockWarning",
     "Carried",
     "ConversionError",
     "CorruptError",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
+    "AbandonedLockWarning",
     "ConversionError",
     "CorruptError",
     "ForkliftError",
@@ -72,3 +73,11 @@ class NotAttachedError(ForkliftError, RuntimeError):
 
 class PeerDiedError(ForkliftError, RuntimeError):
     """The process that should have answered is gone."""
+
+
+class AbandonedLockWarning(RuntimeWarning):
+    """A lock was taken over from a process that was killed while it held it.
+
+    The acquirer has the lock; what it guards may be half changed. Where a filter turns this warning into an
+    exception, the lock has been given back when it is raised.
+    """

@@ -88,7 +88,7 @@ struct Stats {
   std::uint64_t leases;  // rows in use, all processes and messages
 };
 
-// What another layer tells the ledger about its objects (channels).
+// What another layer tells the ledger about its objects (locks, channels).
 struct ObjectHooks {
   std::function<Word&(std::uint32_t index)> count;
   // Before the last lease goes: give back what the object holds. No lock is held. Must be idempotent. False:
@@ -146,11 +146,23 @@ class Arena {
   // As for each of the `count` messages of a channel from this sequence on, in one pass.
   bool release_messages(std::uint32_t channel, std::uint32_t sequence, std::uint32_t count);
 
-  void set_object_hooks(ObjectHooks hooks) { hooks_ = std::move(hooks); }
+  // For the objects of one kind. Before anybody else uses this arena.
+  void set_object_hooks(ObjectKind kind, ObjectHooks hooks) { hooks_of(kind) = std::move(hooks); }
   // A first lease on a new object of another layer: `fill` adds the layer's own words to the transaction and
   // says which index the object got.
   using Fill = std::function<Status(sync::Transaction& change, Object& made)>;
   Result<LeasePtr> hold_new(Object object, const Fill& fill);
+  // Changes words of another layer's objects that change under the ledger's lock only, all or none of them:
+  // `fill` looks at them and adds what is to change. kStalled, or what `fill` says.
+  template <class FillChange>
+  Status change_objects(FillChange&& fill) {
+    sync::LockGuard guard = lock();
+    if (!guard.ok()) return guard.status();
+    sync::Transaction change(redo(), domain_.base());
+    Status status = fill(change);
+    if (status.ok() && change.size() != 0) change.commit();
+    return status;
+  }
   // A lease on an existing object, for this process or (handed to a child that will adopt it) another holder.
   Result<LeasePtr> hold(Object object);
   Status hold_for(Object object, Holder holder);
@@ -207,6 +219,8 @@ class Arena {
   Result<std::uint32_t> add_row(Object object, Holder holder, bool offered = false);
   Result<bool> accept_row(std::uint32_t row, Object object);
   Word& count_of(Object object) const;
+  ObjectHooks& hooks_of(ObjectKind kind) { return hooks_[static_cast<std::size_t>(kind)]; }
+  const ObjectHooks& hooks_of(ObjectKind kind) const { return hooks_[static_cast<std::size_t>(kind)]; }
 
   // space.cpp
   bool split_to(Kind kind, unsigned size_class);
@@ -237,7 +251,7 @@ class Arena {
   std::uint64_t half_;
   os::Mapping data_;
   Residency resident_;
-  ObjectHooks hooks_;
+  ObjectHooks hooks_[kObjectKinds];
 
   std::mutex mutex_;  // process-private: the list of Lease objects and the views; frozen across a fork
   Lease* first_ = nullptr;

@@ -55,15 +55,15 @@ std::vector<std::string> Arena::audit() {
   const std::uint64_t leases = state_->leases_used.load(std::memory_order_relaxed);
 
   std::vector<std::uint64_t> rows_naming(blocks, 0);
-  std::unordered_map<std::uint32_t, std::uint64_t> channel_rows;
+  std::unordered_map<std::uint64_t, std::uint64_t> object_rows;  // of other layers, by the whole word
   std::uint64_t leases_held = 0;
   for (std::uint32_t i = 0; i < leases; ++i) {
     const std::uint64_t word = lease(i).object.load(std::memory_order_relaxed);
     if (word == 0) continue;
     ++leases_held;
     const Object object = Object::unpack(word);
-    if (object.kind == ObjectKind::kChannel)
-      ++channel_rows[object.index];
+    if (object.kind == ObjectKind::kChannel || object.kind == ObjectKind::kLock)
+      ++object_rows[word];
     else if (object.index < blocks)
       ++rows_naming[object.index];
     else
@@ -79,10 +79,12 @@ std::vector<std::string> Arena::audit() {
   }
   if (free_leases + leases_held != leases)
     wrong.add("A3: ", leases, " lease rows, ", leases_held, " held, ", free_leases, " free");
-  for (const auto& [index, rows] : channel_rows) {
-    if (hooks_.count && hooks_.count(index).load() != rows) {
-      wrong.add("A1: channel ", index, " counts ", hooks_.count(index).load(), " holders, the ledger has ",
-                rows);
+  for (const auto& [word, rows] : object_rows) {
+    const Object object = Object::unpack(word);
+    const auto& count = hooks_of(object.kind).count;
+    if (count && count(object.index).load() != rows) {
+      wrong.add("A1: ", object.kind == ObjectKind::kLock ? "lock " : "channel ", object.index, " counts ",
+                count(object.index).load(), " holders, the ledger has ", rows);
     }
   }
 

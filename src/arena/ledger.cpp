@@ -145,7 +145,8 @@ Result<Arena::Grant> Arena::grant(Kind kind, std::size_t bytes) {
 }
 
 Word& Arena::count_of(Object object) const {
-  return object.kind == ObjectKind::kBlock ? block(object.index).count : hooks_.count(object.index);
+  return object.kind == ObjectKind::kBlock ? block(object.index).count
+                                           : hooks_of(object.kind).count(object.index);
 }
 
 Result<std::uint32_t> Arena::add_row(Object object, Holder holder, bool offered) {
@@ -244,7 +245,8 @@ bool Arena::release_row(std::uint32_t row, Holder holder) {
 // The last holder empties the object first, without the arena's lock. Dying on the way is fine: the row is
 // still held, and whoever reaps this process starts again here.
 bool Arena::release_object_row(std::uint32_t row, Object object) {
-  Word& count = hooks_.count(object.index);
+  const ObjectHooks& hooks = hooks_of(object.kind);
+  Word& count = hooks.count(object.index);
   bool emptied = false;
   for (;;) {
     {
@@ -255,12 +257,12 @@ bool Arena::release_object_row(std::uint32_t row, Object object) {
         sync::Transaction change(redo(), domain_.base());
         put_lease_row(change, row);
         change.set(count, holders - 1);
-        if (holders == 1) hooks_.free(change, object.index);
+        if (holders == 1) hooks.free(change, object.index);
         change.commit();
         return true;
       }
     }
-    if (!hooks_.empty(object.index)) return false;
+    if (!hooks.empty(object.index)) return false;
     emptied = true;
   }
 }

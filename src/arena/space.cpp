@@ -234,7 +234,8 @@ std::uint64_t Arena::trim(std::uint64_t keep) {
 bool Arena::relieve(std::uint64_t bytes) {
   const std::uint64_t cached = state_->cached.load(std::memory_order_relaxed);
   if (trim(cached > bytes ? cached - bytes : 0) > 0) return true;
-  if (hooks_.trim && hooks_.trim(bytes) > 0) return true;
+  for (const ObjectHooks& hooks : hooks_)
+    if (hooks.trim && hooks.trim(bytes) > 0) return true;
   return domain_.reap() > 0;
 }
 

@@ -78,12 +78,14 @@ struct LeaseRow {
 };
 static_assert(sizeof(LeaseRow) == 32);
 
-// What a lease can be a right to. Channels use the same ledger as blocks, so that one audit, one fork
-// hand-over and one reaper serve both.
+// What a lease can be a right to. Channels and locks use the same ledger as blocks, so that one audit, one
+// fork hand-over and one reaper serve all.
 enum class ObjectKind : std::uint8_t {
   kBlock = 1,
-  kChannel = 2
+  kChannel = 2,
+  kLock = 3
 };
+inline constexpr std::size_t kObjectKinds = 4;
 
 struct Object {
   ObjectKind kind;

@@ -17,18 +17,12 @@
 #include <vector>
 
 #include "channel/hub.h"
+#include "domain/waiting.h"
 #include "os/clock.h"
 
 namespace forklift::channel {
 
-// Asked now and then while a call waits, with no lock held. A failed status ends the wait with it; nothing
-// was taken or sent then. (Python: run signal handlers.)
-class WaitHooks {
- public:
-  virtual ~WaitHooks() = default;
-  virtual Status poll() = 0;
-  std::int64_t slice_ns = sync::kMaxSliceNs;
-};
+using domain::WaitHooks;
 
 struct Outgoing {
   std::span<const std::byte> bytes{};

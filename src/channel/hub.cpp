@@ -81,12 +81,14 @@ Status Hub::open(std::unique_ptr<domain::Domain> domain) {
   Result<std::unique_ptr<arena::Arena>> arena = arena::Arena::open(*domain_);
   if (!arena) return arena.status();
   arena_ = *std::move(arena);
+  locks_ = std::make_unique<locks::Table>(*arena_);
   chunks_ = std::make_unique<ChunkPool>(*arena_);
   const std::span<std::byte> region = domain_->region(domain::Region::kChannels);
   table_ = reinterpret_cast<ChannelTable*>(region.data());
   rows_ = reinterpret_cast<ChannelRow*>(region.data() + sizeof(ChannelTable));
   capacity_ = (region.size() - sizeof(ChannelTable)) / sizeof(ChannelRow);
   arena_->set_object_hooks(
+      arena::ObjectKind::kChannel,
       {[this](std::uint32_t index) -> Word& { return rows_[index].count; },
        [this](std::uint32_t index) { return empty_channel(index); },
        [this](sync::Transaction& change, std::uint32_t index) {

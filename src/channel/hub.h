@@ -1,5 +1,5 @@
-// What a process needs to pass messages: its domain, the arena, the chunk pool and the table of channels,
-// made or joined together. One a process in programs; tests make several.
+// What a process needs to pass messages: its domain, the arena, the tables of locks and channels, the chunk
+// pool, made or joined together. One a process in programs; tests make several.
 #pragma once
 
 #include <memory>
@@ -9,6 +9,7 @@
 #include "channel/chunk_pool.h"
 #include "channel/tables.h"
 #include "domain/domain.h"
+#include "locks/table.h"
 
 namespace forklift::channel {
 
@@ -39,12 +40,13 @@ class Hub {
   domain::Domain& domain() const noexcept { return *domain_; }
   arena::Arena& arena() const noexcept { return *arena_; }
   ChunkPool& chunks() const noexcept { return *chunks_; }
+  locks::Table& locks() const noexcept { return *locks_; }
 
   // Claims a slot for a child and duplicates what it must inherit (close-on-exec: the caller passes them on).
   Result<Invitation> invite();
 
-  // Every violated invariant of arena, pool and channels, in words. Takes locks one after another; exact only
-  // while nobody else is active.
+  // Every violated invariant of arena, locks, pool and channels, in words. Takes locks one after another;
+  // exact only while nobody else is active.
   std::vector<std::string> audit();
   // Channels in use.
   std::uint64_t live_channels() const noexcept;
@@ -68,6 +70,7 @@ class Hub {
 
   std::unique_ptr<domain::Domain> domain_;
   std::unique_ptr<arena::Arena> arena_;
+  std::unique_ptr<locks::Table> locks_;
   std::unique_ptr<ChunkPool> chunks_;
   ChannelTable* table_ = nullptr;
   ChannelRow* rows_ = nullptr;

@@ -1,66 +1,14 @@
-// Adaptive waiting: a short spin while the peer runs on another processor, then sleep in slices.
+// How a channel's ends wait: as everything in the domain does (domain/waiting.h).
 #pragma once
 
-#include <algorithm>
-
 #include "channel/channel.h"
-#include "os/clock.h"
-#include "os/proc.h"
-#include "sync/event.h"
+#include "domain/waiting.h"
 
 namespace forklift::channel {
 
-struct WaitPoint {
-  sync::Event& event;
-  Word& spinner;         // until when somebody spins here; 0 or past: nobody
-  const Word& peer_cpu;  // processor on which the other end last ran, + 1
-};
-
-// Leaves word of where this end runs; stored only when it changes, since the other end's line is at stake.
-inline void note_cpu(Word& cpu) noexcept {
-  const auto here = static_cast<std::uint64_t>(os::current_cpu()) + 1;
-  if (cpu.load(std::memory_order_relaxed) != here) cpu.store(here, std::memory_order_relaxed);
-}
-
-// One spinner a place: several would only take the processors from those they wait for. A spinner that died
-// is known by its time.
-inline bool claim_spin(Word& spinner, const Word& peer_cpu) noexcept {
-  static const bool several_cpus = os::allowed_cpus() > 1;
-  if (!several_cpus) return false;
-  // The peer last ran here: it cannot run while we spin.
-  if (peer_cpu.load(std::memory_order_relaxed) == static_cast<std::uint64_t>(os::current_cpu()) + 1)
-    return false;
-  const auto now = static_cast<std::uint64_t>(os::now_ns());
-  std::uint64_t until = spinner.load(std::memory_order_relaxed);
-  return until < now &&
-         spinner.compare_exchange_strong(until, now + 2 * sync::kSpinNs, std::memory_order_relaxed);
-}
-
-// Returns ok when the condition held or something has happened since (look again), kTimeout, or what the
-// hooks said. No lock may be held.
-template <class Ready>
-Status wait_for(WaitPoint at, Ready&& ready, domain::Domain& domain, os::Deadline deadline,
-                WaitHooks* hooks) {
-  if (deadline.passed()) return {Code::kTimeout, "the deadline passed"};
-  if (claim_spin(at.spinner, at.peer_cpu)) {
-    const bool came = sync::spin_for(ready, os::now_ns);
-    at.spinner.store(0, std::memory_order_relaxed);
-    if (came) return {};
-  }
-  const std::int64_t slice = hooks ? std::min(hooks->slice_ns, sync::kMaxSliceNs) : sync::kMaxSliceNs;
-  const sync::Event::Ticket ticket = at.event.prepare();
-  if (ready()) {
-    at.event.cancel(ticket);
-    return {};
-  }
-  const os::FutexWait how = at.event.wait(ticket, deadline.left_ns(slice));
-  if (ready()) return {};
-  if (how == os::FutexWait::kTimedOut) domain.check_deaths();
-  if (hooks) {
-    if (Status status = hooks->poll(); !status) return status;
-  }
-  if (deadline.passed()) return {Code::kTimeout, "the deadline passed"};
-  return {};
-}
+using domain::claim_spin;
+using domain::note_cpu;
+using domain::wait_for;
+using domain::WaitPoint;
 
 }  // namespace forklift::channel

@@ -73,6 +73,8 @@ class Domain {
   // Is the process of this slot and generation gone? Its slot may or may not have been reaped yet.
   bool is_dead(SlotRef slot) const;
   std::uint64_t pid_of(SlotRef slot) const noexcept;
+  // The slot's present generation, whoever has it.
+  SlotRef occupant(std::uint32_t index) const noexcept;
   std::uint32_t live_slots() const noexcept;
 
   // Called with the reap lock held, for a slot whose process is gone (`clean`: it said good-bye). Must be

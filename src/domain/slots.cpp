@@ -114,6 +114,10 @@ std::uint64_t Domain::pid_of(SlotRef ref) const noexcept {
   return slot.pid.load(std::memory_order_relaxed);
 }
 
+SlotRef Domain::occupant(std::uint32_t index) const noexcept {
+  return {index, generation_of(slots()[index].state.load(std::memory_order_acquire))};
+}
+
 std::uint32_t Domain::live_slots() const noexcept {
   std::uint32_t count = 0;
   const std::uint64_t used = header().slots_used.load(std::memory_order_acquire);

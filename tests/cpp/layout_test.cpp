@@ -9,6 +9,7 @@
 #include "arena/tables.h"
 #include "channel/tables.h"
 #include "domain/layout.h"
+#include "locks/tables.h"
 #include "tensor/wire.h"
 
 namespace forklift {
@@ -24,6 +25,9 @@ using channel::ChunkPoolState;
 using channel::RecordHeader;
 using domain::Header;
 using domain::Slot;
+using locks::Cell;
+using locks::LockRow;
+using locks::LockTable;
 using sync::RedoRecord;
 
 static_assert(domain::kLayoutVersion == 2);
@@ -58,6 +62,20 @@ static_assert(offsetof(BlockRow, prev) == 32 && offsetof(BlockRow, committed) ==
 static_assert(offsetof(BlockRow, length) == 48);
 static_assert(sizeof(LeaseRow) == 32 && offsetof(LeaseRow, object) == 0 && offsetof(LeaseRow, holder) == 8);
 static_assert(offsetof(LeaseRow, next) == 16);
+
+static_assert(sizeof(LockTable) == 512 && offsetof(LockTable, rows_used) == 0);
+static_assert(offsetof(LockTable, rows_free) == 8 && offsetof(LockTable, cells_used) == 16);
+static_assert(offsetof(LockTable, cells_free) == 24 && offsetof(LockTable, sequence) == 32);
+static_assert(sizeof(Cell) == 64 && offsetof(Cell, owner) == 0 && offsetof(Cell, object) == 8);
+static_assert(offsetof(Cell, next) == 16 && offsetof(Cell, units) == 24);
+static_assert(offsetof(Cell, ticket) == 32 && offsetof(Cell, bell) == 40);
+static_assert(sizeof(LockRow) == 128 && offsetof(LockRow, meta) == 0 && offsetof(LockRow, count) == 8);
+static_assert(offsetof(LockRow, next) == 16 && offsetof(LockRow, most) == 24);
+static_assert(offsetof(LockRow, state) == 64 && offsetof(LockRow, depth) == 72);
+static_assert(offsetof(LockRow, strayed) == 80 && offsetof(LockRow, inside) == 88);
+static_assert(offsetof(LockRow, event) == 96 && offsetof(LockRow, spinner) == 112);
+static_assert(locks::cells_in(std::uint64_t{64} << 20) == 65'536);
+static_assert(locks::rows_in(std::uint64_t{64} << 20) == 491'516);
 
 static_assert(sizeof(ChannelTable) == 512 && offsetof(ChannelTable, rows_free) == 8);
 static_assert(sizeof(ChannelRow) == 448 && offsetof(ChannelRow, meta) == 0);

@@ -77,7 +77,7 @@ def holdings() -> dict[str, Any]:
         "mappings": mappings(),
         "shm": set(os.listdir("/dev/shm")),
         "threads": {t.name for t in threading.enumerate()},
-        **{name: stats[name] for name in ("blocks", "leases", "queues", "processes")},
+        **{name: stats[name] for name in ("blocks", "leases", "locks", "queues", "processes")},
     }
 
 

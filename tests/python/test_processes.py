@@ -31,7 +31,6 @@ MODULES = [
     "process",
     "util",
     "connection",
-    "synchronize",
     "managers",
     "shared_memory",
     "reduction",

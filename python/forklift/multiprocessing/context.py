@@ -46,6 +46,48 @@ class _Queues:
 
         return SimpleQueue(ctx=self.get_context(), framework=framework)
 
+    def Lock(self) -> Any:
+        """Returns a non-recursive lock object"""
+        from forklift.multiprocessing.synchronize import Lock
+
+        return Lock(ctx=self.get_context())
+
+    def RLock(self) -> Any:
+        """Returns a recursive lock object"""
+        from forklift.multiprocessing.synchronize import RLock
+
+        return RLock(ctx=self.get_context())
+
+    def Condition(self, lock: Any = None) -> Any:
+        """Returns a condition object"""
+        from forklift.multiprocessing.synchronize import Condition
+
+        return Condition(lock, ctx=self.get_context())
+
+    def Semaphore(self, value: int = 1, *, recover: bool = False) -> Any:
+        """Returns a semaphore object"""
+        from forklift.multiprocessing.synchronize import Semaphore
+
+        return Semaphore(value, ctx=self.get_context(), recover=recover)
+
+    def BoundedSemaphore(self, value: int = 1, *, recover: bool = False) -> Any:
+        """Returns a bounded semaphore object"""
+        from forklift.multiprocessing.synchronize import BoundedSemaphore
+
+        return BoundedSemaphore(value, ctx=self.get_context(), recover=recover)
+
+    def Event(self) -> Any:
+        """Returns an event object"""
+        from forklift.multiprocessing.synchronize import Event
+
+        return Event(ctx=self.get_context())
+
+    def Barrier(self, parties: int, action: Any = None, timeout: float | None = None) -> Any:
+        """Returns a barrier object"""
+        from forklift.multiprocessing.synchronize import Barrier
+
+        return Barrier(parties, action, timeout, ctx=self.get_context())
+
     def Pipe(self, duplex: bool = True) -> Any:
         """Returns two connection object connected by a pipe"""
         from forklift.multiprocessing.pipes import Pipe

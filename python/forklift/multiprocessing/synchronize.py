@@ -1,7 +1,279 @@
-"""``multiprocessing.synchronize`` itself, under this package's name."""
+"""Locks, semaphores, conditions, events and barriers: the standard library's, in shared memory.
 
-import multiprocessing.synchronize as _std
+No named semaphores, no descriptors: an object is a row of a table and goes with its last holder.
+
+When a process dies (is killed, or ends without good-bye) while it holds a ``Lock`` or ``RLock``, the next
+one to acquire it takes it over: ``acquire`` returns True, ``lock.abandoned`` is true until the release, and
+``forklift.AbandonedLockWarning`` is emitted. Two cases that look alike stay as in the standard library: a
+process that exits in good order while holding, and a ``Lock`` that was ever released by a process that did
+not hold it (a signal). Semaphores have no owners; ``recover=True`` gives units back that a dead process had
+taken.
+
+Any number of threads and processes. Waits release the interpreter lock and run signal handlers; a handler
+that raises leaves nothing taken.
+"""
+
+from __future__ import annotations
+
 import sys
-from multiprocessing.synchronize import *  # noqa: F403
+import threading
+import time
+from collections.abc import Callable
+from multiprocessing import context as _std_context
+from multiprocessing import synchronize as _std
+from typing import Any
 
-sys.modules[__name__] = _std
+from forklift import _core
+from forklift.multiprocessing.joining import Invitation, invitation_for
+
+__all__ = ["BoundedSemaphore", "Condition", "Event", "Lock", "RLock", "Semaphore"]
+
+RECURSIVE_MUTEX, SEMAPHORE = range(2)
+SEM_VALUE_MAX = 2**31 - 1
+
+
+def _hand_over(shared: Any, offer: Callable[[int, int], None]) -> Invitation:
+    """Enter the child that is being started as a holder. RuntimeError unless one is."""
+    _std_context.assert_spawning(shared)
+    invitation = invitation_for(_std_context.get_spawning_popen())
+    offer(*invitation.slot)
+    return invitation
+
+
+class SemLock(_core.SemLockCore, _std.SemLock):
+    """A lock or a semaphore; what all four classes are."""
+
+    def __init__(self, kind: int, value: int, maxvalue: int, *, ctx: Any) -> None:
+        if kind == RECURSIVE_MUTEX:
+            self._make_lock(True)
+        elif kind == SEMAPHORE:
+            self._make_semaphore(value, maxvalue, False)
+        else:
+            raise ValueError("unrecognized kind")
+
+    def __getstate__(self) -> Any:
+        return (_hand_over(self, self._offer), self._id())
+
+    def __setstate__(self, state: Any) -> None:
+        _joined, identity = state
+        self._open(*identity)
+
+
+class Semaphore(_core.SemaphoreCore, SemLock, _std.Semaphore):
+    """A counter that ``acquire`` takes from, waiting while it is zero, and ``release`` adds to.
+
+    With ``recover=True`` the units that a process had taken and not given back when it died are added again.
+    That takes a record for each process; release units where they were taken.
+    """
+
+    def __init__(self, value: int = 1, *, ctx: Any, recover: bool = False) -> None:
+        self._make_semaphore(value, SEM_VALUE_MAX, recover)
+
+    def get_value(self) -> int:
+        """The units that are there just now."""
+        return self._get_value()
+
+
+class BoundedSemaphore(Semaphore, _std.BoundedSemaphore):
+    """A semaphore whose value never exceeds the first one: ``release`` raises ValueError instead."""
+
+    def __init__(self, value: int = 1, *, ctx: Any, recover: bool = False) -> None:
+        self._make_semaphore(value, value, recover)
+
+
+class Lock(_core.LockCore, SemLock, _std.Lock):
+    """A lock that one thread of one process has at a time; any of them may release it."""
+
+    def __init__(self, *, ctx: Any) -> None:
+        self._make_lock(False)
+
+
+class RLock(_core.LockCore, SemLock, _std.RLock):
+    """A lock that its holder may acquire again, and must release as often."""
+
+    def __init__(self, *, ctx: Any) -> None:
+        self._make_lock(True)
+
+
+class _Count:
+    """A semaphore that other people's tests of conditions look at."""
+
+    def __init__(self, value: Callable[[], int]) -> None:
+        self._value = value
+
+    @property
+    def _semlock(self) -> _Count:
+        return self
+
+    def get_value(self) -> int:
+        return self._value()
+
+    _get_value = get_value
+
+
+class Condition(_std.Condition):
+    """Threads wait on it until another one notifies them, those first who wait longest.
+
+    A notification goes to one who waited when it was given. If that process dies before it has the lock
+    again, the next one that waits is notified in its place.
+    """
+
+    _lock: Any
+
+    def __init__(self, lock: Any = None, *, ctx: Any) -> None:
+        self._lock = lock or ctx.RLock()
+        self._core = _core.ConditionCore.make()
+        self._make_methods()  # type: ignore[attr-defined]
+
+    def __getstate__(self) -> Any:
+        return (_hand_over(self, self._core.offer), self._lock, self._core.id())
+
+    def __setstate__(self, state: Any) -> None:
+        _joined, self._lock, identity = state
+        self._core = _core.ConditionCore.open(*identity)
+        self._make_methods()  # type: ignore[attr-defined]
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Give the lock up, wait to be notified, acquire it again. False: ``timeout`` seconds passed."""
+        lock = self._lock
+        assert lock._semlock._is_mine(), "must acquire() condition before using wait()"
+        place = self._core.enrol()
+        released = 0
+        try:
+            for _ in range(lock._semlock._count()):
+                lock.release()
+                released += 1
+            return self._core.wait(place, timeout)
+        finally:
+            try:
+                for _ in range(released):
+                    lock.acquire()
+            finally:
+                self._core.leave(place)
+
+    def notify(self, n: int = 1) -> None:
+        """Wake at most ``n`` of those who wait."""
+        assert self._lock._semlock._is_mine(), "lock is not owned"
+        if n > 0:
+            self._core.notify(min(n, sys.maxsize))
+
+    def notify_all(self) -> None:
+        """Wake all who wait."""
+        self.notify(sys.maxsize)
+
+    def wait_for(self, predicate: Callable[[], Any], timeout: float | None = None) -> Any:
+        """Wait until ``predicate()`` is true; its last value."""
+        result = predicate()
+        end = None if timeout is None else time.monotonic() + timeout
+        while not result:
+            left = None if end is None else end - time.monotonic()
+            if left is not None and left <= 0:
+                break
+            self.wait(left)
+            result = predicate()
+        return result
+
+    # Private names of the standard library, to be looked at.
+    @property
+    def _sleeping_count(self) -> _Count:
+        return _Count(self._core.waiting)
+
+    _woken_count = _wait_semaphore = _Count(lambda: 0)
+
+
+class Event(_std.Event):
+    """A flag that processes wait for. Who waits when it is set is woken, even if it is cleared at once."""
+
+    def __init__(self, *, ctx: Any) -> None:
+        self._core = _core.EventCore.make()
+
+    def __getstate__(self) -> Any:
+        return (_hand_over(self, self._core.offer), self._core.id())
+
+    def __setstate__(self, state: Any) -> None:
+        _joined, identity = state
+        self._core = _core.EventCore.open(*identity)
+
+    def is_set(self) -> bool:
+        """Is the flag set?"""
+        return self._core.is_set()
+
+    def set(self) -> None:
+        """Set the flag and wake all who wait."""
+        self._core.set()
+
+    def clear(self) -> None:
+        """Clear the flag."""
+        self._core.clear()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the flag is set, for at most ``timeout`` seconds. Whether it was."""
+        return self._core.wait(timeout)
+
+
+class Barrier(_std.Barrier):
+    """Holds threads until as many as were asked for have come; then all go on.
+
+    It breaks (``threading.BrokenBarrierError``) by ``abort()``, by a time-out, by an exception of the action,
+    and when a process that is inside ``wait`` dies.
+    """
+
+    def __init__(
+        self, parties: int, action: Callable[[], Any] | None = None, timeout: float | None = None, *, ctx: Any
+    ) -> None:
+        if parties < 1:
+            raise ValueError("parties must be > 0")
+        self._core = _core.BarrierCore.make(parties)
+        self._parties, self._action, self._timeout = parties, action, timeout
+
+    def __getstate__(self) -> Any:
+        invitation = _hand_over(self, self._core.offer)
+        return (invitation, self._parties, self._action, self._timeout, self._core.id())
+
+    def __setstate__(self, state: Any) -> None:
+        _joined, self._parties, self._action, self._timeout, identity = state
+        self._core = _core.BarrierCore.open(*identity)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the others, at most ``timeout`` seconds (None: the barrier's own). Who came n-th: n - 1."""
+        core = self._core
+        arrival = core.arrive()
+        if arrival is None:
+            raise threading.BrokenBarrierError
+        try:
+            if arrival.last:
+                passed = self._act(arrival)
+            else:
+                passed = core.wait(arrival, self._timeout if timeout is None else timeout)
+            if not passed:
+                raise threading.BrokenBarrierError
+            return arrival.index
+        finally:
+            core.leave(arrival)
+
+    def _act(self, arrival: _core.BarrierArrival) -> bool:
+        try:
+            if self._action:
+                self._action()
+        except BaseException:
+            self._core.abort()
+            raise
+        return self._core.open_up(arrival)
+
+    def reset(self) -> None:
+        """Begin again; those who are inside leave with BrokenBarrierError."""
+        self._core.reset()
+
+    def abort(self) -> None:
+        """Break the barrier, for those inside and those to come."""
+        self._core.abort()
+
+    @property
+    def n_waiting(self) -> int:
+        """How many are inside."""
+        return self._core.waiting
+
+    @property
+    def broken(self) -> bool:
+        """Is it broken?"""
+        return self._core.broken

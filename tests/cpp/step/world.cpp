@@ -42,7 +42,12 @@ World::World(std::uint64_t address_space) : hub_(make_hub(address_space)) {
 
 World::Counts World::count() {
   const arena::Stats stats = hub_->arena().stats();
-  return {stats.leases, stats.held_blocks, hub_->live_channels(), hub_->domain().live_slots()};
+  return {stats.leases,
+          stats.held_blocks,
+          hub_->live_channels(),
+          hub_->locks().live_locks(),
+          hub_->locks().live_cells(),
+          hub_->domain().live_slots()};
 }
 
 void World::mark() { marked_ = count(); }
@@ -57,6 +62,8 @@ void World::expect_marked(Findings& found) {
   compare("leases", now.leases, marked_.leases);
   compare("held blocks", now.held_blocks, marked_.held_blocks);
   compare("channels", now.channels, marked_.channels);
+  compare("locks", now.locks, marked_.locks);
+  compare("holders' records", now.records, marked_.records);
   compare("slots", now.slots, marked_.slots);
   found.add(hub_->audit());
 }

@@ -1,0 +1,92 @@
+// Adaptive waiting: a short spin while the peer runs on another processor, then sleep in slices.
+//
+//   while (!try_it()) {
+//     Status status = wait_for({row.event, row.spinner, row.peer_cpu}, ready, domain, deadline, hooks);
+//     if (!status) return status;      // kTimeout, or what the hooks said
+//   }
+//
+// Thread safety: yes. No internal lock may be held.
+#pragma once
+
+#include <algorithm>
+
+#include "domain/domain.h"
+#include "os/clock.h"
+#include "os/proc.h"
+#include "sync/event.h"
+
+namespace forklift::domain {
+
+// Asked now and then while a call waits, with no lock held. A failed status ends the wait with it; nothing
+// was taken or sent then. (Python: run signal handlers.)
+class WaitHooks {
+ public:
+  virtual ~WaitHooks() = default;
+  virtual Status poll() = 0;
+  std::int64_t slice_ns = sync::kMaxSliceNs;
+};
+
+struct WaitPoint {
+  sync::Event& event;
+  sync::Word& spinner;         // until when somebody spins here; 0 or past: nobody
+  const sync::Word& peer_cpu;  // processor on which the other end last ran, + 1; 0: unknown
+};
+
+// Leaves word of where this end runs; stored only when it changes, since the other end's line is at stake.
+inline void note_cpu(sync::Word& cpu) noexcept {
+  const auto here = static_cast<std::uint64_t>(os::current_cpu()) + 1;
+  if (cpu.load(std::memory_order_relaxed) != here) cpu.store(here, std::memory_order_relaxed);
+}
+
+// One spinner a place: several would only take the processors from those they wait for. A spinner that died
+// is known by its time.
+inline bool claim_spin(sync::Word& spinner, const sync::Word& peer_cpu) noexcept {
+  static const bool several_cpus = os::allowed_cpus() > 1;
+  if (!several_cpus) return false;
+  // The peer last ran here: it cannot run while we spin.
+  if (peer_cpu.load(std::memory_order_relaxed) == static_cast<std::uint64_t>(os::current_cpu()) + 1)
+    return false;
+  const auto now = static_cast<std::uint64_t>(os::now_ns());
+  std::uint64_t until = spinner.load(std::memory_order_relaxed);
+  return until < now &&
+         spinner.compare_exchange_strong(until, now + 2 * sync::kSpinNs, std::memory_order_relaxed);
+}
+
+// Whether the condition came true while this thread was the place's spinner.
+template <class Ready>
+bool spin_at(const WaitPoint& at, Ready&& ready) {
+  if (!claim_spin(at.spinner, at.peer_cpu)) return false;
+  const bool came = sync::spin_for(ready, os::now_ns);
+  at.spinner.store(0, std::memory_order_relaxed);
+  return came;
+}
+
+// One sleep of at most a slice. Returns ok when the condition held or something has happened since (look
+// again), kTimeout, or what the hooks said.
+template <class Ready>
+Status sleep_at(const WaitPoint& at, Ready&& ready, Domain& domain, os::Deadline deadline, WaitHooks* hooks) {
+  const std::int64_t slice = hooks ? std::min(hooks->slice_ns, sync::kMaxSliceNs) : sync::kMaxSliceNs;
+  const sync::Event::Ticket ticket = at.event.prepare();
+  if (ready()) {
+    at.event.cancel(ticket);
+    return {};
+  }
+  const os::FutexWait how = at.event.wait(ticket, deadline.left_ns(slice));
+  if (ready()) return {};
+  if (how == os::FutexWait::kTimedOut) domain.check_deaths();
+  if (hooks) {
+    if (Status status = hooks->poll(); !status) return status;
+  }
+  if (deadline.passed()) return {Code::kTimeout, "the deadline passed"};
+  return {};
+}
+
+// Spins, then sleeps; the same answers.
+template <class Ready>
+Status wait_for(WaitPoint at, Ready&& ready, Domain& domain, os::Deadline deadline, WaitHooks* hooks) {
+  if (deadline.passed()) return {Code::kTimeout, "the deadline passed"};
+  if (spin_at(at, ready)) return {};
+  return sleep_at(at, ready, domain, deadline, hooks);
+}
+
+}  // namespace forklift::domain

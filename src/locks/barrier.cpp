@@ -1,0 +1,170 @@
+#include "locks/barrier.h"
+
+#include <climits>
+
+namespace forklift::locks {
+
+namespace {
+
+const Word kUnknownCpu{0};
+
+BarrierState state_in(const LockRow& row) {
+  return static_cast<BarrierState>(row.depth.load(std::memory_order_acquire));
+}
+void set_state(sync::Transaction& change, LockRow& row, BarrierState state) {
+  change.set(row.depth, static_cast<std::uint64_t>(state));
+}
+
+}  // namespace
+
+Result<BarrierPtr> Barrier::create(Table& table, std::uint32_t parties) {
+  if (parties == 0) return Status(Code::kInvalid, "a barrier of no parties");
+  Result<Right> right = table.make(Kind::kBarrier, parties, 0, 0);
+  if (!right) return right.status();
+  return BarrierPtr(new Barrier(table, *std::move(right)));
+}
+
+Result<BarrierPtr> Barrier::open(Table& table, LockId id) {
+  Result<Right> right = table.take_up(Kind::kBarrier, id);
+  if (!right) return right.status();
+  return BarrierPtr(new Barrier(table, *std::move(right)));
+}
+
+template <class Step>
+Status Barrier::step(Step&& change) {
+  if (!attached()) return domain().not_attached();
+  const BarrierState before = state();
+  Status status = table_.arena().change_objects(std::forward<Step>(change));
+  // Who comes or goes wakes nobody; and whoever changes the state rings, also where others change it meanwhile.
+  if (state() != before) row_.event.notify_after_unlock(INT_MAX);
+  return status;
+}
+
+BarrierState Barrier::state() const noexcept { return state_in(row_); }
+bool Barrier::broken() const noexcept { return state() == BarrierState::kBroken; }
+std::uint32_t Barrier::parties() const noexcept {
+  return static_cast<std::uint32_t>(row_.most.load(std::memory_order_relaxed));
+}
+std::uint32_t Barrier::waiting() const noexcept {
+  const BarrierState now = state();
+  return now == BarrierState::kFilling || now == BarrierState::kActing
+             ? static_cast<std::uint32_t>(row_.inside.load(std::memory_order_acquire))
+             : 0;
+}
+
+Result<Arrival> Barrier::arrive(WaitHooks* hooks) {
+  const auto closed = [](BarrierState now) {
+    return now == BarrierState::kActing || now == BarrierState::kDraining || now == BarrierState::kResetting;
+  };
+  const auto ready = [&] { return !closed(state()); };
+  for (;;) {
+    Arrival arrival;
+    bool wait = false;
+    Status status = step([&](sync::Transaction& change) -> Status {
+      const BarrierState now = state();
+      wait = closed(now);
+      arrival.broken = now == BarrierState::kBroken;
+      if (wait || arrival.broken) return {};
+      Result<std::uint32_t> cell = table_.take_cell(change, table_.thread(), id_);
+      if (!cell) return cell.status();
+      arrival.cell = *cell;
+      arrival.phase = row_.state.load(std::memory_order_relaxed);
+      arrival.index = static_cast<std::uint32_t>(row_.inside.load(std::memory_order_relaxed));
+      arrival.last = arrival.index + 1 == parties();
+      change.set(row_.inside, arrival.index + 1);
+      if (arrival.last) set_state(change, row_, BarrierState::kActing);
+      return {};
+    });
+    if (!status) return status;
+    if (!wait) return arrival;
+    table_.look_after_all(id_);
+    status = domain::wait_for({row_.event, row_.spinner, kUnknownCpu}, ready, domain(), os::Deadline::never(),
+                              hooks);
+    if (!status) return status;
+  }
+}
+
+Result<bool> Barrier::open_up(const Arrival& arrival) {
+  bool opened = false;
+  Status status = step([&](sync::Transaction& change) -> Status {
+    opened = state() == BarrierState::kActing && row_.state.load(std::memory_order_relaxed) == arrival.phase;
+    if (!opened) return {};
+    set_state(change, row_, BarrierState::kDraining);
+    change.set(row_.state, arrival.phase + 1);
+    return {};
+  });
+  if (!status) return status;
+  return opened;
+}
+
+Result<bool> Barrier::wait(const Arrival& arrival, os::Deadline deadline, WaitHooks* hooks) {
+  const auto passed = [&] { return row_.state.load(std::memory_order_acquire) != arrival.phase; };
+  const auto settled = [&] {
+    const BarrierState now = state();
+    return passed() || now == BarrierState::kBroken || now == BarrierState::kResetting;
+  };
+  while (!settled()) {
+    // All are there and the action runs: nobody's time is over any more.
+    const os::Deadline limit = state() == BarrierState::kActing ? os::Deadline::never() : deadline;
+    table_.look_after_all(id_);
+    Status status =
+        domain::wait_for({row_.event, row_.spinner, kUnknownCpu}, settled, domain(), limit, hooks);
+    if (status || settled()) continue;
+    if (status.code() == Code::kTimeout) {
+      status = step([&](sync::Transaction& change) -> Status {
+        if (state() == BarrierState::kFilling && !passed()) set_state(change, row_, BarrierState::kBroken);
+        return {};
+      });
+      if (!status) return status;
+      continue;
+    }
+    (void)abort();
+    return status;
+  }
+  return passed();
+}
+
+Status Barrier::leave(const Arrival& arrival) {
+  return step([&](sync::Transaction& change) -> Status {
+    if (Owner::process_of(table_.cell(arrival.cell).owner.load(std::memory_order_relaxed)) !=
+        table_.process())
+      return {};
+    table_.put_cell(change, arrival.cell);
+    const std::uint64_t left = row_.inside.load(std::memory_order_relaxed) - 1;
+    change.set(row_.inside, left);
+    const BarrierState now = state();
+    if (left == 0 && (now == BarrierState::kDraining || now == BarrierState::kResetting))
+      set_state(change, row_, BarrierState::kFilling);
+    return {};
+  });
+}
+
+Status Barrier::abort() {
+  return step([&](sync::Transaction& change) -> Status {
+    set_state(change, row_, BarrierState::kBroken);
+    return {};
+  });
+}
+
+Status Barrier::reset() {
+  return step([&](sync::Transaction& change) -> Status {
+    const BarrierState now = state();
+    if (row_.inside.load(std::memory_order_relaxed) == 0) {
+      set_state(change, row_, BarrierState::kFilling);
+    } else if (now != BarrierState::kDraining) {
+      set_state(change, row_, BarrierState::kResetting);
+    }
+    return {};
+  });
+}
+
+// Who had passed already goes on; everybody else learns of it, now or when it arrives.
+void Barrier::party_died(sync::Transaction& change, LockRow& row) {
+  const std::uint64_t left = row.inside.load(std::memory_order_relaxed) - 1;
+  change.set(row.inside, left);
+  const bool reset = state_in(row) == BarrierState::kResetting;
+  if (!reset) set_state(change, row, BarrierState::kBroken);
+  if (reset && left == 0) set_state(change, row, BarrierState::kFilling);
+}
+
+}  // namespace forklift::locks

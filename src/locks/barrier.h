@@ -1,0 +1,55 @@
+// Barrier: the standard library's, step by step, so that a program can run its own action in between.
+//
+//   Result<Arrival> here = barrier->arrive(hooks);          // waits while the last round is leaving
+//   if (here->broken) ...                                   // nothing to leave
+//   bool passed = here->last ? (action(), barrier->open_up(*here)) : barrier->wait(*here, deadline, hooks);
+//   barrier->leave(*here);
+//
+// Each party inside has a record; when its process dies the barrier is broken for all, at once. Every step is
+// one ledger transaction.
+#pragma once
+
+#include "locks/table.h"
+
+namespace forklift::locks {
+
+struct Arrival {
+  bool broken = false;  // the barrier was broken already
+  bool last = false;    // the others wait for this one to act
+  std::uint32_t index = 0;
+  std::uint32_t cell = 0;
+  std::uint64_t phase = 0;
+};
+
+class Barrier : public Object {
+ public:
+  // kInvalid: no parties.
+  static Result<std::shared_ptr<Barrier>> create(Table& table, std::uint32_t parties);
+  static Result<std::shared_ptr<Barrier>> open(Table& table, LockId id);
+
+  Result<Arrival> arrive(WaitHooks* hooks);
+  // The last one's: lets all pass. False: broken meanwhile.
+  Result<bool> open_up(const Arrival& arrival);
+  // The others': until it is open (true) or broken (false). A deadline that passes breaks it; so does a wait
+  // that the hooks end, with their status as the answer.
+  Result<bool> wait(const Arrival& arrival, os::Deadline deadline, WaitHooks* hooks);
+  Status leave(const Arrival& arrival);
+
+  Status abort();
+  Status reset();
+  std::uint32_t parties() const noexcept;
+  std::uint32_t waiting() const noexcept;
+  bool broken() const noexcept;
+
+  // Part of the reaper's transaction.
+  static void party_died(sync::Transaction& change, LockRow& row);
+
+ private:
+  using Object::Object;
+  BarrierState state() const noexcept;
+  template <class Step>
+  Status step(Step&& change);
+};
+using BarrierPtr = std::shared_ptr<Barrier>;
+
+}  // namespace forklift::locks

@@ -1,0 +1,80 @@
+#include "locks/mutex.h"
+
+namespace forklift::locks {
+
+namespace {
+// Nobody notes where a holder runs: that would cost each acquisition a system call's worth.
+const Word kUnknownCpu{0};
+}  // namespace
+
+Result<MutexPtr> Mutex::create(Table& table, bool recursive) {
+  Result<Right> right = table.make(recursive ? Kind::kRLock : Kind::kLock, 1, 0, 0);
+  if (!right) return right.status();
+  return MutexPtr(new Mutex(table, *std::move(right), recursive));
+}
+
+Result<MutexPtr> Mutex::open(Table& table, LockId id) {
+  const Kind kind = table.kind_of(id) == Kind::kRLock ? Kind::kRLock : Kind::kLock;
+  Result<Right> right = table.take_up(kind, id);
+  if (!right) return right.status();
+  return MutexPtr(new Mutex(table, *std::move(right), kind == Kind::kRLock));
+}
+
+Took Mutex::try_again(std::uint64_t seen, std::uint64_t me) noexcept {
+  if (recursive_ && (seen & ~Owner::kLeft) == me) {
+    row_.depth.store(row_.depth.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    return Took::kYes;
+  }
+  while (Owner::is_free(seen)) {
+    const bool left = (seen & Owner::kLeft) != 0;
+    if (row_.state.compare_exchange_weak(seen, left ? me | Owner::kLeft : me)) {
+      row_.depth.store(1, std::memory_order_relaxed);
+      return left ? Took::kLeft : Took::kYes;
+    }
+  }
+  return Took::kNo;
+}
+
+Status Mutex::acquire(os::Deadline deadline, WaitHooks* hooks, Took& how) {
+  const domain::WaitPoint place{row_.event, row_.spinner, kUnknownCpu};
+  const auto ready = [this] { return Owner::is_free(row_.state.load(std::memory_order_acquire)); };
+  for (;;) {
+    how = try_acquire();
+    if (how != Took::kNo) return {};
+    if (!attached()) return domain().not_attached();
+    if (deadline.passed()) {
+      domain().check_deaths();
+      how = try_acquire();
+      return how != Took::kNo ? Status() : Status(Code::kTimeout, "the lock is held");
+    }
+    if (domain::spin_at(place, ready)) continue;
+    table_.look_after(row_.state.load(std::memory_order_acquire));
+    Status status = domain::sleep_at(place, ready, domain(), deadline, hooks);
+    if (!status && status.code() != Code::kTimeout) return status;
+  }
+}
+
+// Who did not acquire it releases it: legal for a Lock, which then is a signal from here on. The mark comes
+// first: killed in between, the lock is merely never taken over.
+Released Mutex::release_for_another() noexcept {
+  if (!attached()) return Released::kNotAttached;
+  std::uint64_t seen = owner();
+  if (recursive_) return Released::kNotOwner;
+  const std::uint64_t here = table_.process();
+  while (seen != 0) {
+    if (Owner::process_of(seen) != here || Owner::is_free(seen)) row_.strayed.store(1);
+    if (row_.state.compare_exchange_weak(seen, 0)) {
+      row_.event.notify_after_unlock(1);
+      return Released::kYes;
+    }
+  }
+  return Released::kNotHeld;
+}
+
+std::uint64_t Mutex::depth() const noexcept {
+  const std::uint64_t seen = owner();
+  if (Owner::is_free(seen) || Owner::process_of(seen) != table_.process()) return 0;
+  return recursive_ ? row_.depth.load(std::memory_order_relaxed) : 1;
+}
+
+}  // namespace forklift::locks

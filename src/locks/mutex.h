@@ -1,0 +1,86 @@
+// Lock and RLock: one word says who holds it, so that the acquisition and the holder's record are one step.
+//
+//   switch (lock->try_acquire()) { case Took::kNo: status = lock->acquire(deadline, hooks, &how); ... }
+//   lock->release();
+//
+// A holder that was killed loses the lock to whoever asks next (Took::kLeft), unless the lock was ever
+// released by a process that did not hold it: such a lock is a signal, and has no holder. Who ends in good
+// order while holding keeps it; any process may then release it.
+#pragma once
+
+#include "locks/table.h"
+
+namespace forklift::locks {
+
+enum class Took : std::uint8_t {
+  kNo,
+  kYes,
+  kLeft  // from a holder that died
+};
+
+enum class Released : std::uint8_t {
+  kYes,
+  kNotHeld,
+  kNotOwner,  // RLock only
+  kNotAttached
+};
+
+class Mutex : public Object {
+ public:
+  static Result<std::shared_ptr<Mutex>> create(Table& table, bool recursive);
+  static Result<std::shared_ptr<Mutex>> open(Table& table, LockId id);
+
+  Took try_acquire() noexcept {
+    if (!attached()) [[unlikely]]
+      return Took::kNo;
+    const std::uint64_t me = table_.thread();
+    std::uint64_t seen = 0;
+    if (row_.state.compare_exchange_strong(seen, me, std::memory_order_acquire, std::memory_order_relaxed))
+        [[likely]] {
+      if (recursive_) row_.depth.store(1, std::memory_order_relaxed);
+      return Took::kYes;
+    }
+    return try_again(seen, me);
+  }
+  // kTimeout, kNotAttached, or what the hooks say.
+  Status acquire(os::Deadline deadline, WaitHooks* hooks, Took& how);
+
+  Released release() noexcept {
+    const std::uint64_t me = table_.thread();
+    std::uint64_t seen = row_.state.load(std::memory_order_relaxed);
+    if ((seen & ~Owner::kLeft) == me && attached()) [[likely]] {
+      if (recursive_) {
+        const std::uint64_t depth = row_.depth.load(std::memory_order_relaxed);
+        if (depth > 1) {
+          row_.depth.store(depth - 1, std::memory_order_relaxed);
+          return Released::kYes;
+        }
+      }
+      if (row_.state.compare_exchange_strong(seen, 0)) [[likely]] {
+        row_.event.notify_after_unlock(1);
+        return Released::kYes;
+      }
+    }
+    return release_for_another();
+  }
+
+  bool recursive() const noexcept { return recursive_; }
+  bool locked() const noexcept { return !Owner::is_free(owner()); }
+  // Does this thread hold it?
+  bool mine() const noexcept { return (owner() & ~Owner::kLeft) == table_.thread(); }
+  // How often this process holds it: 0 where another one does.
+  std::uint64_t depth() const noexcept;
+  // Did its present holder take it over from one that died?
+  bool abandoned() const noexcept { return locked() && (owner() & Owner::kLeft) != 0; }
+
+ private:
+  Mutex(Table& table, Right right, bool recursive) : Object(table, std::move(right)), recursive_(recursive) {}
+  std::uint64_t owner() const noexcept { return row_.state.load(std::memory_order_acquire); }
+  Took try_again(std::uint64_t seen, std::uint64_t me) noexcept;
+  Released release_for_another() noexcept;
+
+  const bool recursive_;
+};
+using MutexPtr = std::shared_ptr<Mutex>;
+
+}  // namespace forklift::locks

@@ -1,0 +1,66 @@
+// Semaphore and BoundedSemaphore: a count, without owners, as in the standard library.
+//
+// With `recover`, what a killed process had taken and not given back comes back. Then a record says how many
+// units each process holds, and count and record change in one ledger transaction (some 100 ns and a lock
+// that all processes share, instead of one instruction). Meant for units that are given back where they were
+// taken: a unit that another process releases counts as a new one.
+#pragma once
+
+#include "locks/table.h"
+
+namespace forklift::locks {
+
+inline constexpr std::uint32_t kMostUnits = 0x7fffffffU;  // SEM_VALUE_MAX
+
+struct SemaphoreOptions {
+  std::uint32_t value = 1;
+  std::uint32_t most = kMostUnits;  // release() beyond it is refused
+  bool recover = false;
+};
+
+class Semaphore : public Object {
+ public:
+  // kInvalid: a value above what it may be.
+  static Result<std::shared_ptr<Semaphore>> create(Table& table, const SemaphoreOptions& options);
+  static Result<std::shared_ptr<Semaphore>> open(Table& table, LockId id);
+
+  // `taken` stays false when there is no unit, which is no error. kStalled, kNotAttached.
+  Status try_acquire(bool& taken) {
+    if (recover_ || !attached()) [[unlikely]]
+      return try_recorded(taken);
+    std::uint64_t value = row_.state.load(std::memory_order_relaxed);
+    while (value != 0) {
+      if (row_.state.compare_exchange_weak(value, value - 1, std::memory_order_acquire,
+                                           std::memory_order_relaxed)) {
+        taken = true;
+        break;
+      }
+    }
+    return {};
+  }
+  // kTimeout, or what the hooks say, besides.
+  Status acquire(os::Deadline deadline, WaitHooks* hooks);
+  // kInvalid: that would be more than it may have. All or none.
+  Status release(std::uint32_t units = 1);
+
+  std::uint32_t value() const noexcept {
+    return static_cast<std::uint32_t>(row_.state.load(std::memory_order_acquire));
+  }
+  std::uint32_t most() const noexcept { return most_; }
+  bool recovers() const noexcept { return recover_; }
+
+ private:
+  Semaphore(Table& table, Right right, bool recover)
+      : Object(table, std::move(right)),
+        most_(static_cast<std::uint32_t>(row_.most.load(std::memory_order_relaxed))),
+        recover_(recover) {}
+  Status try_recorded(bool& taken);
+  Status release_recorded(std::uint32_t units);
+  std::uint32_t own_cell() const noexcept;
+
+  const std::uint32_t most_;
+  const bool recover_;
+};
+using SemaphorePtr = std::shared_ptr<Semaphore>;
+
+}  // namespace forklift::locks

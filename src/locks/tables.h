@@ -1,0 +1,128 @@
+// Users' locks in shared memory: rows and holders' records. docs/layout.md is the prose twin.
+//
+// A row is a Lock, RLock, Semaphore, Condition, Event or Barrier. A record (cell) says which process is
+// inside something that its death must undo: a thread that waits on a condition, a party inside a barrier's
+// wait, units of a semaphore that recovers.
+//
+// Invariants (`Table::audit` checks each of them)
+//  L1. A row is in use (its count is the number of lease rows that name it) or in the free list.
+//  L2. A cell is in the free list, or has an owner and an object.
+//  L3. A lock's owner word says who holds it; that word's change is the acquisition and the release.
+//  L4. Of a semaphore that recovers: value + units in its cells = total.
+//  L5. Of a barrier: the parties inside are its cells.
+// Words marked [ledger] change through the arena's redo records, under its lock, only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "domain/domain.h"
+#include "sync/event.h"
+#include "sync/word.h"
+
+namespace forklift::locks {
+
+using sync::Word;
+
+enum class Kind : std::uint8_t {
+  kNone = 0,
+  kLock = 1,
+  kRLock = 2,
+  kSemaphore = 3,
+  kRecovering = 4,  // a semaphore that gets back what a killed process had taken
+  kCondition = 5,
+  kEvent = 6,
+  kBarrier = 7
+};
+
+// Who holds a lock: {left:1, generation:29, slot:12, thread:22}. All zero: nobody. Bit 63 with a thread: this
+// holder took over from one that died; without: nobody holds it, and the last one died. Slots are reaped
+// before their generation changes, so the low bits of it suffice.
+struct Owner {
+  static constexpr std::uint64_t kLeft = std::uint64_t{1} << 63;
+  static constexpr unsigned kSlotShift = 22;
+  static constexpr unsigned kGenerationShift = 34;
+  static constexpr std::uint64_t kThreadMask = (std::uint64_t{1} << kSlotShift) - 1;
+  static constexpr std::uint64_t kGenerationMask = (std::uint64_t{1} << 29) - 1;
+
+  static constexpr std::uint64_t process(domain::SlotRef slot) noexcept {
+    return ((slot.generation & kGenerationMask) << kGenerationShift) |
+           (std::uint64_t{slot.index} << kSlotShift);
+  }
+  static constexpr std::uint64_t process_of(std::uint64_t word) noexcept {
+    return word & ~(kLeft | kThreadMask);
+  }
+  static constexpr bool is_free(std::uint64_t word) noexcept { return (word & kThreadMask) == 0; }
+  static constexpr std::uint32_t slot(std::uint64_t word) noexcept {
+    return static_cast<std::uint32_t>(word >> kSlotShift) & (domain::kSlotCount - 1);
+  }
+};
+static_assert(domain::kSlotCount == 1U << (Owner::kGenerationShift - Owner::kSlotShift));
+
+struct alignas(64) LockRow {
+  // What does not change while the object lives.
+  Word meta;   // [ledger] {generation:32, unused:16, Kind:8, unused:7, in use:1}
+  Word count;  // [ledger] lease rows naming this row
+  Word next;   // [ledger] free list: row index + 1
+  Word most;   // [ledger] semaphore: the largest value; barrier: parties
+  Word unused0[4];
+
+  // lock: Owner. semaphore: value ([ledger] where it recovers). event: {times set:63, set:1}.
+  // barrier: [ledger] phase, how often it has opened.
+  alignas(64) Word state;
+  // RLock: how often its holder has it. recovering: [ledger] total. barrier: [ledger] BarrierState.
+  Word depth;
+  Word strayed;  // lock: 1 once a process that did not hold it has released it
+  Word inside;   // barrier: [ledger] parties inside wait
+  sync::Event event;
+  Word spinner;
+  Word unused1;
+};
+static_assert(sizeof(LockRow) == 128);
+
+// A holder's record.
+struct alignas(64) Cell {
+  Word owner;   // [ledger] Owner; 0: the cell is free
+  Word object;  // [ledger] {generation:32, row index:32}
+  Word next;    // [ledger] free list: cell index + 1
+  Word units;   // [ledger] semaphore: units held by the owner's process
+  Word ticket;  // condition: {sequence:62, TicketState:2}; changed by compare-and-swap, by its owner or not
+  std::atomic<std::uint32_t> bell;  // condition: rung after the ticket was changed by somebody else
+  std::uint32_t unused0;
+  Word unused1[2];
+};
+static_assert(sizeof(Cell) == 64);
+
+enum class TicketState : std::uint8_t {
+  kIdle = 0,  // registered and not waiting yet, or no longer
+  kWaiting = 1,
+  kNotified = 2
+};
+
+enum class BarrierState : std::uint8_t {
+  kFilling = 0,
+  kActing = 1,     // all are there, the last one runs the action
+  kDraining = 2,   // open, until the last one has left
+  kResetting = 3,  // reset with parties inside: those leave with an error
+  kBroken = 4
+};
+
+struct LockTable {
+  Word rows_used;   // [ledger]
+  Word rows_free;   // [ledger] row index + 1
+  Word cells_used;  // [ledger]
+  Word cells_free;  // [ledger] cell index + 1
+  Word sequence;    // of tickets: the order in which threads began to wait
+  Word unused[59];
+};
+static_assert(sizeof(LockTable) == 512);
+
+// The region: table, cells (a sixteenth), rows.
+constexpr std::uint64_t cells_in(std::uint64_t region_bytes) noexcept {
+  return region_bytes / 16 / sizeof(Cell);
+}
+constexpr std::uint64_t rows_in(std::uint64_t region_bytes) noexcept {
+  return (region_bytes - sizeof(LockTable) - cells_in(region_bytes) * sizeof(Cell)) / sizeof(LockRow);
+}
+
+}  // namespace forklift::locks

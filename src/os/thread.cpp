@@ -1,0 +1,21 @@
+#include "os/thread.h"
+
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <mutex>
+
+namespace forklift::os::detail {
+
+constinit thread_local std::uint32_t thread_id = 0;
+
+std::uint32_t find_thread_id() noexcept {
+  static std::once_flag installed;
+  // The one thread that a forked child has was another one's number in its parent.
+  std::call_once(installed, [] { ::pthread_atfork(nullptr, nullptr, [] { thread_id = 0; }); });
+  thread_id = static_cast<std::uint32_t>(::syscall(SYS_gettid));
+  return thread_id;
+}
+
+}  // namespace forklift::os::detail

@@ -1,0 +1,71 @@
+"""What the children of the lock tests run. Importable by name, so that fresh interpreters find it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from typing import Any
+
+
+def add_to(numbers: Any, lock: Any, count: int) -> None:
+    """Adds to a number in shared memory that nothing but the lock protects."""
+    view = numbers.numpy()
+    for _ in range(count):
+        with lock:
+            view[0] += 1
+
+
+def add(lock: Any, queue: Any, count: int) -> None:
+    add_to(queue.get(), lock, count)
+
+
+def report_owner(lock: Any, answer: Any) -> None:
+    answer.put((repr(lock), lock._semlock._is_mine(), lock._semlock._count(), lock.acquire(False)))
+
+
+def hold_and_die(lock: Any) -> None:
+    lock.acquire()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def hold_and_exit(lock: Any) -> None:
+    lock.acquire()
+
+
+def hold_until(lock: Any, held: Any, go: Any) -> None:
+    with lock:
+        held.put(os.getpid())
+        go.get()
+
+
+def release(lock: Any) -> None:
+    lock.release()
+
+
+def wait_on(condition: Any, ready: Any, answer: Any, timeout: float | None) -> None:
+    with condition:
+        ready.put(os.getpid())
+        answer.put(condition.wait(timeout))
+
+
+def wait_event(event: Any, answer: Any) -> None:
+    answer.put(event.wait(20))
+
+
+def rounds(barrier: Any, count: int, answer: Any) -> None:
+    answer.put([barrier.wait(20) for _ in range(count)])
+
+
+def wait_barrier(barrier: Any, answer: Any) -> None:
+    try:
+        answer.put(barrier.wait(20))
+    except threading.BrokenBarrierError:
+        answer.put("broken")
+
+
+def take_units(semaphore: Any, count: int, die: bool) -> None:
+    for _ in range(count):
+        semaphore.acquire()
+    if die:
+        os.kill(os.getpid(), signal.SIGKILL)
