@@ -235,7 +235,7 @@ class Barrier(_std.Barrier):
         self._core = _core.BarrierCore.open(*identity)
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the others, at most ``timeout`` seconds (None: the barrier's own). Who came n-th: n - 1."""
+        """Wait for the others, at most ``timeout`` seconds (None: its own). Who came n-th: n - 1."""
         core = self._core
         arrival = core.arrive()
         if arrival is None:
