@@ -16,10 +16,15 @@
 // Thread and process safety, invariants: those of each header.
 #pragma once
 
+#include "forklift/barrier.h"
+#include "forklift/condition.h"
 #include "forklift/error.h"
+#include "forklift/event.h"
 #include "forklift/init.h"
+#include "forklift/lock.h"
 #include "forklift/process.h"
 #include "forklift/queue.h"
+#include "forklift/semaphore.h"
 #include "forklift/spawn.h"
 #include "forklift/tensor.h"
 #include "forklift/value.h"

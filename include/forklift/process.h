@@ -42,6 +42,7 @@
 #include <vector>
 
 #include "forklift/error.h"
+#include "forklift/lock_ref.h"
 #include "forklift/timeout.h"
 
 namespace forklift {
@@ -98,6 +99,7 @@ struct Call {
   std::string function;
   ChannelRef arguments;            // holds one message
   std::vector<ChannelRef> queues;  // mentioned in it
+  std::vector<LockRef> locks;      // likewise
 };
 using PrepareCall = std::function<Call()>;
 }  // namespace detail

@@ -13,8 +13,8 @@
 //
 // A spawned process shares nothing with its parent but the domain: no memory, no threads, no locks held at
 // the wrong moment. Arguments travel as messages do: structs of numbers, strings, vectors, Tensor (the same
-// memory), Value and what it knows; and Queue<T>, which becomes a handle on the same queue. An argument for a
-// parameter that is a reference is a value in the child.
+// memory), Value and what it knows; and Queue<T>, Lock, Event and their like, which become handles on the
+// same. An argument for a parameter that is a reference is a value in the child.
 //
 // An int that the function returns is the child's exit code. What it throws arrives at join() as RemoteError.
 //
@@ -52,6 +52,9 @@ Value::List receive_arguments(const ChannelPtr& channel, std::size_t count);
 // A queue as an argument: its number travels, the queue itself is handed over by the parent.
 Value describe_queue(const ChannelRef& queue);
 ChannelRef find_queue(const Value& described);
+// The same for a Lock, Event, ...
+Value describe_lock(const LockRef& lock);
+LockName lock_named(const Value& described);
 Value bytes_value(const void* data, std::size_t size);
 std::span<const std::byte> bytes_of(const Value& value);
 void bytes_from(const Value& value, void* data, std::size_t size);
@@ -62,13 +65,16 @@ template <class T>
 struct IsQueue<Queue<T>> : std::true_type {};
 
 template <class T>
-concept Argument = IsQueue<T>::value || Sendable<T>;
+concept Argument = IsQueue<T>::value || LockHandle<T> || Sendable<T>;
 
 template <Argument T>
-Value pack_argument(const T& argument, std::vector<ChannelRef>& queues) {
+Value pack_argument(const T& argument, Call& call) {
   if constexpr (IsQueue<T>::value) {
-    queues.push_back(argument);
+    call.queues.push_back(argument);
     return describe_queue(argument);
+  } else if constexpr (LockHandle<T>) {
+    call.locks.push_back(argument.ref());
+    return describe_lock(argument.ref());
   } else if constexpr (Bytewise<T>) {
     return bytes_value(&argument, sizeof argument);
   } else if constexpr (Sequence<T>) {
@@ -82,6 +88,8 @@ template <Argument T>
 T unpack_argument(const Value& value) {
   if constexpr (IsQueue<T>::value) {
     return T(find_queue(value));
+  } else if constexpr (LockHandle<T>) {
+    return T::found(lock_named(value));
   } else if constexpr (Bytewise<T>) {
     alignas(T) std::byte memory[sizeof(T)];
     bytes_from(value, memory, sizeof memory);
@@ -99,10 +107,11 @@ template <class R, class... Params>
 struct Signature {
   using Arguments = std::tuple<std::remove_cvref_t<Params>...>;
 
-  static_assert((Argument<std::remove_cvref_t<Params>> && ...),
-                "forklift: a parameter of this function cannot be sent to another process: it is neither "
-                "trivially copyable, nor a string or vector of such, nor a forklift::Queue, nor known to "
-                "forklift::Value");
+  static_assert(
+      (Argument<std::remove_cvref_t<Params>> && ...),
+      "forklift: a parameter of this function cannot be sent to another process: it is neither "
+      "trivially copyable, nor a string or vector of such, nor a forklift::Queue, Lock or the like, nor "
+      "known to forklift::Value");
 
   static int run(R (*function)(Params...), const ChannelPtr& channel) {
     return call(function, receive_arguments(channel, sizeof...(Params)),
@@ -146,15 +155,14 @@ Process Process::spawn(R (*function)(Params...), Args&&... args) {
   static_assert(sizeof...(Params) == sizeof...(Args), "forklift: spawn() with another number of arguments");
   using Arguments = typename detail::Signature<R, Params...>::Arguments;
   std::string name = detail::registered_name(reinterpret_cast<detail::Address>(function));
-  return from_call(
-      [name = std::move(name), arguments = std::make_shared<Arguments>(std::forward<Args>(args)...)] {
-        detail::Call call{name, {}, {}};
-        Value::List values = std::apply(
-            [&](const auto&... each) { return Value::List{detail::pack_argument(each, call.queues)...}; },
-            *arguments);
-        call.arguments = detail::send_arguments(std::move(values));
-        return call;
-      });
+  return from_call([name = std::move(name),
+                    arguments = std::make_shared<Arguments>(std::forward<Args>(args)...)] {
+    detail::Call call{name, {}, {}, {}};
+    Value::List values = std::apply(
+        [&](const auto&... each) { return Value::List{detail::pack_argument(each, call)...}; }, *arguments);
+    call.arguments = detail::send_arguments(std::move(values));
+    return call;
+  });
 }
 
 }  // namespace forklift

@@ -135,6 +135,7 @@ class ProcessCore {
     for (const ChannelRef& queue : call.queues) {
       check(queue.get()->offer(invitation.invitation.child.slot));
     }
+    for (const LockRef& lock : call.locks) check(lock.get()->offer(invitation.invitation.child.slot));
     invitation.variables.emplace_back(process::kFunctionVariable, call.function);
     invitation.variables.emplace_back(process::kNameVariable, identity.name);
     invitation.variables.emplace_back(process::kRankVariable, std::to_string(identity.rank));

@@ -47,6 +47,16 @@ ChannelRef find_queue(const Value& described) {
   return ChannelRef(need(channel::Channel::open(*need(channel::Hub::current()), {id[0], id[1]})));
 }
 
+Value describe_lock(const LockRef& lock) {
+  const LockName name = name_of(lock);
+  return Value::List{name.index, name.generation};
+}
+
+LockName lock_named(const Value& described) {
+  const auto id = need(described.as<std::array<std::uint32_t, 2>>());
+  return {id[0], id[1]};
+}
+
 Value bytes_value(const void* data, std::size_t size) {
   const auto* bytes = static_cast<const std::byte*>(data);
   return Value::Bytes(bytes, bytes + size);

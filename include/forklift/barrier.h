@@ -1,0 +1,60 @@
+// Barrier between processes: holds threads until as many as were asked for have come; then all go on.
+//
+//   forklift::Barrier step(4);
+//   auto worker = forklift::Process::fork([=]() mutable {
+//     while (work()) step.arrive_and_wait();
+//   });
+//
+// Each of arrive_and_wait() answers who came when: 0, 1, ..., parties - 1. The last one runs the completion
+// function, if its own handle has one, before the others go on. (A function does not travel to a spawned
+// child.)
+//
+// The barrier breaks, for all inside and all to come, when one of them waits longer than it said, when a
+// completion function throws, by abort(), and when a process is killed inside; reset() mends it.
+//
+// Time-outs, copies, thread and process safety: as Lock (lock.h, lock_ref.h).
+// Errors: BrokenBarrier; Error with kInvalid for a barrier of no parties, kNoSpace, kStalled, kNotAttached.
+// Invariant: nobody leaves a round before all have come to it.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+
+#include "forklift/lock_ref.h"
+#include "forklift/timeout.h"
+
+namespace forklift {
+
+class BrokenBarrier : public Error {
+ public:
+  using Error::Error;
+};
+
+class Barrier {
+ public:
+  explicit Barrier(std::uint32_t parties, std::function<void()> completion = {});
+  static Barrier found(detail::LockName name);
+
+  std::uint32_t arrive_and_wait() { return pass(detail::kForever); }
+  // A time that is over breaks the barrier.
+  template <class Rep, class Period>
+  std::uint32_t arrive_and_wait_for(std::chrono::duration<Rep, Period> time) {
+    return pass(detail::nanoseconds(time));
+  }
+  void abort();
+  void reset();
+  bool broken() const;
+  std::uint32_t parties() const;
+  std::uint32_t waiting() const;
+
+  LockRef ref() const;
+
+ private:
+  explicit Barrier(std::shared_ptr<locks::Barrier> barrier) noexcept : barrier_(std::move(barrier)) {}
+  std::uint32_t pass(std::int64_t ns);
+  std::shared_ptr<locks::Barrier> barrier_;
+  std::function<void()> completion_;
+};
+
+}  // namespace forklift

@@ -1,0 +1,134 @@
+// Condition between processes: std::condition_variable_any's interface, over a Lock or an RLock.
+//
+//   forklift::Lock lock;
+//   forklift::Condition changed;
+//   std::unique_lock guard(lock);
+//   changed.wait(guard, [&] { return state->ready; });
+//   if (!changed.wait_for(guard, std::chrono::seconds(1), [&] { return state->done; })) ...
+//   changed.notify_one();                                   // by whoever holds the lock
+//
+// notify_one() is for the thread that has waited longest among those that wait now. If its process is killed
+// before it has the lock again, the next one is notified in its place.
+//
+// Waits may end without cause, rarely: use a predicate. An RLock must be locked once, not more, by who waits.
+// Time-outs, stop_token, copies, thread and process safety: as Lock (lock.h, lock_ref.h).
+//
+// Errors: Error with kInvalid when the guard does not own its lock, kNoSpace when 65,536 threads wait
+// already, kStalled, kNotAttached. The guard owns its lock again whenever a wait ends, also by an exception.
+//
+// Invariant: a notification goes to one that waited when it was given.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <utility>
+
+#include "forklift/lock.h"
+
+namespace forklift {
+
+namespace detail {
+
+// One thread's place among the waiters, from before it gives up the lock until it has it again.
+class ConditionPlace {
+ public:
+  explicit ConditionPlace(const std::shared_ptr<locks::Condition>& condition);
+  ~ConditionPlace();
+  ConditionPlace(const ConditionPlace&) = delete;
+  ConditionPlace& operator=(const ConditionPlace&) = delete;
+  // False: the time is over, or stop was requested.
+  bool wait(std::int64_t ns, const std::stop_token* stop);
+
+ private:
+  const std::shared_ptr<locks::Condition>& condition_;
+  std::uint32_t place_;
+};
+
+[[noreturn]] void throw_not_owned();
+
+}  // namespace detail
+
+class Condition {
+ public:
+  Condition();
+  static Condition found(detail::LockName name);
+
+  template <class L>
+  void wait(std::unique_lock<L>& guard) {
+    (void)wait_once(guard, detail::kForever, nullptr);
+  }
+  template <class L, class Predicate>
+  void wait(std::unique_lock<L>& guard, Predicate ready) {
+    while (!ready()) wait(guard);
+  }
+  template <class L, class Rep, class Period>
+  std::cv_status wait_for(std::unique_lock<L>& guard, std::chrono::duration<Rep, Period> time) {
+    return wait_once(guard, detail::nanoseconds(time), nullptr) ? std::cv_status::no_timeout
+                                                                : std::cv_status::timeout;
+  }
+  // The predicate's last answer.
+  template <class L, class Rep, class Period, class Predicate>
+  bool wait_for(std::unique_lock<L>& guard, std::chrono::duration<Rep, Period> time, Predicate ready) {
+    return wait_within(guard, detail::nanoseconds(time), nullptr, std::move(ready));
+  }
+  template <class L, class Clock, class Duration, class Predicate>
+  bool wait_until(std::unique_lock<L>& guard, std::chrono::time_point<Clock, Duration> when,
+                  Predicate ready) {
+    return wait_within(guard, detail::nanoseconds(when - Clock::now()), nullptr, std::move(ready));
+  }
+  // The predicate's last answer: false when stop was requested first.
+  template <class L, class Predicate>
+  bool wait(std::unique_lock<L>& guard, const std::stop_token& stop, Predicate ready) {
+    return wait_within(guard, detail::kForever, &stop, std::move(ready));
+  }
+
+  // By who holds the lock.
+  void notify_one() { (void)notify(1); }
+  void notify_all() { (void)notify(~std::size_t{0}); }
+  // How many were notified.
+  std::size_t notify(std::size_t most);
+  std::size_t waiting() const;
+
+  LockRef ref() const;
+
+ private:
+  explicit Condition(std::shared_ptr<locks::Condition> condition) noexcept
+      : condition_(std::move(condition)) {}
+
+  template <class L>
+  bool wait_once(std::unique_lock<L>& guard, std::int64_t ns, const std::stop_token* stop) {
+    if (!guard.owns_lock()) detail::throw_not_owned();
+    detail::ConditionPlace place(condition_);
+    guard.unlock();
+    bool notified = false;
+    try {
+      notified = place.wait(ns, stop);
+    } catch (...) {
+      guard.lock();
+      throw;
+    }
+    guard.lock();
+    return notified;
+  }
+
+  template <class L, class Predicate>
+  bool wait_within(std::unique_lock<L>& guard, std::int64_t ns, const std::stop_token* stop,
+                   Predicate ready) {
+    using Clock = std::chrono::steady_clock;
+    const auto begin = Clock::now();
+    while (!ready()) {
+      std::int64_t left = ns;
+      if (ns != detail::kForever) left -= detail::nanoseconds(Clock::now() - begin);
+      if (left < 0) left = 0;
+      if (!wait_once(guard, left, stop)) return ready();
+    }
+    return true;
+  }
+
+  std::shared_ptr<locks::Condition> condition_;
+};
+
+}  // namespace forklift

@@ -1,0 +1,97 @@
+// Lock and RLock between processes: std::scoped_lock, std::unique_lock and std::lock work on them.
+//
+//   forklift::Lock lock;
+//   auto worker = forklift::Process::fork([=]() mutable {
+//     const std::scoped_lock guard(lock);
+//     if (lock.abandoned()) repair();              // the last holder was killed
+//     counter += 1;
+//   });
+//   if (lock.try_lock_for(std::chrono::milliseconds(5))) ...
+//
+// When a process is killed while it holds the lock, the next one gets it, and abandoned() is true until it
+// unlocks. Two cases that look alike are no deaths, as in Python's multiprocessing: a process that exits in
+// good order while holding (any other may then unlock), and a Lock that was ever unlocked by a process that
+// did not hold it: that is a signal, and nobody owns it. An RLock belongs to one thread, which may lock it
+// again and unlocks it as often.
+//
+// Time-outs: any std::chrono duration; negative is "at once", too long is without end. A stop_token ends a
+// wait at once.
+//
+// Thread and process safety: any number of threads of any number of processes. Copies: see lock_ref.h.
+//
+// Errors: Error with kNotAttached in a process that belongs to no domain, kInvalid from unlock() of what is
+// not locked (of an RLock: not by this thread), kNoSpace from the constructor when all locks are in use.
+//
+// Invariants: one thread of one process holds it at a time. Holding is one word, so that no death finds a
+// lock that is held by nobody.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <stop_token>
+
+#include "forklift/lock_ref.h"
+#include "forklift/timeout.h"
+
+namespace forklift {
+
+namespace detail {
+
+class MutexHandle {
+ public:
+  void lock() { (void)lock_within(kForever, nullptr); }
+  bool try_lock() { return lock_within(0, nullptr); }
+  template <class Rep, class Period>
+  bool try_lock_for(std::chrono::duration<Rep, Period> time) {
+    return lock_within(nanoseconds(time), nullptr);
+  }
+  template <class Clock, class Duration>
+  bool try_lock_until(std::chrono::time_point<Clock, Duration> when) {
+    return lock_within(nanoseconds(when - Clock::now()), nullptr);
+  }
+  // False: stop was requested first.
+  bool lock(const std::stop_token& stop) { return lock_within(kForever, &stop); }
+  template <class Rep, class Period>
+  bool try_lock_for(std::chrono::duration<Rep, Period> time, const std::stop_token& stop) {
+    return lock_within(nanoseconds(time), &stop);
+  }
+  void unlock();
+
+  // Is it held by anybody? By this thread? A moment's truth, but the second.
+  bool locked() const;
+  bool mine() const;
+  // Did its present holder take it over from one that died?
+  bool abandoned() const;
+
+  LockRef ref() const;
+
+ protected:
+  explicit MutexHandle(bool recursive);
+  MutexHandle(LockName name, bool recursive);
+
+ private:
+  bool lock_within(std::int64_t ns, const std::stop_token* stop);
+  std::shared_ptr<locks::Mutex> mutex_;
+};
+
+}  // namespace detail
+
+class Lock : public detail::MutexHandle {
+ public:
+  Lock() : MutexHandle(false) {}
+  static Lock found(detail::LockName name) { return Lock(name); }
+
+ private:
+  explicit Lock(detail::LockName name) : MutexHandle(name, false) {}
+};
+
+class RLock : public detail::MutexHandle {
+ public:
+  RLock() : MutexHandle(true) {}
+  static RLock found(detail::LockName name) { return RLock(name); }
+
+ private:
+  explicit RLock(detail::LockName name) : MutexHandle(name, true) {}
+};
+
+}  // namespace forklift

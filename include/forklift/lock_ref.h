@@ -1,0 +1,59 @@
+// What Lock, RLock, Semaphore, Condition, Event and Barrier have in common: they are handles.
+//
+//   forklift::Lock lock;
+//   forklift::Lock same = lock;                              // another handle on the same lock
+//   forklift::Process::spawn(work, lock);                    // the child's handle, again on the same
+//
+// The object lies in shared memory and goes with its last handle in the last process. A handle reaches other
+// processes by fork (a captured handle works in the child) or as an argument of Process::spawn.
+//
+// Thread and process safety: a handle may be used by any number of threads; assigning to it may not run
+// beside them. Invariant: a handle names one object for as long as it lives.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "forklift/error.h"
+
+namespace forklift {
+
+namespace locks {
+class Object;
+class Mutex;
+class Semaphore;
+class Condition;
+class Event;
+class Barrier;
+}  // namespace locks
+
+// Any of them, as it is handed over.
+class LockRef {
+ public:
+  LockRef() noexcept = default;
+  explicit LockRef(std::shared_ptr<locks::Object> object) noexcept : object_(std::move(object)) {}
+  const std::shared_ptr<locks::Object>& get() const noexcept { return object_; }
+
+ private:
+  std::shared_ptr<locks::Object> object_;
+};
+
+namespace detail {
+
+// The number of a lock, by which a spawned child finds it.
+struct LockName {
+  std::uint32_t index = 0;
+  std::uint32_t generation = 0;
+};
+LockName name_of(const LockRef& lock);
+
+template <class T>
+concept LockHandle = requires(const T& handle, LockName name) {
+  { handle.ref() } -> std::same_as<LockRef>;
+  { T::found(name) } -> std::same_as<T>;
+};
+
+}  // namespace detail
+}  // namespace forklift

@@ -1,0 +1,71 @@
+// Semaphore and BoundedSemaphore between processes: a number that acquire() takes from and release() adds to.
+//
+//   forklift::Semaphore slots({.value = 4, .recover = true});   // four workers on the device at a time
+//   slots.acquire();
+//   use_device();
+//   slots.release();
+//
+// Units have no owners: one process may acquire and another release, and what a killed process had taken is
+// gone. With `recover` it comes back: for units that are released where they were acquired. (A clean exit
+// while holding some is no death.) That costs a record and some 200 ns an operation.
+//
+// Time-outs, stop_token, copies, thread and process safety: as Lock (lock.h, lock_ref.h).
+//
+// Errors: Error with kInvalid for a release beyond `most` (nothing is released then) and for a value above
+// it, kNotAttached, kNoSpace, with `recover` kStalled.
+//
+// Invariant: the value is never negative, never above `most`.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <stop_token>
+
+#include "forklift/lock_ref.h"
+#include "forklift/timeout.h"
+
+namespace forklift {
+
+struct SemaphoreOptions {
+  std::uint32_t value = 1;
+  std::uint32_t most = 0x7fffffff;
+  bool recover = false;
+};
+
+class Semaphore {
+ public:
+  explicit Semaphore(const SemaphoreOptions& options = {});
+  static Semaphore found(detail::LockName name);
+
+  void acquire() { (void)acquire_within(detail::kForever, nullptr); }
+  bool try_acquire() { return acquire_within(0, nullptr); }
+  template <class Rep, class Period>
+  bool try_acquire_for(std::chrono::duration<Rep, Period> time) {
+    return acquire_within(detail::nanoseconds(time), nullptr);
+  }
+  // False: stop was requested first.
+  bool acquire(const std::stop_token& stop) { return acquire_within(detail::kForever, &stop); }
+  void release(std::uint32_t units = 1);
+  std::uint32_t value() const;
+
+  LockRef ref() const;
+
+ private:
+  explicit Semaphore(std::shared_ptr<locks::Semaphore> semaphore) noexcept
+      : semaphore_(std::move(semaphore)) {}
+  bool acquire_within(std::int64_t ns, const std::stop_token* stop);
+  std::shared_ptr<locks::Semaphore> semaphore_;
+};
+
+// A semaphore that never has more than it began with: a release too many is an error.
+class BoundedSemaphore : public Semaphore {
+ public:
+  explicit BoundedSemaphore(std::uint32_t value = 1, bool recover = false)
+      : Semaphore({value, value, recover}) {}
+  static BoundedSemaphore found(detail::LockName name) { return BoundedSemaphore(Semaphore::found(name)); }
+
+ private:
+  explicit BoundedSemaphore(Semaphore semaphore) noexcept : Semaphore(std::move(semaphore)) {}
+};
+
+}  // namespace forklift

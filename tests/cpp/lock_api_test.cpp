@@ -1,0 +1,226 @@
+// The public Lock, RLock, Semaphore, Condition, Event, Barrier: the standard library's helpers work on them,
+// and they reach children.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <limits>
+#include <mutex>
+#include <stop_token>
+#include <thread>
+
+#include "channel/hub.h"
+#include "forklift/multiprocessing.h"
+#include "support/child.h"
+
+namespace forklift {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+using test::eventually;
+using testing::IsEmpty;
+
+static_assert(detail::LockHandle<Lock> && detail::LockHandle<RLock> && detail::LockHandle<Semaphore>);
+static_assert(detail::LockHandle<BoundedSemaphore> && detail::LockHandle<Condition>);
+static_assert(detail::LockHandle<Event> && detail::LockHandle<Barrier>);
+
+void work(Lock lock, RLock& rlock, BoundedSemaphore units, Condition& changed, Event& begin, Barrier& meeting,
+          Tensor numbers) {
+  begin.wait();
+  int* number = numbers.data<int>();
+  for (int i = 0; i < 200; ++i) {
+    const std::scoped_lock both(lock, rlock);
+    ++*number;
+  }
+  units.acquire();
+  (void)meeting.arrive_and_wait();
+  std::unique_lock guard(lock);
+  *number += 1000;
+  changed.notify_all();
+}
+const Registered<&work> kWork{"work with locks"};
+
+class LockApi : public testing::Test {
+ protected:
+  void SetUp() override {
+    (void)Lock();
+    channel::Hub::existing()->domain().reap();
+  }
+  void TearDown() override {
+    channel::Hub& hub = *channel::Hub::existing();
+    EXPECT_TRUE(eventually([&] { return hub.domain().reap(), hub.locks().live_locks() == 0; }));
+    EXPECT_EQ(hub.locks().live_cells(), 0U);
+    EXPECT_THAT(hub.audit(), IsEmpty());
+  }
+};
+
+TEST_F(LockApi, StandardGuards) {
+  Lock lock;
+  Lock other;
+  {
+    const std::scoped_lock both(lock, other);
+    EXPECT_TRUE(lock.mine());
+    EXPECT_FALSE(lock.abandoned());
+    EXPECT_FALSE(other.try_lock());
+    std::unique_lock<Lock> later(other, std::defer_lock);
+    const auto begin = steady_clock::now();
+    EXPECT_FALSE(later.try_lock_for(milliseconds(10)));
+    EXPECT_FALSE(later.try_lock_until(steady_clock::now() + milliseconds(10)));
+    EXPECT_FALSE(later.try_lock_until(std::chrono::system_clock::now() - milliseconds(10)));
+    EXPECT_GE(steady_clock::now() - begin, milliseconds(20));
+    EXPECT_FALSE(other.try_lock_for(std::chrono::duration<double>(std::nan(""))));
+    EXPECT_FALSE(other.try_lock_for(std::chrono::duration<double>(-std::numeric_limits<double>::infinity())));
+  }
+  EXPECT_FALSE(lock.locked());
+  EXPECT_TRUE(lock.try_lock_for(std::chrono::duration<double>(std::numeric_limits<double>::infinity())));
+  lock.unlock();
+  EXPECT_THROW(lock.unlock(), Error);
+  EXPECT_EQ(std::try_lock(lock, other), -1);
+  lock.unlock();
+  other.unlock();
+}
+
+TEST_F(LockApi, RecursiveLock) {
+  RLock lock;
+  const std::scoped_lock outer(lock);
+  const std::scoped_lock inner(lock);
+  std::thread([&] {
+    EXPECT_FALSE(lock.try_lock());
+    EXPECT_THROW(lock.unlock(), Error);
+  }).join();
+}
+
+TEST_F(LockApi, AKilledHoldersLockTellsSo) {
+  Lock lock;
+  Process holder = Process::fork([=]() mutable {
+                     lock.lock();
+                     ::kill(::getpid(), SIGKILL);
+                   }).start();
+  holder.join();
+  const std::scoped_lock guard(lock);
+  EXPECT_TRUE(lock.abandoned());
+}
+
+TEST_F(LockApi, StopEndsEveryWait) {
+  Lock lock;
+  Semaphore units({.value = 0});
+  Event event;
+  Condition condition;
+  lock.lock();
+  const auto stops = [](auto&& wait) {
+    std::stop_source source;
+    std::thread stopper([&] {
+      std::this_thread::sleep_for(milliseconds(10));
+      source.request_stop();
+    });
+    const auto begin = steady_clock::now();
+    EXPECT_FALSE(wait(source.get_token()));
+    EXPECT_LT(steady_clock::now() - begin, milliseconds(150));  // not by a slice's end
+    stopper.join();
+    EXPECT_FALSE(wait(source.get_token()));  // requested before
+  };
+  stops([&](const std::stop_token& stop) { return lock.lock(stop); });
+  stops([&](const std::stop_token& stop) { return lock.try_lock_for(std::chrono::hours(1), stop); });
+  stops([&](const std::stop_token& stop) { return units.acquire(stop); });
+  stops([&](const std::stop_token& stop) { return event.wait(stop); });
+  Lock guarded;
+  stops([&](const std::stop_token& stop) {
+    std::unique_lock guard(guarded);
+    return condition.wait(guard, stop, [] { return false; });
+  });
+  lock.unlock();
+}
+
+TEST_F(LockApi, ConditionWithPredicate) {
+  Lock lock;
+  Condition changed;
+  const Tensor memory = *Tensor::zeros({1}, DType::kInt32);
+  int* value = memory.data<int>();
+  Process child = Process::fork([=]() mutable {
+                    for (int i = 0; i < 3; ++i) {
+                      const std::scoped_lock guard(lock);
+                      ++*value;
+                      changed.notify_one();
+                    }
+                  }).start();
+  std::unique_lock guard(lock);
+  changed.wait(guard, [&] { return *value == 3; });
+  child.join();
+  EXPECT_EQ(changed.wait_for(guard, milliseconds(5)), std::cv_status::timeout);
+  EXPECT_FALSE(changed.wait_for(guard, milliseconds(5), [&] { return *value == 4; }));
+  EXPECT_TRUE(changed.wait_until(guard, steady_clock::now(), [&] { return *value == 3; }));
+  EXPECT_TRUE(guard.owns_lock());
+  EXPECT_TRUE(lock.mine());
+  guard.unlock();
+  EXPECT_THROW(changed.wait(guard), Error);
+  EXPECT_EQ(changed.waiting(), 0U);
+}
+
+TEST_F(LockApi, SemaphoresAndTheirBounds) {
+  BoundedSemaphore bounded(2);
+  EXPECT_TRUE(bounded.try_acquire());
+  EXPECT_TRUE(bounded.try_acquire_for(milliseconds(1)));
+  EXPECT_FALSE(bounded.try_acquire());
+  bounded.release(2);
+  EXPECT_THROW(bounded.release(), Error);
+  EXPECT_EQ(bounded.value(), 2U);
+  EXPECT_THROW(Semaphore({.value = 3, .most = 2}), Error);
+  Semaphore recovering({.value = 1, .recover = true});
+  Process child = Process::fork([=]() mutable {
+                    recovering.acquire();
+                    ::kill(::getpid(), SIGKILL);
+                  }).start();
+  child.join();
+  EXPECT_TRUE(recovering.try_acquire_for(std::chrono::seconds(5)));
+}
+
+TEST_F(LockApi, BarrierRunsItsCompletion) {
+  int completed = 0;
+  Barrier meeting(2, [&] { ++completed; });
+  for (int round = 0; round < 3; ++round) {
+    std::thread other([&] { (void)meeting.arrive_and_wait(); });
+    EXPECT_LT(meeting.arrive_and_wait(), 2U);
+    other.join();
+  }
+  EXPECT_EQ(completed, 3);
+  EXPECT_THROW((void)meeting.arrive_and_wait_for(milliseconds(5)), BrokenBarrier);
+  EXPECT_TRUE(meeting.broken());
+  meeting.reset();
+  EXPECT_FALSE(meeting.broken());
+  Barrier failing(1, [] { throw std::domain_error("no"); });
+  EXPECT_THROW((void)failing.arrive_and_wait(), std::domain_error);
+  EXPECT_THROW((void)failing.arrive_and_wait(), BrokenBarrier);
+  EXPECT_THROW(Barrier(0), Error);
+}
+
+TEST_F(LockApi, AllOfThemReachASpawnedChild) {
+  Lock lock;
+  RLock rlock;
+  BoundedSemaphore units(1);
+  Condition changed;
+  Event begin;
+  Barrier meeting(2);
+  const Tensor numbers = *Tensor::zeros({1}, DType::kInt32);
+  Process child = Process::spawn(work, lock, rlock, units, changed, begin, meeting, numbers).start();
+  begin.set();
+  int* number = numbers.data<int>();
+  for (int i = 0; i < 200; ++i) {
+    const std::scoped_lock both(lock, rlock);
+    ++*number;
+  }
+  (void)meeting.arrive_and_wait();
+  EXPECT_EQ(units.value(), 0U);
+  std::unique_lock guard(lock);
+  EXPECT_TRUE(changed.wait_for(guard, std::chrono::seconds(20), [&] { return *number == 1400; }));
+  guard.unlock();
+  child.join();
+  EXPECT_EQ(child.exitcode(), 0);
+}
+
+}  // namespace
+}  // namespace forklift
