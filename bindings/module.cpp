@@ -17,8 +17,7 @@ NB_MODULE(_core, m) {
   m.attr("__version__") = FORKLIFT_VERSION;
   if (forklift::py::add_block_type(m.ptr()) != 0 || forklift::py::add_pickling_types(m.ptr()) != 0 ||
       forklift::py::add_queue_types(m.ptr()) != 0 || forklift::py::add_frozen_type(m.ptr()) != 0 ||
-      forklift::py::add_pipe_type(m.ptr()) != 0 ||
-      forklift::py::add_lock_types(m.ptr()) != 0) {
+      forklift::py::add_pipe_type(m.ptr()) != 0 || forklift::py::add_lock_types(m.ptr()) != 0) {
     throw nanobind::python_error();
   }
   forklift::py::bind_domain(m);

@@ -35,7 +35,8 @@ Status Barrier::step(Step&& change) {
   if (!attached()) return domain().not_attached();
   const BarrierState before = state();
   Status status = table_.arena().change_objects(std::forward<Step>(change));
-  // Who comes or goes wakes nobody; and whoever changes the state rings, also where others change it meanwhile.
+  // Who comes or goes wakes nobody; and whoever changes the state rings, also where others change it
+  // meanwhile.
   if (state() != before) row_.event.notify_after_unlock(INT_MAX);
   return status;
 }
