@@ -30,7 +30,6 @@ def test_every_public_name_is_there() -> None:
 MODULES = [
     "process",
     "util",
-    "connection",
     "managers",
     "shared_memory",
     "reduction",
