@@ -29,6 +29,11 @@ void Arrival::isolate() {
 }
 
 void Arrival::clear() {
+  if (!bases.empty()) {
+    const std::vector<PyObject*> done = std::move(bases);
+    bases.clear();
+    for (PyObject* base : done) Py_XDECREF(base);
+  }
   const auto& leases = message.leases();
   const bool any =
       !message.bytes_are_private() ||

@@ -18,6 +18,8 @@ struct Arrival {
   // For each lease: may its memory become an object as it is? Small ones are copied, and so are those for
   // which no address space of their own could be had.
   std::vector<bool> keep;
+  // For leases that became storages of torch's: a tensor over each, a reference of ours, or null.
+  std::vector<PyObject*> bases;
 
   // Makes large private payloads this process's own. Without the interpreter lock.
   void isolate();

@@ -10,6 +10,7 @@
 #include "tensor/copy.h"
 #include "tensor/transport.h"
 #include "tensor/wire.h"
+#include "torch_codec.h"
 
 namespace forklift::py {
 
@@ -223,6 +224,7 @@ PyObject* Decoder::extension(int depth) {
     case 5: return from_lease(payload, true);
     case 6: return shared_array(payload);
     case 7: return frozen_container(payload);
+    case 8: return torch::take_tensor(payload, arrival_);
     default: return corrupt_message("an unknown extension");
   }
 }

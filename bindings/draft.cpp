@@ -7,6 +7,7 @@
 #include "stats.h"
 #include "tensor/arena_storage.h"
 #include "tensor/copy.h"
+#include "torch_memory.h"
 
 namespace forklift::py {
 
@@ -23,20 +24,25 @@ void Draft::clear() {
   keep.shrink();
   codec = 0;
   block_bytes = 0;
-  if (!leases.empty() || !shares.empty()) {
+  storages.clear();
+  if (!leases.empty() || !shares.empty() || !moves.empty()) {
     const bool any =
         std::any_of(leases.begin(), leases.end(), [](const auto& lease) { return lease != nullptr; });
-    if (any || !shares.empty()) {
+    if (any || !shares.empty() || !moves.empty()) {
       // Not sent, or the last reference to a tensor: giving rights back takes the arena's lock.
       const GilRelease released;
       for (arena::LeasePtr& lease : leases) lease.reset();
       shares.clear();
+      for (PendingMove& move : moves) move.block.reset();
     }
     leases.clear();
   }
   // Dropping a reference may run a program's code, which may put.
   std::vector<PendingCopy> done = std::move(copies);
   copies.clear();
+  std::vector<PendingMove> moved = std::move(moves);
+  moves.clear();
+  for (const PendingMove& move : moved) Py_DECREF(move.owner);
   for (PendingCopy& copy : done) {
     if (copy.view.obj) PyBuffer_Release(&copy.view);
     Py_XDECREF(copy.owner);
@@ -73,6 +79,17 @@ Status Draft::fill(arena::Arena& arena) {
     }
     count_block_bytes(copy.bytes);
   }
+  for (PendingMove& move : moves) {
+    if (move.block || move.settled) continue;
+    Result<arena::LeasePtr> block = arena.allocate(arena::Kind::kShare, move.bytes);
+    if (!block) return block.status();
+    std::memcpy((*block)->data(), move.data, move.bytes);
+    Result<arena::LeasePtr> another = arena.another(*block);
+    if (!another) return another.status();
+    count_block_bytes(move.bytes);
+    move.block = *std::move(block);
+    leases[move.lease] = *std::move(another);
+  }
   for (const PendingShare& share : shares) {
     if (leases[share.lease]) continue;
     const arena::LeasePtr& held = share.storage ? *tensor::share_lease(*share.storage) : share.block;
@@ -82,6 +99,21 @@ Status Draft::fill(arena::Arena& arena) {
     leases[share.lease] = *std::move(another);
   }
   return {};
+}
+
+void Draft::settle() {
+  for (PendingMove& move : moves) {
+    if (move.settled) continue;
+    move.settled = true;
+    const torch::StorageView storage(move.impl);
+    if (const torch::Held* held = torch::find_held(move.impl, storage.data())) {
+      // Another thread was faster: the receiver gets what the tensor lies in now.
+      shares.push_back({nullptr, held->lease, move.lease});
+      leases[move.lease].reset();
+    } else if (storage.data() == move.data && storage.bytes() == move.bytes) {
+      torch::adopt(storage, std::move(move.block));
+    }
+  }
 }
 
 namespace {

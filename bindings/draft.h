@@ -81,6 +81,23 @@ struct PendingShare {
   std::uint32_t lease = 0;
 };
 
+// A storage of torch's that moves into the arena: copied by fill(), put over the copy by settle().
+struct PendingMove {
+  PyObject* owner;  // a reference of ours, keeps it alive
+  void* impl;
+  const std::byte* data;
+  std::size_t bytes;
+  std::uint32_t lease;
+  arena::LeasePtr block;
+  bool settled = false;
+};
+
+// Which lease a storage of torch's got: views of one storage arrive as such.
+struct PlacedStorage {
+  void* impl;
+  std::uint32_t lease;
+};
+
 class Draft {
  public:
   Draft() = default;
@@ -93,11 +110,15 @@ class Draft {
   PendingCopy& add_copy(std::size_t bytes, arena::Kind kind);
   // Makes the blocks and copies. Without the interpreter lock. May be called again after a failure.
   Status fill(arena::Arena& arena);
+  // Completes the moves that fill() has copied. With the interpreter lock.
+  void settle();
 
   Bytes bytes;
   Bytes keep;  // what pending copies refer to, besides objects
   std::vector<PendingCopy> copies;
   std::vector<PendingShare> shares;
+  std::vector<PendingMove> moves;
+  std::vector<PlacedStorage> storages;
   std::vector<arena::LeasePtr> leases;  // null: to be made by fill()
   std::uint8_t codec = 0;
   std::size_t block_bytes = 0;  // asked for by copies

@@ -10,6 +10,8 @@
 #include "tensor/copy.h"
 #include "tensor/transport.h"
 #include "tensor/wire.h"
+#include "torch_codec.h"
+#include "torch_library.h"
 
 namespace forklift::py {
 
@@ -82,6 +84,7 @@ class Encoder {
   Encoded shared_array(PyObject* object, DType dtype, PyObject* block);
   Encoded frozen_container(PyObject* object);
   Encoded tensor(PyObject* object);
+  Encoded torch_tensor(PyObject* object);
   Encoded items(PyObject** first, Py_ssize_t count, int depth);
   Encoded dictionary(PyObject* object, int depth);
   void in_lease(std::int8_t extension, PyObject* owner, const void* data, std::size_t length);
@@ -264,6 +267,16 @@ Encoded Encoder::tensor(PyObject* object) {
   return Encoded::kDone;
 }
 
+Encoded Encoder::torch_tensor(PyObject* object) {
+  const std::size_t head = out_.size();
+  extension(8, 0);
+  const std::size_t body = out_.size();
+  const Encoded done = torch::place_tensor(object, draft_, out_);
+  const std::uint32_t length = __builtin_bswap32(static_cast<std::uint32_t>(out_.size() - body));
+  std::memcpy(out_.data() + head + 1, &length, sizeof length);
+  return done;
+}
+
 Encoded Encoder::items(PyObject** first, Py_ssize_t count, int depth) {
   if (count > kMaxNodes) return Encoded::kElsewhere;
   array_head(static_cast<std::size_t>(count));
@@ -324,6 +337,10 @@ Encoded Encoder::encode(PyObject* object, int depth) {
     PyObject* block = head_of(object).base ? block_under(object) : nullptr;
     return block ? shared_array(object, static_cast<DType>(code), block)
                  : array(object, static_cast<DType>(code));
+  }
+  if (const torch::Library* torch = torch::Library::loaded(); torch && torch->is_tensor(object)) {
+    if (torch->has_reducer() || !seen().add(object)) return Encoded::kElsewhere;
+    return torch_tensor(object);
   }
   if (depth >= kMaxDepth) return Encoded::kElsewhere;
   if (type == &PyTuple_Type) {

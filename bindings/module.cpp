@@ -11,6 +11,7 @@
 #include "program.h"
 #include "queue.h"
 #include "tensor.h"
+#include "torch_module.h"
 
 NB_MODULE(_core, m) {
   m.doc() = "The C++ core of Forklift. Private: use the forklift package.";
@@ -25,4 +26,5 @@ NB_MODULE(_core, m) {
   forklift::py::bind_tensor(m);
   forklift::py::bind_foreign(m);
   forklift::py::bind_waits(m);
+  forklift::py::bind_torch(m);
 }

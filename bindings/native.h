@@ -8,11 +8,12 @@
 //   5  str in a lease, UTF-8: as 4
 //   6  NumPy array over shared or frozen memory: {u8 BlockMode}, then wire.h
 //   7  frozen container: {u32 index, u64 offset of its slot} (tensor/frozen.h)
+//   8  torch's CPU tensor: torch_codec.h
 //
 // What it takes: exact None, bool, int (64 bits), float, str, bytes, ndarray of builtin numbers, Tensor,
-// frozen containers; exact tuple, list and dict of these, kMaxDepth deep and of kMaxNodes at most; nothing
-// that could tell identity twice. Whatever else goes to pickle, as a whole, so that identity within a message
-// is kept.
+// torch's CPU tensors, frozen containers; exact tuple, list and dict of these, kMaxDepth deep and of
+// kMaxNodes at most; nothing that could tell identity twice. Whatever else goes to pickle, as a whole, so
+// that identity within a message is kept.
 #pragma once
 
 #include <Python.h>

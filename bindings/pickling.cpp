@@ -8,6 +8,7 @@
 #include "native.h"
 #include "tensor/arena_storage.h"
 #include "tensor/transport.h"
+#include "torch_library.h"
 
 namespace forklift::py {
 
@@ -260,6 +261,7 @@ Draft* current_draft() noexcept { return pickling; }
 Arrival* current_arrival() noexcept { return unpickling; }
 
 bool encode_pickle(PyObject* object, Draft& draft) {
+  torch::Library::meet();
   std::unique_ptr<PickleState> state = take_pickler();
   if (!state) return false;
   PyObject* done = nullptr;

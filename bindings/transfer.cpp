@@ -48,6 +48,13 @@ Status send_draft(Way way, Draft& draft, os::Deadline deadline, bool block, int 
   const std::span<const std::byte> bytes(draft.bytes.data(), draft.bytes.size());
   Status status = with_memory(arena, draft.block_bytes + bytes.size(), deadline, block, hooks, [&] {
     if (Status filled = draft.fill(arena); !filled) return filled;
+    if (!draft.moves.empty()) {
+      // Before anybody can receive it: what is written from now on is written to the shared memory.
+      released.acquire();
+      draft.settle();
+      released.release();
+      if (Status filled = draft.fill(arena); !filled) return filled;
+    }
     return way.put({bytes, draft.leases, draft.codec, 0}, deadline, hooks);
   });
   draft.leases.clear();

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rows import arrays, cpp, processes, queues
+from rows import arrays, cpp, processes, queues, torch
 from rows.spec import Row
 
-ROWS: tuple[Row, ...] = (*queues.ROWS, *arrays.ROWS, *processes.ROWS, *cpp.ROWS)
+ROWS: tuple[Row, ...] = (*queues.ROWS, *arrays.ROWS, *processes.ROWS, *torch.ROWS, *cpp.ROWS)

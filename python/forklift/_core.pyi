@@ -227,6 +227,7 @@ def make_pipe(first: PipeCore, second: PipeCore, duplex: bool, /) -> None:
 
 def set_standard_connection(standard: type, /) -> None:
     """Whose methods serve objects that were made on a descriptor."""
+
 class SemLockCare:
     handle: int
     name: None
@@ -354,3 +355,5 @@ def trim(keep: int = 0) -> int:
 
 def audit() -> list[str]:
     """Every violated invariant of the shared tables, in words; exact only while nobody else uses them."""
+
+_torch: Any  # the mechanics of forklift.adapters.torch

@@ -23,6 +23,7 @@ __all__ = [
     "dispatch_table",
     "numpy_was_loaded",
     "offer_block",
+    "prefer",
     "rebuild_foreign",
     "rebuild_shared_array",
     "rebuild_tensor",
@@ -34,6 +35,7 @@ __all__ = [
 _ours: dict[type, Callable[[Any], Any]] = {}
 _spawned: dict[type, Callable[[Any], Any]] = {}
 _registered: dict[type, Any] = ForkingPickler._extra_reducers  # type: ignore[attr-defined]
+_preferred: dict[type, tuple[Any, Callable[[Any], Any]]] = {}
 
 
 class _Table:
@@ -43,6 +45,9 @@ class _Table:
 
     def __getitem__(self, kind: type) -> Callable[[Any], Any]:
         reducer = _registered.get(kind) or copyreg.dispatch_table.get(kind) or _ours.get(kind)
+        preferred = _preferred.get(kind)
+        if preferred is not None and reducer is preferred[0]:
+            return preferred[1]
         if reducer is None and hasattr(kind, "__dlpack__"):
             from forklift.adapters.producers import reducer_of
 
@@ -54,6 +59,12 @@ class _Table:
 
 def dispatch_table() -> _Table:
     return _Table()
+
+
+def prefer(replacements: dict[type, tuple[Any, Callable[[Any], Any]]]) -> None:
+    """Use other reducers than those that a framework has registered. Each comes with the one that it stands
+    for: where a program has registered something else, now or later, that is used."""
+    _preferred.update(replacements)
 
 
 def registered_tables() -> tuple[dict[type, Any], dict[type, Any]]:

@@ -114,3 +114,28 @@ def small_budget() -> Iterator[int]:
     forklift.set_budget(budget)
     yield budget
     forklift.set_budget(0)
+
+
+@pytest.fixture(params=["torch", "forklift"])
+def torch_both(request: pytest.FixtureRequest) -> Any:
+    """torch.multiprocessing as the control, and Forklift: fork context."""
+    import torch_support
+
+    return (torch_support.tmp if request.param == "torch" else forklift.multiprocessing).get_context("fork")
+
+
+@pytest.fixture
+def torch_echo() -> Iterator[Any]:
+    """As echo, by fork only, with a child that knows torch."""
+    import torch_support
+    import torch_targets
+
+    parts = list(torch_support.run(forklift.multiprocessing.get_context("fork"), torch_targets.echo))
+
+    def through(value: Any) -> Any:
+        parts[0].put(value)
+        return parts[1].get(timeout=60)
+
+    yield through
+    torch_support.finish(*parts)
+    parts.clear()

@@ -1,0 +1,86 @@
+"""torch's CPU tensors through a queue: put, received, one byte sent back. The receiver does not read them.
+
+The peer is ``torch.multiprocessing`` with its default strategy, file descriptors. A *fresh* tensor was made
+(and written, not timed) for this message; a *shared* one has been sent before. The byte comes back through a
+Pipe of the same library.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+from rows.spec import Library, Row, Scale
+
+PEER = "torch.multiprocessing"
+# The second transfer finds the memory that the first one freed.
+WARM_UP = 3
+
+
+def _receive(queue: Any, ack: Any, count: int) -> None:
+    for _ in range(count):
+        value = queue.get()
+        if value is None:
+            raise ValueError("nothing arrived")
+        del value
+        ack.send_bytes(b"x")
+
+
+def _transfer_us(library: Library, make: Callable[[], Any], count: int) -> float:
+    context = library.context()
+    queue = context.Queue()
+    heard, ack = context.Pipe()
+    reader = context.Process(target=_receive, args=(queue, ack, WARM_UP + count))
+    reader.start()
+    times = []
+    for i in range(-WARM_UP, count):
+        value = make()
+        begin = time.perf_counter()
+        queue.put(value)
+        heard.recv_bytes()
+        if i >= 0:
+            times.append(time.perf_counter() - begin)
+        del value
+    reader.join()
+    if reader.exitcode != 0:
+        raise RuntimeError(f"the reader ended with {reader.exitcode}")
+    return statistics.median(times) * 1e6
+
+
+def _fresh(nbytes: int) -> Any:
+    import torch
+
+    return torch.ones(nbytes // 4)
+
+
+def _fresh_row(name: str, nbytes: int, count: int, goal: float) -> Row:
+    def measure(library: Library, scale: Scale) -> float:
+        return _transfer_us(library, lambda: _fresh(nbytes), scale.count(count, min(count, 3)))
+
+    return Row(f"torch-fresh-{name}", "us", goal, measure=measure, peer=PEER)
+
+
+def _shared_row(name: str, nbytes: int) -> Row:
+    def measure(library: Library, scale: Scale) -> float:
+        tensor = _fresh(nbytes)
+        return _transfer_us(library, lambda: tensor, scale.count(200))
+
+    return Row(f"torch-shared-{name}", "us", 20, measure=measure, peer=PEER)
+
+
+def _list100(library: Library, scale: Scale) -> float:
+    return _transfer_us(library, lambda: [_fresh(4 << 10) for _ in range(100)], scale.count(30, 3))
+
+
+ROWS = (
+    _fresh_row("4K", 4 << 10, 300, 20),
+    _fresh_row("64K", 64 << 10, 300, 20),
+    _fresh_row("1M", 1 << 20, 100, 8),
+    _fresh_row("16M", 16 << 20, 20, 5),
+    _fresh_row("256M", 256 << 20, 4, 5),
+    _shared_row("4K", 4 << 10),
+    _shared_row("256M", 256 << 20),
+    Row("torch-list100", "us", 50, measure=_list100, peer=PEER),
+)

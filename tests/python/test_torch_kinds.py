@@ -1,0 +1,162 @@
+"""torch's parameters, modules, storages, subclasses and rarer kinds, on every start method."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import forklift.multiprocessing as fmp
+import pytest
+import torch_targets
+from torch_support import DEADLINE, finish, run, tmp, torch
+
+# --- parameters, modules, storages
+
+
+def test_parameters_and_gradients(torch_echo: Any) -> None:
+    for tensor in (
+        torch.nn.Parameter(torch.ones(3, 4)),
+        torch.nn.Parameter(torch.ones(4, dtype=torch.int64), requires_grad=False),
+        torch.ones(3, requires_grad=True),
+        torch.ones(3),
+    ):
+        got = torch_echo(tensor)
+        assert type(got) is type(tensor)
+        assert got.requires_grad == tensor.requires_grad
+        assert got.is_leaf
+        assert got.grad is None
+        with torch.no_grad():
+            got.add_(1)
+        assert (tensor == 2).all()
+
+
+def test_a_tensor_with_a_history_is_refused_as_torch_refuses_it(ctx: Any) -> None:
+    weight = torch.ones(3, requires_grad=True)
+    errors = []
+    for queue in (tmp.get_context("fork").SimpleQueue(), ctx.SimpleQueue(), ctx.Queue(strict=True)):
+        for message in (weight * 2, [weight * 2], {"a": (weight * 2, 1)}, (weight * 2)[1:]):
+            with pytest.raises(RuntimeError, match="Cowardly") as caught:
+                queue.put(message)
+            errors.append(str(caught.value))
+        queue.close()
+    assert len(set(errors)) == 1
+
+
+def test_modules_and_state_dicts(torch_echo: Any) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 4))
+    model[2].weight = torch.nn.Parameter(torch.eye(4))
+    model.append(torch.nn.Linear(4, 4, bias=False))
+    model[3].weight = model[2].weight
+    got = torch_echo(model)
+    assert got[3].weight is got[2].weight
+    state = model.state_dict()
+    back = torch_echo(state)
+    assert list(back) == list(state)
+    with torch.no_grad():
+        for parameter in got.parameters():
+            parameter.fill_(0.5)
+    for name, value in model.named_parameters():
+        assert (value == 0.5).all(), name
+        assert torch.equal(back[name], value)
+    assert got[1].num_batches_tracked.dtype is torch.int64
+
+
+def test_hogwild() -> None:
+    ctx = fmp.get_context("fork")
+    torch.manual_seed(0)
+    queue = ctx.Queue()
+    model = torch.nn.Linear(3, 1)
+    workers = [ctx.Process(target=torch_targets.train_from_queue, args=(queue, 150)) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+        queue.put(model)
+    for worker in workers:
+        worker.join(60)
+        assert worker.exitcode == 0
+    assert torch.allclose(model.weight, torch.ones(1, 3), atol=0.2)
+
+
+def test_storages(torch_echo: Any) -> None:
+    tensor = torch.arange(6, dtype=torch.int32)
+    for storage in (tensor.untyped_storage(), tensor.storage(), torch.FloatStorage([1.0, 2.0])):
+        got = torch_echo(storage)
+        assert type(got) is type(storage)
+        assert got.tolist() == storage.tolist()
+    got = torch_echo(tensor.untyped_storage())
+    got[0] = 9
+    assert tensor[0] == 9
+    assert torch_echo(torch.UntypedStorage(0)).nbytes() == 0
+
+
+Tagged = torch_targets.tagged_class()
+
+
+def test_subclasses_and_rarer_kinds_go_torchs_way() -> None:
+    queue = fmp.Queue()
+    tagged = torch.ones(5).as_subclass(Tagged)
+    tagged.tag = "kept"
+    queue.put(tagged)
+    got = queue.get(timeout=5)
+    assert type(got) is Tagged
+    assert got.tag == "kept"
+    got[0] = 7
+    assert tagged[0] == 7
+    sparse = torch.eye(4).to_sparse()
+    queue.put(sparse)
+    assert torch.equal(queue.get(timeout=5).to_dense(), torch.eye(4))
+    csr = torch.eye(4).to_sparse_csr()
+    queue.put([csr])
+    assert torch.equal(queue.get(timeout=5)[0].to_dense(), torch.eye(4))
+    meta = torch.empty(3, device="meta")
+    queue.put(meta)
+    assert queue.get(timeout=5).device.type == "meta"
+
+
+def test_bits_that_say_conjugate_are_as_torch_has_them(torch_both: Any) -> None:
+    queue = torch_both.SimpleQueue()
+    number = torch.tensor([1 + 2j, 3 - 4j])
+    queue.put(number.conj())
+    queue.put(number.conj().imag)
+    # torch's reduction sends the memory: both bits are lost on the way.
+    assert queue.get().tolist() == number.tolist()
+    assert queue.get().tolist() == number.imag.tolist()
+
+
+def test_inference_mode_and_modes(torch_echo: Any) -> None:
+    with torch.inference_mode():
+        tensor = torch.ones(4)
+        got = torch_echo(tensor)
+        assert torch.equal(got, tensor)
+    with torch.device("cpu"):
+        got = torch_echo([torch.ones(3, requires_grad=True), torch.zeros(4)[1:]])
+    assert got[0].requires_grad
+    assert got[1].shape == (3,)
+
+
+def test_on_every_start_method(ctx: Any) -> None:
+    there, back, process = run(ctx, torch_targets.echo)
+    base = torch.arange(60.0).reshape(3, 4, 5)
+    shared = torch.zeros(3)
+    model = torch.nn.Linear(3, 2)
+    kinds = [
+        torch.zeros(0, 3),
+        torch.tensor(2.5),
+        base[1:, ::2, 3],
+        torch.arange(8, dtype=torch.bfloat16),
+        torch.nn.Parameter(torch.ones(2)),
+        [shared, shared],
+        {"module": model, "state": model.state_dict()},
+        torch.arange(4).untyped_storage(),
+        torch.ones(5).as_subclass(Tagged),
+        torch.eye(3).to_sparse(),
+    ]
+    for kind in kinds:
+        there.put(kind)
+        got = back.get(timeout=60)
+        assert type(got) is type(kind)
+        if isinstance(kind, torch.Tensor):
+            assert torch.equal(got.to_dense(), kind.to_dense())
+            assert got.requires_grad == kind.requires_grad
+    there.put(shared)
+    back.get(timeout=DEADLINE).fill_(4)
+    assert shared.tolist() == [4, 4, 4]
+    finish(there, back, process)

@@ -1,0 +1,123 @@
+"""What the children of the torch tests run. Importable by name; `targets` serves those without torch."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+STOP = "stop, please"
+
+
+def echo(there: Any, back: Any) -> None:
+    while True:
+        value = there.get()
+        if isinstance(value, str) and value == STOP:
+            return
+        back.put(value)
+
+
+def add_one(there: Any, back: Any) -> None:
+    """Add one to each tensor (in place) until STOP; say so each time."""
+    import torch
+
+    torch.set_num_threads(1)  # OpenMP does not survive a fork
+    while True:
+        value = there.get()
+        if isinstance(value, str) and value == STOP:
+            return
+        with torch.no_grad():
+            value.add_(1)
+        del value
+        back.put("done")
+
+
+def hold_until(there: Any, back: Any) -> None:
+    """Take a tensor; answer with its elements, then again whenever asked."""
+    value = there.get()
+    back.put(value.tolist())
+    while there.get() != STOP:
+        back.put(value.tolist())
+
+
+def storages(there: Any, back: Any) -> None:
+    """Of each message: how many storages its tensors have, where each begins in its own, its size."""
+    while True:
+        message = there.get()
+        if isinstance(message, str):
+            return
+        back.put(
+            (
+                len({t.untyped_storage()._cdata for t in message}),
+                [t.storage_offset() for t in message],
+                [t.untyped_storage().nbytes() for t in message],
+            )
+        )
+        del message
+
+
+def send_and_leave(queue: Any, seed: int) -> None:
+    import torch
+
+    queue.put(torch.full((3_000,), float(seed)))
+    os._exit(0)
+
+
+def killed_with(queue: Any, told: Any) -> None:
+    kept = queue.get()
+    told.put(kept[0].item())
+    os.kill(os.getpid(), 9)
+
+
+def train(model: Any, steps: int) -> None:
+    """A Hogwild worker: all of them step the same parameters."""
+    import torch
+
+    torch.set_num_threads(1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        x = torch.randn(8, 3)
+        ((model(x) - x.sum(1, keepdim=True)) ** 2).mean().backward()
+        optimizer.step()
+
+
+def train_from_queue(queue: Any, steps: int) -> None:
+    train(queue.get(), steps)
+
+
+def was_imported(queue: Any, answer: Any) -> None:
+    """Does a process that has not imported torch do so when it gets a tensor?"""
+    before = "torch" in sys.modules
+    value = queue.get()
+    answer.put((before, type(value).__name__, value.tolist()))
+
+
+def fill_argument(tensor: Any, value: float) -> None:
+    tensor.fill_(value)
+
+
+def total(tensor: Any) -> float:
+    return float(tensor.sum())
+
+
+def doubled(tensor: Any) -> Any:
+    return tensor.mul_(2)
+
+
+def tagged_class() -> Any:
+    """A subclass of torch.Tensor that a fresh interpreter finds by name."""
+    return __getattr__("Tagged")
+
+
+def __getattr__(name: str) -> Any:
+    if name != "Tagged":
+        raise AttributeError(name)
+    import torch
+
+    class Tagged(torch.Tensor):
+        pass
+
+    Tagged.__qualname__ = "Tagged"
+    globals()["Tagged"] = Tagged
+    return Tagged
