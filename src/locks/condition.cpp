@@ -129,10 +129,14 @@ std::size_t Condition::waiting() const noexcept {
 
 void Condition::pass_on(Table& table, std::uint32_t place) {
   Cell& cell = table.cell(place);
-  if (state_of(cell.ticket.load()) == TicketState::kNotified)
-    notify(table, cell.object.load(std::memory_order_acquire), 1);
-  sync::crash_fence();
-  cell.ticket.store(0);
+  std::uint64_t ticket = cell.ticket.load();
+  // Passed on before it is cleared, so that a death in between passes it on twice and not never; cleared only
+  // as it was seen, since a notifier may choose this very ticket meanwhile (tests/model/condition.pml).
+  do {
+    if (state_of(ticket) == TicketState::kNotified)
+      notify(table, cell.object.load(std::memory_order_acquire), 1);
+    sync::crash_fence();
+  } while (!cell.ticket.compare_exchange_strong(ticket, 0));
 }
 
 // A waiter looks whether somebody died with a notification, so that it is not idle until the regular check.
