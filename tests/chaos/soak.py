@@ -4,9 +4,9 @@
 
 Rounds of about 4,000 messages: ints, strings, dicts, arrays of 1 KB to 1 MB, tensors in shared memory (and
 torch's), exceptions and pickled objects go through a Queue, a bounded JoinableQueue, a SimpleQueue, a Pipe
-and a Pool, while other workers count in shared Values under their Locks. Workers live for one round; some
-are killed in the middle of it, at a time that a seed decides. The queues, this process and one witness,
-which takes part in every round, live from the first round to the last.
+and a Pool, while other workers count in shared Values under locks, conditions and semaphores. Workers live
+for one round; some are killed in the middle of it, at a time that a seed decides. The queues, this process
+and one witness, which takes part in every round, live from the first round to the last.
 
 After each round all that was in transit is taken, all workers are gone, and what is left is written down: of
 this process and of the witness the private resident memory, descriptors and mappings; of the domain the
@@ -39,6 +39,7 @@ import signal
 import statistics
 import sys
 import time
+import warnings
 from dataclasses import dataclass
 from multiprocessing import connection as std_connection
 from pathlib import Path
@@ -109,11 +110,20 @@ def echo_pipe(end: Any) -> None:
         end.send(message)
 
 
-def count_up(value: Any, array: Any, count: int, progress: Any, place: int) -> None:
+def count_up(shared: Any, count: int, progress: Any, place: int) -> None:
+    """Counts under a Value's lock, an RLock and a Condition's, and passes a unit of a semaphore on."""
+    warnings.simplefilter("ignore", forklift.AbandonedLockWarning)
+    value, array, lock, condition, semaphore = shared
     for i in range(count):
         with value.get_lock():
             value.value += 1
-        array[i % len(array)] = i
+        with lock, lock:
+            array[i % len(array)] = i
+        with condition:
+            condition.notify()
+            condition.wait(0.0)
+        semaphore.release()
+        semaphore.acquire()
         progress[place] += 1
 
 
@@ -249,11 +259,14 @@ def one_round(stage: Stage, number: int, size: int) -> int:
     done = 0
 
     queue_workers = run_queue(stage, context, counts["queue"] // 2)
-    value, array = context.Value("q", 0), context.Array("q", 100)
+    value = context.Value("q", 0)
+    shared = (value, context.Array("q", 100), context.RLock(), context.Condition(), context.Semaphore(3))
     others = [child(context, consume_simple, stage.simple), child(context, consume_tasks, stage.joinable)]
-    others += [
-        child(context, count_up, value, array, counts["lock"] // 2, stage.progress, 4 + i) for i in range(2)
-    ]
+    others += [child(context, count_up, shared, counts["lock"] // 2, stage.progress, 4 + i) for i in range(2)]
+    holder_killed = number % 6 == 4
+    if holder_killed:
+        time.sleep(source.random() * 0.005)
+        others[2].kill()
     for _ in range(counts["simple"]):
         stage.simple.put(make(source))
     stage.simple.put(STOP)
@@ -269,8 +282,8 @@ def one_round(stage: Stage, number: int, size: int) -> int:
     victim = source.randrange(4) if number % 2 else None
     end_queue(stage, queue_workers, victim, source.random() * 0.02)
     for worker in others:
-        finish(worker)
-    if value.value != sum(stage.progress[4:6]):
+        finish(worker, holder_killed and worker is others[2])
+    if not 0 <= value.value - sum(stage.progress[4:6]) <= holder_killed:
         raise RuntimeError(f"counted to {value.value} in {sum(stage.progress[4:6])} steps")
     return done + sum(stage.progress)
 
