@@ -10,6 +10,8 @@
 #include "errors.h"
 #include "numpy.h"
 #include "pickling.h"
+#include "tensor.h"
+#include "tensor/arena_storage.h"
 #include "tensor/copy.h"
 
 namespace forklift::py {
@@ -223,6 +225,22 @@ PyObject* open_from_python(PyObject*, PyObject* arguments) {
   return open_frozen(Py_NewRef(block), offset);
 }
 
+// _frozen_over(tensor): the structure in a tensor's block, which came from elsewhere.
+PyObject* frozen_over(PyObject*, PyObject* object) {
+  if (!is_tensor(object)) {
+    PyErr_SetString(PyExc_TypeError, "a forklift.Tensor is needed");
+    return nullptr;
+  }
+  const Tensor& tensor = tensor_of(object);
+  const arena::LeasePtr* lease = tensor.storage() ? tensor::share_lease(*tensor.storage()) : nullptr;
+  if (!lease || tensor.byte_offset() != 0) {
+    PyErr_SetString(PyExc_ValueError, "this is no whole block of shared memory");
+    return nullptr;
+  }
+  PyObject* block = make_block(*lease, 0, (*lease)->size(), false, BlockMode::kFrozen);
+  return block ? open_frozen(block, frozen::kRootOffset) : nullptr;
+}
+
 PyObject* in_message(PyObject*, PyObject*) { return PyBool_FromLong(current_draft() ? 1 : 0); }
 
 }  // namespace
@@ -361,6 +379,7 @@ int add_frozen_type(PyObject* module) {
       {"freeze_container", freeze_container, METH_O, nullptr},
       {"_set_frozen_classes", set_classes, METH_VARARGS, nullptr},
       {"_open_frozen", open_from_python, METH_VARARGS, nullptr},
+      {"_frozen_over", frozen_over, METH_O, nullptr},
       {"in_message", in_message, METH_NOARGS, nullptr},
       {nullptr, nullptr, 0, nullptr},
   };

@@ -2,11 +2,14 @@
 
 #include <string>
 
+#include "block.h"
 #include "errors.h"
+#include "frozen.h"
 #include "gil.h"
 #include "numpy.h"
 #include "tensor.h"
 #include "tensor/transport.h"
+#include "tensor/arena_storage.h"
 #include "tensor_numpy.h"
 
 namespace forklift::py {
@@ -69,6 +72,21 @@ bool dictionary_value(PyObject* object, Value& value, std::size_t depth) {
   return true;
 }
 
+// Its block, as the tensor of bytes that forklift/frozen.h reads.
+bool frozen_value(PyObject* object, Value& value) {
+  if (as_frozen(object)->offset != frozen::kRootOffset) {
+    PyErr_SetString(PyExc_TypeError,
+                    "a part of a frozen object is no portable value: send the whole, or part.to_python()");
+    return false;
+  }
+  std::shared_ptr<Storage> storage = tensor::storage_over(block_lease(as_frozen(object)->block));
+  const auto bytes = static_cast<std::int64_t>(storage->bytes());
+  Result<Tensor> made = Tensor::wrap(std::move(storage), DType::kUInt8, {bytes}, 0, true);
+  if (!made) return raise(made.status()) != nullptr;
+  value = *std::move(made);
+  return true;
+}
+
 bool convert(PyObject* object, Value& value, std::size_t depth) {
   if (depth > kMaxValueDepth) {
     PyErr_SetString(PyExc_ValueError, "a portable value is nested too deep (or contains itself)");
@@ -93,6 +111,8 @@ bool convert(PyObject* object, Value& value, std::size_t depth) {
     return dictionary_value(object, value, depth);
   } else if (is_tensor(object)) {
     value = tensor_of(object);
+  } else if (is_frozen(object)) {
+    return frozen_value(object, value);
   } else if (Tensor tensor; NumPy::loaded() && tensor_from_array(object, tensor)) {
     value = std::move(tensor);
   } else {

@@ -3,10 +3,12 @@
 #include <memory>
 #include <string>
 
+#include "block.h"
 #include "errors.h"
 #include "forklift/dlpack.h"
 #include "numpy.h"
 #include "tensor.h"
+#include "tensor/arena_storage.h"
 #include "tensor/copy.h"
 
 namespace forklift::py {
@@ -46,12 +48,19 @@ bool array_view(PyObject* object, const ArrayHead& array, DType dtype, Tensor& t
     }
     strides[i] = bytes[i] / static_cast<std::int64_t>(item);
   }
-  Result<std::shared_ptr<Storage>> storage = Storage::borrow(
-      array.data + extent->low, static_cast<std::size_t>(extent->high - extent->low), keep_object(object));
+  std::int64_t offset = -extent->low;
+  Result<std::shared_ptr<Storage>> storage = Status();
+  if (PyObject* block = block_under(object)) {  // shared or frozen: a tensor of the same block
+    storage = tensor::storage_over(block_lease(block));
+    offset = extent->high == 0 ? 0 : reinterpret_cast<std::byte*>(array.data) - (*storage)->data();
+  } else {
+    storage = Storage::borrow(array.data + extent->low, static_cast<std::size_t>(extent->high - extent->low),
+                              keep_object(object));
+  }
   if (!storage) return raise(storage.status()) != nullptr;
   Result<Tensor> made =
       Tensor::wrap_strided(*std::move(storage), dtype, std::move(shape), std::move(strides),
-                           static_cast<std::size_t>(-extent->low), (array.flags & kArrayWritable) == 0);
+                           static_cast<std::size_t>(offset), (array.flags & kArrayWritable) == 0);
   if (!made) return raise(made.status()) != nullptr;
   tensor = *std::move(made);
   return true;

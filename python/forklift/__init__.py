@@ -23,7 +23,7 @@ from forklift.errors import (
     StalledError,
     VersionError,
 )
-from forklift.frozen import FrozenDict, FrozenList, FrozenTuple, freeze, share, thaw
+from forklift.frozen import FrozenDict, FrozenList, FrozenTuple, freeze, open_frozen, share, thaw
 from forklift.portable import PortableQueue, Program, _accept_invitation, inherited
 
 if "FORKLIFT_DOMAIN" in _os.environ:
@@ -54,6 +54,7 @@ __all__ = [
     "empty",
     "freeze",
     "inherited",
+    "open_frozen",
     "reap",
     "set_budget",
     "share",

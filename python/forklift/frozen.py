@@ -23,7 +23,7 @@ from typing import Any
 
 from forklift import _core
 
-__all__ = ["FrozenDict", "FrozenList", "FrozenTuple", "freeze", "share", "thaw"]
+__all__ = ["FrozenDict", "FrozenList", "FrozenTuple", "freeze", "open_frozen", "share", "thaw"]
 
 _SHARED = 1
 _SHOWN = 20
@@ -300,6 +300,17 @@ def freeze(obj: Any) -> Any:
             return obj
         return _array_over(obj, 2)
     raise TypeError(f"obj: {type(obj)} cannot be frozen")
+
+
+def open_frozen(memory: Any) -> Any:
+    """The frozen container in memory that a C++ program sent: a ``forklift.Tensor``, or the array over one.
+
+    CorruptError if it holds something else.
+    """
+    tensor = memory if isinstance(memory, _core.Tensor) else getattr(memory, "base", None)
+    if not isinstance(tensor, _core.Tensor):
+        raise TypeError(f"the memory of a frozen object is a forklift.Tensor of bytes, not {type(memory)}")
+    return _core._frozen_over(tensor)
 
 
 def thaw(obj: Any) -> Any:

@@ -247,3 +247,37 @@ def test_damaged_messages_are_errors(ctx: Any) -> None:
     with pytest.raises(forklift.CorruptError):
         queue.get(timeout=5)
     support.works(queue)
+
+
+def test_through_portable_queues() -> None:
+    queue = forklift.PortableQueue()
+    shared = forklift.share(np.zeros((10, 10)))
+    queue.put(shared[2:, 3])
+    got = queue.get(timeout=5)
+    got[0] = 5
+    assert shared[2, 3] == 5
+    frozen = forklift.freeze({"words": ["a", "b"], "array": np.arange(5)})
+    queue.put(frozen)
+    again = forklift.open_frozen(queue.get(timeout=5))
+    assert again["words"] == ["a", "b"]
+    assert again["array"].tolist() == [0, 1, 2, 3, 4]
+    queue.put(frozen["array"])
+    readonly = queue.get(timeout=5)
+    with pytest.raises(ValueError, match="read-only"):
+        readonly[0] = 1
+    with pytest.raises(TypeError, match="the whole"):
+        queue.put(frozen["words"])
+    with pytest.raises(forklift.CorruptError):
+        forklift.open_frozen(forklift.zeros((100,), "uint8"))
+    with pytest.raises(TypeError, match="not <class 'list'>"):
+        forklift.open_frozen([1])
+
+
+def test_tensors_over_shared_arrays_are_shared() -> None:
+    shared = forklift.share(np.arange(12.0).reshape(3, 4))
+    for view in (shared, shared[1:, ::-2], shared.T):
+        tensor = forklift.Tensor.from_numpy(view)
+        assert tensor.is_shared
+        np.testing.assert_array_equal(tensor.numpy(), view)
+        assert np.shares_memory(tensor.numpy(), shared)
+    assert forklift.Tensor.from_numpy(shared[3:]).size == 0

@@ -1,0 +1,174 @@
+// SharedValue<T> and SharedArray<T>: memory of the program's own type that processes see together.
+//
+//   forklift::SharedValue<std::int64_t> done;             // zeroed
+//   forklift::SharedArray<float> table(1'000'000);        // zeroed
+//   auto worker = forklift::Process::fork([&] {
+//     table[17] = 3.5f;
+//     done.atomic().fetch_add(1, std::memory_order_release);
+//   }).start();
+//   worker.join();                                        // done.get() == 1, table[17] == 3.5f
+//
+// Both are handles: a copy is another handle on the same memory. They reach other processes by fork (a
+// captured handle works in the child), as an argument of Process::spawn, and through a queue
+// (Queue<SharedValue<T>>), always as a handle; T's type is checked where they arrive. The memory is of the
+// arena: no file, no name; it goes back when the last handle in the last process is gone.
+//
+// A Python end gets the memory as a NumPy array: table.tensor() through a Queue<Tensor> or Queue<Value>,
+// where T is an element type. (Python's Value and Array are ctypes objects, which only children inherit; what
+// forklift.share() makes arrives here as a Tensor over the same memory.)
+//
+// T: any trivially copyable type but pointers and references; that it holds none is the program's to know.
+//
+// Thread and process safety: handles as shared_ptr. The T itself is plain memory: order accesses by a
+// message, by a lock, or use atomic(), which works across processes where std::atomic_ref<T> is lock-free.
+// Errors: constructors throw Error (kOverBudget, kNoSpace, kNotAttached); at() throws std::out_of_range.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "forklift/error.h"
+#include "forklift/sendable.h"
+#include "forklift/tensor.h"
+
+namespace forklift {
+
+namespace detail {
+
+template <class T>
+concept SharedItem = Bytewise<T> && alignof(T) <= 64;
+
+// At least a byte of zeros in the arena, as a uint8 tensor.
+inline Tensor shared_memory(std::size_t count, std::size_t item) {
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(count, item, &bytes) || bytes > static_cast<std::size_t>(INT64_MAX)) {
+    throw Error({Code::kInvalid, std::to_string(count) + " items of " + std::to_string(item) + " bytes"});
+  }
+  return need(Tensor::zeros({static_cast<std::int64_t>(bytes == 0 ? 1 : bytes)}, DType::kUInt8));
+}
+
+// {type, items, memory}
+template <class T>
+Value describe_shared(const Tensor& memory, std::size_t count) {
+  return Value(Value::List{Value(type_hash<T>()), Value(std::uint64_t{count}), Value(memory)});
+}
+
+template <class T>
+Result<Tensor> shared_from(const Value& value, std::uint64_t& count) {
+  const auto* parts = value.get_if<Value::List>();
+  if (parts == nullptr || parts->size() != 3) return wrong_kind(value, "shared memory");
+  const Result<std::uint64_t> type = (*parts)[0].as<std::uint64_t>();
+  const Result<std::uint64_t> items = (*parts)[1].as<std::uint64_t>();
+  const Tensor* memory = (*parts)[2].get_if<Tensor>();
+  if (!type || !items || memory == nullptr) return wrong_kind(value, "shared memory");
+  if (*type != type_hash<T>()) return Status(Code::kInvalid, "shared memory that holds another type");
+  std::uint64_t bytes = 0;
+  if (memory->dtype() != DType::kUInt8 || memory->readonly() || !memory->is_contiguous() ||
+      __builtin_mul_overflow(*items, std::uint64_t{sizeof(T)}, &bytes) || bytes > memory->nbytes() ||
+      reinterpret_cast<std::uintptr_t>(memory->raw()) % alignof(T) != 0) {
+    return Status(Code::kCorrupt, "shared memory that does not hold its items");
+  }
+  count = *items;
+  return *memory;
+}
+
+}  // namespace detail
+
+template <class T>
+class SharedArray {
+  static_assert(detail::SharedItem<T>,
+                "forklift: shared memory holds trivially copyable types without pointers or references, "
+                "aligned to 64 bytes at most");
+
+ public:
+  using value_type = T;
+
+  // `count` items, all bytes zero.
+  explicit SharedArray(std::size_t count) : memory_(detail::shared_memory(count, sizeof(T))), count_(count) {}
+
+  std::size_t size() const noexcept { return count_; }
+  bool empty() const noexcept { return count_ == 0; }
+  T* data() const noexcept { return reinterpret_cast<T*>(memory_.raw()); }
+  T* begin() const noexcept { return data(); }
+  T* end() const noexcept { return data() + count_; }
+  std::span<T> span() const noexcept { return {data(), count_}; }
+  // Precondition: i < size().
+  T& operator[](std::size_t i) const noexcept { return data()[i]; }
+  T& at(std::size_t i) const {
+    if (i >= count_) {
+      throw std::out_of_range("item " + std::to_string(i) + " of " + std::to_string(count_));
+    }
+    return data()[i];
+  }
+  std::atomic_ref<T> atomic(std::size_t i) const requires(std::atomic_ref<T>::is_always_lock_free) {
+    return std::atomic_ref<T>(at(i));
+  }
+
+  // The same memory as a tensor, for queues with a Python end.
+  Tensor tensor() const requires Element<T> {
+    return need(Tensor::wrap(memory_.storage(), dtype_of<T>(), {static_cast<std::int64_t>(count_)}));
+  }
+
+ private:
+  friend struct ValueTraits<SharedArray<T>>;
+  SharedArray(Tensor memory, std::size_t count) : memory_(std::move(memory)), count_(count) {}
+
+  Tensor memory_;
+  std::size_t count_;
+};
+
+template <class T>
+class SharedValue {
+ public:
+  using value_type = T;
+
+  SharedValue() : item_(1) {}
+  explicit SharedValue(const T& value) : item_(1) { item_[0] = value; }
+
+  T get() const noexcept { return item_[0]; }
+  void set(const T& value) const noexcept { item_[0] = value; }
+  T& operator*() const noexcept { return item_[0]; }
+  T* operator->() const noexcept { return item_.data(); }
+  std::atomic_ref<T> atomic() const requires(std::atomic_ref<T>::is_always_lock_free) {
+    return item_.atomic(0);
+  }
+
+ private:
+  friend struct ValueTraits<SharedValue<T>>;
+  explicit SharedValue(SharedArray<T> item) : item_(std::move(item)) {}
+
+  SharedArray<T> item_;
+};
+
+template <class T>
+struct ValueTraits<SharedArray<T>> {
+  static Value to(const SharedArray<T>& array) {
+    return detail::describe_shared<T>(array.memory_, array.count_);
+  }
+  static Result<SharedArray<T>> from(const Value& value) {
+    std::uint64_t count = 0;
+    Result<Tensor> memory = detail::shared_from<T>(value, count);
+    if (!memory) return memory.status();
+    return SharedArray<T>(*std::move(memory), count);
+  }
+};
+
+template <class T>
+struct ValueTraits<SharedValue<T>> {
+  static Value to(const SharedValue<T>& value) { return Value(value.item_); }
+  static Result<SharedValue<T>> from(const Value& value) {
+    Result<SharedArray<T>> item = ValueTraits<SharedArray<T>>::from(value);
+    if (!item) return item.status();
+    if (item->size() != 1) return Status(Code::kCorrupt, "a shared value that is none or many");
+    return SharedValue<T>(*std::move(item));
+  }
+};
+
+}  // namespace forklift

@@ -1,0 +1,107 @@
+#include "forklift/shared_value.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdint>
+
+#include "forklift/process.h"
+#include "forklift/queue.h"
+#include "forklift/spawn.h"
+
+namespace forklift {
+namespace {
+
+struct Pose {
+  double x;
+  double y;
+  std::int32_t id;
+};
+
+void count_up(SharedValue<std::int64_t> counter, int times) {
+  for (int i = 0; i < times; ++i) counter.atomic().fetch_add(1);
+}
+const Registered<&count_up> kCountUp{"count up"};
+
+void fill(const SharedArray<Pose>& poses) {
+  for (std::size_t i = 0; i < poses.size(); ++i) poses[i] = {1.5, 2.5, static_cast<std::int32_t>(i)};
+}
+const Registered<&fill> kFill{"fill"};
+
+TEST(SharedValue, IsZeroedAndAHandle) {
+  for (int round = 0; round < 3; ++round) {
+    const SharedValue<std::int64_t> value;
+    EXPECT_EQ(value.get(), 0);
+    const SharedValue<std::int64_t> same = value;
+    same.set(-1);
+    EXPECT_EQ(*value, -1);
+    const SharedArray<Pose> poses(1000);
+    for (const Pose& pose : poses) ASSERT_EQ(pose.id, 0);
+    fill(poses);
+    EXPECT_EQ(poses.at(999).id, 999);
+    EXPECT_THROW(poses.at(1000), std::out_of_range);
+  }
+  EXPECT_EQ(SharedValue<int>(7).get(), 7);
+  EXPECT_TRUE(SharedArray<int>(0).empty());
+  EXPECT_THROW(SharedArray<Pose>(SIZE_MAX / 2), Error);
+}
+
+TEST(SharedValue, IsSeenByForkedAndSpawnedChildren) {
+  const SharedValue<std::int64_t> counter;
+  const SharedArray<Pose> poses(50);
+  Process forked = Process::fork([&] { count_up(counter, 1000); });
+  forked.start();
+  Process spawned = Process::spawn(count_up, counter, 1000);
+  spawned.start();
+  Process filler = Process::spawn(fill, poses);
+  filler.start();
+  forked.join();
+  spawned.join();
+  filler.join();
+  EXPECT_EQ(counter.get(), 2000);
+  EXPECT_EQ(poses[49].id, 49);
+  EXPECT_EQ(poses[49].y, 2.5);
+}
+
+TEST(SharedValue, TravelsThroughQueuesWithItsType) {
+  Queue<SharedArray<float>> queue;
+  const SharedArray<float> sent(3);
+  queue.put(sent);
+  const SharedArray<float> got = queue.get();
+  EXPECT_EQ(got.size(), 3u);
+  got[1] = 2.0f;
+  EXPECT_EQ(sent[1], 2.0f);
+  EXPECT_EQ(*sent.tensor().at<float>({1}), 2.0f);
+
+  Queue<Value> values;
+  values.put(Value(sent));
+  const Value value = values.get();
+  EXPECT_EQ(value.as<SharedArray<double>>().code(), Code::kInvalid);
+  EXPECT_EQ(value.as<SharedValue<float>>().code(), Code::kCorrupt);
+  EXPECT_TRUE(value.as<SharedArray<float>>().ok());
+  Value::List parts = *value.get_if<Value::List>();
+  parts[1] = std::uint64_t{1} << 62;
+  EXPECT_EQ(Value(parts).as<SharedArray<float>>().code(), Code::kCorrupt);
+  parts.pop_back();
+  EXPECT_EQ(Value(parts).as<SharedArray<float>>().code(), Code::kInvalid);
+  EXPECT_EQ(Value(1).as<SharedArray<float>>().code(), Code::kInvalid);
+}
+
+TEST(SharedValue, OutlivesAHolderThatIsKilled) {
+  const SharedValue<int> value(1);
+  Queue<int> ready;
+  Process child = Process::fork([&] {
+    value.set(2);
+    ready.put(0);
+    for (;;) ::pause();
+  });
+  child.start();
+  ready.get();
+  ::kill(child.pid(), SIGKILL);
+  EXPECT_THROW(child.join(), Error);
+  EXPECT_EQ(value.get(), 2);
+}
+
+}  // namespace
+}  // namespace forklift
