@@ -115,20 +115,37 @@ void forget_locals(PyObject* frame, PyObject* locals) {
   if (told && Py_REFCNT(locals) == 2) PyDict_Clear(locals);  // the frame's and ours
 }
 
+Py_ssize_t names_in(PyObject* locals, PyObject* array) {
+  Py_ssize_t names = 0;
+  if (PyDict_CheckExact(locals)) {
+    PyObject* value = nullptr;
+    Py_ssize_t at = 0;
+    while (PyDict_Next(locals, &at, nullptr, &value)) names += value == array ? 1 : 0;
+    return names;
+  }
+  PyObject* values = PyMapping_Values(locals);
+  for (Py_ssize_t i = 0; values && i < PyList_GET_SIZE(values); ++i) {
+    names += PyList_GET_ITEM(values, i) == array ? 1 : 0;
+  }
+  Py_XDECREF(values);
+  return names;
+}
+
 // How many local or global names mean `array` in the innermost frame that has any.
 Py_ssize_t names_of(PyObject* array) {
+  static PyObject* const f_locals = PyUnicode_InternFromString("f_locals");
+  static PyObject* const f_back = PyUnicode_InternFromString("f_back");
   PyObject* frame = Py_XNewRef(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
   Py_ssize_t names = 0;
-  for (int depth = 0; depth < 16 && frame && frame != Py_None && names == 0; ++depth) {
-    PyObject* locals = PyObject_GetAttrString(frame, "f_locals");
-    PyObject* values = locals ? PyMapping_Values(locals) : nullptr;
-    for (Py_ssize_t i = 0; values && i < PyList_GET_SIZE(values); ++i) {
-      if (PyList_GET_ITEM(values, i) == array) ++names;
+  for (int depth = 0; depth < 16 && frame && frame != Py_None; ++depth) {
+    PyObject* locals = PyObject_GetAttr(frame, f_locals);
+    if (locals) {
+      names = names_in(locals, array);
+      forget_locals(frame, locals);
+      Py_DECREF(locals);
     }
-    Py_XDECREF(values);
-    if (locals) forget_locals(frame, locals);
-    Py_XDECREF(locals);
-    PyObject* outer = PyObject_GetAttrString(frame, "f_back");
+    if (names != 0) break;
+    PyObject* outer = PyObject_GetAttr(frame, f_back);
     Py_DECREF(frame);
     frame = outer;
   }

@@ -8,8 +8,8 @@
 #include "gil.h"
 #include "numpy.h"
 #include "tensor.h"
-#include "tensor/transport.h"
 #include "tensor/arena_storage.h"
+#include "tensor/transport.h"
 #include "tensor_numpy.h"
 
 namespace forklift::py {

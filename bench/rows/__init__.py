@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from rows import arrays, cpp, processes, queues, torch
+from rows import arrays, cpp, processes, queues, torch, values
 from rows.spec import Row
 
-ROWS: tuple[Row, ...] = (*queues.ROWS, *arrays.ROWS, *processes.ROWS, *torch.ROWS, *cpp.ROWS)
+ROWS: tuple[Row, ...] = (
+    *queues.ROWS,
+    *arrays.ROWS,
+    *values.ROWS,
+    *processes.ROWS,
+    *torch.ROWS,
+    *cpp.ROWS,
+)
