@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rows import arrays, cpp, processes, queues, torch, values
+from rows import arrays, cpp, locks, processes, queues, torch, values
 from rows.spec import Row
 
 ROWS: tuple[Row, ...] = (
@@ -10,6 +10,7 @@ ROWS: tuple[Row, ...] = (
     *arrays.ROWS,
     *values.ROWS,
     *processes.ROWS,
+    *locks.ROWS,
     *torch.ROWS,
     *cpp.ROWS,
 )

@@ -32,5 +32,7 @@ ROWS = (
     Row("cpp-oneway-1M", "us", floor_factor=1.1, floor_of="memcpy", note="copied in and out"),
     Row("cpp-handle-1M", "ns", at_most=300, note="allocate, send, receive, free; no copy"),
     Row("cpp-lease", "ns", at_most=40, note="add and release"),
+    Row("cpp-lock", "ns", at_most=40, floor_of="robust mutex", note="lock and unlock, alone"),
+    Row("cpp-lock-contended", "ns", floor_of="robust mutex", note="two processes"),
     Row("cpp-alloc", "ns", at_most=60, note="1 MB, allocate and free"),
 )
