@@ -21,12 +21,15 @@
 namespace forklift {
 
 namespace locks {
+// The core's, not the public classes of the same names.
+// NOLINTBEGIN(bugprone-forward-declaration-namespace)
 class Object;
 class Mutex;
 class Semaphore;
 class Condition;
 class Event;
 class Barrier;
+// NOLINTEND(bugprone-forward-declaration-namespace)
 }  // namespace locks
 
 // Any of them, as it is handed over.

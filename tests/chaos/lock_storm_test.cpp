@@ -157,8 +157,8 @@ TEST_F(LockStorm, NobodyIsStuckAndNothingHalfChangedGoesUntold) {
   std::int64_t progress = begin;
   std::int64_t fetched = begin;
   while (os::now_ns() - begin < length) {
-    ::usleep(dice() % 4000);
-    const unsigned victim = dice() % workers.size();
+    ::usleep(static_cast<useconds_t>(dice() % 4000));
+    const auto victim = static_cast<unsigned>(dice() % workers.size());
     ::kill(workers[victim], SIGKILL);
     int status = 0;
     wait_for(workers[victim], status);
