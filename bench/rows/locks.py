@@ -59,7 +59,7 @@ def lock_contended(library: Library, scale: Scale) -> float:
     _turns(one, WARM_UP)
     barrier.wait()
     own = _turns(one, count)
-    both = (own + mine.recv()) / 2
+    both: float = (own + mine.recv()) / 2
     other.join()
     return both
 
