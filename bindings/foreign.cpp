@@ -60,6 +60,24 @@ PyObject* Delivery::finish(PyObject* object) const {
   return converted;
 }
 
+bool only_as(const char* method, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords,
+             PyObject*& as) {
+  if (count != 0) {
+    PyErr_Format(PyExc_TypeError, "%s() takes no positional arguments (%zd given)", method, count);
+    return false;
+  }
+  const Py_ssize_t named = keywords ? PyTuple_GET_SIZE(keywords) : 0;
+  for (Py_ssize_t i = 0; i < named; ++i) {
+    PyObject* keyword = PyTuple_GET_ITEM(keywords, i);
+    if (PyUnicode_CompareWithASCIIString(keyword, "as_") != 0) {
+      PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%U'", method, keyword);
+      return false;
+    }
+    as = arguments[count + i];
+  }
+  return true;
+}
+
 void bind_foreign(nb::module_& module) {
   module.def("_delivering", [] { return delivering; });
   module.def("_view", view_as);

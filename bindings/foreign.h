@@ -38,6 +38,11 @@ class Delivery {
   PyObject* convert_ = nullptr;
 };
 
+// The arguments of a method (METH_FASTCALL | METH_KEYWORDS) whose only one is the keyword as_. False with
+// TypeError set.
+bool only_as(const char* method, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords,
+             PyObject*& as);
+
 void bind_foreign(nanobind::module_& module);
 
 }  // namespace forklift::py

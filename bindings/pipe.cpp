@@ -7,6 +7,7 @@
 
 #include "channel/pipe.h"
 #include "errors.h"
+#include "foreign.h"
 #include "gil.h"
 #include "queue_object.h"
 #include "transfer.h"
@@ -107,13 +108,16 @@ PyObject* pipe_send(PyObject* self, PyObject* object) {
   return nullptr;
 }
 
-PyObject* pipe_recv(PyObject* self, PyObject*) {
+PyObject* pipe_recv(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords) {
+  PyObject* as = nullptr;
+  if ((count != 0 || keywords) && !only_as("recv", arguments, count, keywords, as)) return nullptr;
   const PipeObject& pipe = *as_pipe(self);
-  if (!may_read(pipe)) return nullptr;
-  if (!pipe.native()) return PyObject_CallMethod(standard_class, "recv", "O", self);
+  Delivery delivery;
+  if (!may_read(pipe) || !delivery.open(as)) return nullptr;
+  if (!pipe.native()) return delivery.finish(PyObject_CallMethod(standard_class, "recv", "O", self));
   channel::PipeEnd end = pipe.end();
   Status status;
-  PyObject* object = receive_object(end, Dialect::kPython, os::Deadline::never(), -1, status);
+  PyObject* object = receive_object(end, Dialect::kPython, os::Deadline::never(), -1, status, &delivery);
   return object || status ? object : raise_failure(status);
 }
 
@@ -261,7 +265,9 @@ int set_flag(PyObject* self, PyObject* value, void*) {
 
 PyMethodDef pipe_methods[] = {
     {"send", pipe_send, METH_O, "send($self, obj, /)\n--\n\nSend a (picklable) object"},
-    {"recv", pipe_recv, METH_NOARGS, "recv($self, /)\n--\n\nReceive a (picklable) object"},
+    {"recv", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(pipe_recv)),
+     METH_FASTCALL | METH_KEYWORDS,
+     "recv($self, /, *, as_=None)\n--\n\nReceive a (picklable) object; as_ as for a queue's get"},
     {"_send_bytes", pipe_send_raw, METH_O, nullptr},
     {"_take", pipe_take, METH_NOARGS, nullptr},
     {"_wait", pipe_wait, METH_O, nullptr},

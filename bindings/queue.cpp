@@ -200,11 +200,8 @@ PyObject* simple_put(PyObject* self, PyObject* object) {
 }
 
 PyObject* simple_get(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords) {
-  static const char* const names[] = {"as_"};
   PyObject* as = nullptr;
-  if ((count != 0 || keywords) && !parse_arguments("get", arguments, count, keywords, names, 1, 0, &as, 0)) {
-    return nullptr;
-  }
+  if ((count != 0 || keywords) && !only_as("get", arguments, count, keywords, as)) return nullptr;
   QueueObject* queue = as_queue(self);
   if (queue->reader_closed) return raise_handle_closed();
   Delivery delivery;

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import targets
 from forklift.adapters import deliver
-from forklift.multiprocessing import JoinableQueue, Queue, SimpleQueue
+from forklift.multiprocessing import JoinableQueue, Pipe, Queue, SimpleQueue
 
 torch = pytest.importorskip("torch")
 
@@ -109,6 +109,35 @@ def test_children_inherit_the_framework(ctx: Any) -> None:
     assert got[4999].item() == 4999
     there.put(targets.STOP)
     child.join()
+
+
+def test_pipes_deliver_too() -> None:
+    receiver, sender = Pipe(duplex=False)
+    for _ in range(2):
+        sender.send([np.arange(3000.0)])
+    got = receiver.recv(as_="torch")[0]
+    assert isinstance(got, torch.Tensor)
+    assert got[2999] == 2999
+    with pytest.raises(ValueError, match="caffe"):
+        receiver.recv(as_="caffe")
+    assert isinstance(receiver.recv()[0], np.ndarray)
+    for end in (sender, receiver):
+        end.close()
+
+
+def test_torchs_tensors_as_others() -> None:
+    queue: Any = Queue()
+    sent = {"x": torch.arange(5000.0), "y": [torch.ones(3, dtype=torch.bfloat16)]}
+    for framework, kind in (("numpy", np.ndarray), ("forklift", forklift.Tensor), ("torch", torch.Tensor)):
+        queue.put(sent)
+        got = queue.get(timeout=5, as_=framework)
+        assert type(got["x"]) is kind
+        assert type(got["y"][0]) is kind
+        assert got["x"].tolist() == sent["x"].tolist()
+        assert str(got["y"][0].dtype).endswith("bfloat16")
+        got["x"][0] = 7  # the same memory, as ever with torch's tensors
+        assert sent["x"][0] == 7
+        sent["x"][0] = 0
 
 
 def test_without_a_copy() -> None:

@@ -6,8 +6,8 @@
 `producers` is the sending side of arrays that the core does not know (any object with ``__dlpack__``, JAX's
 arrays, NumPy arrays of ml_dtypes); `frameworks` turns received arrays into those of another framework;
 `carried` is an array whose element type only its framework knows; `torch` makes torch's CPU tensors shared
-memory. None of these imports a framework that the
-program has not imported itself, except the one that ``as_=`` or ``framework=`` names.
+memory. None of these imports a framework that the program has not imported itself, except the one that
+``as_=`` or ``framework=`` names.
 """
 
 from __future__ import annotations
