@@ -127,6 +127,57 @@ TEST_F(LedgerTest, AHandleOfAFreedBlockIsStale) {
   arena().release_held_by(Holder::message(1, 1));
 }
 
+TEST_F(LedgerTest, AnOfferedBlockIsClaimedOnceByTheOneItWasOfferedTo) {
+  LeasePtr block = allocate(Kind::kShare, 5000);
+  std::memset(block->data(), 7, 5000);
+  const Result<Handle> offered = arena().offer(block, domain().self());
+  ASSERT_TRUE(offered.ok());
+  EXPECT_EQ(arena().holders(*block), 2U);
+  Handle wrong = *offered;
+  wrong.lease = block->handle().lease;  // held, but not offered
+  EXPECT_EQ(arena().claim(wrong).code(), Code::kInvalid);
+  wrong = *offered;
+  ++wrong.generation;
+  EXPECT_EQ(arena().claim(wrong).code(), Code::kCorrupt);
+  wrong = *offered;
+  wrong.lease = 1'000'000;
+  EXPECT_EQ(arena().claim(wrong).code(), Code::kCorrupt);
+  Result<LeasePtr> claimed = arena().claim(*offered);
+  ASSERT_TRUE(claimed.ok());
+  EXPECT_EQ((*claimed)->data(), block->data());
+  EXPECT_EQ((*claimed)->size(), 5000U);
+  EXPECT_EQ(arena().claim(*offered).code(), Code::kInvalid);
+  block.reset();
+  EXPECT_EQ(leases(), 1U);
+  EXPECT_EQ(std::to_integer<int>((*claimed)->data()[4999]), 7);
+  EXPECT_EQ(audit_of(hub()), "");
+  claimed->reset();
+  EXPECT_EQ(leases(), 0U);
+  EXPECT_EQ(arena().claim(*offered).code(), Code::kCorrupt);
+}
+
+TEST_F(LedgerTest, AnOfferThatNobodyClaimsGoesWithItsSlot) {
+  const LeasePtr block = allocate(Kind::kShare, 5000);
+  Gate go;
+  Child child([&] { ASSERT_TRUE(go.wait()); });
+  EXPECT_EQ(leases(), 2U);  // the child's by inheritance
+  domain::SlotRef slot = domain().self();
+  for (std::uint32_t row = 0; row < 2; ++row) {
+    const std::uint64_t holder = lease_row(row).holder.load();
+    if (holder != Holder::process(slot).word) {
+      slot = {static_cast<std::uint32_t>((holder >> 32) & 0x3fffffff), static_cast<std::uint32_t>(holder)};
+      break;
+    }
+  }
+  ASSERT_TRUE(arena().offer(block, slot).ok());
+  EXPECT_EQ(leases(), 3U);
+  go.open();
+  EXPECT_EQ(child.wait(), 0);
+  EXPECT_EQ(domain().reap(), 1U);
+  EXPECT_EQ(leases(), 1U);
+  EXPECT_EQ(audit_of(hub()), "");
+}
+
 TEST_F(LedgerTest, ARightIsGivenUpOnce) {
   LeasePtr block = allocate(Kind::kShare, 5000);
   const std::uint32_t row = block->handle().lease;
