@@ -105,6 +105,7 @@ bool read(std::span<const std::byte> payload, Description& out) {
   const std::size_t item = out.head.element.size();
   if (item == 0 || out.head.element.bits % 8 != 0) return false;
   if (!extent(out.shape(), out.strides(), item, out.bytes)) return false;
+  if (out.geometry.byte_offset >> 60 != 0) return false;
   // An empty tensor may have its offset anywhere.
   return out.bytes == 0 ||
          (out.geometry.byte_offset % item == 0 && out.geometry.byte_offset <= out.head.storage_bytes &&

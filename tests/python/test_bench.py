@@ -22,7 +22,15 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_list_names_the_rows() -> None:
     names = run("--list").stdout.split()
     assert len(names) == len(set(names))
-    assert {"queue-rtt", "array-256M", "put-return-1M", "tail", "create-queue", "cpp-mpmc"} <= set(names)
+    assert {
+        "queue-rtt",
+        "array-256M",
+        "put-return-1M",
+        "tail",
+        "create-queue",
+        "torch-list100",
+        "cpp-mpmc",
+    } <= set(names)
 
 
 def test_an_unknown_row_is_an_error() -> None:

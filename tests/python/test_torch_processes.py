@@ -93,6 +93,23 @@ def test_pools(ctx: Any) -> None:
         pool.join()
 
 
+def test_pipes(ctx: Any) -> None:
+    ours, theirs = ctx.Pipe()
+    process = ctx.Process(target=torch_targets.add_through_a_pipe, args=(theirs,))
+    process.start()
+    tensor = torch.zeros(3_000)
+    ours.send(tensor)
+    whole, part = ours.recv()
+    assert (tensor == 1).all()
+    part[0] = 5
+    assert whole[1] == tensor[1] == 5
+    ours.send("end")
+    process.join(DEADLINE)
+    assert process.exitcode == 0
+    ours.close()
+    theirs.close()
+
+
 def test_sending_from_several_threads_at_once() -> None:
     queue = fmp.Queue()
     tensor = torch.zeros(500_000)

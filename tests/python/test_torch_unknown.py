@@ -1,4 +1,6 @@
-"""A torch whose storages are laid out otherwise than any known: nothing moves in place, everything works."""
+"""A torch whose storages are laid out like none that is known: nothing moves in place, everything works.
+And an older one, which has no table of DLPack functions.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ PROGRAM = """
 
     {before}
     _core._torch.meet()
-    assert not _core._torch.known()
+    assert _core._torch.known() is {known}
     ctx = fmp.get_context("fork")
     there, back = ctx.Queue(), ctx.Queue()
     process = ctx.Process(target=torch_targets.echo, args=(there, back))
@@ -93,8 +95,17 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_torch_that_is_not_known(way: str) -> None:
+    run(WAYS[way], known=False)
+
+
+def test_a_torch_before_dlpacks_exchange_table() -> None:
+    run("del torch.Tensor.__dlpack_c_exchange_api__", known=True)
+
+
+def run(before: str, known: bool) -> None:
+    program = textwrap.dedent(PROGRAM.format(before=before, known=known))
     result = subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(PROGRAM.format(before=WAYS[way]))],
+        [sys.executable, "-X", "faulthandler", "-c", program],
         capture_output=True,
         text=True,
         timeout=100,

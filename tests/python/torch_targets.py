@@ -32,6 +32,13 @@ def add_one(there: Any, back: Any) -> None:
         back.put("done")
 
 
+def add_through_a_pipe(connection: Any) -> None:
+    value = connection.recv()
+    value.add_(1)
+    connection.send([value, value[1:]])
+    connection.recv()
+
+
 def hold_until(there: Any, back: Any) -> None:
     """Take a tensor; answer with its elements, then again whenever asked."""
     value = there.get()
