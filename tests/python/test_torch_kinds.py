@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import forklift.multiprocessing as fmp
@@ -160,3 +161,56 @@ def test_on_every_start_method(ctx: Any) -> None:
     back.get(timeout=DEADLINE).fill_(4)
     assert shared.tolist() == [4, 4, 4]
     finish(there, back, process)
+
+
+def test_a_graph_that_looks_at_what_moves(torch_both: Any) -> None:
+    queue = torch_both.SimpleQueue()
+    weight = torch.arange(1.0, 4.0, requires_grad=True)
+    loss = (weight * weight).sum()
+    queue.put(weight)
+    got = queue.get()
+    assert got.requires_grad
+    loss.backward()
+    assert weight.grad.tolist() == [2, 4, 6]
+    queue.put(weight.grad)
+    assert queue.get().tolist() == [2, 4, 6]
+
+
+def test_buffers(torch_echo: Any) -> None:
+    module = torch.nn.Module()
+    module.register_buffer("steps", torch.zeros(3))
+    if hasattr(torch.nn, "Buffer"):
+        module.mean = torch.nn.Buffer(torch.ones(2))
+    got = torch_echo(module)
+    assert [name for name, _ in got.named_buffers()] == [name for name, _ in module.named_buffers()]
+    got.steps[1] = 4
+    assert module.steps.tolist() == [0, 4, 0]
+
+
+def test_hooks_are_torchs_business() -> None:
+    hooked = torch.ones(2, requires_grad=True)
+    hooked.register_hook(print)
+    told = []
+    for queue in (tmp.get_context("fork").SimpleQueue(), fmp.SimpleQueue()):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            queue.put([hooked])
+        told.append([str(one.message) for one in caught])
+        assert queue.get()[0].tolist() == [1, 1]
+        queue.close()
+    assert told[0] == told[1]
+    assert "hook" in told[0][0]
+
+
+def test_nested_tensors(torch_both: Any) -> None:
+    queue = torch_both.SimpleQueue()
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.zeros(3)])
+    queue.put(nested)
+    assert [part.tolist() for part in queue.get().unbind()] == [[1, 1], [0, 0, 0]]
+
+
+def test_tensors_that_only_the_message_holds(torch_echo: Any) -> None:
+    """Tensors without another reference, and what a reducer of the program's own sends along."""
+    assert torch_echo([torch.full((2_000,), 3.0)])[0].sum() == 6_000
+    got = torch_echo({"nested": (torch.ones(4), [torch_targets.Box(torch.zeros(5))])})
+    assert got["nested"][1][0].tensor.tolist() == [0] * 5

@@ -112,6 +112,13 @@ def doubled(tensor: Any) -> Any:
     return tensor.mul_(2)
 
 
+class Box:
+    """Any class of a program's that holds a tensor."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+
+
 def tagged_class() -> Any:
     """A subclass of torch.Tensor that a fresh interpreter finds by name."""
     return __getattr__("Tagged")
