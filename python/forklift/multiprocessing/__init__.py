@@ -2,9 +2,9 @@
 
     from forklift.multiprocessing import Process, Queue
 
-Everything that ``multiprocessing`` exports is here under the same name. ``Queue``, ``JoinableQueue``,
-``SimpleQueue``, ``Pool`` and the processes are Forklift's; all else, and all state, is the standard library's
-own, so that programs may mix the two.
+Everything that ``multiprocessing`` exports is here under the same name. Queues, pipes, locks, shared values,
+``Pool`` and the processes are Forklift's; all else, and all state, is the standard library's own, so that
+programs may mix the two.
 """
 
 from __future__ import annotations
