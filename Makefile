@@ -17,7 +17,7 @@ WHEEL_STAMP := build/wheel.stamp
 WHEEL_SOURCES := $(shell find CMakeLists.txt pyproject.toml cmake src include bindings python \
 	-type f -not -path '*/__pycache__/*' 2>/dev/null)
 
-.PHONY: help setup setup-lint demo test bench lint format core wheel test-cpp test-py soak conformance step storm model \
+.PHONY: help setup setup-lint demo test bench lint format core wheel test-cpp test-py soak conformance conformance-full step storm model \
 	asan tsan clang seedfault clean
 
 help: ## this list
@@ -76,9 +76,11 @@ test-py: wheel ## the Python tests, against the installed wheel
 soak: wheel ## a million mixed messages between processes that come and go; what is held must stay flat
 	$(PYTHON) tests/chaos/soak.py $(SOAK_ARGS)
 
-conformance: wheel ## other people's suites against us
-	@if [ -f tests/conformance/run.py ]; then $(PYTHON) tests/conformance/run.py; \
-	else echo "no conformance runner yet"; fi
+conformance: wheel ## CPython's own tests of multiprocessing against us: a selection
+	$(PYTHON) tests/conformance/run.py --short
+
+conformance-full: wheel ## all of them, and the standard library as control (half an hour)
+	$(PYTHON) tests/conformance/run.py --start-method all --control
 
 asan tsan clang seedfault: setup
 	$(CMAKE) --preset $@ >/dev/null

@@ -24,6 +24,7 @@ from forklift.errors import (
     VersionError,
 )
 from forklift.frozen import FrozenDict, FrozenList, FrozenTuple, freeze, open_frozen, share, thaw
+from forklift.installing import install
 from forklift.portable import PortableQueue, Program, _accept_invitation, inherited
 
 if "FORKLIFT_DOMAIN" in _os.environ:
@@ -54,6 +55,7 @@ __all__ = [
     "empty",
     "freeze",
     "inherited",
+    "install",
     "open_frozen",
     "reap",
     "set_budget",

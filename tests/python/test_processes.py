@@ -81,7 +81,7 @@ def test_children_of_children(ctx: Any) -> None:
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_the_standard_librarys_process_with_our_queue(method: str) -> None:
     context = multiprocessing.get_context(method)
-    queue = forklift.multiprocessing.Queue()
+    queue = forklift.multiprocessing.get_context(method).Queue()
     child = context.Process(target=targets.put_one, args=(queue, np.arange(100_000)))
     child.start()
     assert queue.get(timeout=60)[-1] == 99_999

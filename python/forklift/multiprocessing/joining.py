@@ -16,7 +16,7 @@ from multiprocessing import reduction as _std_reduction
 from multiprocessing import util as _std_util
 from typing import Any
 
-from forklift import _core
+from forklift import _core, installing
 from forklift.reducers import spawn_table
 
 __all__ = ["Invitation", "Parcel", "ensure_domain", "invitation_for", "parent_sentinel"]
@@ -28,13 +28,10 @@ class Invitation:
     """One child's right to join; pickled among its arguments, at most once into each pickle."""
 
     def __init__(self) -> None:
-        self._core = _core.invite()
+        self._core: Any = _core.invite()
+        # Index and generation of the child's slot.
+        self.slot: tuple[int, int] = (self._core.slot, self._core.generation)
         self._reduced: Any = None
-
-    @property
-    def slot(self) -> tuple[int, int]:
-        """Index and generation of the child's slot."""
-        return (self._core.slot, self._core.generation)
 
     def __reduce__(self) -> Any:
         if self._reduced is None:
@@ -48,6 +45,8 @@ class Invitation:
     def close(self) -> None:
         """Close the parent's copies. From then on the slot lives and dies with the child."""
         self._core.close()
+        # A Popen lives as long as its process object, to the interpreter's end perhaps: that must not.
+        self._core = None
 
 
 def _accept(control: Any, data: Any, lock: Any, slot: int, generation: int) -> None:
@@ -85,10 +84,12 @@ class Parcel:
         pickler: Any = _std_reduction.ForkingPickler(stream)
         pickler.dispatch_table = spawn_table()
         pickler.dump(self._contents)
-        return (_unpack, (stream.getvalue(),))
+        return (_unpack, (stream.getvalue(), installing.installed()))
 
 
-def _unpack(pickled: bytes) -> Any:
+def _unpack(pickled: bytes, install: bool) -> Any:
+    if install:
+        installing.install()
     return pickle.loads(pickled)[1]
 
 

@@ -40,6 +40,9 @@ __all__ = [
     "worker",
 ]
 
+# Saved, since forklift.install() puts ours in its place.
+_Standard: Any = _std.Pool
+_standard_queue: Any = _std_queues.SimpleQueue
 # The engine's parts, which the standard library's type stubs do not name.
 _engine: Any = _std
 ExceptionWithTraceback = _engine.ExceptionWithTraceback
@@ -61,9 +64,14 @@ class Pool(_std.Pool):
         maxtasksperchild: int | None = None,
         context: Any = None,
     ) -> None:
+        pool: Any = self
+        if not isinstance(pool, Pool):
+            # After forklift.install() the standard library's ThreadPool comes here for its base.
+            _Standard.__init__(self, processes, initializer, initargs, maxtasksperchild, context)
+            return
         if context is None:
             context = _context._default_context.get_context()
-        super().__init__(processes, initializer, initargs, maxtasksperchild, context)
+        _Standard.__init__(self, processes, initializer, initargs, maxtasksperchild, context)
 
     # The notifier is waited on together with the workers' sentinels, which needs a real pipe, and only ever
     # carries None: it stays the standard library's.
@@ -73,7 +81,7 @@ class Pool(_std.Pool):
 
     @_change_notifier.setter
     def _change_notifier(self, _ours: Any) -> None:
-        self.__dict__["_change_notifier"] = _std_queues.SimpleQueue(ctx=self._ctx)  # type: ignore[attr-defined]
+        self.__dict__["_change_notifier"] = _standard_queue(ctx=self._ctx)  # type: ignore[attr-defined]
 
     def _get_sentinels(self) -> list[Any]:
         # The standard library also wakes its worker handler for every result, for which it has no use.

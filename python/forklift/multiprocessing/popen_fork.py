@@ -9,23 +9,18 @@ from typing import Any
 from forklift import _core
 from forklift.multiprocessing.joining import ensure_domain
 
-__all__ = ["Popen", "ReapingPopen"]
+__all__ = ["Popen"]
 
 
-class ReapingPopen(_std.Popen):
-    """Gives back what a child held as soon as its end is noticed, not only when somebody waits for memory."""
+class Popen(_std.Popen):
+    def _launch(self, process_obj: Any) -> None:
+        ensure_domain()
+        super()._launch(process_obj)  # type: ignore[misc]
 
     def poll(self, flag: int = os.WNOHANG) -> int | None:
         known = self.returncode
         code: int | None = super().poll(flag)
         if known is None and code is not None:
+            # What the child held is given back now, not only when somebody waits for memory.
             _core.reap()
         return code
-
-
-class Popen(ReapingPopen):
-    method = "fork"
-
-    def _launch(self, process_obj: Any) -> None:
-        ensure_domain()
-        super()._launch(process_obj)  # type: ignore[misc]

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from multiprocessing import popen_spawn_posix as _std
 from typing import Any
 
+from forklift import _core
 from forklift.multiprocessing.joining import Parcel, invitation_for
-from forklift.multiprocessing.popen_fork import ReapingPopen
 
 __all__ = ["Popen"]
 
 
-class Popen(ReapingPopen, _std.Popen):
+class Popen(_std.Popen):
     def _launch(self, process_obj: Any) -> None:
         invitation = invitation_for(self)
         try:
-            _std.Popen._launch(self, Parcel(process_obj, invitation))  # type: ignore[attr-defined]
+            super()._launch(Parcel(process_obj, invitation))  # type: ignore[misc]
         finally:
             invitation.close()
+
+    def poll(self, flag: int = os.WNOHANG) -> int | None:
+        known = self.returncode
+        code: int | None = super().poll(flag)
+        if known is None and code is not None:
+            _core.reap()
+        return code

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import collections
 import os
+import sys
 import threading
 import types
+from collections.abc import Callable
 from multiprocessing import context as _std_context
 from multiprocessing import queues as _std
 from multiprocessing import util as _std_util
@@ -37,6 +39,34 @@ def _known(framework: str) -> str | None:
     return check(framework)
 
 
+def _for_forks_only(ctx: Any) -> bool:
+    # Ours could go anywhere. But programs may count on the error where the standard library has it.
+    return sys.version_info >= (3, 11, 4) and ctx is not None and ctx.get_start_method() == "fork"
+
+
+def _hand_over(queue: Any) -> Invitation:
+    """Enter the child that is being started as a holder."""
+    _std_context.assert_spawning(queue)
+    if queue._is_fork_ctx:
+        raise RuntimeError(
+            "A SemLock created in a fork context is being shared with a process in a spawn context. This is "
+            "not supported. Please use the same context to create multiprocessing objects and Process."
+        )
+    invitation = invitation_for(_std_context.get_spawning_popen())
+    queue._offer(*invitation.slot)
+    return invitation
+
+
+class _Part:
+    """A private name of the standard library's, made when it is looked at. Packages may set it as well."""
+
+    def __init__(self, make: Callable[[Any], Any]) -> None:
+        self._make = make
+
+    def __get__(self, queue: Any, _owner: type | None = None) -> Any:
+        return self if queue is None else self._make(queue)
+
+
 class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg]
     """A queue of Python objects, bounded if ``maxsize`` is positive.
 
@@ -53,6 +83,7 @@ class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg]
     """
 
     _FLAGS = 0
+    _is_fork_ctx = False
 
     def __init__(
         self, maxsize: int = 0, *, ctx: Any, strict: bool = False, framework: str | None = None
@@ -64,6 +95,7 @@ class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg]
         self._strict = strict
         if framework is not None:
             self._framework = _known(framework)
+        self._is_fork_ctx = _for_forks_only(ctx)
         self._begin(bound)
 
     def _begin(self, bound: int) -> None:
@@ -73,9 +105,8 @@ class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg]
         _std_util.register_after_fork(self, Queue._after_fork)
 
     def __getstate__(self) -> Any:
-        _std_context.assert_spawning(self)
         return (
-            self._hand_over(),
+            _hand_over(self),
             self._id(),
             self._maxsize,
             self._strict,
@@ -90,12 +121,6 @@ class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg]
         self._reset()
         self._ignore_epipe = ignore_epipe
         _std_util.register_after_fork(self, Queue._after_fork)
-
-    def _hand_over(self) -> Invitation:
-        """Enter the child that is being started as a holder."""
-        invitation = invitation_for(_std_context.get_spawning_popen())
-        self._offer(*invitation.slot)
-        return invitation
 
     def _after_fork(self) -> None:
         self._reset(after_fork=True)
@@ -139,32 +164,20 @@ class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg]
     _jointhread = None
     _close = None
 
-    @property
-    def _reader(self) -> Reader:
-        return Reader(self)
+    _reader = _Part(Reader)
 
-    @property
-    def _writer(self) -> Writer:
-        return Writer(self)
+    _writer = _Part(Writer)
 
     _rlock = NoLock()
     _wlock = NoLock()
 
-    @property
-    def _sem(self) -> SlotsLeft:
-        return SlotsLeft(self)
+    _sem = _Part(SlotsLeft)
 
-    @property
-    def _buffer(self) -> collections.deque[Any]:
-        return collections.deque()
+    _buffer = _Part(lambda self: collections.deque())
 
-    @property
-    def _notempty(self) -> threading.Condition:
-        return threading.Condition()
+    _notempty = _Part(lambda self: threading.Condition())
 
-    @property
-    def _poll(self) -> Any:
-        return self._reader.poll
+    _poll = _Part(lambda self: self._reader.poll)
 
 
 class JoinableQueue(Queue, _std.JoinableQueue):  # type: ignore[type-arg]
@@ -179,9 +192,7 @@ class JoinableQueue(Queue, _std.JoinableQueue):  # type: ignore[type-arg]
         """Wait until everything that was put has been reported done."""
         self._join()
 
-    @property
-    def _unfinished_tasks(self) -> Tasks:
-        return Tasks(self)
+    _unfinished_tasks = _Part(Tasks)
 
     _cond = NoLock()
 
@@ -195,10 +206,13 @@ class JoinableQueue(Queue, _std.JoinableQueue):  # type: ignore[type-arg]
 class SimpleQueue(_core.SimpleQueueCore, _std.SimpleQueue):  # type: ignore[type-arg]
     """A queue that holds 64 KB: ``put`` waits while more is in transit, as it would with a pipe."""
 
+    _is_fork_ctx = False
+
     def __init__(self, *, ctx: Any, framework: str | None = None) -> None:
         self._create(0, _PIPE_BYTES, 0)
         if framework is not None:
             self._framework = _known(framework)
+        self._is_fork_ctx = _for_forks_only(ctx)
 
     def close(self) -> None:
         """This process will neither put nor get any more."""
@@ -210,28 +224,19 @@ class SimpleQueue(_core.SimpleQueueCore, _std.SimpleQueue):  # type: ignore[type
         return not self._reader.poll()
 
     def __getstate__(self) -> Any:
-        _std_context.assert_spawning(self)
-        invitation = invitation_for(_std_context.get_spawning_popen())
-        self._offer(*invitation.slot)
-        return (invitation, self._id(), self._framework)
+        return (_hand_over(self), self._id(), self._framework)
 
     def __setstate__(self, state: Any) -> None:
         _joined, identity, self._framework = state
         self._open(*identity)
 
-    @property
-    def _reader(self) -> Reader:
-        return Reader(self)
+    _reader = _Part(Reader)
 
-    @property
-    def _writer(self) -> Writer:
-        return Writer(self)
+    _writer = _Part(Writer)
 
     _rlock = NoLock()
     _wlock = NoLock()
 
-    @property
-    def _poll(self) -> Any:
-        return self._reader.poll
+    _poll = _Part(lambda self: self._reader.poll)
 
     __class_getitem__: Any = classmethod(types.GenericAlias)

@@ -1,0 +1,112 @@
+"""``python -m forklift script.py ...``: an unchanged program, with Forklift for ``multiprocessing``.
+
+    python -m forklift train.py --epochs 3       # a file, a folder or an archive with a __main__
+    python -m forklift -m package.module ...
+    python -m forklift -c "import multiprocessing; ..."
+
+The program and its children, of every start method, find Forklift's classes in ``multiprocessing``; see
+``forklift.install``. ``sys.argv``, ``sys.path`` and ``__main__`` are what they would be without it.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import io
+import os
+import pkgutil
+import runpy
+import sys
+import types
+from typing import Any
+
+from forklift.installing import install_for_children
+
+_USAGE = "usage: python -m forklift [-m MODULE | -c CODE | SCRIPT] [ARGUMENT ...]"
+
+
+def main(arguments: list[str]) -> None:
+    """Run what the arguments name. What the program raises, SystemExit included, passes through."""
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_USAGE, file=sys.stdout if arguments else sys.stderr)
+        raise SystemExit(0 if arguments else 2)
+    how, rest = arguments[0], arguments[1:]
+    if how in ("-m", "-c"):
+        if not rest:
+            raise SystemExit(f"argument expected for the {how} option\n{_USAGE}")
+        what, rest = rest[0], rest[1:]
+    elif how.startswith("-") and how != "-":
+        raise SystemExit(f"unknown option: {how}\n{_USAGE}")
+    install_for_children()
+    if how == "-m":
+        sys.argv[:] = ["-m", *rest]
+        _fresh_main()
+        _run_module(what)
+    elif how == "-c":
+        sys.argv[:] = ["-c", *rest]
+        _set_first_path("")
+        exec(compile(what, "<string>", "exec"), _fresh_main().__dict__)
+    else:
+        sys.argv[:] = [how, *rest]
+        _run_file(how)
+
+
+def _fresh_main() -> types.ModuleType:
+    """A new ``__main__``. Children import the program by what it says: they must not find us there."""
+    module = types.ModuleType("__main__")
+    module.__dict__["__builtins__"] = __builtins__
+    sys.modules["__main__"] = sys.modules["__mp_main__"] = module
+    return module
+
+
+def _run_module(name: str, alter_argv: bool = True) -> None:
+    runpy._run_module_as_main(name, alter_argv)  # type: ignore[attr-defined]
+
+
+def _has_first_path() -> bool:
+    # With -I or -P there is none, neither for `-m forklift` nor for a script.
+    return not getattr(sys.flags, "safe_path", False) and not sys.flags.isolated
+
+
+def _set_first_path(folder: str) -> None:
+    if _has_first_path():
+        sys.path[0] = folder
+
+
+def _run_file(path: str) -> None:
+    importer = None if path == "-" else pkgutil.get_importer(path)
+    if importer is not None:  # a folder or an archive
+        if _has_first_path():
+            sys.path[0] = os.path.abspath(path)
+        else:
+            sys.path.insert(0, os.path.abspath(path))
+        _fresh_main()
+        _run_module("__main__", alter_argv=False)
+        return
+    code = _code_of(path)
+    module = _fresh_main()
+    if path != "-":
+        _set_first_path(os.path.dirname(os.path.realpath(path)))
+        module.__file__ = os.path.abspath(path)
+        loader: Any = importlib.machinery.SourceFileLoader
+        module.__loader__ = loader("__main__", path)
+    module.__dict__["__cached__"] = None
+    exec(code, module.__dict__)
+
+
+def _code_of(path: str) -> Any:
+    if path == "-":
+        return compile(sys.stdin.read(), "<stdin>", "exec")
+    try:
+        with io.open_code(os.path.abspath(path)) as file:
+            code = pkgutil.read_code(file)
+            if code is None:
+                file.seek(0)
+                code = compile(file.read(), path, "exec", dont_inherit=True)
+            return code
+    except OSError as error:
+        why = f"can't open file {os.path.abspath(path)!r}: [Errno {error.errno}] {error.strerror}"
+        raise SystemExit(f"{sys.executable}: {why}") from None
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

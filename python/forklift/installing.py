@@ -1,0 +1,190 @@
+"""``forklift.install()``: programs that say ``multiprocessing`` get Forklift's.
+
+    import forklift
+    forklift.install()                 # before the program makes queues, locks, pools or processes
+    import multiprocessing             # Queue, Pool, Lock, Pipe, Value ... are Forklift's from here on
+
+Attributes of the standard library's own modules are replaced, those in which it looks its classes up;
+contexts and all state stay what they are. A module that is not yet imported is seen to when it is. Children
+of every start method are seen to before they unpickle their arguments.
+
+Objects that were made before stay what they were, and work. So do classes that a program has imported by name
+or derived from before. ``importlib.reload`` of a module of ``multiprocessing`` undoes it, and Pythons that
+are started by ``subprocess`` know nothing of it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import types
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+__all__ = ["install", "install_for_children", "installed"]
+
+_STD = "multiprocessing."
+_OURS = "forklift.multiprocessing."
+
+# Module of the standard library: ours, and the names that are looked up there.
+_REPLACED: dict[str, tuple[str, tuple[str, ...]]] = {
+    "connection": ("pipes", ("Connection", "Pipe")),
+    "heap": ("heap", ("BufferWrapper",)),
+    "pool": ("pool", ("Pool",)),
+    "popen_fork": ("popen_fork", ("Popen",)),
+    "popen_forkserver": ("popen_forkserver", ("Popen",)),
+    "popen_spawn_posix": ("popen_spawn_posix", ("Popen",)),
+    "queues": ("queues", ("JoinableQueue", "Queue", "SimpleQueue")),
+    "sharedctypes": ("sharedctypes", ("Array", "RawArray", "RawValue", "Value", "copy")),
+    "synchronize": (
+        "synchronize",
+        ("Barrier", "BoundedSemaphore", "Condition", "Event", "Lock", "RLock", "Semaphore"),
+    ),
+}
+_PREFIX = "from forklift.installing import install_for_children as _f; _f(); "
+
+# What was replaced, by name; forklift.originals gives it to the pickles of objects that were made before.
+originals: dict[str, Any] = {}
+_done: set[str] = set()
+_watcher: _Watcher | None = None
+
+
+def installed() -> bool:
+    """Was install() called in this process, or in the one that started it?"""
+    return _watcher is not None
+
+
+def install() -> None:
+    """Put Forklift's classes into the modules of ``multiprocessing``, in this process and all its children.
+
+    May be called again, from any thread; makes no queue, lock or process. Best called before other packages
+    are imported, since what they have imported by name from ``multiprocessing`` they keep.
+    """
+    global _watcher
+    if _watcher is None:
+        _watcher = _Watcher()
+        sys.meta_path.insert(0, _watcher)
+    for name in _REPLACED:
+        if _STD + name in sys.modules:
+            _replace(name)
+
+
+def install_for_children() -> None:
+    """install(), and fresh interpreters begin with it: before their main module is imported.
+
+    For ``python -m forklift``. After a plain install() a child is seen to when its main module has been
+    imported, so that the classes which that defines are the same in parent and child.
+    """
+    install()
+    if "spawn" not in _done:
+        _done.add("spawn")
+        from multiprocessing import util
+
+        start: Any = util
+        start.spawnv_passfds = partial(_spawn, start.spawnv_passfds)
+
+
+def _spawn(start: Any, path: Any, args: Sequence[Any], passfds: Any) -> Any:
+    args = list(args)  # strings and bytes
+    at = next((i for i, each in enumerate(args) if each in ("-c", b"-c")), None)
+    if at is not None and "resource_tracker" not in args[at + 1]:
+        args[at + 1] = _PREFIX + args[at + 1]
+    return start(path, args, passfds)
+
+
+class _Watcher:
+    """A finder that finds nothing, but sees to a module when it has been executed."""
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        if not name.startswith((_STD, _OURS)) or name.rpartition(".")[2] not in _names:
+            return None
+        for finder in sys.meta_path:
+            if finder is not self and hasattr(finder, "find_spec"):
+                spec = finder.find_spec(name, path, target)
+                if spec is not None:
+                    self._follow(spec)
+                    return spec
+        return None
+
+    def _follow(self, spec: Any) -> None:
+        loader = spec.loader
+        execute = loader.exec_module
+
+        def exec_module(module: Any) -> None:
+            del loader.exec_module
+            execute(module)
+            _complete.add(module.__name__)
+            for name, (ours, _) in _REPLACED.items():
+                if module.__name__ in (_STD + name, _OURS + ours):
+                    _replace(name)
+
+        loader.exec_module = exec_module
+
+
+_names = {name for name, (ours, _) in _REPLACED.items()} | {ours for ours, _ in _REPLACED.values()}
+_complete: set[str] = set()
+
+
+def _is_complete(name: str) -> bool:
+    module = sys.modules.get(name)
+    return name in _complete or (module is not None and not getattr(module.__spec__, "_initializing", False))
+
+
+def _replace(name: str) -> None:
+    """Replace the names of a module that has been executed, as soon as ours has been, too."""
+    if name in _done or not _is_complete(_STD + name):
+        return
+    theirs: Any = sys.modules[_STD + name]
+    ours_name, what = _REPLACED[name]
+    # If it is being imported (and has brought us here), its own turn comes when that is done.
+    ours: Any = sys.modules.get(_OURS + ours_name) or importlib.import_module(_OURS + ours_name)
+    if name in _done or not (ours is theirs or _is_complete(_OURS + ours_name)):
+        return
+    _done.add(name)
+    for each in what:
+        _replace_one(theirs, each, getattr(ours, each))
+    for module in ("multiprocessing.managers", "concurrent.futures.process"):
+        if _is_complete(module):
+            _fix_references(sys.modules[module], name)
+
+
+def _replace_one(module: Any, name: str, new: Any) -> None:
+    old = getattr(module, name)
+    if new is old:
+        return
+    if isinstance(old, type) and name != "Popen":
+        originals[name] = old
+        old.__module__ = "forklift.originals"
+    setattr(module, name, new)
+
+
+def _fix_references(module: Any, name: str) -> None:
+    """What a module of the standard library took over by name, if it was imported before."""
+    if module.__name__ == "multiprocessing.managers" and name == "pool":
+        kind, *rest = module.SyncManager._registry["Pool"]
+        if kind is originals.get("Pool"):
+            module.SyncManager._registry["Pool"] = (sys.modules[_STD + name].Pool, *rest)
+    if module.__name__ == "concurrent.futures.process" and name == "queues":
+        queue = sys.modules[_STD + name].Queue
+        if module.Queue is not queue:
+            module.Queue = queue
+            module._SafeQueue = _derived_from(queue, module._SafeQueue)
+
+
+def _derived_from(base: type, old: type) -> type:
+    """The same class over another base. (Bases of another layout cannot be assigned.)"""
+    cell = types.CellType()
+    members = {k: v for k, v in vars(old).items() if k not in ("__dict__", "__weakref__")}
+    for name, member in members.items():
+        if isinstance(member, types.FunctionType) and member.__closure__:
+            closure = tuple(
+                cell if free == "__class__" else kept
+                for free, kept in zip(member.__code__.co_freevars, member.__closure__, strict=True)
+            )
+            members[name] = types.FunctionType(
+                member.__code__, member.__globals__, name, member.__defaults__, closure
+            )
+    new = type(old.__name__, (base,), members)
+    cell.cell_contents = new
+    return new

@@ -1,0 +1,20 @@
+"""The standard library's classes that ``forklift.install()`` replaced, by their names.
+
+Objects that were made before pickle by these names: in a child, too, whether it has them replaced or not.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from forklift import installing
+
+_MODULES = {name: module for module, (_, names) in installing._REPLACED.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module("multiprocessing." + _MODULES[name])
+    return installing.originals.get(name) or getattr(module, name)

@@ -1,0 +1,276 @@
+"""``forklift.install()`` and ``python -m forklift``: unmodified programs, in interpreters of their own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+import zipapp
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+METHODS = ("fork", "spawn", "forkserver")
+FORKLIFT = ("-m", "forklift")
+
+# Uses what a program uses, by all the ways in which it may have got it, and says what classes it saw.
+PROGRAM = """
+import json, multiprocessing, sys
+import multiprocessing as mp
+from multiprocessing import Pool, Queue, connection, queues
+from concurrent.futures import ProcessPoolExecutor
+
+class Numbered(queues.Queue):
+    def __init__(self, number):
+        super().__init__(ctx=mp.get_context())
+        self.number = number
+
+    def __getstate__(self):
+        return (super().__getstate__(), self.number)
+
+    def __setstate__(self, state):
+        super().__setstate__(state[0])
+        self.number = state[1]
+
+def square(x):
+    return x * x
+
+def child(inbox, outbox, lock, pipe, value, numbered):
+    with lock:
+        value.value += 1
+    seen = [queues.Queue.__module__, type(inbox).__module__, type(mp.Queue()).__module__]
+    pipe.send(seen + [type(numbered).__mro__[1] is queues.Queue])
+    numbered.put(numbered.number)
+    while True:
+        item = inbox.get()
+        if item is None:
+            return
+        outbox.put(item * 2)
+
+def main():
+    mp.set_start_method(sys.argv[1])
+    inbox, outbox, lock, value = Queue(), mp.SimpleQueue(), mp.Lock(), mp.Value("i", 1)
+    mine, its = mp.Pipe()
+    numbered = Numbered(7)
+    process = mp.Process(target=child, args=(inbox, outbox, lock, its, value, numbered))
+    process.start()
+    for item in (21, "a", None):
+        inbox.put(item)
+    got = [outbox.get(), outbox.get(), numbered.get()]
+    seen = mine.recv()
+    process.join()
+    with Pool(2) as pool:
+        got.append(pool.map(square, range(5)))
+    with multiprocessing.pool.ThreadPool(2) as pool:
+        got.append(pool.map(square, range(3)))
+    with ProcessPoolExecutor(2) as executor:
+        got.append(list(executor.map(square, range(4))))
+    with mp.Manager() as manager:
+        shared = manager.list([1])
+        with manager.Pool(1) as pool:
+            shared.append(pool.apply(square, (3,)))
+        got.append(list(shared))
+    print(json.dumps({"got": got, "exit": process.exitcode, "value": value.value, "seen": seen}))
+
+if __name__ == "__main__":
+    main()
+"""
+
+WHO_AM_I = """
+import json, sys
+main = sys.modules["__main__"]
+print(json.dumps({
+    "argv": sys.argv, "path": sys.path, "name": __name__, "globals": globals() is vars(main),
+    "file": globals().get("__file__"), "spec": str(getattr(__spec__, "name", None)), "package": __package__,
+    "same": sys.modules.get("__mp_main__", main) is main, "annotations": "forklift" in globals(),
+}))
+"""
+
+
+def python(*arguments: Any, cwd: Path, **more: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=100, **more)
+
+
+def answer(*arguments: Any, cwd: Path) -> Any:
+    done = python(*arguments, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return json.loads(done.stdout)
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(textwrap.dedent(text))
+    return path
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_unmodified_program_gives_equal_results(method: str, tmp_path: Path) -> None:
+    script = write(tmp_path / "program.py", PROGRAM)
+    standard = answer(script, method, cwd=tmp_path)
+    ours = answer(*FORKLIFT, script, method, cwd=tmp_path)
+    assert standard.pop("seen") == ["multiprocessing.queues"] * 3 + [True]
+    # The class itself, one that the parent made, one that the child made.
+    assert ours.pop("seen") == ["forklift.multiprocessing.queues"] * 3 + [True]
+    assert ours == standard
+
+
+@pytest.mark.parametrize("flags", [["-I"], ["-E"], ["-O", "-X", "dev"]])
+def test_interpreter_flags_reach_the_children(flags: list[str], tmp_path: Path) -> None:
+    script = write(tmp_path / "program.py", PROGRAM)
+    done = python(*flags, *FORKLIFT, script, "spawn", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["seen"][0] == "forklift.multiprocessing.queues"
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_modules_and_archives_have_children_too(method: str, tmp_path: Path) -> None:
+    write(tmp_path / "package" / "__init__.py", "")
+    write(tmp_path / "package" / "program.py", PROGRAM)
+    write(
+        tmp_path / "folder" / "__main__.py",
+        "import package.program as p; __name__ == '__main__' and p.main()",
+    )
+    zipapp.create_archive(tmp_path / "folder", tmp_path / "archive.pyz")
+    assert answer(*FORKLIFT, "-m", "package.program", method, cwd=tmp_path)["seen"][3]
+    code = "import package.program as p; p.main()"
+    assert answer(*FORKLIFT, "-c", code, method, cwd=tmp_path)["seen"][3]
+
+
+def test_main_is_what_it_would_be(tmp_path: Path) -> None:
+    write(tmp_path / "here" / "script.py", WHO_AM_I)
+    write(tmp_path / "here" / "package" / "__init__.py", "")
+    write(tmp_path / "here" / "package" / "module.py", WHO_AM_I)
+    write(tmp_path / "here" / "package" / "__main__.py", WHO_AM_I)
+    write(tmp_path / "folder" / "__main__.py", WHO_AM_I)
+    zipapp.create_archive(tmp_path / "folder", tmp_path / "archive.pyz")
+    ways: list[list[str]] = [
+        ["here/script.py"],
+        ["here/script.py", "-m", "x", "-c", "--", "y"],
+        [str(tmp_path / "here" / "script.py"), "1"],
+        ["folder", "1"],
+        ["archive.pyz", "1"],
+        ["-c", WHO_AM_I, "-m", "1"],
+    ]
+    for way in ways:
+        assert answer(*FORKLIFT, *way, cwd=tmp_path) == answer(*way, cwd=tmp_path), way
+    for way in (["-m", "package", "1"], ["-m", "package.module", "-c", "1"]):
+        here = tmp_path / "here"
+        assert answer(*FORKLIFT, *way, cwd=here) == answer(*way, cwd=here), way
+
+
+def test_how_a_program_ends_is_how_it_ends(tmp_path: Path) -> None:
+    for text, code, said in [
+        ("import sys; sys.exit(3)", 3, ""),
+        ("raise SystemExit('no more')", 1, "no more"),
+        ("1 / 0", 1, "ZeroDivisionError: division by zero"),
+        ("def f(:", 1, "SyntaxError"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", -15, ""),
+    ]:
+        script = write(tmp_path / "script.py", text)
+        done = python(*FORKLIFT, script, cwd=tmp_path)
+        assert done.returncode == code, done.stderr
+        assert said in done.stderr
+    assert python(*FORKLIFT, "-", cwd=tmp_path, input="print(6 * 7)").stdout == "42\n"
+
+
+def test_bad_arguments(tmp_path: Path) -> None:
+    assert "usage" in python(*FORKLIFT, "--help", cwd=tmp_path).stdout
+    for arguments, code, said in [
+        ([], 2, "usage"),
+        (["-m"], 1, "argument expected for the -m option"),
+        (["--nonsense", "x.py"], 1, "unknown option: --nonsense"),
+        (["missing.py"], 1, "can't open file"),
+        (["-m", "missing_module"], 1, "No module named missing_module"),
+    ]:
+        done = python(*FORKLIFT, *arguments, cwd=tmp_path)
+        assert done.returncode == code
+        assert said in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_objects_that_were_made_before(method: str, tmp_path: Path) -> None:
+    script = write(
+        tmp_path / "script.py",
+        """
+        import sys
+        import multiprocessing as mp
+        from concurrent.futures import ProcessPoolExecutor
+        from multiprocessing.queues import Queue as Early
+        import multiprocessing.managers, multiprocessing.pool
+
+        class Mine(Early):
+            pass
+
+        def child(lock, event, queue, pipe, mine, new):
+            with lock:
+                queue.put("queue")
+            pipe.send("pipe")
+            mine.put("mine")
+            new.put("new")
+            event.set()
+
+        if __name__ == "__main__":
+            mp.set_start_method(sys.argv[1])
+            lock, event, queue, (receiver, sender) = mp.Lock(), mp.Event(), mp.Queue(), mp.Pipe(False)
+            mine = Mine(ctx=mp.get_context())
+            import forklift
+            forklift.install()
+            forklift.install()
+            new = mp.Queue()
+            process = mp.Process(target=child, args=(lock, event, queue, sender, mine, new))
+            process.start()
+            assert event.wait(60)
+            got = [queue.get(), receiver.recv(), mine.get(), new.get()]
+            process.join()
+            assert got == ["queue", "pipe", "mine", "new"], got
+            assert type(new).__module__ == "forklift.multiprocessing.queues"
+            assert type(queue) is Early and type(queue) is not mp.queues.Queue
+            with ProcessPoolExecutor(2) as executor:
+                assert list(executor.map(abs, [-1, -2])) == [1, 2]
+                assert isinstance(executor._call_queue, mp.queues.Queue)
+            with mp.Manager() as manager, manager.Pool(1) as pool:
+                assert pool.apply(abs, (-3,)) == 3
+            print("done")
+        """,
+    )
+    done = python(script, method, cwd=tmp_path)
+    assert (done.stdout, done.stderr) == ("done\n", "")
+
+
+def test_installing_makes_nothing_and_imports_little(tmp_path: Path) -> None:
+    code = """
+import sys
+import forklift
+forklift.install()
+assert not forklift._core.has_domain()
+import multiprocessing
+multiprocessing.Process
+assert not {"multiprocessing.pool", "multiprocessing.managers", "numpy"} & set(sys.modules)
+import multiprocessing.queues as queues
+assert queues.Queue.__module__ == "forklift.multiprocessing.queues"
+import forklift.multiprocessing
+assert forklift.multiprocessing.queues.Queue is queues.Queue
+"""
+    done = python("-c", code, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("first", ["multiprocessing", "forklift.multiprocessing"])
+def test_the_order_of_imports_does_not_matter(first: str, tmp_path: Path) -> None:
+    names = ["connection", "heap", "pool", "popen_fork", "popen_forkserver", "popen_spawn_posix"]
+    names += ["queues", "sharedctypes", "synchronize"]
+    for before in range(0, len(names) + 1, 3):
+        imports = [f"importlib.import_module('{first}.{name}')" for name in names]
+        lines = ["import importlib, forklift", *imports[:before], "forklift.install()", *imports[before:]]
+        lines += ["from forklift.installing import _REPLACED", "for name, (ours, what) in _REPLACED.items():"]
+        lines.append("    std = importlib.import_module('multiprocessing.' + name)")
+        lines.append("    our = importlib.import_module('forklift.multiprocessing.' + ours)")
+        lines.append("    for each in what: assert getattr(std, each) is getattr(our, each), (name, each)")
+        lines.append("    assert std.__spec__.loader.exec_module, name")
+        done = python("-c", "\n".join(lines), cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, ""), before
