@@ -113,11 +113,10 @@ def _new_shared(theirs: Callable[[int], Any]) -> Callable[[int], Any]:
 
 def reduce_storage(storage: Any) -> Any:
     """In place of torch.multiprocessing.reductions.reduce_storage."""
-    from forklift.multiprocessing.joining import invitation_for
-    from forklift.multiprocessing.popen_fork import ReapingPopen
+    from forklift.multiprocessing.joining import invitation_for, is_invited
 
     popen: Any = _std_context.get_spawning_popen()
-    if isinstance(popen, ReapingPopen) and not is_held(storage):
+    if is_invited(popen) and not is_held(storage):
         _move(storage)
     if not is_held(storage):
         return _torchs_reduce(storage)

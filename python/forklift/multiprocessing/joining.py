@@ -19,7 +19,7 @@ from typing import Any
 from forklift import _core, installing
 from forklift.reducers import spawn_table
 
-__all__ = ["Invitation", "Parcel", "ensure_domain", "invitation_for", "parent_sentinel"]
+__all__ = ["Invitation", "Parcel", "ensure_domain", "invitation_for", "is_invited", "parent_sentinel"]
 
 _ATTRIBUTE = "_forklift_invitation"
 
@@ -65,6 +65,11 @@ def invitation_for(popen: Any) -> Invitation:
         invitation = Invitation()
         setattr(popen, _ATTRIBUTE, invitation)
     return invitation
+
+
+def is_invited(popen: Any) -> bool:
+    """Is the child that `popen` starts (None: nobody is started) one that will join?"""
+    return getattr(popen, _ATTRIBUTE, None) is not None
 
 
 class Parcel:
