@@ -8,12 +8,14 @@ children need none of this: they inherit the domain itself.
 from __future__ import annotations
 
 import io
+import operator
 import os
 import pickle
 from multiprocessing import context as _std_context
 from multiprocessing import process as _std_process
 from multiprocessing import reduction as _std_reduction
 from multiprocessing import util as _std_util
+from pathlib import Path
 from typing import Any
 
 from forklift import _core, installing
@@ -22,6 +24,7 @@ from forklift.reducers import spawn_table
 __all__ = ["Invitation", "Parcel", "ensure_domain", "invitation_for", "is_invited", "parent_sentinel"]
 
 _ATTRIBUTE = "_forklift_invitation"
+_FOLDER = str(Path(__file__).absolute().parents[2])
 
 
 class Invitation:
@@ -79,7 +82,7 @@ class Parcel:
     """
 
     def __init__(self, process_obj: Any, invitation: Invitation) -> None:
-        self._name = process_obj._name
+        self._name = _Name(process_obj._name, invitation)
         self._contents = (invitation, process_obj)
 
     def __reduce__(self) -> Any:
@@ -90,6 +93,28 @@ class Parcel:
         pickler.dispatch_table = spawn_table()
         pickler.dump(self._contents)
         return (_unpack, (stream.getvalue(), installing.installed()))
+
+
+class _Name:
+    """The process's name, with the invitation in front of it.
+
+    It is part of the preparation data, so the child has joined before it imports the program's main module,
+    which may make locks and queues of its own. Its ``sys.path`` is not its parent's yet.
+    """
+
+    def __init__(self, name: str, invitation: Invitation) -> None:
+        self._parts = (_Path(), invitation, name)
+
+    def __reduce__(self) -> Any:
+        return (operator.getitem, (self._parts, -1))
+
+
+class _Path:
+    """Makes the child find this package."""
+
+    def __reduce__(self) -> Any:
+        code = f"import sys; {_FOLDER!r} in sys.path or sys.path.append({_FOLDER!r})"
+        return (exec, (code, {}))
 
 
 def _unpack(pickled: bytes, install: bool) -> Any:
