@@ -55,7 +55,7 @@ from soak_messages import Message, check, make
 STOP = "stop"
 # The standard library's pipes carry no shared memory.
 PIPES_SHARE = not issubclass(mp_connection.Connection, std_connection.Connection)
-PATIENCE = 30.0
+PATIENCE = 120.0  # a machine may be busy
 ROUND = 4000
 
 # What each worker does, and its share of a round.

@@ -12,7 +12,19 @@ memory. None of these imports a framework that the program has not imported itse
 
 from __future__ import annotations
 
-from forklift.adapters.carried import Carried
-from forklift.adapters.frameworks import FRAMEWORKS, deliver
+from collections.abc import Callable
+from typing import Any
 
-__all__ = ["FRAMEWORKS", "Carried", "deliver"]
+from forklift.adapters.carried import Carried
+
+__all__ = ["Carried", "deliver"]
+
+
+def deliver(name: str) -> Callable[[Any], Any]:
+    """What turns a received object into one with arrays of this framework only.
+
+    ImportError if it is not installed, ValueError if nobody here knows it.
+    """
+    from forklift.adapters import frameworks
+
+    return frameworks.deliver(name)
