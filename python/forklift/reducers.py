@@ -38,6 +38,13 @@ _registered: dict[type, Any] = ForkingPickler._extra_reducers  # type: ignore[at
 _preferred: dict[type, tuple[Any, Callable[[Any], Any]]] = {}
 
 
+def _lends(kind: type) -> bool:
+    try:
+        return hasattr(kind, "__dlpack__")
+    except Exception:
+        return False  # a metaclass that does not expect the question
+
+
 class _Table:
     """A pickler's table: live, so that later registrations count."""
 
@@ -48,7 +55,7 @@ class _Table:
         preferred = _preferred.get(kind)
         if preferred is not None and reducer is preferred[0]:
             return preferred[1]
-        if reducer is None and hasattr(kind, "__dlpack__"):
+        if reducer is None and _lends(kind):
             from forklift.adapters.producers import reducer_of
 
             reducer = reducer_of(kind)

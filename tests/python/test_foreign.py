@@ -292,6 +292,22 @@ def test_through_a_pool(ctx: Any) -> None:
     assert [int(item.array[0]) for item in got] == [0, 1, 2, 3]
 
 
+class Touchy(type):
+    def __getattr__(cls, name: str) -> Any:
+        raise (AttributeError if name == "__slots__" else RuntimeError)(name)
+
+
+class OfTouchy(metaclass=Touchy):
+    """Its class answers no questions."""
+
+
+def test_other_classes_are_not_bothered(either: Any) -> None:
+    queue = either.SimpleQueue()
+    queue.put(OfTouchy())
+    assert type(queue.get()) is OfTouchy
+    queue.close()
+
+
 # --- the capsules that Tensor gives
 
 
