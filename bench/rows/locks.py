@@ -53,7 +53,7 @@ def lock_contended(library: Library, scale: Scale) -> float:
     context = library.context()
     one, barrier = context.Lock(), context.Barrier(2)
     mine, theirs = context.Pipe()
-    count = scale.count(200_000)
+    count = scale.count(1_000_000)  # long enough for both to be at it nearly all the time
     other = context.Process(target=_contend, args=(one, barrier, count, theirs))
     other.start()
     _turns(one, WARM_UP)
