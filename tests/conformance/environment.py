@@ -30,6 +30,10 @@ class Environment:
         command = [str(self.python), str(HERE / "worker.py"), suite]
         return [*command, "--control"] if self.control else command
 
+    def version(self) -> str:
+        """As python3.11."""
+        return next((self.python.parent.parent / "lib").glob("python3.*")).name
+
     def variables(self) -> dict[str, str]:
         kept = {
             name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "FORKLIFT"))
@@ -52,6 +56,11 @@ def _ask(python: str, question: str) -> str:
     if done.returncode != 0:
         sys.exit(f"{python} cannot run: {question}")
     return done.stdout.strip()
+
+
+def number(version: str) -> tuple[int, ...]:
+    """Of "python3.11", to be compared."""
+    return tuple(int(part) for part in version.removeprefix("python").split("."))
 
 
 def has_tests(python: str) -> bool:
