@@ -22,8 +22,17 @@ struct Doorbell::State {
   pid_t owner = 0;
   std::mutex mutex;
   std::condition_variable changed;
+  Rings rings = Rings::kForMessages;
   bool armed = true;
+  std::uint32_t taken = 0;
   std::atomic<bool> stop{false};
+
+  Status wait(channel::WaitHooks* hooks) {
+    if (rings == Rings::kForRoom) return channel->wait_taken(taken, os::Deadline::never(), hooks);
+    Status status;
+    while (status && channel->empty()) status = channel->wait_readable(os::Deadline::never(), hooks);
+    return status;
+  }
 
   void run() {
     struct Stop final : channel::WaitHooks {
@@ -33,15 +42,18 @@ struct Doorbell::State {
       }
       const std::atomic<bool>& stop;
     } hooks(stop);
-    while (!stop.load()) {
-      Status status;
-      while (status && channel->empty()) status = channel->wait_readable(os::Deadline::never(), &hooks);
-      std::unique_lock<std::mutex> lock(mutex);
+    std::unique_lock<std::mutex> lock(mutex);
+    for (;;) {
+      changed.wait(lock, [this] { return armed || stop.load(); });
+      if (stop.load()) break;
+      lock.unlock();
+      (void)wait(&hooks);
+      lock.lock();
       if (stop.load()) break;
       ring();
       armed = false;
-      changed.wait(lock, [this] { return armed || stop.load(); });
     }
+    lock.unlock();
     channel.reset();
   }
 
@@ -51,12 +63,14 @@ struct Doorbell::State {
   }
 };
 
-Result<std::unique_ptr<Doorbell>> Doorbell::make(channel::ChannelPtr channel) {
+Result<std::unique_ptr<Doorbell>> Doorbell::make(channel::ChannelPtr channel, Rings rings) {
   auto state = std::make_shared<State>();
   state->fd = os::Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!state->fd.valid()) return Status::system("eventfd", errno, "a queue's doorbell");
   state->channel = std::move(channel);
   state->owner = ::getpid();
+  state->rings = rings;
+  state->armed = rings == Rings::kForMessages;
   // Signals are for the program's own threads.
   sigset_t all;
   sigset_t before;
@@ -88,9 +102,10 @@ Doorbell::~Doorbell() {
 int Doorbell::fd() const noexcept { return state_->fd.get(); }
 bool Doorbell::usable() const noexcept { return state_->owner == ::getpid(); }
 
-void Doorbell::rearm() {
+void Doorbell::rearm(std::uint32_t taken) {
   const std::lock_guard<std::mutex> lock(state_->mutex);
   if (state_->armed) return;
+  state_->taken = taken;
   std::uint64_t rings = 0;
   (void)!::read(state_->fd.get(), &rings, sizeof rings);
   state_->armed = true;

@@ -1,7 +1,9 @@
-// What makes a queue selectable: a descriptor that is readable while the queue has something to get.
+// What makes a queue selectable: a descriptor that is readable while the queue has something to get, or once
+// something was taken that made room.
 //
 // Made only for those who ask for fileno(). A helper thread waits on the channel and rings; whoever took the
-// last message re-arms it. The thread knows no Python and ends by itself within a slice of a wait.
+// last message, or found no room, arms it again. The thread knows no Python and ends by itself within a slice
+// of a wait.
 #pragma once
 
 #include <sys/types.h>
@@ -14,7 +16,12 @@ namespace forklift::py {
 
 class Doorbell {
  public:
-  static Result<std::unique_ptr<Doorbell>> make(channel::ChannelPtr channel);
+  enum class Rings : std::uint8_t {
+    kForMessages,
+    kForRoom  // unarmed at first
+  };
+  static Result<std::unique_ptr<Doorbell>> make(channel::ChannelPtr channel,
+                                                Rings rings = Rings::kForMessages);
   ~Doorbell();
   Doorbell(const Doorbell&) = delete;
   Doorbell& operator=(const Doorbell&) = delete;
@@ -22,8 +29,8 @@ class Doorbell {
   int fd() const noexcept;
   // A forked child has the object, but not the thread.
   bool usable() const noexcept;
-  // Call when the channel was seen empty.
-  void rearm();
+  // Call when the channel was seen empty; or when there was no room after `taken` messages had been taken.
+  void rearm(std::uint32_t taken = 0);
 
  private:
   struct State;

@@ -20,6 +20,7 @@ struct PipeObject {
   PyObject ob_base;
   channel::ChannelPtr in;
   channel::ChannelPtr out;
+  std::unique_ptr<Doorbell> room_bell;
   int handle;  // -1: None
   bool readable;
   bool writable;
@@ -39,6 +40,7 @@ PyObject* pipe_new(PyTypeObject* type, PyObject*, PyObject*) {
   if (!pipe) return nullptr;
   new (&pipe->in) channel::ChannelPtr;
   new (&pipe->out) channel::ChannelPtr;
+  new (&pipe->room_bell) std::unique_ptr<Doorbell>;
   pipe->handle = -1;
   pipe->readable = pipe->writable = true;
   return reinterpret_cast<PyObject*>(pipe);
@@ -47,6 +49,7 @@ PyObject* pipe_new(PyTypeObject* type, PyObject*, PyObject*) {
 // Gives the channels up. The last holder of a channel empties it.
 void drop(PipeObject& pipe) {
   if (!pipe.native()) return;
+  pipe.room_bell.reset();
   channel::ChannelPtr in = std::move(pipe.in);
   channel::ChannelPtr out = std::move(pipe.out);
   const GilRelease released;
@@ -61,6 +64,7 @@ void pipe_dealloc(PyObject* self) {
   drop(*pipe);
   pipe->in.~shared_ptr();
   pipe->out.~shared_ptr();
+  pipe->room_bell.~unique_ptr();
   type->tp_free(self);
   Py_DECREF(type);
 }
@@ -93,13 +97,13 @@ PyObject* raise_failure(const Status& status) {
   }
 }
 
-PyObject* pipe_send(PyObject* self, PyObject* object) {
+PyObject* send_before(PyObject* self, PyObject* object, os::Deadline deadline) {
   const PipeObject& pipe = *as_pipe(self);
   if (!may_write(pipe)) return nullptr;
   if (!pipe.native()) return PyObject_CallMethod(standard_class, "send", "OO", self, object);
   // A reducer may close the connection meanwhile.
   channel::PipeEnd end = pipe.end();
-  const SendResult result = send_object(end, object, Dialect::kPython, os::Deadline::never(), true, -1);
+  const SendResult result = send_object(end, object, Dialect::kPython, deadline, deadline.is_never(), -1);
   switch (result.sent) {
     case Sent::kDone: Py_RETURN_NONE;
     case Sent::kUnpicklable: return nullptr;
@@ -108,17 +112,43 @@ PyObject* pipe_send(PyObject* self, PyObject* object) {
   return nullptr;
 }
 
-PyObject* pipe_recv(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords) {
-  PyObject* as = nullptr;
-  if ((count != 0 || keywords) && !only_as("recv", arguments, count, keywords, as)) return nullptr;
+PyObject* recv_before(PyObject* self, os::Deadline deadline, PyObject* as) {
   const PipeObject& pipe = *as_pipe(self);
   Delivery delivery;
   if (!may_read(pipe) || !delivery.open(as)) return nullptr;
   if (!pipe.native()) return delivery.finish(PyObject_CallMethod(standard_class, "recv", "O", self));
   channel::PipeEnd end = pipe.end();
   Status status;
-  PyObject* object = receive_object(end, Dialect::kPython, os::Deadline::never(), -1, status, &delivery);
+  PyObject* object = receive_object(end, Dialect::kPython, deadline, -1, status, &delivery);
   return object || status ? object : raise_failure(status);
+}
+
+PyObject* pipe_send(PyObject* self, PyObject* object) {
+  return send_before(self, object, os::Deadline::never());
+}
+PyObject* pipe_recv(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords) {
+  PyObject* as = nullptr;
+  if ((count != 0 || keywords) && !only_as("recv", arguments, count, keywords, as)) return nullptr;
+  return recv_before(self, os::Deadline::never(), as);
+}
+// The same without waiting: TimeoutError.
+PyObject* pipe_send_now(PyObject* self, PyObject* object) {
+  return send_before(self, object, os::Deadline::after_ns(0));
+}
+PyObject* pipe_recv_now(PyObject* self, PyObject*) {
+  return recv_before(self, os::Deadline::after_ns(0), nullptr);
+}
+
+PyObject* pipe_taken(PyObject* self, PyObject*) {
+  const channel::ChannelPtr out = as_pipe(self)->out;
+  return PyLong_FromUnsignedLong(out ? out->taken() : 0);
+}
+
+PyObject* pipe_room_fileno(PyObject* self, PyObject* taken) {
+  PipeObject& pipe = *as_pipe(self);
+  if (!may_write(pipe)) return nullptr;
+  if (!pipe.out) return raise_os("connection is read-only");
+  return wait_for_room(pipe.room_bell, pipe.out, taken);
 }
 
 PyObject* pipe_send_raw(PyObject* self, PyObject* buffer) {
@@ -268,6 +298,10 @@ PyMethodDef pipe_methods[] = {
     {"recv", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(pipe_recv)),
      METH_FASTCALL | METH_KEYWORDS,
      "recv($self, /, *, as_=None)\n--\n\nReceive a (picklable) object; as_ as for a queue's get"},
+    {"_send_now", pipe_send_now, METH_O, nullptr},
+    {"_recv_now", pipe_recv_now, METH_NOARGS, nullptr},
+    {"_taken", pipe_taken, METH_NOARGS, nullptr},
+    {"_room_fileno", pipe_room_fileno, METH_O, nullptr},
     {"_send_bytes", pipe_send_raw, METH_O, nullptr},
     {"_take", pipe_take, METH_NOARGS, nullptr},
     {"_wait", pipe_wait, METH_O, nullptr},

@@ -22,6 +22,7 @@ PyObject* queue_new(PyTypeObject* type, PyObject*, PyObject*) {
   if (!queue) return nullptr;
   new (&queue->channel) channel::ChannelPtr;
   new (&queue->bell) std::unique_ptr<Doorbell>;
+  new (&queue->room_bell) std::unique_ptr<Doorbell>;
   queue->dialect = Dialect::kPython;
   queue->orphan_fd = -1;
   return reinterpret_cast<PyObject*>(queue);
@@ -34,6 +35,7 @@ void queue_dealloc(PyObject* self) {
   channel::ChannelPtr channel = std::move(queue->channel);
   queue->channel.~shared_ptr();
   queue->bell.~unique_ptr();
+  queue->room_bell.~unique_ptr();
   type->tp_free(self);
   Py_DECREF(type);
   if (channel) {
@@ -184,13 +186,13 @@ PyObject* queue_get(PyObject* self, PyObject* const* arguments, Py_ssize_t count
   return do_get(self, waiting, given[2]);
 }
 
-PyObject* simple_put(PyObject* self, PyObject* object) {
+PyObject* put_simply(PyObject* self, PyObject* object, bool block) {
   QueueObject* queue = as_queue(self);
   if (queue->writer_closed) return raise_handle_closed();
   if (!usable(*queue)) return nullptr;
   const channel::ChannelPtr channel = queue->channel;
-  const SendResult result =
-      send_object(*channel, object, queue->dialect, os::Deadline::never(), true, queue->orphan_fd);
+  const os::Deadline deadline = block ? os::Deadline::never() : os::Deadline::after_ns(0);
+  const SendResult result = send_object(*channel, object, queue->dialect, deadline, block, queue->orphan_fd);
   if (result.sent == Sent::kDone) Py_RETURN_NONE;
   if (result.status.code() == Code::kPeerDied) {
     errno = EPIPE;
@@ -199,7 +201,11 @@ PyObject* simple_put(PyObject* self, PyObject* object) {
   return result.sent == Sent::kUnpicklable ? nullptr : raise_failure(result.status, "Full");
 }
 
-PyObject* simple_get(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords) {
+PyObject* simple_put(PyObject* self, PyObject* object) { return put_simply(self, object, true); }
+PyObject* simple_put_now(PyObject* self, PyObject* object) { return put_simply(self, object, false); }
+
+PyObject* get_simply(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords,
+                     os::Deadline deadline) {
   PyObject* as = nullptr;
   if ((count != 0 || keywords) && !only_as("get", arguments, count, keywords, as)) return nullptr;
   QueueObject* queue = as_queue(self);
@@ -208,8 +214,7 @@ PyObject* simple_get(PyObject* self, PyObject* const* arguments, Py_ssize_t coun
   if (!usable(*queue) || !open_delivery(delivery, *queue, as)) return nullptr;
   const channel::ChannelPtr channel = queue->channel;
   Status status;
-  PyObject* object =
-      receive_object(*channel, queue->dialect, os::Deadline::never(), queue->orphan_fd, status, &delivery);
+  PyObject* object = receive_object(*channel, queue->dialect, deadline, queue->orphan_fd, status, &delivery);
   after_get(*queue, *channel);
   return object || status ? object : raise_failure(status, "Empty");
 }
@@ -230,6 +235,13 @@ PyObject* simple_loan(PyObject* self, PyObject* const* arguments, Py_ssize_t cou
   if (!parse_arguments("loan", arguments, count, keywords, names, 2, 1, given)) return nullptr;
   if (as_queue(self)->writer_closed) return raise_handle_closed();
   return usable(*as_queue(self)) ? new_loan(self, given[0], given[1], nullptr, nullptr) : nullptr;
+}
+
+PyObject* simple_get(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords) {
+  return get_simply(self, arguments, count, keywords, os::Deadline::never());
+}
+PyObject* simple_get_now(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords) {
+  return get_simply(self, arguments, count, keywords, os::Deadline::after_ns(0));
 }
 
 PyCFunction fast(_PyCFunctionFastWithKeywords function) {
@@ -268,6 +280,8 @@ PyMethodDef simple_methods[] = {
      "copy.\n"
      "It is not cleared. After the block the array is empty; an exception abandons it. See "
      "docs/semantics.md."},
+    {"_put_now", simple_put_now, METH_O, nullptr},
+    {"_get_now", fast(simple_get_now), METH_FASTCALL | METH_KEYWORDS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -37,6 +37,29 @@ bool adopt_channel(PyObject* queue, channel::ChannelPtr channel) {
   return true;
 }
 
+int descriptor_of(std::unique_ptr<Doorbell>& bell, const channel::ChannelPtr& channel,
+                  Doorbell::Rings rings) {
+  if (!bell || !bell->usable()) {
+    Result<std::unique_ptr<Doorbell>> made = Doorbell::make(channel, rings);
+    if (!made) {
+      raise(made.status());
+      return -1;
+    }
+    bell = *std::move(made);
+  }
+  return bell->fd();
+}
+
+PyObject* wait_for_room(std::unique_ptr<Doorbell>& bell, const channel::ChannelPtr& channel,
+                        PyObject* taken) {
+  const unsigned long seen = PyLong_AsUnsignedLong(taken);
+  if (seen == static_cast<unsigned long>(-1) && PyErr_Occurred()) return nullptr;
+  const int fd = descriptor_of(bell, channel, Doorbell::Rings::kForRoom);
+  if (fd < 0) return nullptr;
+  bell->rearm(static_cast<std::uint32_t>(seen));
+  return PyLong_FromLong(fd);
+}
+
 PyObject* queue_qsize(PyObject* self, PyObject*) {
   const channel::ChannelPtr channel = channel_of(self);
   return channel ? PyLong_FromUnsignedLong(channel->size()) : nullptr;
@@ -129,13 +152,18 @@ PyObject* queue_poll(PyObject* self, PyObject* timeout) {
 PyObject* queue_fileno(PyObject* self, PyObject*) {
   const channel::ChannelPtr channel = channel_of(self);
   if (!channel) return nullptr;
-  std::unique_ptr<Doorbell>& bell = as_queue(self)->bell;
-  if (!bell || !bell->usable()) {
-    Result<std::unique_ptr<Doorbell>> made = Doorbell::make(channel);
-    if (!made) return raise(made.status());
-    bell = *std::move(made);
-  }
-  return PyLong_FromLong(bell->fd());
+  const int fd = descriptor_of(as_queue(self)->bell, channel, Doorbell::Rings::kForMessages);
+  return fd < 0 ? nullptr : PyLong_FromLong(fd);
+}
+
+PyObject* queue_taken(PyObject* self, PyObject*) {
+  const channel::ChannelPtr channel = channel_of(self);
+  return channel ? PyLong_FromUnsignedLong(channel->taken()) : nullptr;
+}
+
+PyObject* queue_room_fileno(PyObject* self, PyObject* taken) {
+  const channel::ChannelPtr channel = channel_of(self);
+  return channel ? wait_for_room(as_queue(self)->room_bell, channel, taken) : nullptr;
 }
 
 // For tests of what is decoded: a message as it is, without leases.
@@ -252,6 +280,8 @@ PyMethodDef queue_base_methods[] = {
     {"_poll_for", queue_poll, METH_O, nullptr},
     {"_capacity", queue_capacity, METH_NOARGS, nullptr},
     {"_fileno", queue_fileno, METH_NOARGS, nullptr},
+    {"_taken", queue_taken, METH_NOARGS, nullptr},
+    {"_room_fileno", queue_room_fileno, METH_O, nullptr},
     {"_put_raw", queue_put_raw, METH_VARARGS, nullptr},
     {"_take_raw", queue_take_raw, METH_NOARGS, nullptr},
     {"_task_done", queue_task_done, METH_NOARGS, nullptr},

@@ -15,6 +15,7 @@ struct QueueObject {
   PyObject ob_base;
   channel::ChannelPtr channel;
   std::unique_ptr<Doorbell> bell;
+  std::unique_ptr<Doorbell> room_bell;
   Dialect dialect;
   bool closed;         // Queue: neither end is used any more by this process
   bool reader_closed;  // SimpleQueue and pools: by end
@@ -59,6 +60,10 @@ inline void after_get(QueueObject& queue, const channel::Channel& channel) {
 // The exceptions of put and get, shared with loans. All return nullptr.
 PyObject* raise_failure(const Status& status, const char* timed_out);
 PyObject* raise_closed(PyObject* queue);
+// The descriptor of a bell, which is made if there is none: -1 with an exception set if it cannot be.
+int descriptor_of(std::unique_ptr<Doorbell>& bell, const channel::ChannelPtr& channel, Doorbell::Rings rings);
+// (descriptor, armed for the next message that is taken after `taken`)
+PyObject* wait_for_room(std::unique_ptr<Doorbell>& bell, const channel::ChannelPtr& channel, PyObject* taken);
 
 // The methods and attributes of the base type (queue_care.cpp).
 extern PyMethodDef queue_base_methods[];

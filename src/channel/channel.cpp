@@ -162,6 +162,21 @@ Status Channel::wait_readable(os::Deadline deadline, WaitHooks* hooks) {
   return {};
 }
 
+std::uint32_t Channel::taken() const noexcept {
+  return Position::unpack(row_.head.load(std::memory_order_acquire)).sequence;
+}
+
+Status Channel::wait_taken(std::uint32_t seen, os::Deadline deadline, WaitHooks* hooks) {
+  const auto ready = [&] { return taken() != seen; };
+  while (!ready()) {
+    Status status =
+        wait_for({row_.space, row_.space_spinner, row_.get_cpu}, ready, hub_.domain(), deadline, hooks);
+    if (!status) return status;
+  }
+  row_.space.notify(1);
+  return {};
+}
+
 std::uint32_t Channel::unfinished() const noexcept {
   const Position tail = Position::unpack(row_.tail.load(std::memory_order_acquire));
   return (tail.sequence - static_cast<std::uint32_t>(row_.done.load(std::memory_order_acquire))) &

@@ -90,6 +90,11 @@ class Channel {
   // a waiter who only looks does not keep it from one who would take.
   Status wait_readable(os::Deadline deadline, WaitHooks* hooks = nullptr);
 
+  // How many messages were ever taken (mod 2^30), and waiting until it is not `seen` any more: for who found no
+  // room. Passes the wake-up on, too.
+  std::uint32_t taken() const noexcept;
+  Status wait_taken(std::uint32_t seen, os::Deadline deadline, WaitHooks* hooks = nullptr);
+
   std::uint32_t size() const noexcept;
   bool empty() const noexcept { return size() == 0; }
   bool full() const noexcept;

@@ -18,6 +18,13 @@ class _End:
     def __init__(self, queue: Any) -> None:
         self._queue = queue
 
+    # One end of one queue is one thing, however often it was asked for: `queue._reader in wait(...)`.
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._queue is other._queue  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((type(self), id(self._queue)))
+
     def __enter__(self) -> Any:
         return self
 

@@ -46,6 +46,18 @@ class Connection(_core.PipeCore, _std.Connection):
             self._make_selectable()
         return int(self._handle)  # type: ignore[arg-type]
 
+    async def arecv(self) -> Any:
+        """As ``recv``, in a coroutine. Cancelled while it waits it has taken nothing."""
+        from forklift.multiprocessing import coroutines  # imports asyncio
+
+        return await coroutines.receive(self)
+
+    async def asend(self, obj: Any) -> None:
+        """As ``send``, in a coroutine. Cancelled while it waits for room it has sent nothing."""
+        from forklift.multiprocessing import coroutines
+
+        await coroutines.send(self, obj)
+
     def _recv_bytes(self, maxsize: int | None = None) -> Any:
         if not self._native:
             return _Standard._recv_bytes(self, maxsize)

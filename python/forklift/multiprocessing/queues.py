@@ -130,6 +130,18 @@ class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg]
         self._closed = False
         self._joincancelled = False
 
+    async def aput(self, obj: Any, timeout: float | None = None) -> None:
+        """As ``put``, in a coroutine. Cancelled while it waits for room it has put nothing."""
+        from forklift.multiprocessing import coroutines  # imports asyncio
+
+        await coroutines.put(self, lambda: self.put(obj, False), timeout)
+
+    async def aget(self, timeout: float | None = None, *, as_: str | None = None) -> Any:
+        """As ``get``, in a coroutine. Cancelled while it waits it has taken nothing."""
+        from forklift.multiprocessing import coroutines
+
+        return await coroutines.get(self, lambda: self.get(False, as_=as_), timeout)
+
     def put_nowait(self, obj: Any) -> None:
         """Put obj, or raise queue.Full at once."""
         self.put(obj, False)
@@ -213,6 +225,18 @@ class SimpleQueue(_core.SimpleQueueCore, _std.SimpleQueue):  # type: ignore[type
         if framework is not None:
             self._framework = _known(framework)
         self._is_fork_ctx = _for_forks_only(ctx)
+
+    async def aput(self, obj: Any, timeout: float | None = None) -> None:
+        """As ``put``, in a coroutine. Cancelled while it waits for room it has put nothing."""
+        from forklift.multiprocessing import coroutines  # imports asyncio
+
+        await coroutines.put(self, lambda: self._put_now(obj), timeout)
+
+    async def aget(self, timeout: float | None = None, *, as_: str | None = None) -> Any:
+        """As ``get``, in a coroutine. Cancelled while it waits it has taken nothing."""
+        from forklift.multiprocessing import coroutines
+
+        return await coroutines.get(self, lambda: self._get_now(as_=as_), timeout)
 
     def close(self) -> None:
         """This process will neither put nor get any more."""
