@@ -54,6 +54,8 @@ PUBLIC_HEADERS = {
     "value_traits.h": "tensor",
     "queue.h": "tensor",
     "frozen.h": "tensor",
+    "pipe.h": "tensor",
+    "wait.h": "tensor",
     "sendable.h": "tensor",
     "shared_value.h": "tensor",
     "spawn.h": "tensor",

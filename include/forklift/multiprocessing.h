@@ -23,6 +23,7 @@
 #include "forklift/frozen.h"
 #include "forklift/init.h"
 #include "forklift/lock.h"
+#include "forklift/pipe.h"
 #include "forklift/process.h"
 #include "forklift/queue.h"
 #include "forklift/semaphore.h"
@@ -30,3 +31,4 @@
 #include "forklift/spawn.h"
 #include "forklift/tensor.h"
 #include "forklift/value.h"
+#include "forklift/wait.h"

@@ -49,7 +49,8 @@ namespace forklift {
 
 namespace channel {
 class Channel;
-}
+class PipeEnd;
+}  // namespace channel
 
 // An exception that left a child's function, as the parent sees it.
 class RemoteError : public std::runtime_error {

@@ -54,22 +54,29 @@ namespace detail {
 
 using ChannelPtr = std::shared_ptr<channel::Channel>;
 
+// Where messages go and come from: a queue's channel or a pipe's end (pipe.h).
+struct Way {
+  Way(channel::Channel* queue) noexcept : channel(queue) {}
+  Way(channel::PipeEnd* end) noexcept : pipe(end) {}
+  channel::Channel* channel = nullptr;
+  channel::PipeEnd* pipe = nullptr;
+};
+
 // A portable queue has type 0.
 ChannelPtr make_queue(std::uint64_t type, const QueueOptions& options);
 ChannelPtr inherited_queue(std::string_view name, std::uint64_t type);
 
-// A null channel is a closed queue: kClosed. False: the time is over.
-bool put_bytes(channel::Channel* channel, std::uint64_t type, std::span<const std::byte> bytes,
-               std::int64_t ns);
-bool put_value(channel::Channel* channel, const Value& value, std::int64_t ns);
-bool put_tensor(channel::Channel* channel, const Tensor& tensor, bool last_use, std::int64_t ns);
+// A null channel is a closed queue: kClosed. False: the time is over, or a pipe at its end.
+bool put_bytes(Way way, std::uint64_t type, std::span<const std::byte> bytes, std::int64_t ns);
+bool put_value(Way way, const Value& value, std::int64_t ns);
+bool put_tensor(Way way, const Tensor& tensor, bool last_use, std::int64_t ns);
 // Exactly `out.size()` bytes.
-bool get_bytes(channel::Channel* channel, std::uint64_t type, std::span<std::byte> out, std::int64_t ns);
+bool get_bytes(Way way, std::uint64_t type, std::span<std::byte> out, std::int64_t ns);
 // `sink(into, bytes)` may throw: the message is gone then.
 using Sink = void (*)(void* into, std::span<const std::byte> bytes);
-bool get_sequence(channel::Channel* channel, std::uint64_t type, Sink sink, void* into, std::int64_t ns);
-std::optional<Value> get_value(channel::Channel* channel, std::int64_t ns);
-std::optional<Tensor> get_tensor(channel::Channel* channel, std::int64_t ns);
+bool get_sequence(Way way, std::uint64_t type, Sink sink, void* into, std::int64_t ns);
+std::optional<Value> get_value(Way way, std::int64_t ns);
+std::optional<Tensor> get_tensor(Way way, std::int64_t ns);
 
 std::size_t queue_size(const channel::Channel* channel);
 std::size_t queue_capacity(const channel::Channel* channel);
@@ -91,31 +98,31 @@ template <class T>
 struct Transfer {
   static constexpr std::uint64_t kType = Portable<T> ? 0 : type_hash<T>();
 
-  static bool put(channel::Channel* channel, const T& item, std::int64_t ns) {
+  static bool put(Way way, const T& item, std::int64_t ns) {
     if constexpr (Bytewise<T>) {
-      return put_bytes(channel, kType, std::as_bytes(std::span<const T, 1>(&item, 1)), ns);
+      return put_bytes(way, kType, std::as_bytes(std::span<const T, 1>(&item, 1)), ns);
     } else if constexpr (Sequence<T>) {
-      return put_bytes(channel, kType, std::as_bytes(std::span(item.data(), item.size())), ns);
+      return put_bytes(way, kType, std::as_bytes(std::span(item.data(), item.size())), ns);
     } else if constexpr (std::same_as<T, Tensor>) {
-      return put_tensor(channel, item, false, ns);
+      return put_tensor(way, item, false, ns);
     } else {
-      return put_value(channel, Value(item), ns);
+      return put_value(way, Value(item), ns);
     }
   }
 
-  static std::optional<T> get(channel::Channel* channel, std::int64_t ns) {
+  static std::optional<T> get(Way way, std::int64_t ns) {
     if constexpr (Bytewise<T>) {
       alignas(T) std::byte memory[sizeof(T)];
-      if (!get_bytes(channel, kType, memory, ns)) return std::nullopt;
+      if (!get_bytes(way, kType, memory, ns)) return std::nullopt;
       return *std::launder(reinterpret_cast<T*>(memory));
     } else if constexpr (Sequence<T>) {
       std::optional<T> item(std::in_place);
-      if (!get_sequence(channel, kType, assign_sequence<T>, &*item, ns)) item.reset();
+      if (!get_sequence(way, kType, assign_sequence<T>, &*item, ns)) item.reset();
       return item;
     } else if constexpr (std::same_as<T, Tensor>) {
-      return get_tensor(channel, ns);
+      return get_tensor(way, ns);
     } else {
-      const std::optional<Value> value = get_value(channel, ns);
+      const std::optional<Value> value = get_value(way, ns);
       if (!value) return std::nullopt;
       Result<T> item = value->template as<T>();
       if (!item) throw TypeMismatch(item.status());

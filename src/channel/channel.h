@@ -90,8 +90,8 @@ class Channel {
   // a waiter who only looks does not keep it from one who would take.
   Status wait_readable(os::Deadline deadline, WaitHooks* hooks = nullptr);
 
-  // How many messages were ever taken (mod 2^30), and waiting until it is not `seen` any more: for who found no
-  // room. Passes the wake-up on, too.
+  // How many messages were ever taken (mod 2^30), and waiting until it is not `seen` any more: for who found
+  // no room. Passes the wake-up on, too.
   std::uint32_t taken() const noexcept;
   Status wait_taken(std::uint32_t seen, os::Deadline deadline, WaitHooks* hooks = nullptr);
 
@@ -102,6 +102,9 @@ class Channel {
   std::uint64_t flags() const noexcept;
   ChannelId id() const noexcept { return id_; }
   Hub& hub() const noexcept { return hub_; }
+
+  // Rung with every message: for who waits on several channels (channel/wait_any.h).
+  sync::Event& items() noexcept { return row_.items; }
 
   // Counting for JoinableQueue: false when there was nothing left to be done.
   bool task_done() noexcept;

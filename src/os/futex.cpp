@@ -5,7 +5,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+
+#include "os/clock.h"
 
 namespace forklift::os {
 
@@ -23,6 +27,62 @@ FutexWait futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expec
     case ETIMEDOUT: return FutexWait::kTimedOut;
     case EINTR: return FutexWait::kInterrupted;
     default: return FutexWait::kChanged;  // EAGAIN; anything else cannot happen for a mapped word
+  }
+}
+
+namespace {
+
+// As in linux/futex.h of kernels that have it.
+struct WaitvWord {
+  std::uint64_t expected;
+  std::uint64_t address;
+  std::uint32_t flags;
+  std::uint32_t reserved;
+};
+constexpr std::uint32_t kSize32 = 2;
+constexpr long kFutexWaitv = 449;  // the same on every architecture
+constexpr std::int64_t kLookNs = 2'000'000;
+
+bool changed(std::span<const FutexWord> words) noexcept {
+  return std::any_of(words.begin(), words.end(), [](const FutexWord& each) {
+    return each.word->load(std::memory_order_acquire) != each.expected;
+  });
+}
+
+FutexWait look_now_and_then(std::span<const FutexWord> words, std::int64_t until_ns) noexcept {
+  while (!changed(words)) {
+    const std::int64_t left = until_ns - now_ns();
+    if (left <= 0) return FutexWait::kTimedOut;
+    const FutexWait how = futex_wait(*words.front().word, words.front().expected, std::min(left, kLookNs));
+    if (how == FutexWait::kInterrupted) return how;
+  }
+  return FutexWait::kChanged;
+}
+
+}  // namespace
+
+FutexWait futex_wait_any(std::span<const FutexWord> words, std::int64_t timeout_ns,
+                         bool in_one_call) noexcept {
+  static std::atomic<bool> missing{false};
+  const Deadline deadline = timeout_ns < 0 ? Deadline::never() : Deadline::at_ns(now_ns() + timeout_ns);
+  if (!in_one_call || missing.load(std::memory_order_relaxed) || words.size() > kMostFutexWords)
+    return look_now_and_then(words, deadline.when_ns());
+  std::array<WaitvWord, kMostFutexWords> list;
+  for (std::size_t i = 0; i < words.size(); ++i)
+    list[i] = {words[i].expected, reinterpret_cast<std::uint64_t>(words[i].word), kSize32, 0};
+  timespec until{};
+  until.tv_sec = static_cast<time_t>(deadline.when_ns() / 1'000'000'000);
+  until.tv_nsec = static_cast<long>(deadline.when_ns() % 1'000'000'000);
+  const long rc = ::syscall(kFutexWaitv, list.data(), words.size(), 0, deadline.is_never() ? nullptr : &until,
+                            CLOCK_MONOTONIC);
+  if (rc >= 0) return FutexWait::kWoken;
+  switch (errno) {
+    case ETIMEDOUT: return FutexWait::kTimedOut;
+    case EINTR: return FutexWait::kInterrupted;
+    case EAGAIN: return FutexWait::kChanged;
+    default:  // ENOSYS, or a filter of system calls that does not know it
+      missing.store(true, std::memory_order_relaxed);
+      return look_now_and_then(words, deadline.when_ns());
   }
 }
 

@@ -49,6 +49,9 @@ class Event {
     return how;
   }
 
+  // For sleeping on several events at once (os::futex_wait_any); the ticket is to be cancelled afterwards.
+  os::FutexWord word(Ticket ticket) const noexcept { return {&bell_, ticket.bell}; }
+
   void cancel(Ticket ticket) noexcept {
     std::uint64_t now = sleepers_.load(std::memory_order_relaxed);
     while ((now >> 32) == ticket.era && (now & 0xffffffffU) != 0 &&

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "channel/pipe.h"
 #include "process/invitation.h"
 #include "tensor/transport.h"
 
@@ -40,12 +41,22 @@ class Received {
   channel::Incoming& message_;
 };
 
-[[noreturn]] void throw_closed() { throw Error({Code::kClosed, "this queue is closed, or was moved from"}); }
+[[noreturn]] void throw_closed() {
+  throw Error({Code::kClosed, "this queue or connection is closed, or was moved from"});
+}
 
-channel::Channel& open(channel::Channel* channel) {
-  if (channel == nullptr) [[unlikely]]
-    throw_closed();
-  return *channel;
+arena::Arena& arena_of(Way way) {
+  if (way.channel != nullptr) [[likely]]
+    return way.channel->hub().arena();
+  if (way.pipe == nullptr || !way.pipe->out()) throw_closed();
+  return way.pipe->out()->hub().arena();
+}
+
+Status put(Way way, const channel::Outgoing& message, os::Deadline deadline) {
+  if (way.channel != nullptr) [[likely]]
+    return way.channel->put(message, deadline);
+  if (way.pipe == nullptr) throw_closed();
+  return way.pipe->send(message, deadline);
 }
 
 // Without asking the clock where it does not matter.
@@ -79,16 +90,23 @@ std::string_view codec_name(std::uint8_t codec) {
   throw TypeMismatch({Code::kInvalid, "the message holds a value of another type than this queue's"});
 }
 
-bool receive(Received& message, channel::Channel* channel, std::uint8_t codec, std::uint64_t type,
-             std::int64_t ns) {
-  if (!settled(open(channel).get(*message, deadline(ns)))) return false;
+bool receive(Received& message, Way way, std::uint8_t codec, std::uint64_t type, os::Deadline deadline) {
+  Status got;
+  if (way.channel != nullptr) [[likely]] {
+    got = way.channel->get(*message, deadline);
+  } else {
+    if (way.pipe == nullptr) throw_closed();
+    got = way.pipe->receive(*message, deadline);
+    if (got.code() == Code::kClosed) return false;
+  }
+  if (!settled(got)) return false;
   if (message->codec() != codec || (type != 0 && message->tag() != type)) [[unlikely]]
     throw_mismatch(*message, codec);
   return true;
 }
 
-bool send(channel::Channel* channel, const tensor::Parcel& parcel, std::int64_t ns) {
-  return settled(channel->put(parcel.message(), deadline(ns)));
+bool send(Way way, const tensor::Parcel& parcel, std::int64_t ns) {
+  return settled(put(way, parcel.message(), deadline(ns)));
 }
 
 }  // namespace
@@ -109,53 +127,52 @@ ChannelPtr inherited_queue(std::string_view name, std::uint64_t type) {
   return channel;
 }
 
-bool put_bytes(channel::Channel* channel, std::uint64_t type, std::span<const std::byte> bytes,
-               std::int64_t ns) {
-  return settled(open(channel).put({bytes, {}, tensor::kRawCodec, type}, deadline(ns)));
+bool put_bytes(Way way, std::uint64_t type, std::span<const std::byte> bytes, std::int64_t ns) {
+  return settled(put(way, {bytes, {}, tensor::kRawCodec, type}, deadline(ns)));
 }
 
-bool put_value(channel::Channel* channel, const Value& value, std::int64_t ns) {
-  tensor::Parcel parcel(open(channel).hub().arena());
+bool put_value(Way way, const Value& value, std::int64_t ns) {
+  tensor::Parcel parcel(arena_of(way));
   check(parcel.add(value));
-  return send(channel, parcel, ns);
+  return send(way, parcel, ns);
 }
 
-bool put_tensor(channel::Channel* channel, const Tensor& tensor, bool last_use, std::int64_t ns) {
+bool put_tensor(Way way, const Tensor& tensor, bool last_use, std::int64_t ns) {
   // As `incoming`, a thread's own; the leases go before it is left, so that a thread at rest holds none.
-  thread_local tensor::Parcel parcel(open(channel).hub().arena());
-  parcel.reset(open(channel).hub().arena());
+  thread_local tensor::Parcel parcel(arena_of(way));
+  parcel.reset(arena_of(way));
   struct Emptied {
     ~Emptied() { parcel.clear(); }
   } const emptied;
   check(last_use ? parcel.add_last(tensor) : parcel.add(tensor));
-  return send(channel, parcel, ns);
+  return send(way, parcel, ns);
 }
 
-bool get_bytes(channel::Channel* channel, std::uint64_t type, std::span<std::byte> out, std::int64_t ns) {
+bool get_bytes(Way way, std::uint64_t type, std::span<std::byte> out, std::int64_t ns) {
   Received message;
-  if (!receive(message, channel, tensor::kRawCodec, type, ns)) return false;
+  if (!receive(message, way, tensor::kRawCodec, type, deadline(ns))) return false;
   if (message->bytes().size() != out.size()) [[unlikely]]
     throw_wrong_length(message->bytes().size(), out.size());
   std::memcpy(out.data(), message->bytes().data(), out.size());
   return true;
 }
 
-bool get_sequence(channel::Channel* channel, std::uint64_t type, Sink sink, void* into, std::int64_t ns) {
+bool get_sequence(Way way, std::uint64_t type, Sink sink, void* into, std::int64_t ns) {
   Received message;
-  if (!receive(message, channel, tensor::kRawCodec, type, ns)) return false;
+  if (!receive(message, way, tensor::kRawCodec, type, deadline(ns))) return false;
   sink(into, message->bytes());
   return true;
 }
 
-std::optional<Value> get_value(channel::Channel* channel, std::int64_t ns) {
+std::optional<Value> get_value(Way way, std::int64_t ns) {
   Received message;
-  if (!receive(message, channel, tensor::kPortableCodec, 0, ns)) return std::nullopt;
+  if (!receive(message, way, tensor::kPortableCodec, 0, deadline(ns))) return std::nullopt;
   return need(tensor::unpack(*message));
 }
 
-std::optional<Tensor> get_tensor(channel::Channel* channel, std::int64_t ns) {
+std::optional<Tensor> get_tensor(Way way, std::int64_t ns) {
   Received message;
-  if (!receive(message, channel, tensor::kPortableCodec, 0, ns)) return std::nullopt;
+  if (!receive(message, way, tensor::kPortableCodec, 0, deadline(ns))) return std::nullopt;
   Result<Tensor> tensor = tensor::unpack_tensor(*message);
   if (!tensor && tensor.code() == Code::kInvalid) throw TypeMismatch(tensor.status());
   return need(std::move(tensor));

@@ -1,0 +1,82 @@
+// Waiting on several things at once: queues, connections, processes, descriptors.
+//
+//   std::vector<std::size_t> ready = forklift::wait_for({jobs, control, worker}, 1s, stop_token);
+//   for (std::size_t index : ready) ...                 // 0: jobs has a message; 2: the worker has ended
+//
+// Ready: a queue or connection that has something to receive (or a connection at its end), a process that has
+// ended, a descriptor that is readable. Whoever is told has not taken anything yet: where others receive from
+// the same queue, use try_get().
+//
+// An idle wait costs no processor time beyond a rare look for deaths. Queues alone are one system call on all
+// of them (futex_waitv; on kernels before 5.16 a look every two milliseconds); queues together with
+// connections, processes or descriptors cost a thread for the time of the call.
+//
+// Ownership: a Waitable refers to the object that it was made from, which must outlive the call.
+// Thread and process safety: as for the objects.
+// Errors: Error for what cannot be waited for (a closed queue, a writing end). Time-outs and stops are none.
+#pragma once
+
+#include <chrono>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <vector>
+
+#include "forklift/pipe.h"
+#include "forklift/process.h"
+#include "forklift/queue.h"
+
+namespace forklift {
+
+class Waitable {
+ public:
+  template <class T>
+  Waitable(const Queue<T>& queue) : queue_(ChannelRef(queue).get()) {}
+  template <class In, class Out>
+  requires(!std::is_void_v<In>) Waitable(const Connection<In, Out>& connection) : pipe_(connection.end()) {}
+  Waitable(const Process& process) : descriptor_(process.sentinel()) {}
+  static Waitable descriptor(int fd) {
+    Waitable made;
+    made.descriptor_ = fd;
+    return made;
+  }
+
+  const detail::ChannelPtr& queue() const noexcept { return queue_; }
+  channel::PipeEnd* pipe() const noexcept { return pipe_; }
+  int descriptor() const noexcept { return descriptor_; }
+
+ private:
+  Waitable() = default;
+  detail::ChannelPtr queue_;
+  channel::PipeEnd* pipe_ = nullptr;
+  int descriptor_ = -1;
+};
+
+namespace detail {
+std::vector<std::size_t> wait_within(std::span<const Waitable> objects, std::int64_t ns,
+                                     const std::stop_token& stop);
+}  // namespace detail
+
+// The indices of what is ready, in rising order. Empty: a stop was requested.
+inline std::vector<std::size_t> wait(std::span<const Waitable> objects, const std::stop_token& stop = {}) {
+  return detail::wait_within(objects, detail::kForever, stop);
+}
+inline std::vector<std::size_t> wait(std::initializer_list<Waitable> objects,
+                                     const std::stop_token& stop = {}) {
+  return detail::wait_within(std::span(objects.begin(), objects.size()), detail::kForever, stop);
+}
+
+// Empty also when the time is over.
+template <class Rep, class Period>
+std::vector<std::size_t> wait_for(std::span<const Waitable> objects, std::chrono::duration<Rep, Period> time,
+                                  const std::stop_token& stop = {}) {
+  return detail::wait_within(objects, detail::nanoseconds(time), stop);
+}
+template <class Rep, class Period>
+std::vector<std::size_t> wait_for(std::initializer_list<Waitable> objects,
+                                  std::chrono::duration<Rep, Period> time, const std::stop_token& stop = {}) {
+  return detail::wait_within(std::span(objects.begin(), objects.size()), detail::nanoseconds(time), stop);
+}
+
+}  // namespace forklift

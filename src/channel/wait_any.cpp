@@ -1,0 +1,172 @@
+#include "channel/wait_any.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <system_error>
+#include <thread>
+
+namespace forklift::channel {
+
+namespace {
+
+// Ends sleeps of both kinds.
+class Alarm {
+ public:
+  Status open() {
+    fd_ = os::Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    return fd_.valid() ? Status() : Status::system("eventfd", errno, "for waiting on several objects");
+  }
+  void ring() noexcept {
+    rung_.store(1, std::memory_order_seq_cst);
+    os::futex_wake(rung_, INT_MAX);
+    const std::uint64_t one = 1;
+    if (fd_.valid()) (void)!::write(fd_.get(), &one, sizeof one);
+  }
+  bool rung() const noexcept { return rung_.load(std::memory_order_acquire) != 0; }
+  os::FutexWord word() const noexcept { return {&rung_, 0}; }
+  int fd() const noexcept { return fd_.get(); }
+
+ private:
+  std::atomic<std::uint32_t> rung_{0};
+  os::Fd fd_;
+};
+
+class Waiter {
+ public:
+  Waiter(std::span<const Source> sources, bool in_one_call) : sources_(sources), in_one_call_(in_one_call) {
+    for (const Source& source : sources) {
+      if (source.channel != nullptr) {
+        channels_.push_back(source.channel);
+      } else {
+        polled_.push_back({source.pipe != nullptr ? source.pipe->fd() : source.descriptor, POLLIN, 0});
+      }
+    }
+  }
+
+  Status prepare() {
+    for (const Source& source : sources_) {
+      if (source.pipe == nullptr) continue;
+      if (!source.pipe->in()) return {Code::kInvalid, "an end of a pipe that is for writing only"};
+      if (Status status = source.pipe->make_selectable(); !status) return status;
+    }
+    return polled_.empty() ? Status() : alarm_.open();
+  }
+  Alarm& alarm() noexcept { return alarm_; }
+
+  Status collect(std::vector<std::size_t>& ready) {
+    ready.clear();
+    if (!polled_.empty()) ::poll(polled_.data(), polled_.size(), 0);
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < sources_.size(); ++i) {
+      const Source& source = sources_[i];
+      if (source.channel != nullptr) {
+        if (source.channel->empty()) continue;
+        source.channel->items().notify(1);  // our wake-up may have been meant for one who takes
+        ready.push_back(i);
+        continue;
+      }
+      if (polled_[at++].revents == 0) continue;
+      if (source.pipe != nullptr) {
+        const Status there = source.pipe->wait_readable(os::Deadline::after_ns(0));
+        if (there.code() == Code::kTimeout) continue;
+        if (!there) return there;
+      }
+      ready.push_back(i);
+    }
+    return {};
+  }
+
+  // Until something may be ready, the alarm rings, or a slice of the time is over.
+  Status sleep(os::Deadline deadline) {
+    if (polled_.empty()) {
+      sleep_on_channels(deadline.left_ns(sync::kMaxSliceNs), alarm_);
+      return {};
+    }
+    if (channels_.empty()) {
+      sleep_on_descriptors(deadline, alarm_.fd());
+      return {};
+    }
+    Alarm rung_by_channel;
+    Alarm no_more_needed;
+    if (Status status = rung_by_channel.open(); !status) return status;
+    // Signals are for the program's own threads.
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    Status status;
+    try {
+      const std::jthread bridge([&] {
+        while (!no_more_needed.rung() && !any_message()) sleep_on_channels(sync::kMaxSliceNs, no_more_needed);
+        rung_by_channel.ring();
+      });
+      ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+      sleep_on_descriptors(deadline, rung_by_channel.fd());
+      no_more_needed.ring();
+    } catch (const std::system_error& error) {
+      ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+      status = Status::system("pthread_create", error.code().value(), "for waiting on several objects");
+    }
+    return status;
+  }
+
+ private:
+  bool any_message() const {
+    return std::any_of(channels_.begin(), channels_.end(), [](Channel* each) { return !each->empty(); });
+  }
+
+  void sleep_on_channels(std::int64_t timeout_ns, const Alarm& alarm) {
+    std::vector<sync::Event::Ticket> tickets;
+    std::vector<os::FutexWord> words{alarm.word()};
+    for (Channel* channel : channels_) {
+      tickets.push_back(channel->items().prepare());
+      words.push_back(channel->items().word(tickets.back()));
+    }
+    os::FutexWait how = os::FutexWait::kChanged;
+    if (!any_message()) how = os::futex_wait_any(words, timeout_ns, in_one_call_);
+    for (std::size_t i = 0; i < tickets.size(); ++i) channels_[i]->items().cancel(tickets[i]);
+    if (how == os::FutexWait::kTimedOut && !channels_.empty())
+      channels_.front()->hub().domain().check_deaths();
+  }
+
+  void sleep_on_descriptors(os::Deadline deadline, int alarm) {
+    std::vector<pollfd> items = polled_;
+    items.push_back({alarm, POLLIN, 0});
+    if (alarm != alarm_.fd()) items.push_back({alarm_.fd(), POLLIN, 0});
+    const std::int64_t left = deadline.left_ns(std::int64_t{1} << 60);
+    const timespec timeout{static_cast<time_t>(left / 1'000'000'000),
+                           static_cast<long>(left % 1'000'000'000)};
+    ::ppoll(items.data(), items.size(), deadline.is_never() ? nullptr : &timeout, nullptr);
+  }
+
+  std::span<const Source> sources_;
+  bool in_one_call_;
+  std::vector<Channel*> channels_;
+  std::vector<pollfd> polled_;
+  Alarm alarm_;
+};
+
+}  // namespace
+
+Status wait_any(std::span<const Source> sources, os::Deadline deadline, const std::stop_token& stop,
+                std::vector<std::size_t>& ready, bool in_one_call) {
+  Waiter waiter(sources, in_one_call);
+  if (Status status = waiter.prepare(); !status) return status;
+  const std::stop_callback on_stop(stop, [&] { waiter.alarm().ring(); });
+  for (;;) {
+    if (Status status = waiter.collect(ready); !status || !ready.empty()) return status;
+    if (stop.stop_requested()) return {Code::kInterrupted, "a stop was requested"};
+    if (deadline.passed()) return {Code::kTimeout, "the deadline passed"};
+    if (Status status = waiter.sleep(deadline); !status) return status;
+  }
+}
+
+}  // namespace forklift::channel

@@ -1,0 +1,76 @@
+// Connections and waiting on many, as far as they are no templates.
+#include "forklift/pipe.h"
+
+#include "channel/pipe.h"
+#include "channel/wait_any.h"
+#include "forklift/wait.h"
+
+namespace forklift::detail {
+
+class PipeCore {
+ public:
+  PipeCore(os::Fd fd, channel::ChannelPtr in, channel::ChannelPtr out)
+      : fd_(std::move(fd)), end_(fd_.get(), std::move(in), std::move(out)) {}
+  ~PipeCore() {
+    fd_.close();
+    end_.let_go();
+  }
+  PipeCore(const PipeCore&) = delete;
+  PipeCore& operator=(const PipeCore&) = delete;
+  channel::PipeEnd& end() noexcept { return end_; }
+
+ private:
+  os::Fd fd_;
+  channel::PipeEnd end_;
+};
+
+namespace {
+
+channel::PipeEnd& opened(PipeCore* core) {
+  if (core == nullptr) throw Error({Code::kClosed, "this connection is closed, or was moved from"});
+  return core->end();
+}
+
+}  // namespace
+
+void ClosePipe::operator()(PipeCore* core) const noexcept { delete core; }
+
+std::pair<PipePtr, PipePtr> open_pipe(bool duplex) {
+  channel::PipePair made = need(channel::make_pipe(*need(channel::Hub::current()), duplex));
+  return {PipePtr(new PipeCore(std::move(made.first_fd), made.second_to_first, made.first_to_second)),
+          PipePtr(new PipeCore(std::move(made.second_fd), made.first_to_second, made.second_to_first))};
+}
+
+channel::PipeEnd* end_of(PipeCore* core) noexcept { return core == nullptr ? nullptr : &core->end(); }
+
+bool poll_pipe(PipeCore* core, std::int64_t ns) {
+  const Status there =
+      opened(core).wait_readable(ns == kForever ? os::Deadline::never() : os::Deadline::after_ns(ns));
+  if (there.ok()) return true;
+  if (there.code() == Code::kTimeout) return false;
+  throw Error(there);
+}
+
+int pipe_descriptor(PipeCore* core) {
+  channel::PipeEnd& end = opened(core);
+  check(end.make_selectable());
+  return end.fd();
+}
+
+std::vector<std::size_t> wait_within(std::span<const Waitable> objects, std::int64_t ns,
+                                     const std::stop_token& stop) {
+  std::vector<channel::Source> sources;
+  sources.reserve(objects.size());
+  for (const Waitable& object : objects) {
+    if (!object.queue() && object.pipe() == nullptr && object.descriptor() < 0)
+      throw Error({Code::kClosed, "a queue or connection to wait for is closed, or was moved from"});
+    sources.push_back({object.queue().get(), object.pipe(), object.descriptor()});
+  }
+  std::vector<std::size_t> ready;
+  const os::Deadline deadline = ns == kForever ? os::Deadline::never() : os::Deadline::after_ns(ns);
+  const Status status = channel::wait_any(sources, deadline, stop, ready);
+  if (!status && status.code() != Code::kTimeout && status.code() != Code::kInterrupted) throw Error(status);
+  return ready;
+}
+
+}  // namespace forklift::detail
