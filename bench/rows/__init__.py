@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from rows import arrays, cpp, locks, processes, queues, torch, values
+from rows import arrays, cpp, locks, pipes, processes, queues, torch, values
 from rows.spec import Row
 
 ROWS: tuple[Row, ...] = (
     *queues.ROWS,
+    *pipes.ROWS,
     *arrays.ROWS,
     *values.ROWS,
     *processes.ROWS,

@@ -118,7 +118,7 @@ Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* h
       return has_room(Position::unpack(row_.tail.load(std::memory_order_acquire)), plan.weight());
     };
     Status status =
-        wait_for({row_.space, row_.space_spinner, row_.get_cpu}, roomy, hub_.domain(), deadline, hooks);
+        wait_until({row_.space, row_.space_spinner, row_.get_cpu}, roomy, hub_.domain(), deadline, hooks);
     if (!status) return status;
   }
 }
@@ -151,7 +151,7 @@ Status Channel::get(Incoming& into, os::Deadline deadline, WaitHooks* hooks) {
 
 Status Channel::wait_for_message(os::Deadline deadline, WaitHooks* hooks) {
   const auto ready = [this] { return size() != 0; };
-  return wait_for({row_.items, row_.item_spinner, row_.put_cpu}, ready, hub_.domain(), deadline, hooks);
+  return wait_until({row_.items, row_.item_spinner, row_.put_cpu}, ready, hub_.domain(), deadline, hooks);
 }
 
 Status Channel::wait_readable(os::Deadline deadline, WaitHooks* hooks) {
@@ -170,7 +170,7 @@ Status Channel::wait_taken(std::uint32_t seen, os::Deadline deadline, WaitHooks*
   const auto ready = [&] { return taken() != seen; };
   while (!ready()) {
     Status status =
-        wait_for({row_.space, row_.space_spinner, row_.get_cpu}, ready, hub_.domain(), deadline, hooks);
+        wait_until({row_.space, row_.space_spinner, row_.get_cpu}, ready, hub_.domain(), deadline, hooks);
     if (!status) return status;
   }
   row_.space.notify(1);
@@ -197,8 +197,8 @@ bool Channel::task_done() noexcept {
 Status Channel::join(os::Deadline deadline, WaitHooks* hooks) {
   const auto finished = [this] { return unfinished() == 0; };
   while (!finished()) {
-    Status status =
-        wait_for({row_.all_done, row_.item_spinner, row_.put_cpu}, finished, hub_.domain(), deadline, hooks);
+    Status status = wait_until({row_.all_done, row_.item_spinner, row_.put_cpu}, finished, hub_.domain(),
+                               deadline, hooks);
     if (!status) return status;
   }
   return {};

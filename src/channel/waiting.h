@@ -8,7 +8,19 @@ namespace forklift::channel {
 
 using domain::claim_spin;
 using domain::note_cpu;
-using domain::wait_for;
 using domain::WaitPoint;
+
+// Until `ready` holds: spins once, since the peer answers within moments or not for long, then sleeps slice
+// by slice. kTimeout, or what the hooks said.
+template <class Ready>
+Status wait_until(WaitPoint at, Ready&& ready, domain::Domain& domain, os::Deadline deadline,
+                  WaitHooks* hooks) {
+  if (deadline.passed()) return {Code::kTimeout, "the deadline passed"};
+  if (domain::spin_at(at, ready)) return {};
+  do {
+    if (Status status = domain::sleep_at(at, ready, domain, deadline, hooks); !status) return status;
+  } while (!ready());
+  return {};
+}
 
 }  // namespace forklift::channel

@@ -131,7 +131,7 @@ def test_aget_and_aput_between_processes(ctx: Any) -> None:
 
 
 def test_many_coroutines_wait_on_one_queue() -> None:
-    async def main() -> None:
+    async def main(queue: Any) -> None:
         takers = [asyncio.ensure_future(queue.aget()) for _ in range(10)]
         await asyncio.sleep(0.01)
         for i in range(10):
@@ -139,7 +139,7 @@ def test_many_coroutines_wait_on_one_queue() -> None:
         assert sorted(await asyncio.gather(*takers)) == list(range(10))
 
     for queue in (mp.Queue(), mp.SimpleQueue(), mp.JoinableQueue()):
-        asyncio.run(main())
+        asyncio.run(main(queue))
 
 
 @pytest.mark.parametrize("kind", ["Queue", "SimpleQueue", "Pipe"])

@@ -5,8 +5,8 @@
             replies.put(handle(await requests.aget()))
 
 The event loop watches a descriptor; once it is ready the coroutine takes (or puts) without waiting, and waits
-again if somebody else was faster. So a coroutine that is cancelled while it waits has taken nothing, and there
-is nothing between taking and returning that could be cancelled.
+again if somebody else was faster. So a coroutine that is cancelled while it waits has taken nothing, and
+nothing between taking and returning could be cancelled.
 
 For one loop at a time each; any number of coroutines may wait. Not together with the program's own
 ``add_reader`` on the same object's descriptor in the same loop: a loop has one reader for a descriptor.

@@ -20,7 +20,7 @@ class _End:
 
     # One end of one queue is one thing, however often it was asked for: `queue._reader in wait(...)`.
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._queue is other._queue  # type: ignore[attr-defined]
+        return type(self) is type(other) and self._queue is other._queue
 
     def __hash__(self) -> int:
         return hash((type(self), id(self._queue)))
