@@ -75,7 +75,7 @@ class Waiter {
       }
       if (polled_[at++].revents == 0) continue;
       if (source.pipe != nullptr) {
-        const Status there = source.pipe->wait_readable(os::Deadline::after_ns(0));
+        Status there = source.pipe->wait_readable(os::Deadline::after_ns(0));
         if (there.code() == Code::kTimeout) continue;
         if (!there) return there;
       }
