@@ -159,11 +159,12 @@ class Stage:
 
 def build(seed: int) -> Stage:
     context = mp.get_context("fork")
-    there, back = context.Queue(), context.Queue()
+    anywhere = mp.get_context("spawn")  # its queues go to children of every start method
+    there, back = anywhere.Queue(), anywhere.Queue()
     lasting = child(context, witness, there, back)
     progress = context.RawArray("q", 16)
     source = random.Random(seed)
-    queues = (context.Queue(), context.JoinableQueue(64), context.SimpleQueue())
+    queues = (anywhere.Queue(), anywhere.JoinableQueue(64), anywhere.SimpleQueue())
     return Stage(*queues, there, back, progress, lasting, source, [])
 
 
