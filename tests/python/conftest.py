@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import sys
 from collections.abc import Iterator
+from multiprocessing import resource_sharer
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,8 @@ def _watchdog() -> Iterator[None]:
 def _leak_check(_lasting_parts: None, request: pytest.FixtureRequest) -> Iterator[None]:
     before = support.holdings()
     yield
+    # The standard library's thread that hands descriptors on, where the test has used it.
+    resource_sharer.stop(support.DEADLINE)  # type: ignore[attr-defined]
     if not getattr(request.node, "failed", False):
         support.assert_nothing_left(before)
         return

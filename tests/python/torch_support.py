@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from multiprocessing import resource_sharer
 from typing import Any
 
 import pytest
@@ -18,17 +16,6 @@ __all__ = ["DEADLINE", "finish", "is_held", "run", "tmp", "torch"]
 
 _core._torch.meet()
 DEADLINE = support.DEADLINE
-
-
-def _start_lasting_parts() -> None:
-    """The thread that serves torch's descriptors, and its socket, stay: have them before a test counts."""
-    reader, writer = os.pipe()
-    os.close(resource_sharer.DupFd(reader).detach())
-    os.close(reader)
-    os.close(writer)
-
-
-_start_lasting_parts()
 
 
 def run(context: Any, target: Any) -> tuple[Any, Any, Any]:
