@@ -149,8 +149,8 @@ TEST_F(WaitManyTest, AStopEndsIt) {
       std::this_thread::sleep_for(20ms);
       stop.request_stop();
     });
-    const std::vector<Waitable> objects = mixed ? std::vector<Waitable>{numbers, words, parent}
-                                                : std::vector<Waitable>{numbers, words};
+    const std::vector<Waitable> objects =
+        mixed ? std::vector<Waitable>{numbers, words, parent} : std::vector<Waitable>{numbers, words};
     EXPECT_THAT(wait(objects, stop.get_token()), IsEmpty());
     EXPECT_THAT(wait_for(objects, 10s, stop.get_token()), IsEmpty());  // requested already
   }
