@@ -267,12 +267,17 @@ Lease::~Lease() {
 }
 
 void Arena::discard(Lease& lease) {
-  if (lease.view_) {
-    // Before the right is gone: afterwards the block may already be somebody else's message.
-    if (lease.view_->is_private) os::discard_private(lease.data_, lease.size_);
-  }
+  // Private pages go before the right does: afterwards the block may already be somebody else's message.
+  bool dropped = false;
+  const auto drop_pages = [&] {
+    if (!lease.view_ || dropped || !lease.view_->is_private) return;
+    os::discard_private(lease.data_, lease.size_);
+    dropped = true;
+  };
+  drop_pages();
   {
     const std::lock_guard<std::mutex> lock(mutex_);
+    drop_pages();  // a fork in another thread may have made the view private since
     if (lease.view_) views_.leave(*lease.view_);
     if (first_ == &lease) first_ = lease.next_;
     if (lease.previous_) lease.previous_->next_ = lease.next_;
@@ -321,8 +326,7 @@ void Arena::after_fork_in_child(bool attached) {
     lease->handle_.lease = lease->row_.load();
   }
   views_.forget_residency();
-  resident_.thaw();
-  resident_.forget();
+  resident_.forget_and_thaw();
   mutex_.unlock();
 }
 

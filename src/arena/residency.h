@@ -32,6 +32,11 @@ class Residency {
   }
   void freeze() { mutex_.lock(); }
   void thaw() { mutex_.unlock(); }
+  // In a forked child. Without locking anew: the arenas of other domains are still frozen, in their order.
+  void forget_and_thaw() {
+    mapped_pages_.clear();
+    mutex_.unlock();
+  }
 
  private:
   std::mutex mutex_;

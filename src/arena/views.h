@@ -14,6 +14,7 @@
 // Not thread-safe: guarded by the arena's process-private mutex.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -25,8 +26,8 @@ namespace forklift::arena {
 
 struct View {
   os::Mapping mapping;
-  bool is_private = false;
-  std::uint64_t private_low = 0;  // while private: the part that is, as offsets in the segment
+  std::atomic<bool> is_private{false};  // changed under the arena's private mutex, read without it as well
+  std::uint64_t private_low = 0;        // while private: the part that is, as offsets in the segment
   std::uint64_t private_high = 0;
   std::size_t live = 0;
   Residency resident;
