@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstring>
 #include <string>
 
 #include "channel/plan.h"
@@ -82,6 +83,24 @@ void Incoming::clear() noexcept {
   handles_.clear();
 }
 
+Incoming Incoming::extract() {
+  Incoming kept;
+  kept.codec_ = codec_;
+  kept.tag_ = tag_;
+  kept.leases_ = std::move(leases_);
+  if (spill_) {
+    kept.spill_ = std::move(spill_);
+    kept.bytes_ = bytes_;
+  } else if (!bytes_.empty()) {
+    kept.buffer_ = std::make_unique_for_overwrite<std::byte[]>(bytes_.size());
+    kept.buffer_bytes_ = bytes_.size();
+    std::memcpy(kept.buffer_.get(), bytes_.data(), bytes_.size());
+    kept.bytes_ = {kept.buffer_.get(), bytes_.size()};
+  }
+  clear();
+  return kept;
+}
+
 std::uint32_t Channel::size() const noexcept {
   const Position head = Position::unpack(row_.head.load(std::memory_order_acquire));
   const Position tail = Position::unpack(row_.tail.load(std::memory_order_acquire));
@@ -111,7 +130,7 @@ Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* h
       return status;
     }
     if (done) {
-      row_.items.notify_after_unlock(1);
+      if (!message.quiet) row_.items.notify_after_unlock(1);
       return {};
     }
     const auto roomy = [&] {
@@ -123,8 +142,8 @@ Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* h
   }
 }
 
-Status Channel::take(Incoming& into, bool* done) {
-  Status got = try_get(into, done);
+Status Channel::take(Incoming& into, bool* done, Claim* claim) {
+  Status got = try_get(into, done, claim);
   if (*done) {
     // Where bytes count, the putter that comes first may need more room than there is now and the next one
     // less.
@@ -137,16 +156,38 @@ Status Channel::take(Incoming& into, bool* done) {
   return got;
 }
 
-Status Channel::get(Incoming& into, os::Deadline deadline, WaitHooks* hooks) {
+Status Channel::get(Incoming& into, os::Deadline deadline, WaitHooks* hooks, Claim* claim) {
   if (!hub_.domain().attached()) return hub_.domain().not_attached();
   into.clear();
   for (;;) {
     bool done = false;
-    Status got = take(into, &done);
+    Status got = take(into, &done, claim);
     if (!got || done) return got;
     Status status = wait_for_message(deadline, hooks);
     if (!status) return status;
   }
+}
+
+bool Channel::claim_taken(const Claim& claim) const noexcept {
+  const std::uint64_t place = claim.place.load(std::memory_order_acquire);
+  if ((place & Claim::kClaimed) != 0) return true;
+  if ((place & Claim::kClaiming) == 0) return false;
+  const Position head = Position::unpack(row_.head.load(std::memory_order_acquire));
+  const std::uint32_t behind = (head.sequence - static_cast<std::uint32_t>(place) - 1) & kSequenceMask;
+  return behind < kSequenceMask / 2;
+}
+
+Status Channel::wait_messages(std::uint32_t least, const std::atomic<std::uint32_t>& news, std::uint32_t seen,
+                              os::Deadline deadline, WaitHooks* hooks) {
+  const auto ready = [&] { return size() >= least || news.load(std::memory_order_acquire) != seen; };
+  const WaitPoint at{row_.items, row_.item_spinner, row_.put_cpu};
+  if (ready()) return {};
+  if (least <= 1) return wait_until(at, ready, hub_.domain(), deadline, hooks);
+  // Several do not come within a spin.
+  do {
+    if (Status status = domain::sleep_at(at, ready, hub_.domain(), deadline, hooks); !status) return status;
+  } while (!ready());
+  return {};
 }
 
 Status Channel::wait_for_message(os::Deadline deadline, WaitHooks* hooks) {

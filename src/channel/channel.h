@@ -30,6 +30,17 @@ struct Outgoing {
       leases{};  // become empty when the put succeeds, and stay as they are otherwise
   std::uint8_t codec = 0;
   std::uint64_t tag = 0;
+  bool quiet = false;  // wakes nobody: the sender rings items() when it sees fit
+};
+
+// Where a getter writes down, in shared memory of its own, which message it takes: for those who come after
+// its death (Channel::claim_taken). All-zero: none. The getter clears `place` when the message is done with,
+// and before the next get.
+struct Claim {
+  static constexpr std::uint64_t kClaiming = std::uint64_t{1} << 32;  // about to be taken
+  static constexpr std::uint64_t kClaimed = std::uint64_t{2} << 32;   // taken
+  Word place;  // one of the two, and the message's sequence
+  Word tag;    // of the message
 };
 
 // A received message. Reuse the object: its buffer is kept.
@@ -42,11 +53,14 @@ class Incoming {
   std::uint8_t codec() const noexcept { return codec_; }
   std::uint64_t tag() const noexcept { return tag_; }
   void clear() noexcept;
+  // The message, to be kept, in no more memory than it needs. This object is empty then.
+  Incoming extract();
 
  private:
   friend class Channel;
-  std::unique_ptr<std::byte[]> buffer_;  // kInlineBytes and a record header
-  std::span<const std::byte> bytes_;     // in buffer_ or spill_
+  std::unique_ptr<std::byte[]> buffer_;  // for the next get: kInlineBytes and a record header
+  std::size_t buffer_bytes_ = 0;
+  std::span<const std::byte> bytes_;  // in buffer_ or spill_
   arena::LeasePtr spill_;
   std::vector<arena::LeasePtr> leases_;
   std::vector<arena::Handle> handles_;
@@ -84,11 +98,18 @@ class Channel {
   // `bell`: the writing end of a pipe (channel/pipe.h).
   Status put(const Outgoing& message, os::Deadline deadline, WaitHooks* hooks = nullptr, int bell = -1);
   // kTimeout, kInterrupted, kCorrupt (that message is gone, the channel goes on), kStalled.
-  Status get(Incoming& into, os::Deadline deadline, WaitHooks* hooks = nullptr);
+  Status get(Incoming& into, os::Deadline deadline, WaitHooks* hooks = nullptr, Claim* claim = nullptr);
+  // After the death of a getter: had the message that it wrote down been taken? (By it, or, where it had not
+  // come so far, by somebody who wrote it down, too.)
+  bool claim_taken(const Claim& claim) const noexcept;
 
   // Waits until a get would find a message (somebody else may take it first). Passes the wake-up on, so that
   // a waiter who only looks does not keep it from one who would take.
   Status wait_readable(os::Deadline deadline, WaitHooks* hooks = nullptr);
+  // Waits until there are `least` messages, or `news` is not `seen` any more: who changes that rings items().
+  // For the only one who takes.
+  Status wait_messages(std::uint32_t least, const std::atomic<std::uint32_t>& news, std::uint32_t seen,
+                       os::Deadline deadline, WaitHooks* hooks = nullptr);
 
   // How many messages were ever taken (mod 2^30), and waiting until it is not `seen` any more: for who found
   // no room. Passes the wake-up on, too.
@@ -121,9 +142,9 @@ class Channel {
   bool has_room(Position tail, std::uint64_t weight, bool locked = false) const noexcept;
   // `done` stays false when there was no room (no message), which is no error.
   Status try_put(const Plan& plan, bool* done);
-  Status try_get(Incoming& into, bool* done);
+  Status try_get(Incoming& into, bool* done, Claim* claim = nullptr);
   // As try_get; tells those who wait for room.
-  Status take(Incoming& into, bool* done);
+  Status take(Incoming& into, bool* done, Claim* claim = nullptr);
   void ring(int bell, std::uint32_t sequence) noexcept;
   Status wait_for_message(os::Deadline deadline, WaitHooks* hooks);
   static Status unrepaired();

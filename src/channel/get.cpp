@@ -28,6 +28,15 @@ Status check_record(const RecordHeader& header, Position head, bool* framed) {
   return {};
 }
 
+// Before the head commits, so that no message is taken by nobody.
+void write_down(Claim* claim, const RecordHeader& header) noexcept {
+  if (claim == nullptr) return;
+  claim->tag.store(header.tag, std::memory_order_relaxed);
+  sync::crash_fence();
+  claim->place.store(Claim::kClaiming | header.sequence, std::memory_order_release);
+  sync::crash_fence();
+}
+
 }  // namespace
 
 // Passes a record that cannot be used. Head lock held, as below.
@@ -90,7 +99,7 @@ Status Channel::next_chunk(Position& head) {
   return {};
 }
 
-Status Channel::try_get(Incoming& into, bool* done) {
+Status Channel::try_get(Incoming& into, bool* done, Claim* claim) {
   RecordHeader header{};
   SpillHeader spill{};
   bool handles_ok = true;
@@ -126,8 +135,11 @@ Status Channel::try_get(Incoming& into, bool* done) {
     if (Status bad = check_record(header, head, &framed); !bad)
       return framed ? lose_record(header, head, std::move(bad), done) : lose_all(head, bad, done);
     const std::size_t handle_bytes = header.handles * sizeof(arena::Handle);
-    if (!into.buffer_)
-      into.buffer_ = std::make_unique_for_overwrite<std::byte[]>(std::size_t{kChunkUnits} * kUnitBytes);
+    constexpr std::size_t kMostBytes = std::size_t{kChunkUnits} * kUnitBytes;
+    if (into.buffer_bytes_ < kMostBytes) {
+      into.buffer_ = std::make_unique_for_overwrite<std::byte[]>(kMostBytes);
+      into.buffer_bytes_ = kMostBytes;
+    }
     in += sizeof header;
     into.handles_.resize(header.handles);
     if (handle_bytes != 0) std::memcpy(into.handles_.data(), in, handle_bytes);
@@ -140,9 +152,11 @@ Status Channel::try_get(Incoming& into, bool* done) {
           std::memory_order_relaxed);
     }
     note_cpu(row_.get_cpu);
+    write_down(claim, header);
     sync::crash_fence();
     row_.head.store(Position{head.chunk, head.unit + header.units, next}.pack(), std::memory_order_release);
     sync::crash_fence();
+    if (claim != nullptr) claim->place.store(Claim::kClaimed | head.sequence, std::memory_order_release);
     *done = true;
     if (header.handles != 0) {
       wrong = take_handles(into, header, head.sequence, spill);

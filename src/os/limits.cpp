@@ -1,6 +1,8 @@
 #include "os/limits.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -85,5 +87,19 @@ std::uint64_t address_space_limit() noexcept {
 }
 
 std::uint64_t available_memory() noexcept { return std::min(meminfo_available(), cgroup_headroom()); }
+
+std::uint64_t own_memory() noexcept {
+  const int file = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  char text[128];
+  const ssize_t length = ::read(file, text, sizeof text - 1);
+  ::close(file);
+  if (length <= 0) return 0;
+  text[length] = '\0';
+  unsigned long long resident = 0;
+  unsigned long long shared = 0;
+  if (std::sscanf(text, "%*u %llu %llu", &resident, &shared) != 2 || resident < shared) return 0;
+  return (resident - shared) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
 
 }  // namespace forklift::os

@@ -12,4 +12,8 @@ std::uint64_t address_space_limit() noexcept;
 // and of (limit - usage) of every memory control group above this process (v2 and v1). Best effort.
 std::uint64_t available_memory() noexcept;
 
+// Bytes that are resident for this process alone, without files and memory that it shares; 0 if that cannot
+// be learnt.
+std::uint64_t own_memory() noexcept;
+
 }  // namespace forklift::os
