@@ -1,0 +1,82 @@
+// A pool's worker, seen from inside: what a child process does with its seat.
+//
+//   Result<Worker> worker = Worker::open(seat);
+//   ... make ready; where that fails: worker->fail(bytes, codec), and end
+//   worker->ready();
+//   channel::Incoming task;
+//   while (worker->next(task)) {                            // kClosed: leave, in good order
+//     ... run task.bytes(), task.leases()
+//     worker->answer(Ending::kValue, {.bytes = result, .codec = codec});
+//   }
+//
+// It knows no language: payloads are the language's own. Nothing here starts a thread, and next() and
+// answer() are short of everything but what a message needs, so that a loop over them runs at the channels'
+// speed.
+//
+// Thread safety: none; one thread. Process safety: a Worker is the only one of its seat; it may be killed at
+// any instruction.
+// Invariant: between next() and answer() the seat's claim names the task (pool_board.h, P1).
+#pragma once
+
+#include <span>
+
+#include "process/pool_board.h"
+
+namespace forklift::process {
+
+// What a worker is given. A forked child has it by inheritance; another one opens the channels and the block.
+struct Seat {
+  channel::ChannelPtr tasks;
+  channel::ChannelPtr answers;
+  arena::LeasePtr board;
+  std::uint32_t index = 0;
+  std::uint64_t most_tasks = 0;   // it leaves after so many; 0: never
+  std::uint64_t most_memory = 0;  // it leaves when more bytes of it are resident; 0: never
+};
+
+class Worker {
+ public:
+  // kCorrupt, kInvalid: the seat is none.
+  static Result<Worker> open(Seat seat);
+
+  // It can take tasks. A spare one waits here until it is needed: kClosed when it never will be.
+  Status ready(channel::WaitHooks* hooks = nullptr);
+  // It cannot be made ready; the payload says why. End the process then.
+  Status fail(std::span<const std::byte> bytes, std::uint8_t codec);
+
+  // The next task. kClosed: no more for this worker. kInterrupted: the hooks said so; nothing was taken.
+  // A message that cannot be used is answered here.
+  Status next(channel::Incoming& task, channel::WaitHooks* hooks = nullptr);
+  // As next(), but kTimeout instead of waiting.
+  Status try_next(channel::Incoming& task);
+
+  // Once for each task: kValue or kError, with the payload. On failure (kOverBudget, ...) nothing was sent:
+  // answer something smaller. kClosed: the task is over its deadline, and this process about to be killed.
+  Status answer(Ending ending, const channel::Outgoing& payload);
+
+  std::uint32_t index() const noexcept { return seat_.index; }
+  const Seat& seat() const noexcept { return seat_; }
+  channel::Hub& hub() const noexcept { return seat_.tasks->hub(); }
+
+ private:
+  explicit Worker(Seat seat) noexcept : seat_(std::move(seat)), board_(seat_.board) {}
+  SeatRow& row() const noexcept { return board_.seat(seat_.index); }
+  Status take(channel::Incoming& task, os::Deadline deadline, channel::WaitHooks* hooks);
+  Status accept(channel::Incoming& task, bool* mine);
+  Status refuse_unreadable(const Status& why);
+  Status keep_private(channel::Incoming& task);
+  Status send(Ending ending, std::uint64_t task, const channel::Outgoing& payload);
+  template <class Ready>
+  Status sleep_until(Ready&& ready, os::Deadline deadline, channel::WaitHooks* hooks);
+  void tell() noexcept;
+  Status leave() noexcept;
+  bool should_leave() noexcept;
+
+  Seat seat_;
+  PoolBoard board_;
+  std::uint64_t done_ = 0;
+  std::int64_t memory_seen_ns_ = 0;
+  bool untold_ = false;  // the pool was not woken for what this worker has answered
+};
+
+}  // namespace forklift::process

@@ -1,0 +1,81 @@
+// Workers for tests of the pool engine: forked children that do what a task's text says.
+//
+//   Crew crew;
+//   auto engine = must(process::Engine::create(hub, {.workers = 2}, crew.factory()));
+//   const std::vector<Ended> ended = run(*engine, {"echo a", "kill", "echo b"});
+//
+//   echo TEXT   answers TEXT                      pid         answers its pid
+//   fail TEXT   answers TEXT as an error          tell        counts itself in crew.told() and answers
+//   nothing sleep MS    sleeps, then answers "slept"      grow MB     keeps so much more memory kill SIGKILL
+//   to itself                 exit N      _exit(N) stop        SIGSTOP to itself                 once as kill
+//   at the first time, then answers "again" lease       answers the sum of its lease's bytes, and overwrites
+//   them; then, at the first time, as kill
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "process/child.h"
+#include "process/pool_engine.h"
+
+namespace forklift::test {
+
+using process::Ending;
+using process::Engine;
+
+// What a worker does before it takes tasks; it may end the process, or call Worker::fail and return false.
+using MakeReady = std::function<bool(process::Worker&)>;
+
+class Crew {
+ public:
+  explicit Crew(MakeReady make_ready = {});
+  Crew(const Crew&) = delete;
+  Crew& operator=(const Crew&) = delete;
+  ~Crew();
+
+  process::WorkerFactory factory();
+  // Of all workers together, in memory of its own.
+  unsigned told() const { return counters_->told; }
+  unsigned started() const { return counters_->started; }
+  void fail_to_start(bool fail) { fail_ = fail; }
+
+ private:
+  struct Counters {
+    std::atomic<unsigned> told, once, started;
+  };
+  [[noreturn]] void work(const process::Seat& seat);
+  void obey(process::Worker& worker, channel::Incoming& task);
+  void use_lease(process::Worker& worker, channel::Incoming& task);
+
+  MakeReady make_ready_;
+  Counters* counters_;
+  std::atomic<bool> fail_{false};
+};
+
+// A child of this process as a worker.
+class ForkedWorker : public process::WorkerHandle {
+ public:
+  explicit ForkedWorker(process::Child child) : child_(std::move(child)) {}
+  pid_t pid() const override { return child_.pid(); }
+  int sentinel() const override { return child_.sentinel(); }
+  int bury() override;
+  void signal(int number) override { (void)child_.signal(number); }
+
+ private:
+  process::Child child_;
+};
+
+// How a task ended: "a" for a value, otherwise "error: a", "died: -9", "timed out", "cancelled", "stopped".
+std::string text_of(const process::Answer& answer);
+// Submits the texts and waits for all; in the order in which they were given.
+std::vector<std::string> run(Engine& engine, const std::vector<std::string>& tasks,
+                             const process::TaskOptions& options = {});
+// What is left to be collected of a job, by index; at most 20 s.
+std::vector<std::string> rest_of(Engine& engine, process::Job& job, std::size_t tasks);
+Status submit(Engine& engine, const process::JobPtr& job, std::uint64_t index, const std::string& text,
+              const process::TaskOptions& options = {});
+
+}  // namespace forklift::test
