@@ -45,6 +45,9 @@ PUBLIC_HEADERS = {
     "event.h": "channel",
     "barrier.h": "channel",
     "init.h": "process",
+    "channel_ref.h": "channel",
+    "remote_error.h": "process",
+    "this_process.h": "process",
     "process.h": "process",
     "dtype.h": "tensor",
     "shape.h": "tensor",
@@ -59,6 +62,7 @@ PUBLIC_HEADERS = {
     "sendable.h": "tensor",
     "shared_value.h": "tensor",
     "spawn.h": "tensor",
+    "context.h": "tensor",
     "multiprocessing.h": "tensor",
     "forklift.h": "runtime",
 }

@@ -7,9 +7,11 @@
 //     std::cout << forklift::stats().committed_bytes << '\n';
 //   }
 //
-// In a process that Process::spawn() started, init() runs the registered function and exits. In a program
-// that another one started with queues (Process::program, Python's forklift.Program), it joins that one's
-// domain. Otherwise it does nothing that costs: the domain is made when something is first put into it.
+// In a process that Process::spawn() or a forkserver started, init() runs the registered function and exits;
+// what main does before it is done in each of them. In a program that another one started with queues
+// (Process::program, Python's forklift.Program), it joins that one's domain. Otherwise it does nothing that
+// costs: the domain is made when something is first put into it, the forkserver's process when it is first
+// needed.
 //
 // Thread safety: init() before there are other threads; the others any time. Process safety: all processes of
 // a domain see the same figures, and a budget set by one holds for all.
@@ -26,7 +28,8 @@
 
 namespace forklift {
 
-// Throws Error when the domain that this process was invited to cannot be joined.
+// Throws Error when it comes late (a queue, tensor or lock exists already), or when the domain that this
+// process was invited to cannot be joined.
 void init(int argc, char** argv);
 
 struct Stats {

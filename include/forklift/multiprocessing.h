@@ -18,6 +18,7 @@
 
 #include "forklift/barrier.h"
 #include "forklift/condition.h"
+#include "forklift/context.h"
 #include "forklift/error.h"
 #include "forklift/event.h"
 #include "forklift/frozen.h"
@@ -30,5 +31,6 @@
 #include "forklift/shared_value.h"
 #include "forklift/spawn.h"
 #include "forklift/tensor.h"
+#include "forklift/this_process.h"
 #include "forklift/value.h"
 #include "forklift/wait.h"

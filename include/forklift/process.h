@@ -7,6 +7,7 @@
 //   worker.join();                                   // throws RemoteError if simulate() threw
 //
 //   auto other = forklift::Process::spawn(work, 3, results);   // a fresh process: forklift/spawn.h
+//   auto quick = forklift::forkserver_context().process(work, 3, results);      // forklift/context.h
 //   auto peer = forklift::Process::program({"./consumer", "--fast"}, {{"frames", frames}});
 //
 // fork() runs any callable on a copy of this process: captured values are there, other threads are not. The
@@ -35,61 +36,26 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "forklift/channel_ref.h"
 #include "forklift/error.h"
 #include "forklift/lock_ref.h"
+#include "forklift/remote_error.h"
 #include "forklift/timeout.h"
 
 namespace forklift {
 
-namespace channel {
-class Channel;
-class PipeEnd;
-}  // namespace channel
-
-// An exception that left a child's function, as the parent sees it.
-class RemoteError : public std::runtime_error {
- public:
-  struct Details {
-    std::string type;                 // "std::out_of_range"
-    std::string message;              // its what(); empty where the exception is no std::exception
-    std::vector<std::string> causes;  // the nested ones, outermost first: "std::system_error: ..."
-    std::string process;              // name of the process
-    pid_t pid = 0;
-    int rank = -1;  // in its group; -1: none
-  };
-
-  explicit RemoteError(Details details);
-
-  const std::string& type() const noexcept { return details_->type; }
-  const std::string& message() const noexcept { return details_->message; }
-  const std::vector<std::string>& causes() const noexcept { return details_->causes; }
-  const std::string& process() const noexcept { return details_->process; }
-  pid_t pid() const noexcept { return details_->pid; }
-  int rank() const noexcept { return details_->rank; }
-
- private:
-  std::shared_ptr<const Details> details_;
+// How a child comes to be, named as in Python.
+enum class StartMethod : std::uint8_t {
+  kFork,        // a copy of this process: runs any callable
+  kSpawn,       // this program, executed anew: runs registered functions
+  kForkserver,  // a copy of a small process kept for that (forklift/context.h): runs registered functions
 };
-
-// The channel behind a queue, whatever its type: what a program can be given. Every Queue<T> converts to it.
-class ChannelRef {
- public:
-  ChannelRef() noexcept = default;
-  explicit ChannelRef(std::shared_ptr<channel::Channel> channel) noexcept : channel_(std::move(channel)) {}
-  const std::shared_ptr<channel::Channel>& get() const noexcept { return channel_; }
-
- private:
-  std::shared_ptr<channel::Channel> channel_;
-};
-
-// Names (letters, digits, anything but '=' and ';') and the queues that a program finds under them.
-using Channels = std::vector<std::pair<std::string, ChannelRef>>;
 
 namespace detail {
 class ProcessCore;
@@ -103,7 +69,12 @@ struct Call {
   std::vector<LockRef> locks;      // likewise
 };
 using PrepareCall = std::function<Call()>;
+
+template <class T>
+concept CallableObject = !std::is_function_v<std::remove_pointer_t<std::decay_t<T>>>;
 }  // namespace detail
+
+class Context;
 
 class Process {
  public:
@@ -125,6 +96,14 @@ class Process {
   // Runs a registered function in a fresh process of this program. Include forklift/spawn.h.
   template <class R, class... Params, class... Args>
   static Process spawn(R (*function)(Params...), Args&&... args);
+  template <detail::CallableObject Callable, class... Args>
+  static Process spawn(Callable&&, Args&&...) {
+    static_assert(
+        std::is_function_v<Callable>,
+        "forklift: a fresh process runs registered functions only (forklift::Registered): it has no "
+        "lambda or other callable of this process. Process::fork runs any callable");
+    return Process(nullptr);
+  }
 
   // Runs a program: argv[0] is looked up in PATH unless it holds a slash.
   static Process program(std::vector<std::string> argv, Channels channels = {});
@@ -140,11 +119,16 @@ class Process {
   // Waits for the end. Throws RemoteError if an exception left the child's function, each time it is called.
   // A child that was killed, aborted or exited by itself makes join() return, too: see exitcode().
   void join();
-  // False: it still runs.
+  // False: it still runs, the time is over or a stop was requested.
   template <class Rep, class Period>
-  bool join_for(std::chrono::duration<Rep, Period> time) {
-    return join_within(detail::nanoseconds(time));
+  bool join_for(std::chrono::duration<Rep, Period> time, const std::stop_token& stop = {}) {
+    return join_within(detail::nanoseconds(time), stop);
   }
+  template <class Clock, class Duration>
+  bool join_until(std::chrono::time_point<Clock, Duration> time, const std::stop_token& stop = {}) {
+    return join_within(detail::nanoseconds(time - Clock::now()), stop);
+  }
+  bool join(const std::stop_token& stop) { return join_within(detail::kForever, stop); }
 
   void terminate();  // SIGTERM
   void kill();       // SIGKILL
@@ -165,10 +149,11 @@ class Process {
  private:
   explicit Process(std::unique_ptr<detail::ProcessCore> core) noexcept;
   static Process from_entry(detail::Entry entry);
-  static Process from_call(detail::PrepareCall prepare);
-  bool join_within(std::int64_t ns);
+  static Process from_call(StartMethod method, detail::PrepareCall prepare);
+  bool join_within(std::int64_t ns, const std::stop_token& stop);
   detail::ProcessCore& core() const;
 
+  friend class Context;
   std::unique_ptr<detail::ProcessCore> core_;
 };
 

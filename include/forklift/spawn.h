@@ -1,4 +1,5 @@
-// Starting a function in a fresh process of this program: Process::spawn and the one line it needs.
+// Starting a function in a fresh process of this program: Process::spawn and the one line it needs. The same
+// line serves the forkserver (forklift/context.h) and groups (forklift/group.h).
 //
 //   void work(int id, forklift::Queue<std::string>& results) { results.put("done: " + std::to_string(id)); }
 //   static const forklift::Registered<&work> registered_work{"work"};
@@ -114,21 +115,30 @@ struct Signature {
       "known to forklift::Value");
 
   static int run(R (*function)(Params...), const ChannelPtr& channel) {
-    return call(function, receive_arguments(channel, sizeof...(Params)),
-                std::index_sequence_for<Params...>());
+    return unpack(function, receive_arguments(channel, sizeof...(Params)),
+                  std::index_sequence_for<Params...>());
+  }
+
+  // What the function returns is the exit code if it is an int.
+  static int call(R (*function)(Params...), Arguments& arguments) {
+    return std::apply(
+        [function](auto&... each) -> int {
+          if constexpr (std::same_as<R, int>) {
+            return function(static_cast<Params&&>(each)...);
+          } else {
+            function(static_cast<Params&&>(each)...);
+            return 0;
+          }
+        },
+        arguments);
   }
 
  private:
   template <std::size_t... I>
-  static int call(R (*function)(Params...), [[maybe_unused]] const Value::List& values,
-                  std::index_sequence<I...>) {
-    [[maybe_unused]] Arguments arguments{unpack_argument<std::tuple_element_t<I, Arguments>>(values[I])...};
-    if constexpr (std::same_as<R, int>) {
-      return function(static_cast<Params&&>(std::get<I>(arguments))...);
-    } else {
-      function(static_cast<Params&&>(std::get<I>(arguments))...);
-      return 0;
-    }
+  static int unpack(R (*function)(Params...), [[maybe_unused]] const Value::List& values,
+                    std::index_sequence<I...>) {
+    Arguments arguments{unpack_argument<std::tuple_element_t<I, Arguments>>(values[I])...};
+    return call(function, arguments);
   }
 };
 
@@ -150,19 +160,29 @@ class Registered {
   }
 };
 
+namespace detail {
+
+// The call of a registered function, to be made when its process starts.
+template <class R, class... Params, class... Args>
+PrepareCall prepare_call(R (*function)(Params...), Args&&... args) {
+  static_assert(sizeof...(Params) == sizeof...(Args),
+                "forklift: a process needs as many arguments as its function has parameters");
+  using Arguments = typename Signature<R, Params...>::Arguments;
+  std::string name = registered_name(reinterpret_cast<Address>(function));
+  return [name = std::move(name), arguments = std::make_shared<Arguments>(std::forward<Args>(args)...)] {
+    Call call{name, {}, {}, {}};
+    Value::List values = std::apply(
+        [&](const auto&... each) { return Value::List{pack_argument(each, call)...}; }, *arguments);
+    call.arguments = send_arguments(std::move(values));
+    return call;
+  };
+}
+
+}  // namespace detail
+
 template <class R, class... Params, class... Args>
 Process Process::spawn(R (*function)(Params...), Args&&... args) {
-  static_assert(sizeof...(Params) == sizeof...(Args), "forklift: spawn() with another number of arguments");
-  using Arguments = typename detail::Signature<R, Params...>::Arguments;
-  std::string name = detail::registered_name(reinterpret_cast<detail::Address>(function));
-  return from_call([name = std::move(name),
-                    arguments = std::make_shared<Arguments>(std::forward<Args>(args)...)] {
-    detail::Call call{name, {}, {}, {}};
-    Value::List values = std::apply(
-        [&](const auto&... each) { return Value::List{detail::pack_argument(each, call)...}; }, *arguments);
-    call.arguments = detail::send_arguments(std::move(values));
-    return call;
-  });
+  return from_call(StartMethod::kSpawn, detail::prepare_call(function, std::forward<Args>(args)...));
 }
 
 }  // namespace forklift

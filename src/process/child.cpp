@@ -5,11 +5,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <string>
+#include <vector>
 
+#include "channel/wait_any.h"
 #include "os/proc.h"
 
 namespace forklift::process {
@@ -17,6 +18,25 @@ namespace forklift::process {
 namespace {
 constexpr int kUnknownExit = 255;
 }  // namespace
+
+Result<bool> wait_for_end(const os::Fd& pidfd, os::Deadline deadline, const std::stop_token& stop) {
+  if (stop.stop_possible()) {
+    const channel::Source source{.descriptor = pidfd.get()};
+    std::vector<std::size_t> ready;
+    const Status status = channel::wait_any({&source, 1}, deadline, stop, ready);
+    if (status.ok()) return true;
+    if (status.code() == Code::kTimeout || status.code() == Code::kInterrupted) return false;
+    return status;
+  }
+  for (;;) {
+    const std::int64_t left_ns = deadline.left_ns(std::int64_t{INT_MAX} * 1'000'000);
+    const Result<bool> ended =
+        os::wait_pidfd(pidfd, deadline.is_never() ? -1 : static_cast<int>((left_ns + 999'999) / 1'000'000));
+    if (!ended && ended.code() != Code::kInterrupted) return ended;
+    if (ended && *ended) return true;
+    if (deadline.passed()) return false;
+  }
+}
 
 Result<Child> Child::watch(pid_t pid) {
   Child child;
@@ -32,19 +52,15 @@ Result<Child> Child::watch(pid_t pid) {
   return child;
 }
 
-Result<bool> Child::wait(os::Deadline deadline) {
+Result<bool> Child::wait(os::Deadline deadline, const std::stop_token& stop) {
   while (!exitcode_) {
-    const std::int64_t left_ns = deadline.left_ns(std::int64_t{INT_MAX} * 1'000'000);
-    const Result<bool> ended =
-        os::wait_pidfd(pidfd_, deadline.is_never() ? -1 : static_cast<int>((left_ns + 999'999) / 1'000'000));
-    if (!ended && ended.code() != Code::kInterrupted) return ended.status();
-    if (ended && *ended) {
-      if (Status status = collect(); !status.ok()) return status;
-      if (exitcode_) break;
-      // The descriptor is no longer ours (somebody closed everything): ask now and then instead.
-      ::usleep(10'000);
-    }
-    if (deadline.passed()) return false;
+    const Result<bool> ended = wait_for_end(pidfd_, deadline, stop);
+    if (!ended || !*ended) return ended;
+    if (Status status = collect(); !status.ok()) return status;
+    if (exitcode_) break;
+    // The descriptor is no longer ours (somebody closed everything): ask now and then instead.
+    ::usleep(10'000);
+    if (deadline.passed() || stop.stop_requested()) return false;
   }
   return true;
 }

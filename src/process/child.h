@@ -1,4 +1,4 @@
-// A child of this process: waiting for its end, signals, how it ended.
+// A child of this process, or its parent: waiting for its end; of a child, how it ended; signals.
 //
 // Thread safety: none; one thread at a time.
 #pragma once
@@ -6,19 +6,24 @@
 #include <sys/types.h>
 
 #include <optional>
+#include <stop_token>
 
 #include "os/clock.h"
 #include "os/fd.h"
 
 namespace forklift::process {
 
+// Until the process behind the pidfd has ended. False: the deadline passed, or a stop was requested.
+Result<bool> wait_for_end(const os::Fd& pidfd, os::Deadline deadline, const std::stop_token& stop);
+
 class Child {
  public:
   // Precondition: `pid` is a child of this process that nobody has waited for.
   static Result<Child> watch(pid_t pid);
 
-  // Waits for the end: true when it has come. The child is waited for then, its pid free for others.
-  Result<bool> wait(os::Deadline deadline);
+  // Waits for the end: true when it has come; false when the deadline passed or a stop was requested. At the
+  // end the child is waited for, its pid free for others.
+  Result<bool> wait(os::Deadline deadline, const std::stop_token& stop = {});
   // Ok also when it is gone already.
   Status signal(int number) const;
 

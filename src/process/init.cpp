@@ -2,14 +2,15 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 
+#include "process/identity.h"
 #include "process/init.h"
 #include "process/invitation.h"
 #include "process/launch.h"
 #include "process/registry.h"
+#include "process/zygote.h"
 
 namespace forklift {
 namespace {
@@ -21,26 +22,24 @@ std::string& own_name() {
   return *name;
 }
 
-// The variable's value, which is then gone from the environment.
-std::string take_variable(const char* name) {
-  const char* value = std::getenv(name);
-  std::string text = value != nullptr ? value : "";
-  ::unsetenv(name);
-  return text;
-}
-
-// In a child that Process::spawn() started.
+// In a child of spawn or forkserver.
 [[noreturn]] void run_registered(const std::string& function) {
-  const process::Identity identity{take_variable(process::kNameVariable),
-                                   std::atoi(take_variable(process::kRankVariable).c_str())};
-  const channel::ChannelPtr reports = need(process::inherited_channel(process::kReportsName));
+  Result<channel::ChannelPtr> reports = process::inherited_channel(process::kReportsName);
   const int code = process::run_and_report(
       [&] {
         const process::Runner runner = need(process::runner_of(function));
         return runner(need(process::inherited_channel(process::kArgumentsName)));
       },
-      reports, identity);
+      reports ? *reports : nullptr, process::own_identity());
   std::exit(code & 0xff);
+}
+
+// The function that this process was started to run; empty in any other.
+std::string take_function() {
+  const char* value = std::getenv(process::kFunctionVariable);
+  std::string function = value != nullptr ? value : "";
+  ::unsetenv(process::kFunctionVariable);
+  return function;
 }
 
 channel::Hub& hub() { return *need(channel::Hub::current()); }
@@ -55,7 +54,15 @@ const std::string& program_name() noexcept { return own_name(); }
 void init(int argc, char** argv) {
   if (was_initialised.exchange(true)) return;
   own_name() = argc > 0 && argv != nullptr ? argv[0] : "forklift";
-  const std::string function = take_variable(process::kFunctionVariable);
+  if (channel::Hub::existing() != nullptr) {
+    throw Error({Code::kInvalid,
+                 "forklift::init() was called late: a queue, tensor or lock was made before it. Make it the "
+                 "first line of main, and make none of them in static objects: a process that is started to "
+                 "join another one's memory cannot have its own already"});
+  }
+  if (std::getenv(process::kZygoteVariable) != nullptr) process::serve_as_zygote();
+  const std::string function = take_function();
+  process::become_what_environment_says();
   check(process::accept_invitation());
   if (!function.empty()) run_registered(function);
 }

@@ -5,8 +5,6 @@
 
 namespace forklift::process {
 
-inline constexpr const char* kNameVariable = "FORKLIFT_NAME";
-inline constexpr const char* kRankVariable = "FORKLIFT_RANK";
 // Channels of a spawned child.
 inline constexpr const char* kReportsName = "forklift.reports";
 inline constexpr const char* kArgumentsName = "forklift.arguments";

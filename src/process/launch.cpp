@@ -1,27 +1,21 @@
 #include "process/launch.h"
 
-#include <cxxabi.h>
 #include <spawn.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
+#include <iterator>
 #include <string_view>
 
 #include "process/report.h"
 
 namespace forklift::process {
 namespace {
-
-// Otherwise what lies in the buffers would be written by both processes.
-void flush_streams() {
-  std::cout.flush();
-  std::clog.flush();
-  std::fflush(nullptr);
-}
 
 void send_report(RemoteError::Details details, const channel::ChannelPtr& reports, const Identity& identity) {
   details.process = identity.name;
@@ -64,17 +58,19 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   return result;
 }
 
+// An invitation of ours is for us, not for our children.
+bool is_for_us(std::string_view variable) {
+  constexpr std::string_view kOurs[] = {
+      "FORKLIFT_DOMAIN=", "FORKLIFT_CHANNELS=", "FORKLIFT_LIFELINE=", "FORKLIFT_FUNCTION=",
+      "FORKLIFT_ZYGOTE=", "FORKLIFT_NAME=",     "FORKLIFT_PARENT=",   "FORKLIFT_SELF="};
+  return std::any_of(std::begin(kOurs), std::end(kOurs),
+                     [&](std::string_view name) { return variable.starts_with(name); });
+}
+
 std::vector<std::string> environment_with(const std::vector<std::pair<std::string, std::string>>& variables) {
   std::vector<std::string> result;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    // An invitation of ours is for us, not for our children.
-    if (std::string_view(*entry).starts_with("FORKLIFT_DOMAIN=") ||
-        std::string_view(*entry).starts_with("FORKLIFT_CHANNELS=") ||
-        std::string_view(*entry).starts_with("FORKLIFT_LIFELINE=") ||
-        std::string_view(*entry).starts_with("FORKLIFT_FUNCTION=")) {
-      continue;
-    }
-    result.emplace_back(*entry);
+    if (!is_for_us(*entry)) result.emplace_back(*entry);
   }
   for (const auto& [name, value] : variables) result.emplace_back(name).append("=").append(value);
   return result;
@@ -82,24 +78,28 @@ std::vector<std::string> environment_with(const std::vector<std::pair<std::strin
 
 }  // namespace
 
+void flush_streams() {
+  std::cout.flush();
+  std::clog.flush();
+  std::fflush(nullptr);
+}
+
 int run_and_report(const std::function<int()>& entry, const channel::ChannelPtr& reports,
                    const Identity& identity) {
-  try {
-    return entry();
-  } catch (const abi::__forced_unwind&) {
-    throw;  // the thread is being ended (pthread_exit): the C library must not be stopped
-  } catch (...) {
-    send_report(describe_current_exception(), reports, identity);
-    return 1;
-  }
+  int code = 1;
+  std::optional<RemoteError::Details> failure = failure_of([&] { code = entry(); });
+  if (failure) send_report(*std::move(failure), reports, identity);
+  return code;
 }
 
 Result<pid_t> fork_child(const std::function<int()>& entry, const channel::ChannelPtr& reports,
                          const Identity& identity) {
   flush_streams();
+  const Parent parent = as_parent();
   const pid_t pid = ::fork();
   if (pid < 0) return Status::system("fork", errno);
   if (pid > 0) return pid;
+  become(identity, parent);
   const int code = run_and_report(entry, reports, identity);
   flush_streams();
   if (channel::Hub* hub = channel::Hub::existing()) hub->domain().mark_clean();

@@ -11,15 +11,13 @@
 #include <vector>
 
 #include "channel/channel.h"
+#include "process/identity.h"
 #include "process/invitation.h"
 
 namespace forklift::process {
 
-// What names a child in its report.
-struct Identity {
-  std::string name;
-  int rank = -1;
-};
+// Before a copy is made, or what lies in the buffers would be written by both processes.
+void flush_streams();
 
 // The pid of a copy of this process that runs `entry` and ends with what it returns as exit code, or, when
 // an exception leaves it, with 1 after putting a report (report.h) into `reports`. Neither atexit handlers

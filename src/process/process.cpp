@@ -1,7 +1,6 @@
 // forklift::Process over the parts of this folder.
 #include "forklift/process.h"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -10,10 +9,9 @@
 #include <exception>
 
 #include "process/child.h"
-#include "process/init.h"
-#include "process/launch.h"
-#include "process/lifeline.h"
+#include "process/children.h"
 #include "process/report.h"
+#include "process/start.h"
 
 namespace forklift {
 
@@ -21,12 +19,17 @@ namespace detail {
 
 class ProcessCore {
  public:
-  Entry entry;          // fork
-  PrepareCall prepare;  // spawn
+  ProcessCore() = default;
+  ProcessCore(const ProcessCore&) = delete;
+  ProcessCore& operator=(const ProcessCore&) = delete;
+  ~ProcessCore() { process::children().remove(this); }
+
+  Entry entry;          // a copy of this process
+  PrepareCall prepare;  // a registered function, on `method`
+  StartMethod method = StartMethod::kSpawn;
   process::Identity identity;
   std::vector<std::string> argv;  // program
   Channels channels;
-  bool daemon = false;
   pid_t owner = ::getpid();
   int exceptions = std::uncaught_exceptions();
 
@@ -39,28 +42,15 @@ class ProcessCore {
   void start() {
     if (child) throw Error({Code::kInvalid, identity.name + " was started already"});
     channel::Hub* hub = need(channel::Hub::current());
-    pid_t pid = 0;
-    if (entry) {
-      reports = need(channel::Channel::create(*hub, {}));
-      pid = need(process::fork_child(daemon ? ending_with_parent(entry) : entry, reports, identity));
-      entry = nullptr;  // what it captured lives in the child now
-    } else if (prepare) {
-      reports = need(channel::Channel::create(*hub, {}));
-      pid = start_spawned(*hub);
-    } else {
-      pid = start_named(*hub);
-    }
-    Result<process::Child> watched = process::Child::watch(pid);
-    if (!watched) {
-      // Nobody could wait for it: it shall not run on unseen.
-      ::kill(pid, SIGKILL);
-      ::waitpid(pid, nullptr, 0);
-    }
-    child = need(std::move(watched));
+    if (entry || prepare) reports = need(channel::Channel::create(*hub, {}));
+    child = launch(*hub);
+    entry = nullptr;  // what it captured lives in the child now
+    process::children().add(this, {identity.name, child->pid(), identity.rank, identity.daemon},
+                            child->sentinel());
   }
 
-  bool wait(os::Deadline deadline) {
-    const bool ended = need(running().wait(deadline));
+  bool wait(os::Deadline deadline, const std::stop_token& stop = {}) {
+    const bool ended = need(running().wait(deadline, stop));
     if (ended) settle();
     return ended;
   }
@@ -88,65 +78,22 @@ class ProcessCore {
   void settle() {
     if (settled) return;
     settled = true;
+    process::children().remove(this);
     if (channel::Hub* hub = channel::Hub::existing()) hub->domain().reap();
     prepare = nullptr;
     channels.clear();
     if (!reports) return;
-    channel::Incoming message;
-    const Status got = reports->get(message, os::Deadline::after_ns(0));
-    if (got.ok() && message.codec() == process::kErrorCodec) {
-      Result<RemoteError::Details> details = process::decode_report(message.bytes());
-      if (details) failure.emplace(*std::move(details));
-    }
-    message.clear();
+    if (std::optional<RemoteError::Details> details = process::take_report(*reports))
+      failure.emplace(*std::move(details));
     reports.reset();
   }
 
-  static Entry ending_with_parent(const Entry& entry) {
-    const int read_end = need(process::lifeline());
-    return [entry, read_end] {
-      check(process::end_with_parent(read_end));
-      return entry();
-    };
-  }
-
-  // What every program that is started is told: how to join, and, a daemon, how to end.
-  process::ProgramInvitation invite(channel::Hub& hub, const process::NamedChannels& named) const {
-    process::ProgramInvitation invitation = need(process::invite_program(hub, named));
-    if (daemon) {
-      invitation.descriptors.push_back(need(process::lifeline()));
-      invitation.variables.emplace_back(process::kLifelineVariable,
-                                        std::to_string(invitation.descriptors.back()));
-    }
-    return invitation;
-  }
-
-  pid_t start_spawned(channel::Hub& hub) {
-    if (!process::initialised()) {
-      throw Error(
-          {Code::kInvalid,
-           "a function can be spawned only in a program whose main begins with forklift::init(argc, argv): "
-           "without it, the fresh process would not know that it is one"});
-    }
-    const Call call = prepare();
-    process::NamedChannels named{{process::kReportsName, reports},
-                                 {process::kArgumentsName, call.arguments.get()}};
-    process::ProgramInvitation invitation = invite(hub, named);
-    for (const ChannelRef& queue : call.queues) {
-      check(queue.get()->offer(invitation.invitation.child.slot));
-    }
-    for (const LockRef& lock : call.locks) check(lock.get()->offer(invitation.invitation.child.slot));
-    invitation.variables.emplace_back(process::kFunctionVariable, call.function);
-    invitation.variables.emplace_back(process::kNameVariable, identity.name);
-    invitation.variables.emplace_back(process::kRankVariable, std::to_string(identity.rank));
-    return need(process::start_program("/proc/self/exe", {process::program_name()}, invitation));
-  }
-
-  pid_t start_named(channel::Hub& hub) {
+  process::Child launch(channel::Hub& hub) {
+    if (entry) return need(process::start_forked(entry, reports, identity));
+    if (prepare) return need(process::start_registered(hub, {method, prepare(), reports, identity}));
     process::NamedChannels named;
     for (const auto& [name, queue] : channels) named.emplace_back(name, queue.get());
-    const process::ProgramInvitation invitation = invite(hub, named);
-    return need(process::start_program("", argv, invitation));
+    return need(process::start_named(hub, argv, named, identity.daemon));
   }
 };
 
@@ -172,7 +119,7 @@ Process& Process::operator=(Process&& other) noexcept {
 
 Process::~Process() {
   if (!core_ || core_->owner != ::getpid() || !core_->child) return;
-  if (core_->daemon || std::uncaught_exceptions() > core_->exceptions) {
+  if (core_->identity.daemon || std::uncaught_exceptions() > core_->exceptions) {
     core_->stop();
     return;
   }
@@ -192,9 +139,10 @@ Process Process::from_entry(detail::Entry entry) {
   return Process(std::move(core));
 }
 
-Process Process::from_call(detail::PrepareCall prepare) {
+Process Process::from_call(StartMethod method, detail::PrepareCall prepare) {
   auto core = std::make_unique<detail::ProcessCore>();
   core->identity.name = next_name();
+  core->method = method;
   core->prepare = std::move(prepare);
   return Process(std::move(core));
 }
@@ -226,11 +174,11 @@ Process Process::start() && {
   return std::move(*this);
 }
 
-void Process::join() { join_within(detail::kForever); }
+void Process::join() { join_within(detail::kForever, {}); }
 
-bool Process::join_within(std::int64_t ns) {
+bool Process::join_within(std::int64_t ns, const std::stop_token& stop) {
   detail::ProcessCore& self = core();
-  if (!self.wait(os::Deadline::after_ns(ns))) return false;
+  if (!self.wait(os::Deadline::after_ns(ns), stop)) return false;
   if (self.failure) {
     self.told = true;
     throw RemoteError(*self.failure);
@@ -265,7 +213,7 @@ const std::string& Process::name() const {
   return core_->identity.name;
 }
 
-bool Process::daemon() const { return core().daemon; }
+bool Process::daemon() const { return core().identity.daemon; }
 int Process::rank() const { return core().identity.rank; }
 
 Process& Process::set_name(std::string name) {
@@ -274,7 +222,7 @@ Process& Process::set_name(std::string name) {
 }
 
 Process& Process::set_daemon(bool daemon) {
-  core().daemon = daemon;
+  core().identity.daemon = daemon;
   return *this;
 }
 

@@ -1,6 +1,11 @@
 #include "process/registry.h"
 
+#include <cxxabi.h>
+#include <dlfcn.h>
+
+#include <cstdlib>
 #include <map>
+#include <memory>
 #include <mutex>
 
 namespace forklift::process {
@@ -22,6 +27,18 @@ Registry& registry() {
   return *instance;
 }
 
+// By its name, where the linker kept it.
+std::string described(Address function) {
+  Dl_info info{};
+  if (::dladdr(reinterpret_cast<void*>(function), &info) == 0 || info.dli_sname == nullptr ||
+      info.dli_saddr != reinterpret_cast<void*>(function)) {
+    return "the function";
+  }
+  const std::unique_ptr<char, void (*)(void*)> plain(
+      abi::__cxa_demangle(info.dli_sname, nullptr, nullptr, nullptr), std::free);
+  return plain ? plain.get() : info.dli_sname;
+}
+
 Status ambiguous(std::string_view name) {
   return {Code::kInvalid, "two functions are registered as \"" + std::string(name) + "\""};
 }
@@ -41,9 +58,9 @@ Result<std::string> name_of(Address function) {
   for (const auto& [name, entry] : all.by_name) {
     if (entry.function == function) return entry.ambiguous ? Result<std::string>(ambiguous(name)) : name;
   }
-  return {Code::kInvalid,
-          "the function is not registered: a fresh process finds it only if some file has a line "
-          "`static const forklift::Registered<&function> registered{\"its name\"};`"};
+  return {Code::kInvalid, described(function) +
+                              " is not registered: a fresh process finds it only if some file has the line "
+                              "`static const forklift::Registered<&function> registered{\"its name\"};`"};
 }
 
 Result<Runner> runner_of(std::string_view name) {
@@ -51,7 +68,8 @@ Result<Runner> runner_of(std::string_view name) {
   const std::lock_guard<std::mutex> lock(all.mutex);
   const auto at = all.by_name.find(name);
   if (at == all.by_name.end()) {
-    return {Code::kInvalid, "this program registered no function \"" + std::string(name) + "\""};
+    return {Code::kInvalid, "this program registered no function \"" + std::string(name) +
+                                "\": was it registered by a library that is loaded later than init()?"};
   }
   if (at->second.ambiguous) return ambiguous(name);
   return at->second.runner;

@@ -10,6 +10,8 @@
 #include <typeinfo>
 #include <utility>
 
+#include "process/stack.h"
+
 namespace forklift {
 namespace {
 
@@ -20,21 +22,36 @@ std::string headline(const RemoteError::Details& details) {
   return line + "): " + process::describe(details);
 }
 
+std::string exit_line(const std::string& process, int rank, pid_t pid, int exitcode) {
+  std::string line = process + " (pid " + std::to_string(pid);
+  if (rank >= 0) line += ", rank " + std::to_string(rank);
+  line += exitcode < 0 ? "): ended by signal " + std::to_string(-exitcode)
+                       : "): exited with code " + std::to_string(exitcode);
+  if (exitcode < 0) line += std::string(" (") + ::strsignal(-exitcode) + ")";
+  return line;
+}
+
 }  // namespace
 
 RemoteError::RemoteError(Details details)
     : std::runtime_error(headline(details)), details_(std::make_shared<const Details>(std::move(details))) {}
+
+ProcessExitedError::ProcessExitedError(const std::string& process, int rank, pid_t pid, int exitcode)
+    : std::runtime_error(exit_line(process, rank, pid, exitcode)),
+      rank_(rank),
+      pid_(pid),
+      exitcode_(exitcode) {}
 
 }  // namespace forklift
 
 namespace forklift::process {
 namespace {
 
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 constexpr std::size_t kMostCauses = 16;
 constexpr std::size_t kHeaderBytes = 16;
-// type, message and process's name come before the causes
-constexpr std::size_t kFixedStrings = 3;
+// type, message, process's name and stack come before the causes
+constexpr std::size_t kFixedStrings = 4;
 
 std::string current_type() {
   const std::type_info* type = abi::__cxa_current_exception_type();
@@ -79,12 +96,44 @@ std::string current_message(std::vector<std::string>& causes) {
   }
 }
 
+std::string joined(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  return text;
+}
+
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size() - 1);
+    lines.emplace_back(text.substr(0, text[end] == '\n' ? end : end + 1));
+    text.remove_prefix(end + 1);
+  }
+  return lines;
+}
+
 void append(std::vector<std::byte>& out, const void* data, std::size_t size) {
   const auto* bytes = static_cast<const std::byte*>(data);
   out.insert(out.end(), bytes, bytes + size);
 }
 
 }  // namespace
+
+std::optional<RemoteError::Details> failure_of(const std::function<void()>& body) {
+  forget_stack();
+  try {
+    body();
+    return std::nullopt;
+  } catch (const abi::__forced_unwind&) {
+    throw;  // the thread is being ended: the C library must not be stopped
+  } catch (const ThrowSite&) {
+    return std::nullopt;  // never
+  } catch (...) {
+    RemoteError::Details details = describe_current_exception();
+    details.stack = throw_stack(reinterpret_cast<const void*>(&failure_of));
+    return details;
+  }
+}
 
 RemoteError::Details describe_current_exception() {
   RemoteError::Details details;
@@ -95,7 +144,8 @@ RemoteError::Details describe_current_exception() {
 
 std::vector<std::byte> encode_report(const RemoteError::Details& details) {
   std::vector<std::byte> out;
-  std::vector<std::string_view> strings{details.type, details.message, details.process};
+  const std::string stack = joined(details.stack);
+  std::vector<std::string_view> strings{details.type, details.message, details.process, stack};
   strings.insert(strings.end(), details.causes.begin(), details.causes.end());
   const std::uint32_t header[4] = {kVersion, static_cast<std::uint32_t>(details.rank),
                                    static_cast<std::uint32_t>(details.pid),
@@ -135,6 +185,7 @@ Result<RemoteError::Details> decode_report(std::span<const std::byte> shared) {
   details.type = std::move(strings[0]);
   details.message = std::move(strings[1]);
   details.process = std::move(strings[2]);
+  details.stack = lines_of(strings[3]);
   details.causes.assign(strings.begin() + kFixedStrings, strings.end());
   details.rank = static_cast<int>(header[1]);
   details.pid = static_cast<pid_t>(header[2]);
@@ -145,7 +196,17 @@ std::string describe(const RemoteError::Details& details) {
   std::string text = details.type;
   if (!details.message.empty()) text += ": " + details.message;
   for (const std::string& cause : details.causes) text += "\n  caused by " + cause;
+  for (const std::string& frame : details.stack) text += "\n  at " + frame;
   return text;
+}
+
+std::optional<RemoteError::Details> take_report(channel::Channel& reports) {
+  channel::Incoming message;
+  const Status got = reports.get(message, os::Deadline::after_ns(0));
+  if (!got.ok() || message.codec() != kErrorCodec) return std::nullopt;
+  Result<RemoteError::Details> details = decode_report(message.bytes());
+  if (!details) return std::nullopt;
+  return *std::move(details);
 }
 
 }  // namespace forklift::process

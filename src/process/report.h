@@ -1,34 +1,44 @@
 // An exception on its way from a child to its parent: a message of codec 5.
 //
 //   offset  size
-//   0       4     version, 1
+//   0       4     version, 2
 //   4       4     rank (-1: none)
 //   8       4     pid
-//   12      4     number of strings, at least 3
-//   16      ...   strings: 4 bytes of length, then the bytes: type, message, process's name, causes
+//   12      4     number of strings, at least 4
+//   16      ...   strings: 4 bytes of length, then the bytes: type, message, process's name, stack (a frame a
+//                 line), causes
 //
-// little-endian. Nested exceptions are kept as text, outermost first.
+// little-endian. Nested exceptions are kept as text, outermost first; of more than 16, the first 16.
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "forklift/process.h"
+#include "channel/channel.h"
+#include "forklift/remote_error.h"
 
 namespace forklift::process {
 
 inline constexpr std::uint8_t kErrorCodec = 5;
 
-// The exception that is being handled. Precondition: inside a catch clause.
+// Runs `body`. What leaves it, with the stack of its throw; nothing where it returns. The end of the thread
+// (pthread_exit) passes through.
+std::optional<RemoteError::Details> failure_of(const std::function<void()>& body);
+// The exception that is being handled, without a stack. Precondition: inside a catch clause.
 RemoteError::Details describe_current_exception();
 
 std::vector<std::byte> encode_report(const RemoteError::Details& details);
 // kCorrupt: it is no report.
 Result<RemoteError::Details> decode_report(std::span<const std::byte> bytes);
 
-// "std::out_of_range: no such key", and the causes, a line each.
+// The report that lies in a channel, if there is one.
+std::optional<RemoteError::Details> take_report(channel::Channel& reports);
+
+// "std::out_of_range: no such key", the causes and the stack, a line each.
 std::string describe(const RemoteError::Details& details);
 
 }  // namespace forklift::process

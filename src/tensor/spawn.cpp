@@ -1,9 +1,11 @@
 // Arguments of a spawned function: one portable message on a channel of their own.
 #include "forklift/spawn.h"
 
+#include <array>
 #include <cstring>
 #include <string>
 
+#include "forklift/context.h"
 #include "process/registry.h"
 #include "tensor/transport.h"
 
@@ -34,6 +36,15 @@ Value::List receive_arguments(const ChannelPtr& channel, std::size_t count) {
                                             " parameters was called with something else"});
   }
   return std::move(*list);
+}
+
+void throw_not_registered(StartMethod method) {
+  throw Error(
+      {Code::kInvalid,
+       "a " + std::string(name_of(method)) +
+           " context runs registered functions only: a fresh process has no lambda or other callable of "
+           "this one. Make it a function, with the line `static const forklift::Registered<&function> "
+           "registered{\"its name\"};`, or use fork_context()"});
 }
 
 Value describe_queue(const ChannelRef& queue) {
@@ -75,3 +86,20 @@ void bytes_from(const Value& value, void* data, std::size_t size) {
 }
 
 }  // namespace forklift::detail
+
+namespace forklift {
+
+namespace {
+constexpr std::array<std::string_view, 3> kMethods = {"fork", "spawn", "forkserver"};
+}  // namespace
+
+std::string_view name_of(StartMethod method) noexcept { return kMethods[static_cast<std::size_t>(method)]; }
+
+Context get_context(std::string_view method) {
+  for (std::size_t i = 0; i < kMethods.size(); ++i)
+    if (kMethods[i] == method) return Context(static_cast<StartMethod>(i));
+  throw Error({Code::kInvalid, "\"" + std::string(method) +
+                                   "\" is no start method: it is \"fork\", \"spawn\" or \"forkserver\""});
+}
+
+}  // namespace forklift

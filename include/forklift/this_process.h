@@ -1,0 +1,69 @@
+// The processes around this one: who it is, who started it, whom it has started.
+//
+//   forklift::this_process().name                            // "MainProcess"; in a child "Process-3"
+//   while (step()) {
+//     if (auto parent = forklift::parent_process(); parent && !parent->is_alive()) break;   // orphaned
+//   }
+//   for (const forklift::ProcessInfo& child : forklift::active_children())
+//     std::cout << child.name << " runs as " << child.pid << '\n';
+//
+// As Python's current_process(), parent_process(), active_children().
+//
+// Thread safety: yes. Process safety: each process sees its own surroundings; a child of a bare fork(2) keeps
+// the name of its parent and has no parent_process().
+//
+// Invariant: a ParentProcess is about the process that started this one, never about another that got its
+// pid.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "forklift/timeout.h"
+
+namespace forklift {
+
+struct ProcessInfo {
+  std::string name;
+  pid_t pid = 0;
+  int rank = -1;  // in its group; -1: none
+  bool daemon = false;
+};
+
+ProcessInfo this_process();
+
+// The children that Process objects of this process have started and that have not ended yet.
+std::vector<ProcessInfo> active_children();
+
+class ParentProcess {
+ public:
+  const std::string& name() const noexcept;
+  pid_t pid() const noexcept;
+  bool is_alive() const;
+  // Readable when the parent has ended; owned by this object and its copies.
+  int sentinel() const noexcept;
+  // Waits for the parent's end. False: it still runs, the time is over or a stop was requested.
+  template <class Rep, class Period>
+  bool join_for(std::chrono::duration<Rep, Period> time, const std::stop_token& stop = {}) const {
+    return join_within(detail::nanoseconds(time), stop);
+  }
+  bool join(const std::stop_token& stop = {}) const { return join_within(detail::kForever, stop); }
+
+ private:
+  friend std::optional<ParentProcess> parent_process();
+  struct State;
+  explicit ParentProcess(std::shared_ptr<const State> state) noexcept : state_(std::move(state)) {}
+  bool join_within(std::int64_t ns, const std::stop_token& stop) const;
+  std::shared_ptr<const State> state_;
+};
+
+// Nothing in a process that no Process object started.
+std::optional<ParentProcess> parent_process();
+
+}  // namespace forklift

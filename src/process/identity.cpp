@@ -1,0 +1,64 @@
+#include "process/identity.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace forklift::process {
+namespace {
+
+constexpr const char* kNameVariable = "FORKLIFT_NAME";
+constexpr const char* kParentVariable = "FORKLIFT_PARENT";  // its name
+constexpr const char* kSelfVariable = "FORKLIFT_SELF";      // "<rank>,<daemon>,<parent's pid>"
+
+struct Self {
+  Identity identity{"MainProcess", -1, false};
+  Parent parent;
+  pid_t pid = 0;  // of the process that this was told to
+};
+
+Self& self() {
+  static Self* const instance = new Self;  // outlives main
+  return *instance;
+}
+
+// The variable's value, which is then gone from the environment.
+std::string take_variable(const char* name) {
+  const char* value = std::getenv(name);
+  std::string text = value != nullptr ? value : "";
+  ::unsetenv(name);
+  return text;
+}
+
+}  // namespace
+
+const Identity& own_identity() { return self().identity; }
+
+Parent own_parent() { return self().pid == ::getpid() ? self().parent : Parent(); }
+
+void become(Identity identity, Parent parent) {
+  self() = {std::move(identity), std::move(parent), ::getpid()};
+}
+
+Parent as_parent() { return {::getpid(), self().identity.name}; }
+
+std::vector<std::pair<std::string, std::string>> identity_variables(const Identity& identity) {
+  const Parent parent = as_parent();
+  return {{kNameVariable, identity.name},
+          {kParentVariable, parent.name},
+          {kSelfVariable, std::to_string(identity.rank) + "," + (identity.daemon ? "1" : "0") + "," +
+                              std::to_string(parent.pid)}};
+}
+
+void become_what_environment_says() {
+  const std::string numbers = take_variable(kSelfVariable);
+  Identity identity{take_variable(kNameVariable), -1, false};
+  Parent parent{0, take_variable(kParentVariable)};
+  int daemon = 0;
+  if (std::sscanf(numbers.c_str(), "%d,%d,%d", &identity.rank, &daemon, &parent.pid) != 3) return;
+  identity.daemon = daemon != 0;
+  become(std::move(identity), std::move(parent));
+}
+
+}  // namespace forklift::process

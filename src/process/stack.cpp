@@ -1,0 +1,106 @@
+#include "process/stack.h"
+
+#include <cxxabi.h>
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <unwind.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string_view>
+#include <typeinfo>
+
+namespace forklift::process {
+namespace {
+
+constexpr int kMostFrames = 64;
+
+struct Noted {
+  std::array<void*, kMostFrames> frames;
+  int count = 0;
+};
+thread_local Noted noted;
+
+std::string demangled(const char* name) {
+  int failed = 0;
+  const std::unique_ptr<char, void (*)(void*)> plain(abi::__cxa_demangle(name, nullptr, nullptr, &failed),
+                                                     std::free);
+  return failed == 0 && plain ? plain.get() : name;
+}
+
+// "load(int)+0x2f (./train+0x51c2)"; without a name where the symbol is not exported.
+std::string describe_frame(void* frame) {
+  Dl_info info{};
+  if (::dladdr(frame, &info) == 0 || info.dli_fbase == nullptr) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%p", frame);
+    return text;
+  }
+  const auto offset_from = [frame](const void* base) {
+    char text[32];
+    std::snprintf(text, sizeof text, "+0x%zx",
+                  static_cast<std::size_t>(reinterpret_cast<std::uintptr_t>(frame) -
+                                           reinterpret_cast<std::uintptr_t>(base)));
+    return std::string(text);
+  };
+  const std::string place = info.dli_fname + offset_from(info.dli_fbase);
+  if (info.dli_sname == nullptr) return place;
+  return demangled(info.dli_sname) + offset_from(info.dli_saddr) + " (" + place + ")";
+}
+
+// Frames of the C++ library that throws lie innermost.
+bool is_machinery(void* frame) {
+  Dl_info info{};
+  if (::dladdr(frame, &info) == 0 || info.dli_sname == nullptr) return false;
+  constexpr std::string_view kNames[] = {"__cxa_throw", "__cxa_rethrow", "_Unwind_", "__gxx_personality"};
+  const std::string_view name = info.dli_sname;
+  return std::any_of(std::begin(kNames), std::end(kNames),
+                     [&](std::string_view each) { return name.find(each) != std::string_view::npos; });
+}
+
+}  // namespace
+
+void forget_stack() noexcept { noted.count = 0; }
+
+std::vector<std::string> throw_stack(const void* outermost) {
+  constexpr int kMostMachinery = 12;
+  int first = 0;
+  for (int i = 0; i < std::min(noted.count, kMostMachinery); ++i)
+    if (is_machinery(noted.frames[static_cast<std::size_t>(i)])) first = i + 1;
+  std::vector<std::string> lines;
+  for (int i = first; i < noted.count; ++i) {
+    void* const frame = noted.frames[static_cast<std::size_t>(i)];
+    // The address behind a call may belong to the next function already.
+    void* const call = static_cast<char*>(frame) - 1;
+    if (::_Unwind_FindEnclosingFunction(call) == outermost) break;
+    lines.push_back(describe_frame(frame));
+  }
+  return lines;
+}
+
+#if defined(__GLIBCXX__)
+
+class AsksForStack final : public std::type_info {
+ public:
+  AsksForStack() : std::type_info("forklift::process::ThrowSite") {}
+  bool __do_catch(const std::type_info* /*thrown*/, void** /*object*/, unsigned /*outer*/) const override {
+    noted.count = ::backtrace(noted.frames.data(), kMostFrames);
+    return false;
+  }
+};
+
+// Under the name by which catch clauses refer to it.
+extern const AsksForStack throw_site_type __asm__("_ZTIN8forklift7process9ThrowSiteE");
+const AsksForStack throw_site_type;
+
+#else
+
+ThrowSite::~ThrowSite() = default;
+
+#endif
+
+}  // namespace forklift::process

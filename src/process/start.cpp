@@ -1,0 +1,106 @@
+#include "process/start.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <optional>
+
+#include "locks/table.h"
+#include "process/init.h"
+#include "process/launch.h"
+#include "process/lifeline.h"
+#include "process/registry.h"
+#include "process/zygote.h"
+
+namespace forklift::process {
+namespace {
+
+Result<Child> watched(const Result<pid_t>& pid) {
+  if (!pid) return pid.status();
+  Result<Child> child = Child::watch(*pid);
+  if (!child) {
+    // Nobody could wait for it: it shall not run on unseen.
+    ::kill(*pid, SIGKILL);
+    ::waitpid(*pid, nullptr, 0);
+  }
+  return child;
+}
+
+// What every program that is started is told: how to join, and, a daemon, how to end.
+Result<ProgramInvitation> invite(channel::Hub& hub, const NamedChannels& named, bool daemon) {
+  Result<ProgramInvitation> invitation = invite_program(hub, named);
+  if (!invitation || !daemon) return invitation;
+  const Result<int> line = lifeline();
+  if (!line) return line.status();
+  invitation->descriptors.push_back(*line);
+  invitation->variables.emplace_back(kLifelineVariable, std::to_string(*line));
+  return invitation;
+}
+
+Result<ProgramInvitation> invite_registered(channel::Hub& hub, const Order& order) {
+  NamedChannels named{{kArgumentsName, order.call.arguments.get()}};
+  if (order.reports) named.emplace_back(kReportsName, order.reports);
+  Result<ProgramInvitation> invitation = invite(hub, named, order.identity.daemon);
+  if (!invitation) return invitation;
+  const domain::SlotRef slot = invitation->invitation.child.slot;
+  for (const ChannelRef& queue : order.call.queues) {
+    if (Status status = queue.get()->offer(slot); !status) return status;
+  }
+  for (const LockRef& lock : order.call.locks) {
+    if (Status status = lock.get()->offer(slot); !status) return status;
+  }
+  invitation->variables.emplace_back(kFunctionVariable, order.call.function);
+  for (auto& variable : identity_variables(order.identity))
+    invitation->variables.push_back(std::move(variable));
+  return invitation;
+}
+
+Result<Child> fork_registered(const Order& order) {
+  const Result<Runner> runner = runner_of(order.call.function);
+  if (!runner) return runner.status();
+  return start_forked([run = *runner, arguments = order.call.arguments.get()] { return run(arguments); },
+                      order.reports, order.identity);
+}
+
+}  // namespace
+
+Result<Child> start_registered(channel::Hub& hub, const Order& order) {
+  if (order.method == StartMethod::kFork) return fork_registered(order);
+  if (!initialised()) {
+    return {
+        Code::kInvalid,
+        "a registered function can be started in a fresh process only by a program whose main begins with "
+        "forklift::init(argc, argv): without it, the fresh process would not know that it is one"};
+  }
+  const Result<ProgramInvitation> invitation = invite_registered(hub, order);
+  if (!invitation) return invitation.status();
+  if (order.method == StartMethod::kForkserver) {
+    Result<std::optional<Child>> copy = start_copy(*invitation);
+    if (!copy) return copy.status();
+    if (*copy) return *std::move(*copy);
+  }
+  return watched(start_program("/proc/self/exe", {program_name()}, *invitation));
+}
+
+Result<Child> start_forked(const std::function<int()>& entry, const channel::ChannelPtr& reports,
+                           const Identity& identity) {
+  if (!identity.daemon) return watched(fork_child(entry, reports, identity));
+  const Result<int> line = lifeline();
+  if (!line) return line.status();
+  return watched(fork_child(
+      [&entry, read_end = *line] {
+        check(end_with_parent(read_end));
+        return entry();
+      },
+      reports, identity));
+}
+
+Result<Child> start_named(channel::Hub& hub, const std::vector<std::string>& argv,
+                          const NamedChannels& channels, bool daemon) {
+  const Result<ProgramInvitation> invitation = invite(hub, channels, daemon);
+  if (!invitation) return invitation.status();
+  return watched(start_program("", argv, *invitation));
+}
+
+}  // namespace forklift::process

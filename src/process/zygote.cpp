@@ -1,0 +1,214 @@
+// The parent's side: see zygote.h.
+#include "process/zygote.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <mutex>
+#include <string>
+
+#include "os/socket.h"
+#include "process/init.h"
+#include "process/launch.h"
+#include "process/zygote_wire.h"
+
+namespace forklift::process {
+namespace {
+
+constexpr std::int64_t kPatienceNs = 5'000'000'000;
+// The program has to come to init() first.
+constexpr std::int64_t kFirstPatienceNs = 60'000'000'000;
+
+class Zygote {
+ public:
+  std::mutex mutex;
+
+  Status ensure() {
+    if (child_) return {};
+    int ends[2];
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+      return Status::system("socketpair", errno, "to the forkserver");
+    os::Fd ours(ends[0]);
+    const os::Fd theirs(ends[1]);
+    ProgramInvitation invitation;
+    invitation.variables = {{kZygoteVariable, std::to_string(theirs.get())}};
+    invitation.descriptors = {theirs.get()};
+    const Result<pid_t> pid = start_program("/proc/self/exe", {program_name()}, invitation);
+    if (!pid) return pid.status();
+    Result<Child> child = Child::watch(*pid);
+    if (!child) {
+      ours.close();  // which ends it
+      ::kill(*pid, SIGKILL);
+      ::waitpid(*pid, nullptr, 0);
+      return child.status();
+    }
+    child_ = *std::move(child);
+    connection_ = std::move(ours);
+    answered_ = false;
+    return {};
+  }
+
+  // kPeerDied: it is gone. kStalled: it was stopped, and is gone now.
+  Result<Reply> ask(const std::vector<std::int32_t>& numbers, const std::vector<std::string>& variables,
+                    std::span<const int> descriptors) {
+    const Status sent = send_request(connection_.get(), numbers, variables, descriptors);
+    if (!sent && sent.errno_value() != EPIPE && sent.errno_value() != ECONNRESET) return sent;
+    const os::Deadline deadline = os::Deadline::after_ns(answered_ ? kPatienceNs : kFirstPatienceNs);
+    for (;;) {
+      pollfd items[2] = {{connection_.get(), POLLIN, 0}, {child_->sentinel(), POLLIN, 0}};
+      const int ready =
+          ::poll(items, 2, static_cast<int>(deadline.left_ns(kFirstPatienceNs) / 1'000'000 + 1));
+      if (ready < 0 && errno == EINTR) continue;
+      if (ready == 0 && !deadline.passed()) continue;
+      Reply reply;
+      // Also where it is gone: the answer may have been its last word.
+      const ssize_t got = ::recv(connection_.get(), &reply, sizeof reply, MSG_DONTWAIT);
+      if (got == sizeof reply) {
+        answered_ = true;
+        return reply;
+      }
+      if (got < 0 && errno == EAGAIN && ready > 0 && items[1].revents == 0) continue;
+      return ready > 0 ? bury(false) : bury(true);
+    }
+  }
+
+  // Waits for its end. What it says is how it ended.
+  Status bury(bool stalled) {
+    const pid_t pid = child_->pid();
+    connection_.close();
+    if (stalled) (void)child_->signal(SIGKILL).ok();
+    Result<bool> ended = child_->wait(os::Deadline::after_ns(kPatienceNs));
+    if (!ended || !*ended) {
+      (void)child_->signal(SIGKILL).ok();
+      ended = child_->wait(os::Deadline::after_ns(kPatienceNs));
+    }
+    const int code = child_->exitcode().value_or(0);
+    child_.reset();
+    const std::string who = "the forkserver's process " + std::to_string(pid);
+    if (stalled) {
+      return {Code::kStalled, who + (answered_ ? " is stopped: it did not answer for 5 s"
+                                               : " did not come to forklift::init() within 60 s; is it the "
+                                                 "first line of main?")};
+    }
+    return {Code::kPeerDied, who +
+                                 (code < 0 ? " was ended by signal " + std::to_string(-code)
+                                           : " exited with code " + std::to_string(code)) +
+                                 (answered_ ? "" : " before it came to forklift::init()")};
+  }
+
+  void forget() {
+    connection_.close();
+    child_.reset();
+  }
+  bool exists() const noexcept { return child_.has_value(); }
+  pid_t pid() const noexcept { return child_ ? child_->pid() : 0; }
+
+  // Its own word for why it cannot be copied, once.
+  void say_once(const Reply& reply) {
+    if (said_) return;
+    said_ = true;
+    const std::string why = reply.threads > 1
+                                ? std::to_string(reply.threads) + " threads run in it before init()"
+                                : "this system does not allow it";
+    std::fprintf(stderr, "forklift: the forkserver cannot be copied (%s); its children are spawned instead\n",
+                 why.c_str());
+  }
+
+ private:
+  std::optional<Child> child_;
+  os::Fd connection_;
+  bool answered_ = false;
+  bool said_ = false;
+};
+
+Zygote& own_zygote() {
+  static Zygote* const zygote = new Zygote;  // its connection closes with the process, not before
+  return *zygote;
+}
+
+// A forked child's copy of the connection would keep the zygote alive.
+void before_fork() { own_zygote().mutex.lock(); }
+void after_fork_in_parent() { own_zygote().mutex.unlock(); }
+void after_fork_in_child() {
+  own_zygote().forget();
+  own_zygote().mutex.unlock();
+}
+
+// The pid that the child itself has said, where its zygote no longer can. 0: there is no child.
+pid_t announced(int go) {
+  pollfd item{go, POLLIN, 0};
+  const os::Deadline deadline = os::Deadline::after_ns(kPatienceNs);
+  while (::poll(&item, 1, static_cast<int>(deadline.left_ns(kPatienceNs) / 1'000'000)) < 0 &&
+         errno == EINTR) {
+  }
+  pid_t pid = 0;
+  return ::recv(go, &pid, sizeof pid, MSG_DONTWAIT) == sizeof pid ? pid : 0;
+}
+
+// The child runs from here on, or never.
+Result<std::optional<Child>> let_go(pid_t pid, int go) {
+  Result<Child> child = Child::watch(pid);
+  if (!child) {
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+    return child.status();
+  }
+  const char byte = 1;
+  (void)!::send(go, &byte, 1, MSG_NOSIGNAL);  // dead already: its exit code will say so
+  return std::optional<Child>(*std::move(child));
+}
+
+}  // namespace
+
+Result<std::optional<Child>> start_copy(const ProgramInvitation& invitation) {
+  static std::once_flag installed;
+  std::call_once(installed, [] { ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child); });
+  std::vector<std::int32_t> numbers(invitation.descriptors.begin(), invitation.descriptors.end());
+  for (int standard = 0; standard <= 2; ++standard)
+    if (::fcntl(standard, F_GETFD) >= 0) numbers.push_back(standard);
+  std::vector<std::string> variables;
+  for (const auto& [name, value] : invitation.variables) variables.push_back(name + "=" + value);
+
+  Zygote& zygote = own_zygote();
+  const std::lock_guard<std::mutex> lock(zygote.mutex);
+  for (bool again = false;; again = true) {
+    if (Status status = zygote.ensure(); !status) return status;
+    Result<std::pair<os::Fd, os::Fd>> go = os::stream_pair();
+    if (!go) return go.status();
+    std::vector<int> descriptors{go->second.get()};
+    descriptors.insert(descriptors.end(), numbers.begin(), numbers.end());
+    const Result<Reply> reply = zygote.ask(numbers, variables, descriptors);
+    go->second.close();
+    if (reply) {
+      if (reply->pid > 0) return let_go(reply->pid, go->first.get());
+      if (reply->error != 0 && reply->error != ENOSYS && reply->error != EINVAL && reply->error != EPERM)
+        return Status::system("clone", reply->error, "of the forkserver");
+      zygote.say_once(*reply);
+      return std::optional<Child>();
+    }
+    if (zygote.exists()) return reply.status();  // nothing was sent
+    if (const pid_t pid = announced(go->first.get()); pid > 0) return let_go(pid, go->first.get());
+    if (again) return reply.status();
+  }
+}
+
+void stop_zygote() {
+  Zygote& zygote = own_zygote();
+  const std::lock_guard<std::mutex> lock(zygote.mutex);
+  if (zygote.exists()) (void)zygote.bury(false).ok();
+}
+
+pid_t zygote_pid() {
+  Zygote& zygote = own_zygote();
+  const std::lock_guard<std::mutex> lock(zygote.mutex);
+  return zygote.pid();
+}
+
+}  // namespace forklift::process

@@ -1,0 +1,33 @@
+#include "support/process_fixture.h"
+
+#include <gmock/gmock.h>
+
+#include "channel/hub.h"
+#include "process/lifeline.h"
+#include "process/zygote.h"
+#include "support/child.h"
+
+namespace forklift::test {
+
+// What a process keeps once it has it.
+void ProcessFixture::SetUpTestSuite() {
+  (void)stats();
+  (void)process::lifeline().ok();
+}
+
+void ProcessFixture::SetUp() { before_ = stats(); }
+
+void ProcessFixture::TearDown() {
+  process::stop_zygote();
+  // What a child that was not joined held goes back when somebody looks.
+  EXPECT_TRUE(eventually([&] {
+    (void)channel::Hub::existing()->domain().reap();
+    return stats().processes == before_.processes;
+  }));
+  const Stats after = stats();
+  EXPECT_EQ(after.channels, before_.channels);
+  EXPECT_EQ(after.held_blocks, before_.held_blocks);
+  EXPECT_THAT(audit(), testing::IsEmpty());
+}
+
+}  // namespace forklift::test
