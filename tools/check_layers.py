@@ -49,6 +49,7 @@ PUBLIC_HEADERS = {
     "remote_error.h": "process",
     "this_process.h": "process",
     "process.h": "process",
+    "process_context.h": "process",
     "dtype.h": "tensor",
     "shape.h": "tensor",
     "tensor.h": "tensor",
@@ -63,6 +64,7 @@ PUBLIC_HEADERS = {
     "shared_value.h": "tensor",
     "spawn.h": "tensor",
     "context.h": "tensor",
+    "group.h": "tensor",
     "multiprocessing.h": "tensor",
     "forklift.h": "runtime",
 }

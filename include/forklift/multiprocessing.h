@@ -22,6 +22,7 @@
 #include "forklift/error.h"
 #include "forklift/event.h"
 #include "forklift/frozen.h"
+#include "forklift/group.h"
 #include "forklift/init.h"
 #include "forklift/lock.h"
 #include "forklift/pipe.h"

@@ -1,0 +1,78 @@
+// ProcessContext: a group of processes that stop together. Made by forklift::spawn (forklift/group.h), or of
+// processes that were started one by one:
+//
+//   forklift::ProcessContext group(std::move(workers));
+//   while (!group.join_for(100ms)) draw_progress();
+//
+// join() waits for all at once. The first member that fails ends the others, whichever rank it has: SIGTERM
+// to all, SIGKILL to those that are still there when the grace is over; then join() throws what happened:
+// ProcessRaisedError for an exception (with type, message, stack, rank, pid), ProcessExitedError for a signal
+// or an exit code other than 0. It throws the same each time it is called.
+//
+// A group that goes out of scope is joined, and a failure that nobody asked for is said on stderr; while an
+// exception leaves the scope its members are stopped instead.
+//
+// Thread safety: one thread at a time per object. Process safety: an object means something in the process
+// that made it only.
+//
+// Invariants: after join() has returned true or thrown, no member runs. Waiting costs no processor time.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <stop_token>
+#include <vector>
+
+#include "forklift/process.h"
+#include "forklift/timeout.h"
+
+namespace forklift {
+
+class ProcessContext {
+ public:
+  static constexpr std::chrono::seconds kGrace{5};
+
+  // Precondition: all of them are started. The error's rank is the process's own, or else its place here.
+  explicit ProcessContext(std::vector<Process> processes, std::chrono::nanoseconds grace = kGrace);
+  // Starts them. If one cannot be, the others are stopped, and its Error is thrown.
+  static ProcessContext start(std::vector<Process> processes, std::chrono::nanoseconds grace = kGrace);
+  ProcessContext(ProcessContext&&) noexcept = default;
+  ProcessContext& operator=(ProcessContext&&) = delete;
+  ~ProcessContext();
+
+  void join() { join_within(detail::kForever, {}); }
+  // False: some still run, and none has failed; the time is over or a stop was requested.
+  bool join(const std::stop_token& stop) { return join_within(detail::kForever, stop); }
+  template <class Rep, class Period>
+  bool join_for(std::chrono::duration<Rep, Period> time, const std::stop_token& stop = {}) {
+    return join_within(detail::nanoseconds(time), stop);
+  }
+  template <class Clock, class Duration>
+  bool join_until(std::chrono::time_point<Clock, Duration> time, const std::stop_token& stop = {}) {
+    return join_within(detail::nanoseconds(time - Clock::now()), stop);
+  }
+
+  // Ends all members: SIGTERM, after the grace SIGKILL. What they threw meanwhile is nobody's.
+  void stop();
+
+  std::size_t size() const noexcept { return processes_.size(); }
+  Process& operator[](std::size_t rank) { return processes_.at(rank); }
+  std::vector<pid_t> pids() const;
+
+ private:
+  bool join_within(std::int64_t ns, const std::stop_token& stop);
+  // Looks at those that have ended; the worst of what it finds is the failure.
+  void collect(const std::vector<std::size_t>& ended);
+
+  std::vector<Process> processes_;
+  std::vector<std::size_t> running_;  // ranks
+  std::chrono::nanoseconds grace_;
+  std::exception_ptr failure_;
+  int exceptions_ = std::uncaught_exceptions();
+};
+
+}  // namespace forklift
