@@ -229,6 +229,15 @@ LeasePtr Arena::materialise(const Handle& handle) {
   return lease;
 }
 
+Result<LeasePtr> Arena::share(const Handle& handle, Holder message) {
+  if (!domain_.attached()) return domain_.not_attached();
+  Result<std::uint32_t> row = share_row(handle, message);
+  if (!row) return row.status();
+  Handle mine = handle;
+  mine.lease = *row;
+  return materialise(mine);
+}
+
 Status Arena::privatise(Lease& lease) {
   if (lease.kind_ != Kind::kPrivate || lease.view_) return {};
   bool populate = false;

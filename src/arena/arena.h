@@ -137,6 +137,15 @@ class Arena {
   // Turns a received payload of the private kind into this process's own: from here on its writes are seen by
   // no process forked later. kSystem when no address space for it can be had; the lease is as before then.
   Status privatise(Lease& lease);
+  // A second right, for this process, to a block that a message keeps: what several processes read. kCorrupt:
+  // the message does not hold it (any more).
+  Result<LeasePtr> share(const Handle& handle, Holder message);
+  // Part of a transaction that makes an object: passes a right of this process on to it. The Lease object is
+  // to be forgotten once the transaction has committed.
+  void give_within(sync::Transaction& change, const Lease& lease, Holder object) noexcept {
+    change.set(leases_[lease.row_].holder, object.word);
+  }
+  void forget(Lease& lease) noexcept { lease.row_ = Lease::kNoRow; }
   // Gives up a row that no Lease object stands for (orphans of a recovery, messages that nobody will take).
   // No effect when `holder` does not hold it. False: the ledger's lock could not be had, the row is as it
   // was.
@@ -145,6 +154,11 @@ class Arena {
   bool release_held_by(Holder holder);
   // As for each of the `count` messages of a channel from this sequence on, in one pass.
   bool release_messages(std::uint32_t channel, std::uint32_t sequence, std::uint32_t count);
+
+  // Releases what a board's messages hold outside of the `count` from `sequence` on. False as above.
+  bool release_strays(std::uint32_t board, std::uint64_t sequence, std::uint64_t count);
+  // Sequences of a board's messages, one for each lease that they hold. For audits.
+  std::vector<std::uint32_t> sequences_of(std::uint32_t board) const;
 
   // For the objects of one kind. Before anybody else uses this arena.
   void set_object_hooks(ObjectKind kind, ObjectHooks hooks) { hooks_of(kind) = std::move(hooks); }
@@ -217,6 +231,7 @@ class Arena {
   template <class Chosen>
   bool release_rows(Chosen&& chosen);
   Result<std::uint32_t> add_row(Object object, Holder holder, bool offered = false);
+  Result<std::uint32_t> share_row(const Handle& handle, Holder message);
   Result<bool> accept_row(std::uint32_t row, Object object);
   Word& count_of(Object object) const;
   ObjectHooks& hooks_of(ObjectKind kind) { return hooks_[static_cast<std::size_t>(kind)]; }

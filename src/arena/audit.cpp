@@ -24,6 +24,16 @@ class Findings {
   std::vector<std::string> lines_;
 };
 
+const char* name_of(ObjectKind kind) {
+  switch (kind) {
+    case ObjectKind::kBlock: return "block ";
+    case ObjectKind::kChannel: return "channel ";
+    case ObjectKind::kLock: return "lock ";
+    case ObjectKind::kBoard: return "board ";
+  }
+  return "object of an unknown kind ";
+}
+
 }  // namespace
 
 Stats Arena::stats() {
@@ -62,14 +72,15 @@ std::vector<std::string> Arena::audit() {
     if (word == 0) continue;
     ++leases_held;
     const Object object = Object::unpack(word);
-    if (object.kind == ObjectKind::kChannel || object.kind == ObjectKind::kLock)
+    if (object.kind != ObjectKind::kBlock)
       ++object_rows[word];
     else if (object.index < blocks)
       ++rows_naming[object.index];
     else
       wrong.add("A3: lease ", i, " names block ", object.index, " of ", blocks);
     const Holder holder{lease(i).holder.load(std::memory_order_relaxed)};
-    if (!holder.is_process() && !holder.is_message()) wrong.add("A3: lease ", i, " has no holder");
+    if (!holder.is_process() && !holder.is_message() && !holder.is_board() && !holder.is_ring())
+      wrong.add("A3: lease ", i, " has no holder");
   }
   std::uint64_t free_leases = 0;
   for (std::uint64_t at = state_->lease_rows_free.load(); at != 0 && free_leases <= leases; ++free_leases) {
@@ -83,8 +94,8 @@ std::vector<std::string> Arena::audit() {
     const Object object = Object::unpack(word);
     const auto& count = hooks_of(object.kind).count;
     if (count && count(object.index).load() != rows) {
-      wrong.add("A1: ", object.kind == ObjectKind::kLock ? "lock " : "channel ", object.index, " counts ",
-                count(object.index).load(), " holders, the ledger has ", rows);
+      wrong.add("A1: ", name_of(object.kind), object.index, " counts ", count(object.index).load(),
+                " holders, the ledger has ", rows);
     }
   }
 

@@ -166,6 +166,23 @@ Result<std::uint32_t> Arena::add_row(Object object, Holder holder, bool offered)
   return row;
 }
 
+// Beside the row of a message that several processes read. Inside the lock the handle is the message's or
+// not: whoever drops the message meanwhile releases its row before or after.
+Result<std::uint32_t> Arena::share_row(const Handle& handle, Holder message) {
+  sync::LockGuard guard = lock();
+  if (!guard.ok()) return guard.status();
+  if (Status status = check(handle, message); !status) return status;
+  Word& count = block(handle.block).count;
+  sync::Transaction change(redo(), domain_.base());
+  const std::uint32_t row = take_lease_row(change);
+  if (row >= lease_capacity_) return Status(Code::kNoSpace, "the lease table is full");
+  change.set(count, count.load(std::memory_order_relaxed) + 1);
+  change.set(lease(row).object, Object{ObjectKind::kBlock, handle.block}.pack());
+  change.set(lease(row).holder, Holder::process(domain_.self()).word);
+  change.commit();
+  return row;
+}
+
 // Takes an offered row up, unless somebody else of this process was faster.
 Result<bool> Arena::accept_row(std::uint32_t row, Object object) {
   sync::LockGuard guard = lock();
@@ -291,6 +308,22 @@ bool Arena::release_messages(std::uint32_t channel, std::uint32_t sequence, std:
     return its.is_message() && its.channel() == channel &&
            ((its.sequence() - sequence) & 0x3fffffffU) < count;
   });
+}
+
+bool Arena::release_strays(std::uint32_t board, std::uint64_t sequence, std::uint64_t count) {
+  return release_rows([&](Holder its) {
+    return its.is_board() && its.channel() == board && ((its.sequence() - sequence) & 0x3fffffffU) >= count;
+  });
+}
+
+std::vector<std::uint32_t> Arena::sequences_of(std::uint32_t board) const {
+  std::vector<std::uint32_t> found;
+  const std::uint64_t used = std::min(state_->leases_used.load(std::memory_order_acquire), lease_capacity_);
+  for (std::uint32_t row = 0; row < used; ++row) {
+    const Holder holder{lease(row).holder.load(std::memory_order_acquire)};
+    if (holder.is_board() && holder.channel() == board) found.push_back(holder.sequence());
+  }
+  return found;
 }
 
 }  // namespace forklift::arena

@@ -83,9 +83,10 @@ static_assert(sizeof(LeaseRow) == 32);
 enum class ObjectKind : std::uint8_t {
   kBlock = 1,
   kChannel = 2,
-  kLock = 3
+  kLock = 3,
+  kBoard = 4
 };
-inline constexpr std::size_t kObjectKinds = 4;
+inline constexpr std::size_t kObjectKinds = 5;
 
 struct Object {
   ObjectKind kind;
@@ -99,7 +100,8 @@ struct Object {
   }
 };
 
-// Who holds a lease: a process (slot and generation) or a message (channel and sequence, 30 bits).
+// Who holds a lease: a process (slot and generation), a message (channel and sequence, 30 bits), a board's
+// message (likewise) or a board itself (its ring).
 struct Holder {
   std::uint64_t word = 0;
 
@@ -109,7 +111,16 @@ struct Holder {
   static Holder message(std::uint32_t channel, std::uint32_t sequence) noexcept {
     return {(std::uint64_t{2} << 62) | (std::uint64_t{channel} << 30) | (sequence & 0x3fffffffU)};
   }
+  static Holder board(std::uint32_t board, std::uint64_t sequence) noexcept {
+    return {(std::uint64_t{13} << 60) | (std::uint64_t{board} << 30) | (sequence & 0x3fffffffU)};
+  }
+  static Holder ring(std::uint32_t board) noexcept {
+    return {(std::uint64_t{14} << 60) | (std::uint64_t{board} << 30)};
+  }
   bool is_message() const noexcept { return (word >> 62) == 2; }
+  // Of a board's message; `channel` is the board then.
+  bool is_board() const noexcept { return (word >> 60) == 13; }
+  bool is_ring() const noexcept { return (word >> 60) == 14; }
   bool is_process() const noexcept { return (word >> 62) == 1; }
   std::uint32_t channel() const noexcept { return static_cast<std::uint32_t>((word >> 30) & 0xffffff); }
   std::uint32_t sequence() const noexcept { return static_cast<std::uint32_t>(word & 0x3fffffffU); }

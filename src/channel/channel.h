@@ -58,6 +58,13 @@ class Incoming {
 
  private:
   friend class Channel;
+  friend class Board;
+  void make_buffer() {
+    constexpr std::size_t kMostBytes = std::size_t{kChunkUnits} * kUnitBytes;
+    if (buffer_bytes_ >= kMostBytes) return;
+    buffer_ = std::make_unique_for_overwrite<std::byte[]>(kMostBytes);
+    buffer_bytes_ = kMostBytes;
+  }
   std::unique_ptr<std::byte[]> buffer_;  // for the next get: kInlineBytes and a record header
   std::size_t buffer_bytes_ = 0;
   std::span<const std::byte> bytes_;  // in buffer_ or spill_

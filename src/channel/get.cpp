@@ -135,11 +135,7 @@ Status Channel::try_get(Incoming& into, bool* done, Claim* claim) {
     if (Status bad = check_record(header, head, &framed); !bad)
       return framed ? lose_record(header, head, std::move(bad), done) : lose_all(head, bad, done);
     const std::size_t handle_bytes = header.handles * sizeof(arena::Handle);
-    constexpr std::size_t kMostBytes = std::size_t{kChunkUnits} * kUnitBytes;
-    if (into.buffer_bytes_ < kMostBytes) {
-      into.buffer_ = std::make_unique_for_overwrite<std::byte[]>(kMostBytes);
-      into.buffer_bytes_ = kMostBytes;
-    }
+    into.make_buffer();
     in += sizeof header;
     into.handles_.resize(header.handles);
     if (handle_bytes != 0) std::memcpy(into.handles_.data(), in, handle_bytes);

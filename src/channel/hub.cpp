@@ -98,6 +98,7 @@ Status Hub::open(std::unique_ptr<domain::Domain> domain) {
        },
        [this](std::uint64_t bytes) { return chunks_->trim(bytes); }});
   domain_->on_reap([this](domain::SlotRef slot, bool) { return reap_channels(slot); });
+  boards_ = std::make_unique<Boards>(*arena_);
   return {};
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "arena/arena.h"
+#include "channel/boards.h"
 #include "channel/chunk_pool.h"
 #include "channel/tables.h"
 #include "domain/domain.h"
@@ -41,6 +42,7 @@ class Hub {
   arena::Arena& arena() const noexcept { return *arena_; }
   ChunkPool& chunks() const noexcept { return *chunks_; }
   locks::Table& locks() const noexcept { return *locks_; }
+  Boards& boards() const noexcept { return *boards_; }
 
   // Claims a slot for a child and duplicates what it must inherit (close-on-exec: the caller passes them on).
   Result<Invitation> invite();
@@ -72,6 +74,7 @@ class Hub {
   std::unique_ptr<arena::Arena> arena_;
   std::unique_ptr<locks::Table> locks_;
   std::unique_ptr<ChunkPool> chunks_;
+  std::unique_ptr<Boards> boards_;
   ChannelTable* table_ = nullptr;
   ChannelRow* rows_ = nullptr;
   std::uint64_t capacity_ = 0;

@@ -5,6 +5,11 @@
 
 namespace forklift::channel {
 
+// kInvalid: a lease that was passed on, is of another domain, occurs twice, or is a right to no block.
+Status check_leases(std::span<const arena::LeasePtr> leases, const arena::Arena& arena);
+// A block with the message's handles and bytes: {SpillHeader, handles, bytes}.
+Result<arena::LeasePtr> spill(const Outgoing& message, arena::Arena& arena);
+
 struct Channel::Plan {
   Plan(const Outgoing& outgoing, int bell_fd) : message(outgoing), bell(bell_fd) {}
 

@@ -2,8 +2,6 @@
 // change hands, and one store commits.
 #include <algorithm>
 #include <cstring>
-#include <string>
-#include <vector>
 
 #include "channel/channel.h"
 #include "channel/plan.h"
@@ -20,23 +18,6 @@ constexpr std::uint32_t units_for(std::size_t bytes) {
 // Half the sequence space: beyond it older and newer could not be told apart.
 constexpr std::uint32_t kMostInTransit = 1U << (kSequenceBits - 1);
 
-// One right cannot go twice.
-bool names_one_twice(std::span<const arena::LeasePtr> leases) {
-  if (leases.size() <= 8) {
-    for (std::size_t i = 1; i < leases.size(); ++i) {
-      if (std::find(leases.begin(), leases.begin() + static_cast<std::ptrdiff_t>(i), leases[i]) !=
-          leases.begin() + static_cast<std::ptrdiff_t>(i))
-        return true;
-    }
-    return false;
-  }
-  std::vector<arena::LeasePtr::element_type*> all;
-  all.reserve(leases.size());
-  for (const arena::LeasePtr& lease : leases) all.push_back(lease.get());
-  std::sort(all.begin(), all.end());
-  return std::adjacent_find(all.begin(), all.end()) != all.end();
-}
-
 std::byte* unit_address(Chunk& chunk, std::uint32_t unit) {
   return chunk.units + (unit - 1) * std::size_t{kUnitBytes};
 }
@@ -50,15 +31,10 @@ Status Channel::plan_put(const Outgoing& message, Plan& plan) {
   header.tag = message.tag;
   // In a pipe, messages without contents count as well, like the standard library's with their lengths.
   header.weight = message.bytes.size() + (plan.bell >= 0 ? 4 : 0);
-  for (const arena::LeasePtr& lease : message.leases) {
-    if (!lease || !lease->held()) return {Code::kInvalid, "a lease of the message was passed on already"};
-    if (lease->object().kind != arena::ObjectKind::kBlock)
-      return {Code::kInvalid, "channels cannot travel in messages"};
-    if (&lease->arena() != &hub_.arena())
-      return {Code::kInvalid, "a lease of the message is of another domain"};
-    header.weight += lease->size();
+  if (!message.leases.empty()) {
+    if (Status status = check_leases(message.leases, hub_.arena()); !status) return status;
+    for (const arena::LeasePtr& lease : message.leases) header.weight += lease->size();
   }
-  if (names_one_twice(message.leases)) return {Code::kInvalid, "a lease is in the message twice"};
   const std::size_t body = handle_bytes + message.bytes.size();
   if (body <= kInlineBytes) {
     header.units = units_for(sizeof(RecordHeader) + body);
@@ -66,18 +42,9 @@ Status Channel::plan_put(const Outgoing& message, Plan& plan) {
     header.handles = static_cast<std::uint16_t>(message.leases.size());
     return {};
   }
-  Result<arena::LeasePtr> spill = hub_.arena().allocate(arena::Kind::kShare, sizeof(SpillHeader) + body);
-  if (!spill) return spill.status();
-  plan.spill = *std::move(spill);
-  std::byte* out = plan.spill->data();
-  const SpillHeader spill_header{message.bytes.size(), static_cast<std::uint32_t>(message.leases.size()), 0};
-  std::memcpy(out, &spill_header, sizeof spill_header);
-  out += sizeof spill_header;
-  for (const arena::LeasePtr& lease : message.leases) {
-    std::memcpy(out, &lease->handle(), sizeof(arena::Handle));
-    out += sizeof(arena::Handle);
-  }
-  if (!message.bytes.empty()) std::memcpy(out, message.bytes.data(), message.bytes.size());
+  Result<arena::LeasePtr> spilled = spill(message, hub_.arena());
+  if (!spilled) return spilled.status();
+  plan.spill = *std::move(spilled);
   header.units = units_for(sizeof(RecordHeader) + sizeof(arena::Handle));
   header.handles = 1;
   header.spilled = 1;

@@ -15,7 +15,7 @@ namespace forklift::domain {
 
 inline constexpr std::uint64_t kMagic = 0x31304b4c54465246ULL;  // "FRFTLK01"
 // Raised with every change of a structure that lies in shared memory. Checked when joining.
-inline constexpr std::uint32_t kLayoutVersion = 2;
+inline constexpr std::uint32_t kLayoutVersion = 3;
 
 // The parts of the control segment. The domain hands out their addresses and knows nothing of their contents.
 enum class Region : std::uint32_t {
@@ -26,6 +26,7 @@ enum class Region : std::uint32_t {
   kLeases,
   kChannels,
   kChunks,
+  kBoards,
   kCount
 };
 inline constexpr std::size_t kRegions = static_cast<std::size_t>(Region::kCount);

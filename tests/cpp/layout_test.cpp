@@ -7,6 +7,7 @@
 
 #include "arena/arena.h"
 #include "arena/tables.h"
+#include "channel/board_tables.h"
 #include "channel/tables.h"
 #include "domain/layout.h"
 #include "locks/tables.h"
@@ -18,11 +19,15 @@ namespace {
 using arena::ArenaState;
 using arena::BlockRow;
 using arena::LeaseRow;
+using channel::BoardRow;
+using channel::BoardTable;
 using channel::ChannelRow;
 using channel::ChannelTable;
 using channel::Chunk;
 using channel::ChunkPoolState;
+using channel::ReaderPlace;
 using channel::RecordHeader;
+using channel::SlotHeader;
 using domain::Header;
 using domain::Slot;
 using locks::Cell;
@@ -30,16 +35,16 @@ using locks::LockRow;
 using locks::LockTable;
 using sync::RedoRecord;
 
-static_assert(domain::kLayoutVersion == 2);
+static_assert(domain::kLayoutVersion == 3);
 
 static_assert(offsetof(Header, magic) == 0 && offsetof(Header, layout_version) == 8);
 static_assert(offsetof(Header, mutex_bytes) == 12 && offsetof(Header, domain_id) == 16);
 static_assert(offsetof(Header, control_bytes) == 24 && offsetof(Header, data_bytes) == 32);
 static_assert(offsetof(Header, page_bytes) == 40 && offsetof(Header, pid_namespace) == 48);
 static_assert(offsetof(Header, user) == 56 && offsetof(Header, regions) == 64);
-static_assert(offsetof(Header, ready) == 176 && offsetof(Header, slots_used) == 184);
-static_assert(offsetof(Header, budget) == 192 && offsetof(Header, reap_mutex) == 256);
-static_assert(domain::kRegions == 7 && sizeof(domain::Extent) == 16 && domain::kSlotCount == 4096);
+static_assert(offsetof(Header, ready) == 192 && offsetof(Header, slots_used) == 200);
+static_assert(offsetof(Header, budget) == 208 && offsetof(Header, reap_mutex) == 256);
+static_assert(domain::kRegions == 8 && sizeof(domain::Extent) == 16 && domain::kSlotCount == 4096);
 
 static_assert(sizeof(Slot) == 64 && offsetof(Slot, state) == 0 && offsetof(Slot, pid) == 8);
 static_assert(offsetof(Slot, start_time) == 16 && offsetof(Slot, reserved) == 24);
@@ -113,6 +118,26 @@ static_assert(offsetof(arena::Handle, block) == 4 && offsetof(arena::Handle, gen
 static_assert(offsetof(arena::Handle, lease) == 12 && offsetof(arena::Handle, offset) == 16);
 static_assert(offsetof(arena::Handle, length) == 24);
 
+static_assert(sizeof(BoardTable) == 512 && offsetof(BoardTable, rows_free) == 8);
+static_assert(sizeof(BoardRow) == 8512 && offsetof(BoardRow, meta) == 0 && offsetof(BoardRow, count) == 8);
+static_assert(offsetof(BoardRow, next) == 16 && offsetof(BoardRow, capacity) == 24);
+static_assert(offsetof(BoardRow, slot_bytes) == 32 && offsetof(BoardRow, keep) == 40);
+static_assert(offsetof(BoardRow, flags) == 48 && offsetof(BoardRow, when_slow) == 56);
+static_assert(offsetof(BoardRow, ring_offset) == 64 && offsetof(BoardRow, ring_block) == 72);
+static_assert(offsetof(BoardRow, ring_lease) == 80 && offsetof(BoardRow, finished) == 88);
+static_assert(offsetof(BoardRow, readers_used) == 96 && offsetof(BoardRow, broken) == 104);
+static_assert(offsetof(BoardRow, mutex) == 128 && offsetof(BoardRow, tail) == 192);
+static_assert(offsetof(BoardRow, oldest) == 200 && offsetof(BoardRow, put_cpu) == 208);
+static_assert(offsetof(BoardRow, items) == 256 && offsetof(BoardRow, item_spinner) == 272);
+static_assert(offsetof(BoardRow, space) == 288 && offsetof(BoardRow, space_spinner) == 304);
+static_assert(offsetof(BoardRow, readers) == 320 && channel::kMostReaders == 128);
+static_assert(sizeof(ReaderPlace) == 64 && offsetof(ReaderPlace, owner) == 0);
+static_assert(offsetof(ReaderPlace, position) == 8);
+static_assert(sizeof(SlotHeader) == 32 && offsetof(SlotHeader, sequence) == 0);
+static_assert(offsetof(SlotHeader, bytes) == 8 && offsetof(SlotHeader, handles) == 12);
+static_assert(offsetof(SlotHeader, codec) == 14 && offsetof(SlotHeader, spilled) == 15);
+static_assert(offsetof(SlotHeader, tag) == 16);
+
 static_assert(wire::meta_bytes(3) == 16 + 2 * 3 * 8);
 
 TEST(Layout, BitFieldsOfWords) {
@@ -121,6 +146,8 @@ TEST(Layout, BitFieldsOfWords) {
   EXPECT_EQ((arena::Object{arena::ObjectKind::kChannel, 0x01020304}.pack()), 0x0102030402U);
   EXPECT_EQ(arena::Holder::process({5, 7}).word, (1ULL << 62) | (5ULL << 32) | 7);
   EXPECT_EQ(arena::Holder::message(5, 7).word, (2ULL << 62) | (5ULL << 30) | 7);
+  EXPECT_EQ(arena::Holder::board(5, (1ULL << 30) + 7).word, (13ULL << 60) | (5ULL << 30) | 7);
+  EXPECT_EQ(arena::Holder::ring(5).word, (14ULL << 60) | (5ULL << 30));
   EXPECT_EQ((channel::Position{3, 5, 7}.pack()), (3ULL << 40) | (5ULL << 30) | 7);
 }
 
@@ -138,6 +165,7 @@ TEST(Layout, PlanWithoutALimit) {
   EXPECT_EQ(bytes(domain::Region::kBlocks) / sizeof(BlockRow), 4194304u);
   EXPECT_EQ(bytes(domain::Region::kLeases) / sizeof(LeaseRow), 8388608u);
   EXPECT_EQ(bytes(domain::Region::kChunks) / sizeof(Chunk) - 1, 1048575u);
+  EXPECT_EQ((bytes(domain::Region::kBoards) - sizeof(BoardTable)) / sizeof(BoardRow), 3941u);
 #endif
 }
 

@@ -45,6 +45,7 @@ World::Counts World::count() {
   return {stats.leases,
           stats.held_blocks,
           hub_->live_channels(),
+          hub_->boards().live_boards(),
           hub_->locks().live_locks(),
           hub_->locks().live_cells(),
           hub_->domain().live_slots()};
@@ -62,6 +63,7 @@ void World::expect_marked(Findings& found) {
   compare("leases", now.leases, marked_.leases);
   compare("held blocks", now.held_blocks, marked_.held_blocks);
   compare("channels", now.channels, marked_.channels);
+  compare("boards", now.boards, marked_.boards);
   compare("locks", now.locks, marked_.locks);
   compare("holders' records", now.records, marked_.records);
   compare("slots", now.slots, marked_.slots);

@@ -28,7 +28,7 @@ class World {
 
  private:
   struct Counts {
-    std::uint64_t leases, held_blocks, channels, locks, records, slots;
+    std::uint64_t leases, held_blocks, channels, boards, locks, records, slots;
   };
   Counts count();
   std::unique_ptr<Hub> hub_;

@@ -22,6 +22,7 @@ void HubFixture::TearDown() {
   EXPECT_EQ(stats.held_blocks, 0U);
   EXPECT_EQ(stats.leases, 0U);
   EXPECT_EQ(hub_->live_channels(), 0U);
+  EXPECT_EQ(hub_->boards().live_boards(), 0U);
   hub_.reset();
 }
 

@@ -40,6 +40,10 @@ Status Message::put(channel::Channel& channel, os::Deadline deadline) {
   return channel.put({.bytes = bytes_, .leases = leases_, .codec = 7, .tag = 42}, deadline);
 }
 
+Status Message::put(channel::Board& board, os::Deadline deadline) {
+  return board.put({.bytes = bytes_, .leases = leases_, .codec = 7, .tag = 42}, deadline);
+}
+
 std::uint64_t read_message(Incoming& message, const Shape& shape, Findings& found) {
   std::uint64_t head[2] = {};
   if (message.bytes().size() < sizeof head) {

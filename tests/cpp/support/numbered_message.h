@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "channel/board.h"
 #include "channel/channel.h"
 
 namespace forklift::test {
@@ -46,6 +47,7 @@ class Message {
   // Allocates and fills the leases: everything that comes before a put. Aborts on failure.
   Message(Hub& hub, const Shape& shape, std::uint64_t number);
   Status put(channel::Channel& channel, os::Deadline deadline = os::Deadline::after_seconds(2));
+  Status put(channel::Board& board, os::Deadline deadline = os::Deadline::after_seconds(2));
 
  private:
   std::vector<std::byte> bytes_;
