@@ -118,7 +118,7 @@ Status Board::put(const Outgoing& message, os::Deadline deadline, WaitHooks* hoo
     bool done = false;
     if (Status status = try_put(plan, &done, number); !status) return status;
     if (done) {
-      row_.items.notify_after_unlock(INT_MAX);
+      if (!message.quiet) row_.items.notify_after_unlock(INT_MAX);
       return {};
     }
     look_after_readers();

@@ -39,12 +39,24 @@ class Alarm {
   os::Fd fd_;
 };
 
+// A channel or a reader: what is waited for by an event in shared memory.
+bool has_event(const Source& source) { return source.channel != nullptr || source.reader != nullptr; }
+sync::Event& event_of(const Source& source) {
+  return source.channel != nullptr ? source.channel->items() : source.reader->board()->items();
+}
+bool has_message(const Source& source) {
+  return source.channel != nullptr ? !source.channel->empty() : source.reader->ready();
+}
+domain::Domain& domain_of(const Source& source) {
+  return (source.channel != nullptr ? source.channel->hub() : source.reader->board()->hub()).domain();
+}
+
 class Waiter {
  public:
   Waiter(std::span<const Source> sources, bool in_one_call) : sources_(sources), in_one_call_(in_one_call) {
     for (const Source& source : sources) {
-      if (source.channel != nullptr) {
-        channels_.push_back(source.channel);
+      if (has_event(source)) {
+        channels_.push_back(&source);
       } else {
         polled_.push_back({source.pipe != nullptr ? source.pipe->fd() : source.descriptor, POLLIN, 0});
       }
@@ -67,9 +79,9 @@ class Waiter {
     std::size_t at = 0;
     for (std::size_t i = 0; i < sources_.size(); ++i) {
       const Source& source = sources_[i];
-      if (source.channel != nullptr) {
-        if (source.channel->empty()) continue;
-        source.channel->items().notify(1);  // our wake-up may have been meant for one who takes
+      if (has_event(source)) {
+        if (!has_message(source)) continue;
+        event_of(source).notify(1);  // our wake-up may have been meant for one who takes
         ready.push_back(i);
         continue;
       }
@@ -120,21 +132,21 @@ class Waiter {
 
  private:
   bool any_message() const {
-    return std::any_of(channels_.begin(), channels_.end(), [](Channel* each) { return !each->empty(); });
+    return std::any_of(channels_.begin(), channels_.end(),
+                       [](const Source* each) { return has_message(*each); });
   }
 
   void sleep_on_channels(std::int64_t timeout_ns, const Alarm& alarm) {
     std::vector<sync::Event::Ticket> tickets;
     std::vector<os::FutexWord> words{alarm.word()};
-    for (Channel* channel : channels_) {
-      tickets.push_back(channel->items().prepare());
-      words.push_back(channel->items().word(tickets.back()));
+    for (const Source* source : channels_) {
+      tickets.push_back(event_of(*source).prepare());
+      words.push_back(event_of(*source).word(tickets.back()));
     }
     os::FutexWait how = os::FutexWait::kChanged;
     if (!any_message()) how = os::futex_wait_any(words, timeout_ns, in_one_call_);
-    for (std::size_t i = 0; i < tickets.size(); ++i) channels_[i]->items().cancel(tickets[i]);
-    if (how == os::FutexWait::kTimedOut && !channels_.empty())
-      channels_.front()->hub().domain().check_deaths();
+    for (std::size_t i = 0; i < tickets.size(); ++i) event_of(*channels_[i]).cancel(tickets[i]);
+    if (how == os::FutexWait::kTimedOut && !channels_.empty()) domain_of(*channels_.front()).check_deaths();
   }
 
   void sleep_on_descriptors(os::Deadline deadline, int alarm) {
@@ -149,7 +161,7 @@ class Waiter {
 
   std::span<const Source> sources_;
   bool in_one_call_;
-  std::vector<Channel*> channels_;
+  std::vector<const Source*> channels_;  // those with an event
   std::vector<pollfd> polled_;
   Alarm alarm_;
 };

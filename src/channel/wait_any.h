@@ -1,11 +1,11 @@
-// Waiting on several channels, pipe ends and descriptors at once.
+// Waiting on several channels, readers of boards, pipe ends and descriptors at once.
 //
 //   std::vector<std::size_t> ready;
 //   Status status = wait_any(sources, Deadline::after_seconds(1), stop, ready);   // indices of sources
 //
-// Channels alone are waited for with one system call on all their events; descriptors (pipe ends, sentinels)
-// with poll. Where both are there, a thread that lives as long as the call waits for the channels and rings
-// the poll. An idle wait uses no processor beyond a rare look for deaths.
+// Channels and boards alone are waited for with one system call on all their events; descriptors (pipe ends,
+// sentinels) with poll. Where both are there, a thread that lives as long as the call waits for the channels
+// and rings the poll. An idle wait uses no processor beyond a rare look for deaths.
 //
 // Thread safety: any number of threads may wait on the same sources; who is told of a message has not taken
 // it, and somebody else may be faster.
@@ -15,15 +15,17 @@
 #include <stop_token>
 #include <vector>
 
+#include "channel/board.h"
 #include "channel/pipe.h"
 
 namespace forklift::channel {
 
-// One of the three.
+// One of the four.
 struct Source {
   Channel* channel = nullptr;  // has a message
   PipeEnd* pipe = nullptr;     // has a message or is at its end
   int descriptor = -1;         // is readable
+  Reader* reader = nullptr;    // has a message or is at its end
 };
 
 // Ok: `ready` holds at least one index, in rising order. kTimeout; kInterrupted when a stop was requested;
