@@ -26,6 +26,7 @@
 #include "forklift/init.h"
 #include "forklift/lock.h"
 #include "forklift/pipe.h"
+#include "forklift/pool.h"
 #include "forklift/process.h"
 #include "forklift/queue.h"
 #include "forklift/semaphore.h"

@@ -32,9 +32,10 @@ void Engine::learn_pace(Job& job, std::uint32_t least, bool came, std::int64_t w
 template <class Done>
 Status Engine::await(Done&& done_locked, Job* job, os::Deadline deadline, channel::WaitHooks* hooks) {
   Word& wanted = board_.header().answers_wanted;
+  std::uint32_t seen = news_.load(std::memory_order_acquire);
   for (;;) {
     After after;
-    std::uint32_t seen = 0;
+    const std::uint32_t seen_before = seen;
     std::uint32_t least = 1;
     bool done = false;
     {
@@ -47,6 +48,10 @@ Status Engine::await(Done&& done_locked, Job* job, os::Deadline deadline, channe
     }
     finish(after);
     if (done) return {};
+    // Somebody rang: perhaps it is the caller's own hooks that have something to say.
+    if (hooks != nullptr && seen != seen_before) {
+      if (Status asked = hooks->poll(); !asked) return asked;
+    }
     if (least <= 1) {
       const std::int64_t begin = job != nullptr && job->bulk ? os::now_ns() : 0;
       Status waited = answers_->wait_messages(1, news_, seen, deadline, hooks);

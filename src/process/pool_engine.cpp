@@ -229,6 +229,21 @@ void Engine::seal(const JobPtr& job) {
   finish(after);
 }
 
+Status Engine::after(const JobPtr& job, std::function<void()> on_end) {
+  After after;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (job->running != 0) {
+      if (Status there = need_collector_locked(*job); !there) return there;
+    }
+    job->sealed = true;
+    job->on_end = std::move(on_end);
+    if (job->running == 0) end_job_locked(*job, after);
+  }
+  finish(after);
+  return {};
+}
+
 bool Engine::cancel(Job& job, std::uint64_t index) {
   After after;
   bool cancelled = false;

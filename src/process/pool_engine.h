@@ -115,8 +115,11 @@ class Engine {
   // Starts the workers. kInvalid: no workers.
   static Result<std::unique_ptr<Engine>> create(channel::Hub& hub, const EngineOptions& options,
                                                 WorkerFactory factory);
-  // As terminate() and join(): within some two seconds.
   ~Engine();
+  // terminate() and join(), and the engine's threads end: within some two seconds. What was collected, and
+  // what is still to be, stays. Not in an `on_end` (in_collector()); the destructor does it, too.
+  void shut_down();
+  bool in_collector() const noexcept { return collector_.get_id() == std::this_thread::get_id(); }
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
   // In a forked child, instead of the destructor: nothing here is the child's.
@@ -130,6 +133,9 @@ class Engine {
   void flush() noexcept;
   // No more tasks for this job: on_end may come.
   void seal(const JobPtr& job);
+  // Seals the job and has it call `on_end` then: at once, in this thread, if all its tasks have ended.
+  // Instead of JobOptions::on_end. When it fails, nothing will be called.
+  Status after(const JobPtr& job, std::function<void()> on_end);
 
   // Moves up to `most` answers of the job into `into` (which is emptied first), waiting for the first one.
   // Ok with none: no task of the job is left. kTimeout, kInterrupted.

@@ -91,15 +91,19 @@ Status Engine::open() {
   return {};
 }
 
-Engine::~Engine() {
+Engine::~Engine() { shut_down(); }
+
+void Engine::shut_down() {
   if (minder_.joinable()) {
     terminate();
     minder_.join();
-  } else {
-    put_down();  // it never ran
+  } else if (!minder_ended_) {
+    // It never ran: not all workers could be started.
     for (Place& place : places_) {
-      if (place.worker) place.worker->signal(SIGKILL);
-      if (place.worker) (void)place.worker->bury();
+      if (!place.worker) continue;
+      place.worker->signal(SIGKILL);
+      (void)place.worker->bury();
+      place.worker.reset();
     }
   }
   if (!collector_.joinable()) return;

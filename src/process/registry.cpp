@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <unordered_map>
 
 namespace forklift::process {
 namespace {
@@ -20,7 +21,15 @@ struct Entry {
 struct Registry {
   std::mutex mutex;
   std::map<std::string, Entry, std::less<>> by_name;
+  std::unordered_map<Address, std::uint64_t> keys;
 };
+
+// FNV-1a
+std::uint64_t key_of_name(std::string_view name) noexcept {
+  std::uint64_t key = 0xcbf29ce484222325ULL;
+  for (const char c : name) key = (key ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  return key;
+}
 
 Registry& registry() {
   static Registry* const instance = new Registry;  // static objects of other files use it, in any order
@@ -73,6 +82,35 @@ Result<Runner> runner_of(std::string_view name) {
   }
   if (at->second.ambiguous) return ambiguous(name);
   return at->second.runner;
+}
+
+Result<std::uint64_t> key_of(Address function) {
+  Registry& all = registry();
+  {
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    const auto at = all.keys.find(function);
+    if (at != all.keys.end()) return at->second;
+  }
+  Result<std::string> name = name_of(function);
+  if (!name) return name.status();
+  const std::uint64_t key = key_of_name(*name);
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  all.keys.emplace(function, key);
+  return key;
+}
+
+Result<Address> function_of(std::uint64_t key) {
+  Registry& all = registry();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const Entry* found = nullptr;
+  for (const auto& [name, entry] : all.by_name) {
+    if (key_of_name(name) != key) continue;
+    if (found != nullptr || entry.ambiguous) return ambiguous(name);
+    found = &entry;
+  }
+  if (found == nullptr)
+    return {Code::kInvalid, "this program registered no function of the key that was sent"};
+  return found->function;
 }
 
 }  // namespace forklift::process

@@ -20,5 +20,9 @@ void register_function(std::string_view name, Address function, Runner runner);
 // kInvalid: never registered, or two functions under that name.
 Result<std::string> name_of(Address function);
 Result<Runner> runner_of(std::string_view name);
+// The hash of a registered function's name: short enough for every task of a pool to carry it.
+Result<std::uint64_t> key_of(Address function);
+// kInvalid: no function, or several, of that key.
+Result<Address> function_of(std::uint64_t key);
 
 }  // namespace forklift::process

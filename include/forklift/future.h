@@ -1,0 +1,178 @@
+// Future<R>: the result of a task that a Pool was given, before it is there.
+//
+//   forklift::Future<double> area = pool.submit(integrate, 0.0, 1.0);
+//   if (area.wait_for(20ms)) use(area.get());
+//   std::move(area).then([](forklift::Future<double> done) { log(done.get()); });
+//
+// get() throws what became of a task that has no result:
+//   RemoteError        its function threw
+//   WorkerDiedError    its worker died: killed, aborted, left by exit()
+//   TaskTimeoutError   it was over its time (CallOptions::timeout), and its worker was killed
+//   CancelledError     cancel() came before it began
+//   BrokenPoolError    the pool's workers cannot be started or made ready
+//   Error (kClosed)    the pool was terminated, or destroyed
+// Each task ends in exactly one of these or a result, whoever is killed and whenever.
+//
+// A future that is dropped leaves its task alone. then() calls its function in a thread of the pool's own,
+// one call after the other; what the function throws is said on stderr, and the pool goes on.
+//
+// Thread safety: one thread at a time per object. Process safety: a Future belongs to the process that made
+// it. Invariant: valid() until get() or then() has been called; a moved-from Future is not.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <new>
+#include <stop_token>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "forklift/error.h"
+#include "forklift/queue.h"
+#include "forklift/remote_error.h"
+#include "forklift/timeout.h"
+
+namespace forklift {
+
+class WorkerDiedError : public Error {
+ public:
+  WorkerDiedError(std::string task, pid_t pid, int exitcode);
+  const std::string& task() const noexcept { return task_; }  // the registered name of its function
+  pid_t pid() const noexcept { return pid_; }
+  int exitcode() const noexcept { return exitcode_; }  // as Process::exitcode: negative for a signal
+  int signal() const noexcept { return exitcode_ < 0 ? -exitcode_ : 0; }
+
+ private:
+  std::string task_;
+  pid_t pid_;
+  int exitcode_;
+};
+
+class TaskTimeoutError : public Error {
+ public:
+  using Error::Error;
+};
+
+class CancelledError : public Error {
+ public:
+  using Error::Error;
+};
+
+class BrokenPoolError : public Error {
+ public:
+  using Error::Error;
+};
+
+namespace detail {
+
+// A task of a pool, and how it ended.
+class TaskState;
+using TaskPtr = std::shared_ptr<TaskState>;
+class Outcome;
+
+// False: the time is over, or a stop was requested.
+bool wait_task(TaskState& task, std::int64_t ns, const std::stop_token& stop);
+bool cancel_task(TaskState& task);
+void after_task(const TaskPtr& task, std::function<void()> call);
+// Waits, then calls `use(into, outcome)`.
+void take_outcome(TaskState& task, void (*use)(void* into, Outcome& outcome), void* into);
+
+// These throw how the task ended, where that is no result, and TypeMismatch.
+void expect_result(Outcome& outcome);
+void result_bytes(Outcome& outcome, std::span<std::byte> out);
+void result_sequence(Outcome& outcome, Sink sink, void* into);
+Value result_value(Outcome& outcome);
+
+template <class R>
+inline constexpr bool kReturnable = Sendable<std::remove_cvref_t<R>>;
+template <>
+inline constexpr bool kReturnable<void> = true;
+
+template <class R>
+R result_of(Outcome& outcome) {
+  if constexpr (std::is_void_v<R>) {
+    expect_result(outcome);
+  } else if constexpr (Bytewise<R>) {
+    alignas(R) std::byte memory[sizeof(R)];
+    result_bytes(outcome, memory);
+    return *std::launder(reinterpret_cast<R*>(memory));
+  } else if constexpr (Sequence<R>) {
+    R sequence;
+    result_sequence(outcome, assign_sequence<R>, &sequence);
+    return sequence;
+  } else {
+    Result<R> result = result_value(outcome).template as<R>();
+    if (!result) throw TypeMismatch(result.status());
+    return *std::move(result);
+  }
+}
+
+}  // namespace detail
+
+template <class R>
+class Future {
+ public:
+  Future() noexcept = default;
+  explicit Future(detail::TaskPtr task) noexcept : task_(std::move(task)) {}
+  Future(Future&&) noexcept = default;
+  Future& operator=(Future&&) noexcept = default;
+
+  bool valid() const noexcept { return task_ != nullptr; }
+
+  // Waits for the result, and hands it over.
+  R get() {
+    (void)state();
+    const detail::TaskPtr task = std::move(task_);
+    if constexpr (std::is_void_v<R>) {
+      detail::take_outcome(
+          *task, [](void*, detail::Outcome& outcome) { detail::expect_result(outcome); }, nullptr);
+    } else {
+      std::optional<R> result;
+      detail::take_outcome(
+          *task,
+          [](void* into, detail::Outcome& outcome) {
+            static_cast<std::optional<R>*>(into)->emplace(detail::result_of<R>(outcome));
+          },
+          &result);
+      return *std::move(result);
+    }
+  }
+
+  void wait() const { detail::wait_task(state(), detail::kForever, {}); }
+  // False: a stop was requested, or the time is over.
+  bool wait(const std::stop_token& stop) const { return detail::wait_task(state(), detail::kForever, stop); }
+  template <class Rep, class Period>
+  bool wait_for(std::chrono::duration<Rep, Period> time, const std::stop_token& stop = {}) const {
+    return detail::wait_task(state(), detail::nanoseconds(time), stop);
+  }
+  bool ready() const { return detail::wait_task(state(), 0, {}); }
+
+  // True: it has not begun, and never will. False: it has begun, or ended.
+  bool cancel() { return detail::cancel_task(state()); }
+
+  // Calls `function(Future<R>)`, which is ready, once the task has ended: at once if it has.
+  template <class Function>
+  requires std::invocable<Function&, Future<R>>
+  void then(Function function) && {
+    (void)state();
+    detail::TaskPtr task = std::move(task_);
+    auto held = std::make_shared<Function>(std::move(function));
+    detail::after_task(task, [held, task] { (*held)(Future<R>(task)); });
+  }
+
+ private:
+  detail::TaskState& state() const {
+    if (!task_) throw Error({Code::kInvalid, "this Future was used up, or moved from"});
+    return *task_;
+  }
+
+  detail::TaskPtr task_;
+};
+
+}  // namespace forklift

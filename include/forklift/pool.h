@@ -1,0 +1,301 @@
+// Pool: workers that call functions for this process, and the results in order, as they come, or as futures.
+//
+//   double integrate(double from, double to);
+//   static const forklift::Registered<&integrate> registered_integrate{"integrate"};   // forklift/spawn.h
+//
+//   forklift::Pool pool({.workers = 4});
+//   double one = pool.apply(integrate, 0.0, 1.0);
+//   std::vector<double> all = pool.starmap(integrate, intervals);   // a range of pairs or tuples
+//   for (Image image : pool.imap(load, paths)) show(image);         // a few ahead, in order
+//   forklift::Future<double> later = pool.submit(integrate, 1.0, 2.0);
+//   pool.with({.timeout = 5s, .retries = 2}).apply(risky, input);
+//
+// Functions are registered ones, on every start method, since a worker that died is replaced by one that was
+// started later. Arguments and results are Sendable: a Tensor is the same memory at both ends. Queues, locks
+// and what takes long to set up are handed to an initializer, which each worker runs first:
+//
+//   forklift::Pool pool({.workers = 2}, open_model, "model.bin", queue);
+//
+// A task whose worker dies fails with WorkerDiedError, or runs again (`retries`): so give retries to
+// functions that may be run twice. What a worker was killed for is replaced; other tasks never notice. A
+// worker that is done for good (tasks_per_worker, memory_per_worker) is replaced as well; with spares, by one
+// that is ready.
+//
+// Thread safety: any number of threads may call any member but the destructor. Process safety: a Pool belongs
+// to the process that made it; in a forked child its members throw and its destructor does nothing. Workers
+// end with that process, however it ends.
+//
+// Errors: Error (kInvalid: no workers, a function that is not registered; kClosed: closed or terminated; what
+// put throws), BrokenPoolError. What becomes of tasks: forklift/future.h. Invariants: each task ends exactly
+// once. A pool at rest uses no processor. The destructor terminates: it waits for no task.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "forklift/context.h"
+#include "forklift/future.h"
+#include "forklift/pool_task.h"
+
+namespace forklift {
+
+// As many as processors that this process may use.
+std::size_t default_workers() noexcept;
+
+struct PoolOptions {
+  std::size_t workers = default_workers();
+  Context context = fork_context();
+  std::size_t spares = 0;               // more, ready to take the place of one that is gone
+  std::uint64_t tasks_per_worker = 0;   // a worker is replaced after so many; 0: never
+  std::uint64_t memory_per_worker = 0;  // a worker is replaced when it has more bytes for itself; 0: never
+  std::string name = "PoolWorker";      // a worker's, before its number
+};
+
+struct CallOptions {
+  std::chrono::nanoseconds timeout{0};  // a task may run so long, then its worker is killed; 0: without end
+  unsigned retries = 0;                 // so often a task runs again when its worker has died
+  std::size_t ahead = 0;  // imap: so many tasks at most are not yet fetched; 0: twice the workers + 16
+};
+
+// In a worker: its number in the pool, from 0; a replaced one's goes to the next. Elsewhere -1.
+int worker_id() noexcept;
+
+template <class R>
+class ResultStream;
+
+// What can be called on a pool, with the options that were given to Pool::with().
+class PoolCalls {
+ public:
+  template <class R, class... Params, class... Args>
+  detail::Returned<R> apply(R (*function)(Params...), Args&&... args) const {
+    return submit(function, std::forward<Args>(args)...).get();
+  }
+
+  template <class R, class... Params, class... Args>
+  Future<detail::Returned<R>> submit(R (*function)(Params...), Args&&... args) const {
+    using Kind = detail::TaskKind<R, Params...>;
+    static_assert(sizeof...(Params) == sizeof...(Args),
+                  "forklift: a task needs as many arguments as its function has parameters");
+    const detail::TaskFunction called =
+        detail::task_function(detail::address_of(function), Kind::signature());
+    detail::TaskPtr task;
+    Kind::pack(typename Kind::Arguments(std::forward<Args>(args)...), [&](const detail::TaskInput& input) {
+      task = detail::submit_task(core_, options_, called, input);
+    });
+    return Future<detail::Returned<R>>(std::move(task));
+  }
+
+  // The results of function(element) for each element, in order; nothing where the function returns nothing.
+  // Waits for all; then throws what the first task that has no result ended with.
+  template <class R, class Param, class Range>
+  auto map(R (*function)(Param), Range&& range) const {
+    return map_over(function, range, [](auto&& element) {
+      return typename detail::TaskKind<R, Param>::Arguments(std::forward<decltype(element)>(element));
+    });
+  }
+  // Of function(std::get<0>(element), ...).
+  template <class R, class... Params, class Range>
+  auto starmap(R (*function)(Params...), Range&& range) const {
+    return map_over(function, range,
+                    detail::SpreadOver<typename detail::TaskKind<R, Params...>::Arguments>());
+  }
+
+  // As map, one result at a time, in order; tasks are submitted as results are fetched (CallOptions::ahead).
+  // An element without a result throws when it is its turn, and the others follow. A range that is no
+  // temporary has to outlive the stream.
+  template <class R, class Param, class Range>
+  ResultStream<detail::Returned<R>> imap(R (*function)(Param), Range&& range) const {
+    return stream_over(function, std::forward<Range>(range), true);
+  }
+  // As they come.
+  template <class R, class Param, class Range>
+  ResultStream<detail::Returned<R>> imap_unordered(R (*function)(Param), Range&& range) const {
+    return stream_over(function, std::forward<Range>(range), false);
+  }
+
+ protected:
+  PoolCalls(std::shared_ptr<detail::PoolCore> core, const CallOptions& options) noexcept
+      : core_(std::move(core)), options_(options) {}
+  const std::shared_ptr<detail::PoolCore>& core() const noexcept { return core_; }
+
+ private:
+  friend class Pool;
+  template <class R, class... Params, class Range, class Spread>
+  auto map_over(R (*function)(Params...), Range& range, Spread spread) const {
+    using Kind = detail::TaskKind<R, Params...>;
+    using Returned = detail::Returned<R>;
+    std::vector<detail::Item<Returned>> items;
+    const detail::Batch batch(core_, options_,
+                              detail::task_function(detail::address_of(function), Kind::signature()), true);
+    const detail::Deliver deliver = [](void* into, std::uint64_t index, detail::Outcome& outcome) {
+      (*static_cast<std::vector<detail::Item<Returned>>*>(into))[index].take(outcome);
+    };
+    for (auto&& element : range) {
+      items.emplace_back();
+      Kind::pack(spread(std::forward<decltype(element)>(element)),
+                 [&](const detail::TaskInput& input) { batch.submit(items.size() - 1, input); });
+      if (items.size() % 256 == 0) batch.collect(deliver, &items, 0);
+    }
+    batch.flush();
+    while (batch.collect(deliver, &items, detail::kForever)) {
+    }
+    return detail::results_of(items);
+  }
+
+  template <class R, class Param, class Range>
+  ResultStream<detail::Returned<R>> stream_over(R (*function)(Param), Range&& range, bool ordered) const {
+    using Kind = detail::TaskKind<R, Param>;
+    static_assert(!std::is_void_v<R>, "forklift: imap() of a function that returns nothing; use map()");
+    auto batch = std::make_shared<detail::Batch>(
+        core_, options_, detail::task_function(detail::address_of(function), Kind::signature()), false);
+    auto source = std::make_shared<detail::Source<Range>>(std::forward<Range>(range));
+    auto feed = [batch, source](std::uint64_t index) {
+      return source->next([&](auto&& element) {
+        Kind::pack(typename Kind::Arguments(std::forward<decltype(element)>(element)),
+                   [&](const detail::TaskInput& input) { batch->submit(index, input); });
+      });
+    };
+    return ResultStream<detail::Returned<R>>(batch, std::move(feed), ordered);
+  }
+
+  std::shared_ptr<detail::PoolCore> core_;
+  CallOptions options_;
+};
+
+// The results of imap(): a range, or next() until there is none.
+template <class R>
+class ResultStream {
+ public:
+  using Feed = std::function<bool(std::uint64_t index)>;  // submits the next task; false: there is none
+  ResultStream(std::shared_ptr<detail::Batch> batch, Feed feed, bool ordered)
+      : batch_(std::move(batch)), feed_(std::move(feed)), ordered_(ordered) {
+    top_up();
+  }
+  ResultStream(ResultStream&&) noexcept = default;
+  ResultStream& operator=(ResultStream&&) noexcept = default;
+
+  // Nothing: it was the last one. Throws where the task has no result; the next call gives the next one.
+  std::optional<R> next() {
+    while (!has_next()) {
+      if (fetched_ == fed_) return std::nullopt;
+      batch_->collect(deliver, &arrived_, detail::kForever);
+    }
+    const auto at = ordered_ ? arrived_.find(fetched_) : arrived_.begin();
+    detail::Item<R> item = std::move(at->second);
+    arrived_.erase(at);
+    ++fetched_;
+    // A few at once: so workers are woken for several.
+    if (fed_ - fetched_ <= batch_->ahead() - batch_->ahead() / 4) top_up();
+    return std::move(item).get();
+  }
+  // Whether next() would return at once. False: the time is over.
+  template <class Rep, class Period>
+  bool wait_for(std::chrono::duration<Rep, Period> time) {
+    const auto until = std::chrono::steady_clock::now() + time;
+    while (!has_next() && fetched_ != fed_) {
+      const auto left = until - std::chrono::steady_clock::now();
+      if (left.count() <= 0) return false;
+      batch_->collect(deliver, &arrived_, detail::nanoseconds(left));
+    }
+    return true;
+  }
+
+  class Iterator {
+   public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = R;
+    using difference_type = std::ptrdiff_t;
+    using pointer = R*;
+    using reference = R&;
+    Iterator() noexcept = default;
+    explicit Iterator(ResultStream& stream) : stream_(&stream) { ++*this; }
+    R& operator*() noexcept { return *now_; }
+    Iterator& operator++() {
+      now_ = stream_->next();
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    bool operator==(const Iterator& other) const noexcept {
+      return now_.has_value() == other.now_.has_value();
+    }
+
+   private:
+    ResultStream* stream_ = nullptr;
+    std::optional<R> now_;
+  };
+  Iterator begin() { return Iterator(*this); }
+  Iterator end() noexcept { return {}; }
+
+ private:
+  using Arrived = std::map<std::uint64_t, detail::Item<R>>;
+  static void deliver(void* into, std::uint64_t index, detail::Outcome& outcome) {
+    (*static_cast<Arrived*>(into))[index].take(outcome);
+  }
+  bool has_next() const { return ordered_ ? arrived_.count(fetched_) != 0 : !arrived_.empty(); }
+  void top_up() {
+    while (feed_ && fed_ - fetched_ < batch_->ahead()) {
+      if (!feed_(fed_)) {
+        feed_ = nullptr;
+        break;
+      }
+      ++fed_;
+    }
+    batch_->flush();
+  }
+
+  std::shared_ptr<detail::Batch> batch_;
+  Feed feed_;
+  bool ordered_;
+  std::uint64_t fed_ = 0;
+  std::uint64_t fetched_ = 0;
+  Arrived arrived_;
+};
+
+class Pool : public PoolCalls {
+ public:
+  explicit Pool(const PoolOptions& options = {}) : PoolCalls(detail::make_pool(options, {}), {}) {}
+  // Each worker calls initializer(args...) first. One that throws cannot work; if none can, the pool is
+  // broken.
+  template <class R, class... Params, class... Args>
+  Pool(const PoolOptions& options, R (*initializer)(Params...), Args&&... args)
+      : PoolCalls(detail::make_pool(options, detail::prepare_call(initializer, std::forward<Args>(args)...)),
+                  {}) {}
+  ~Pool() { detail::end_pool(core()); }
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  PoolCalls with(const CallOptions& options) const noexcept { return PoolCalls(core(), options); }
+
+  // No more tasks; workers leave when all have ended.
+  void close() { detail::close_pool(*core()); }
+  // Every task ends now, as stopped; workers get SIGTERM, after a second SIGKILL.
+  void terminate() { detail::terminate_pool(*core()); }
+  // After one of these two: until all workers are gone.
+  void join() { detail::join_pool(*core(), detail::kForever, {}); }
+  // False: the time is over, or a stop was requested.
+  template <class Rep, class Period>
+  bool join_for(std::chrono::duration<Rep, Period> time, const std::stop_token& stop = {}) {
+    return detail::join_pool(*core(), detail::nanoseconds(time), stop);
+  }
+  bool join(const std::stop_token& stop) { return detail::join_pool(*core(), detail::kForever, stop); }
+
+  std::vector<pid_t> pids() const { return detail::pool_pids(*core()); }
+};
+
+}  // namespace forklift

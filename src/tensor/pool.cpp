@@ -1,0 +1,348 @@
+// Pool, Future and Batch over the engine.
+#include "forklift/pool.h"
+
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "os/proc.h"
+#include "process/registry.h"
+#include "process/report.h"
+#include "tensor/arena_storage.h"
+#include "tensor/pool_core.h"
+
+namespace forklift {
+
+std::size_t default_workers() noexcept { return static_cast<std::size_t>(os::allowed_cpus()); }
+
+namespace {
+
+std::string death_line(const std::string& task, pid_t pid, int exitcode) {
+  std::string line = "the worker (pid " + std::to_string(pid) + ") that ran \"" + task + "\" ";
+  if (exitcode >= 0) return line + "exited with code " + std::to_string(exitcode);
+  return line + "was ended by signal " + std::to_string(-exitcode) + " (" + ::strsignal(-exitcode) + ")";
+}
+
+}  // namespace
+
+WorkerDiedError::WorkerDiedError(std::string task, pid_t pid, int exitcode)
+    : Error({Code::kPeerDied, death_line(task, pid, exitcode)}),
+      task_(std::move(task)),
+      pid_(pid),
+      exitcode_(exitcode) {}
+
+namespace detail {
+namespace {
+
+// Asks a stop token while a wait goes on.
+class StopHooks : public channel::WaitHooks {
+ public:
+  explicit StopHooks(std::stop_token stop) noexcept : stop_(std::move(stop)) {}
+  Status poll() override {
+    return stop_.stop_requested() ? Status(Code::kInterrupted, "a stop was requested") : Status();
+  }
+
+ private:
+  std::stop_token stop_;
+};
+
+class ProcessWorker : public process::WorkerHandle {
+ public:
+  ProcessWorker(Process started, Call initializer)
+      : process_(std::move(started)), initializer_(std::move(initializer)), pid_(process_.pid()) {}
+
+  pid_t pid() const override { return pid_; }
+  int sentinel() const override { return process_.sentinel(); }
+  int bury() override {
+    try {
+      process_.join();
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "forklift: a pool's worker failed: %s\n", error.what());
+    }
+    return process_.exitcode().value_or(255);
+  }
+  void signal(int number) override {
+    try {
+      number == SIGKILL ? process_.kill() : process_.terminate();
+    } catch (const Error& error) {
+      std::fprintf(stderr, "forklift: a pool's worker cannot be told to end: %s\n", error.what());
+    }
+  }
+
+ private:
+  Process process_;
+  Call initializer_;  // what it mentions has to be there until the worker has opened it
+  pid_t pid_;
+};
+
+Tensor board_tensor(const arena::LeasePtr& block) {
+  return need(
+      Tensor::wrap(tensor::storage_over(block), DType::kUInt8, {static_cast<std::int64_t>(block->size())}));
+}
+
+std::string name_of_task(const TaskFunction& function) {
+  const Result<std::string> name = process::name_of(function.function);
+  return name ? *name : std::string("?");
+}
+
+}  // namespace
+
+// --- outcomes
+
+channel::Incoming& Outcome::result() {
+  if (answer_.ending != process::Ending::kValue) fail();
+  return answer_.payload;
+}
+
+void Outcome::fail() {
+  const std::string task = name_of_task(function_);
+  switch (answer_.ending) {
+    case process::Ending::kError: throw RemoteError(need(process::decode_report(answer_.payload.bytes())));
+    case process::Ending::kDied: throw WorkerDiedError(task, answer_.pid, answer_.exitcode);
+    case process::Ending::kTimedOut:
+      throw TaskTimeoutError({Code::kTimeout, "\"" + task + "\" was over its time; its worker (pid " +
+                                                  std::to_string(answer_.pid) + ") was killed"});
+    case process::Ending::kCancelled:
+      throw CancelledError({Code::kInterrupted, "\"" + task + "\" was cancelled"});
+    case process::Ending::kUnreadable: {
+      const std::span<const std::byte> text = answer_.payload.bytes();
+      throw Error({Code::kCorrupt, "\"" + task + "\" could not be handed to a worker: " +
+                                       std::string(reinterpret_cast<const char*>(text.data()), text.size())});
+    }
+    default: break;
+  }
+  if (const Status trouble = pool_.trouble(); !trouble.ok()) throw BrokenPoolError(trouble);
+  throw Error({Code::kClosed, "the pool was terminated before \"" + task + "\" had ended"});
+}
+
+void expect_result(Outcome& outcome) { (void)outcome.result(); }
+
+void result_bytes(Outcome& outcome, std::span<std::byte> out) {
+  const channel::Incoming& message = outcome.result();
+  if (message.codec() != tensor::kRawCodec || message.bytes().size() != out.size())
+    throw_wrong_length(message.bytes().size(), out.size());
+  std::memcpy(out.data(), message.bytes().data(), out.size());
+}
+
+void result_sequence(Outcome& outcome, Sink sink, void* into) { sink(into, outcome.result().bytes()); }
+
+Value result_value(Outcome& outcome) { return need(tensor::unpack(outcome.result())); }
+
+// --- the pool
+
+PoolCore::PoolCore(const PoolOptions& options, PrepareCall initializer)
+    : options_(options), initializer_(std::move(initializer)), owner_(::getpid()) {}
+
+PoolCore::~PoolCore() {
+  if (engine_ && !is_mine()) process::Engine::abandon(std::move(engine_));
+}
+
+bool PoolCore::is_mine() const noexcept { return owner_ == ::getpid(); }
+
+process::Engine& PoolCore::engine() const {
+  if (!is_mine()) {
+    throw Error({Code::kInvalid,
+                 "this pool belongs to process " + std::to_string(owner_) + ", of which this one is a copy"});
+  }
+  return *engine_;
+}
+
+void PoolCore::start() {
+  channel::Hub* hub = need(channel::Hub::current());
+  if (options_.workers > UINT32_MAX / 2 || options_.spares > UINT32_MAX / 2)
+    throw Error({Code::kInvalid, "a pool of " + std::to_string(options_.workers) + " workers"});
+  const process::EngineOptions engine{static_cast<std::uint32_t>(options_.workers),
+                                      static_cast<std::uint32_t>(options_.spares), options_.tasks_per_worker,
+                                      options_.memory_per_worker};
+  engine_ = need(process::Engine::create(*hub, engine,
+                                         [this](const process::Seat& seat) { return start_worker(seat); }));
+}
+
+Result<std::unique_ptr<process::WorkerHandle>> PoolCore::start_worker(const process::Seat& seat) const {
+  try {
+    Call initializer;
+    if (initializer_) initializer = initializer_();
+    const Queue<Value> arguments(initializer_ ? initializer.arguments : ChannelRef(seat.tasks));
+    Process worker = options_.context.process(
+        run_pool_worker, Queue<Value>(ChannelRef(seat.tasks)), Queue<Value>(ChannelRef(seat.answers)),
+        board_tensor(seat.board), WorkerSetup{seat.index, 0, seat.most_tasks, seat.most_memory},
+        initializer.function, arguments);
+    worker.set_name(options_.name + "-" + std::to_string(seat.index)).set_daemon(true).start();
+    return std::unique_ptr<process::WorkerHandle>(
+        new ProcessWorker(std::move(worker), std::move(initializer)));
+  } catch (const Error& error) {
+    return error.status();
+  } catch (const std::exception& error) {
+    return {Code::kSystem, error.what()};
+  }
+}
+
+Status PoolCore::trouble() {
+  channel::Incoming words;
+  Status status = engine().health(&words);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (words.codec() == process::kErrorCodec) {
+    Result<RemoteError::Details> details = process::decode_report(words.bytes());
+    if (details) last_words_ = RemoteError(*std::move(details)).what();
+  }
+  if (status.ok() || last_words_.empty()) return status;
+  return {status.code(), std::string(status.what()) + "; one said: " + last_words_};
+}
+
+void PoolCore::submit(const process::JobPtr& job, std::uint64_t index, const CallOptions& options,
+                      const TaskFunction& function, const TaskInput& input, bool more) {
+  process::Engine& engine = this->engine();
+  thread_local tensor::Parcel parcel(engine.hub().arena());
+  parcel.reset(engine.hub().arena());
+  struct Emptied {
+    ~Emptied() { parcel.clear(); }
+  } const emptied;
+  const TaskHeader header{function.key, function.signature};
+  std::vector<std::byte>& bytes = parcel.bytes();
+  bytes.resize(sizeof header + input.bytes.size());
+  std::memcpy(bytes.data(), &header, sizeof header);
+  if (!input.bytes.empty()) std::memcpy(bytes.data() + sizeof header, input.bytes.data(), input.bytes.size());
+  if (input.list != nullptr) check(parcel.add(*input.list));
+  const process::TaskOptions task{options.timeout.count() > 0 ? options.timeout.count() : 0, options.retries};
+  const Status sent = engine.submit(job, index, parcel.message(), task, more);
+  if (sent.ok()) return;
+  if (const Status trouble = this->trouble(); !trouble.ok()) throw BrokenPoolError(trouble);
+  throw Error(sent);
+}
+
+template <class Wait>
+bool PoolCore::wait(Wait&& wait, std::int64_t ns, const std::stop_token& stop) {
+  const os::Deadline deadline = ns == kForever ? os::Deadline::never() : os::Deadline::after_ns(ns);
+  Status status;
+  if (stop.stop_possible()) {
+    if (stop.stop_requested()) return false;
+    StopHooks hooks(stop);
+    const std::stop_callback on_stop(stop, [this] { engine_->wake(); });
+    status = wait(deadline, &hooks);
+  } else {
+    status = wait(deadline, nullptr);
+  }
+  if (status.ok()) return true;
+  if (status.code() == Code::kTimeout || status.code() == Code::kInterrupted) return false;
+  throw Error(status);
+}
+
+std::shared_ptr<PoolCore> make_pool(const PoolOptions& options, PrepareCall initializer) {
+  auto pool = std::make_shared<PoolCore>(options, std::move(initializer));
+  pool->start();
+  return pool;
+}
+
+void end_pool(const std::shared_ptr<PoolCore>& pool) noexcept {
+  if (!pool->is_mine()) return;
+  if (!pool->engine().in_collector()) return pool->engine().shut_down();
+  // Inside of its own callback it cannot wait for itself: what is left stays until the process ends.
+  pool->engine().terminate();
+  (void)new std::shared_ptr<PoolCore>(pool);
+}
+
+void close_pool(PoolCore& pool) { pool.engine().close(); }
+void terminate_pool(PoolCore& pool) { pool.engine().terminate(); }
+std::vector<pid_t> pool_pids(PoolCore& pool) { return pool.engine().pids(); }
+
+bool join_pool(PoolCore& pool, std::int64_t ns, const std::stop_token& stop) {
+  process::Engine& engine = pool.engine();
+  return pool.wait(
+      [&](os::Deadline deadline, channel::WaitHooks* hooks) { return engine.join(deadline, hooks); }, ns,
+      stop);
+}
+
+TaskFunction task_function(Address function, std::uint64_t signature) {
+  return {function, need(process::key_of(function)), signature};
+}
+
+// --- one task
+
+TaskPtr submit_task(const std::shared_ptr<PoolCore>& pool, const CallOptions& options,
+                    const TaskFunction& function, const TaskInput& input) {
+  auto task = std::make_shared<TaskState>();
+  task->pool = pool;
+  task->function = function;
+  task->job = process::Engine::make_job({.cancellable = true});
+  pool->submit(task->job, 0, options, function, input, false);
+  return task;
+}
+
+bool wait_task(TaskState& task, std::int64_t ns, const std::stop_token& stop) {
+  process::Engine& engine = task.pool->engine();
+  return task.pool->wait([&](os::Deadline deadline,
+                             channel::WaitHooks* hooks) { return engine.wait(*task.job, deadline, hooks); },
+                         ns, stop);
+}
+
+bool cancel_task(TaskState& task) { return task.pool->engine().cancel(*task.job, 0); }
+
+void after_task(const TaskPtr& task, std::function<void()> call) {
+  check(task->pool->engine().after(task->job, std::move(call)));
+}
+
+void take_outcome(TaskState& task, void (*use)(void* into, Outcome& outcome), void* into) {
+  std::vector<process::Answer> answers;
+  check(task.pool->engine().collect(*task.job, answers, 1, os::Deadline::never()));
+  Outcome outcome(*task.pool, task.function, answers.at(0));
+  use(into, outcome);
+}
+
+// --- many
+
+class Batch::State {
+ public:
+  std::shared_ptr<PoolCore> pool;
+  CallOptions options;
+  TaskFunction function{};
+  process::JobPtr job;
+  std::vector<process::Answer> answers;
+  std::size_t most = 0;
+};
+
+Batch::Batch(const std::shared_ptr<PoolCore>& pool, const CallOptions& options, const TaskFunction& function,
+             bool all)
+    : state_(std::make_unique<State>()) {
+  state_->pool = pool;
+  state_->options = options;
+  state_->function = function;
+  state_->job = process::Engine::make_job({.bulk = all});
+  state_->most = all ? 1024 : 64;
+}
+Batch::~Batch() = default;
+
+void Batch::submit(std::uint64_t index, const TaskInput& input) const {
+  state_->pool->submit(state_->job, index, state_->options, state_->function, input, true);
+}
+
+void Batch::flush() const noexcept {
+  if (state_->pool->is_mine()) state_->pool->engine().flush();
+}
+
+bool Batch::collect(Deliver deliver, void* into, std::int64_t ns) const {
+  State& state = *state_;
+  process::Engine& engine = state.pool->engine();
+  const bool came = state.pool->wait(
+      [&](os::Deadline deadline, channel::WaitHooks*) {
+        return engine.collect(*state.job, state.answers, state.most, deadline);
+      },
+      ns, {});
+  if (!came || state.answers.empty()) return false;
+  for (process::Answer& answer : state.answers) {
+    Outcome outcome(*state.pool, state.function, answer);
+    deliver(into, answer.index, outcome);
+  }
+  state.answers.clear();
+  return true;
+}
+
+std::size_t Batch::ahead() const noexcept {
+  return state_->options.ahead != 0 ? state_->options.ahead : 2 * state_->pool->workers() + 16;
+}
+
+}  // namespace detail
+}  // namespace forklift

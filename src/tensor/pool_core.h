@@ -1,0 +1,87 @@
+// What Pool, Future and Batch are made of: the engine with the C++ face's own words around it.
+//
+// Thread safety: as the engine's. Fork: a child drops it without touching it.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "forklift/pool.h"
+#include "process/pool_engine.h"
+#include "tensor/transport.h"
+
+namespace forklift::detail {
+
+// A task's message begins with this, then come the arguments' bytes or the list.
+struct TaskHeader {
+  std::uint64_t key;
+  std::uint64_t signature;
+};
+
+// How a task ended, and whose it is.
+class Outcome {
+ public:
+  Outcome(PoolCore& pool, const TaskFunction& function, process::Answer& answer) noexcept
+      : pool_(pool), function_(function), answer_(answer) {}
+  // The payload of a result; throws what the task ended with otherwise.
+  channel::Incoming& result();
+
+ private:
+  [[noreturn]] void fail();
+
+  PoolCore& pool_;
+  const TaskFunction& function_;
+  process::Answer& answer_;
+};
+
+class PoolCore {
+ public:
+  PoolCore(const PoolOptions& options, PrepareCall initializer);
+  ~PoolCore();
+  PoolCore(const PoolCore&) = delete;
+  PoolCore& operator=(const PoolCore&) = delete;
+
+  // Throws in a process that is not the pool's.
+  process::Engine& engine() const;
+  bool is_mine() const noexcept;
+  void start();
+  void submit(const process::JobPtr& job, std::uint64_t index, const CallOptions& options,
+              const TaskFunction& function, const TaskInput& input, bool more);
+  // False: the time is over, or a stop was requested. Throws for anything else.
+  template <class Wait>
+  bool wait(Wait&& wait, std::int64_t ns, const std::stop_token& stop);
+  // Why its workers cannot work; ok: they can.
+  Status trouble();
+  std::size_t workers() const noexcept { return options_.workers; }
+
+ private:
+  Result<std::unique_ptr<process::WorkerHandle>> start_worker(const process::Seat& seat) const;
+
+  const PoolOptions options_;
+  const PrepareCall initializer_;
+  const pid_t owner_;
+  std::unique_ptr<process::Engine> engine_;
+  std::mutex mutex_;
+  std::string last_words_;  // of a worker that could not be made ready
+};
+
+class TaskState {
+ public:
+  std::shared_ptr<PoolCore> pool;
+  process::JobPtr job;
+  TaskFunction function{};
+};
+
+// What a worker's process runs.
+struct WorkerSetup {
+  std::uint32_t index;
+  std::uint32_t unused;
+  std::uint64_t most_tasks;
+  std::uint64_t most_memory;
+};
+int run_pool_worker(Queue<Value> tasks, Queue<Value> answers, Tensor board, WorkerSetup setup,
+                    std::string initializer, Queue<Value> initializer_arguments);
+
+}  // namespace forklift::detail
