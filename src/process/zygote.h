@@ -53,5 +53,8 @@ pid_t zygote_pid();  // 0: there is none
 
 // For init(), in the zygote: returns in the children only, what they were sent in its place.
 void serve_as_zygote();
+// Its work: true in a child; false when the parent has closed its end of `connection`, or sends what is no
+// request.
+bool serve_requests(os::Fd connection);
 
 }  // namespace forklift::process

@@ -117,16 +117,11 @@ class InterruptIgnored {
 
 }  // namespace
 
-void serve_as_zygote() {
-  const int inherited = std::atoi(std::getenv(kZygoteVariable));
-  ::unsetenv(kZygoteVariable);
-  os::Fd connection(::fcntl(inherited, F_DUPFD_CLOEXEC, 0));
-  ::close(inherited);
-  flush_streams();  // what was printed before init() is not the children's to print again
+bool serve_requests(os::Fd connection) {
   const InterruptIgnored guard;
   for (;;) {
     Result<std::optional<Request>> request = receive_request(connection.get());
-    if (!request || !*request) ::_exit(request ? 0 : 1);
+    if (!request || !*request) return false;
     Reply reply;
     reply.threads = own_threads();
     if (reply.threads == 1) {
@@ -134,13 +129,22 @@ void serve_as_zygote() {
       if (reply.pid == 0) {
         connection.close();
         become_child(**request);
-        return;
+        return true;
       }
       if (reply.pid < 0) reply.error = errno;
     }
     request->reset();  // from here on only the child keeps what it was sent
     (void)!::send(connection.get(), &reply, sizeof reply, MSG_NOSIGNAL);
   }
+}
+
+void serve_as_zygote() {
+  const int inherited = std::atoi(std::getenv(kZygoteVariable));
+  ::unsetenv(kZygoteVariable);
+  os::Fd connection(::fcntl(inherited, F_DUPFD_CLOEXEC, 0));
+  ::close(inherited);
+  flush_streams();  // what was printed before init() is not the children's to print again
+  if (!serve_requests(std::move(connection))) ::_exit(0);
 }
 
 }  // namespace forklift::process

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -93,7 +94,13 @@ Status send_request(int socket, const std::vector<std::int32_t>& numbers,
 }
 
 Result<std::optional<Request>> receive_request(int socket) {
-  std::vector<std::byte> bytes(kMostBytes);
+  ssize_t size = 0;
+  do {
+    size = ::recv(socket, nullptr, 0, MSG_PEEK | MSG_TRUNC);
+  } while (size < 0 && errno == EINTR);
+  if (size < 0) return Status::system("recv", errno, "from the forkserver's parent");
+  if (size == 0) return std::optional<Request>();
+  std::vector<std::byte> bytes(std::min(static_cast<std::size_t>(size), kMostBytes));
   Control control{};
   iovec part{bytes.data(), bytes.size()};
   msghdr message{};
@@ -108,7 +115,6 @@ Result<std::optional<Request>> receive_request(int socket) {
   if (got < 0) return Status::system("recvmsg", errno, "from the forkserver's parent");
   Request request;
   request.descriptors = received_descriptors(message);
-  if (got == 0) return std::optional<Request>();
   const bool whole = (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
   if (!whole || !decode(std::span(bytes).first(static_cast<std::size_t>(got)), request)) {
     return {Code::kCorrupt, "a malformed request to the forkserver"};
