@@ -20,6 +20,8 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <stop_token>
 
 #include "forklift/lock_ref.h"
 #include "forklift/timeout.h"
@@ -36,11 +38,15 @@ class Barrier {
   explicit Barrier(std::uint32_t parties, std::function<void()> completion = {});
   static Barrier found(detail::LockName name);
 
-  std::uint32_t arrive_and_wait() { return pass(detail::kForever); }
+  std::uint32_t arrive_and_wait() { return *pass(detail::kForever, nullptr); }
   // A time that is over breaks the barrier.
   template <class Rep, class Period>
   std::uint32_t arrive_and_wait_for(std::chrono::duration<Rep, Period> time) {
-    return pass(detail::nanoseconds(time));
+    return *pass(detail::nanoseconds(time), nullptr);
+  }
+  // Nothing: a stop was requested, which breaks the barrier, too.
+  std::optional<std::uint32_t> arrive_and_wait(const std::stop_token& stop) {
+    return pass(detail::kForever, &stop);
   }
   void abort();
   void reset();
@@ -52,7 +58,7 @@ class Barrier {
 
  private:
   explicit Barrier(std::shared_ptr<locks::Barrier> barrier) noexcept : barrier_(std::move(barrier)) {}
-  std::uint32_t pass(std::int64_t ns);
+  std::optional<std::uint32_t> pass(std::int64_t ns, const std::stop_token* stop);
   std::shared_ptr<locks::Barrier> barrier_;
   std::function<void()> completion_;
 };

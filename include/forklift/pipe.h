@@ -26,6 +26,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <utility>
 
 #include "forklift/queue.h"
@@ -43,7 +44,7 @@ using PipePtr = std::unique_ptr<PipeCore, ClosePipe>;
 std::pair<PipePtr, PipePtr> open_pipe(bool duplex);
 channel::PipeEnd* end_of(PipeCore* core) noexcept;
 // Throws the status if it is no time-out: is there something to receive, or the end?
-bool poll_pipe(PipeCore* core, std::int64_t ns);
+bool poll_pipe(PipeCore* core, Limit limit);
 int pipe_descriptor(PipeCore* core);
 
 }  // namespace detail
@@ -67,6 +68,15 @@ class Connection {
   requires(!std::is_void_v<Out>) bool send_for(const Sent& item, std::chrono::duration<Rep, Period> time) {
     return detail::Transfer<Sent>::put(end(), item, detail::nanoseconds(time));
   }
+  // False: a stop was requested (or the time is over), nothing was sent.
+  bool send(const Sent& item, const std::stop_token& stop) requires(!std::is_void_v<Out>) {
+    return detail::Transfer<Sent>::put(end(), item, stop);
+  }
+  template <class Rep, class Period>
+  requires(!std::is_void_v<Out>) bool send_for(const Sent& item, std::chrono::duration<Rep, Period> time,
+                                               const std::stop_token& stop) {
+    return detail::Transfer<Sent>::put(end(), item, {detail::nanoseconds(time), stop});
+  }
 
   // Nothing: the end of the pipe.
   template <class T = In>
@@ -78,6 +88,16 @@ class Connection {
   requires(!std::is_void_v<In>) std::optional<T> recv_for(std::chrono::duration<Rep, Period> time) {
     return detail::Transfer<T>::get(end(), detail::nanoseconds(time));
   }
+  // Nothing: a stop was requested, the time is over, or the end.
+  template <class T = In>
+  requires(!std::is_void_v<In>) std::optional<T> recv(const std::stop_token& stop) {
+    return detail::Transfer<T>::get(end(), stop);
+  }
+  template <class Rep, class Period, class T = In>
+  requires(!std::is_void_v<In>) std::optional<T> recv_for(std::chrono::duration<Rep, Period> time,
+                                                          const std::stop_token& stop) {
+    return detail::Transfer<T>::get(end(), {detail::nanoseconds(time), stop});
+  }
 
   // Would recv() answer at once, with a message or with the end?
   template <class Rep, class Period>
@@ -85,6 +105,11 @@ class Connection {
     return detail::poll_pipe(core_.get(), detail::nanoseconds(time));
   }
   bool poll() { return detail::poll_pipe(core_.get(), 0); }
+  // False also when a stop was requested.
+  template <class Rep, class Period>
+  bool poll(std::chrono::duration<Rep, Period> time, const std::stop_token& stop) {
+    return detail::poll_pipe(core_.get(), {detail::nanoseconds(time), stop});
+  }
 
   // For poll(2) and the like: readable while poll() is true. It carries no message; this object owns it.
   int fileno() { return detail::pipe_descriptor(core_.get()); }

@@ -23,7 +23,10 @@
 //
 // Errors: put and get throw Error: kOverBudget or kNoSpace (nothing was put), kCorrupt and TypeMismatch (that
 // message is gone, the queue goes on), kStalled, kClosed. Waiting is by the caller's choice: put/get wait for
-// ever, try_put/try_get not at all, put_for/get_for as long as said; time-outs are no errors.
+// ever or until a std::stop_token says stop, try_put/try_get not at all, put_for/get_for as long as said;
+// time-outs and stops are no errors.
+//
+// Its kin: JoinableQueue<T> (joinable_queue.h), SimpleQueue<T> (simple_queue.h, bounded in bytes).
 //
 // Invariants: messages come out in the order in which their puts returned; each exactly once.
 #pragma once
@@ -35,12 +38,13 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "forklift/channel_ref.h"
 #include "forklift/error.h"
-#include "forklift/process.h"
 #include "forklift/sendable.h"
 #include "forklift/timeout.h"
 
@@ -48,6 +52,8 @@ namespace forklift {
 
 struct QueueOptions {
   std::uint32_t capacity = 0;  // messages; 0: as many as the memory budget allows
+  // Of messages and their tensors, in transit; 0: likewise. A longer message waits until the queue is empty.
+  std::uint64_t bytes = 0;
 };
 
 namespace detail {
@@ -66,21 +72,26 @@ struct Way {
 ChannelPtr make_queue(std::uint64_t type, const QueueOptions& options);
 ChannelPtr inherited_queue(std::string_view name, std::uint64_t type);
 
-// A null channel is a closed queue: kClosed. False: the time is over, or a pipe at its end.
-bool put_bytes(Way way, std::uint64_t type, std::span<const std::byte> bytes, std::int64_t ns);
-bool put_value(Way way, const Value& value, std::int64_t ns);
-bool put_tensor(Way way, const Tensor& tensor, bool last_use, std::int64_t ns);
+// A null channel is a closed queue: kClosed. False: the time is over, a stop was requested, or a pipe at its
+// end.
+bool put_bytes(Way way, std::uint64_t type, std::span<const std::byte> bytes, Limit limit);
+bool put_value(Way way, const Value& value, Limit limit);
+bool put_tensor(Way way, const Tensor& tensor, bool last_use, Limit limit);
 // Exactly `out.size()` bytes.
-bool get_bytes(Way way, std::uint64_t type, std::span<std::byte> out, std::int64_t ns);
+bool get_bytes(Way way, std::uint64_t type, std::span<std::byte> out, Limit limit);
 // `sink(into, bytes)` may throw: the message is gone then.
 using Sink = void (*)(void* into, std::span<const std::byte> bytes);
-bool get_sequence(Way way, std::uint64_t type, Sink sink, void* into, std::int64_t ns);
-std::optional<Value> get_value(Way way, std::int64_t ns);
-std::optional<Tensor> get_tensor(Way way, std::int64_t ns);
+bool get_sequence(Way way, std::uint64_t type, Sink sink, void* into, Limit limit);
+std::optional<Value> get_value(Way way, Limit limit);
+std::optional<Tensor> get_tensor(Way way, Limit limit);
 
 std::size_t queue_size(const channel::Channel* channel);
 std::size_t queue_capacity(const channel::Channel* channel);
 bool queue_full(const channel::Channel* channel);
+// For JoinableQueue.
+void task_done(channel::Channel* channel);
+std::size_t unfinished_tasks(const channel::Channel* channel);
+bool join_tasks(channel::Channel* channel, Limit limit);
 
 [[noreturn]] void throw_wrong_length(std::size_t bytes, std::size_t item);
 
@@ -93,36 +104,51 @@ void assign_sequence(void* into, std::span<const std::byte> bytes) {
   if (!bytes.empty()) std::memcpy(sequence.data(), bytes.data(), bytes.size());
 }
 
+// What may be put for a T that is a string or vector, without making one: a view of its items.
+template <class View, class T>
+struct IsViewOf : std::false_type {};
+template <class Item, std::size_t N, Sequence T>
+struct IsViewOf<std::span<Item, N>, T> : std::is_same<std::remove_cv_t<Item>, typename T::value_type> {};
+template <>
+struct IsViewOf<std::string_view, std::string> : std::true_type {};
+template <class View, class T>
+concept ViewOf = IsViewOf<View, T>::value;
+
 // The part of a queue that depends on how T travels.
 template <class T>
 struct Transfer {
   static constexpr std::uint64_t kType = Portable<T> ? 0 : type_hash<T>();
 
-  static bool put(Way way, const T& item, std::int64_t ns) {
+  static bool put(Way way, const T& item, Limit limit) {
     if constexpr (Bytewise<T>) {
-      return put_bytes(way, kType, std::as_bytes(std::span<const T, 1>(&item, 1)), ns);
+      return put_bytes(way, kType, std::as_bytes(std::span<const T, 1>(&item, 1)), limit);
     } else if constexpr (Sequence<T>) {
-      return put_bytes(way, kType, std::as_bytes(std::span(item.data(), item.size())), ns);
+      return put_view(way, item, limit);
     } else if constexpr (std::same_as<T, Tensor>) {
-      return put_tensor(way, item, false, ns);
+      return put_tensor(way, item, false, limit);
     } else {
-      return put_value(way, Value(item), ns);
+      return put_value(way, Value(item), limit);
     }
   }
 
-  static std::optional<T> get(Way way, std::int64_t ns) {
+  template <class View>
+  static bool put_view(Way way, const View& items, Limit limit) {
+    return put_bytes(way, kType, std::as_bytes(std::span(items.data(), items.size())), limit);
+  }
+
+  static std::optional<T> get(Way way, Limit limit) {
     if constexpr (Bytewise<T>) {
       alignas(T) std::byte memory[sizeof(T)];
-      if (!get_bytes(way, kType, memory, ns)) return std::nullopt;
+      if (!get_bytes(way, kType, memory, limit)) return std::nullopt;
       return *std::launder(reinterpret_cast<T*>(memory));
     } else if constexpr (Sequence<T>) {
       std::optional<T> item(std::in_place);
-      if (!get_sequence(way, kType, assign_sequence<T>, &*item, ns)) item.reset();
+      if (!get_sequence(way, kType, assign_sequence<T>, &*item, limit)) item.reset();
       return item;
     } else if constexpr (std::same_as<T, Tensor>) {
-      return get_tensor(way, ns);
+      return get_tensor(way, limit);
     } else {
-      const std::optional<Value> value = get_value(way, ns);
+      const std::optional<Value> value = get_value(way, limit);
       if (!value) return std::nullopt;
       Result<T> item = value->template as<T>();
       if (!item) throw TypeMismatch(item.status());
@@ -144,7 +170,8 @@ class Queue {
   static_assert(
       Sendable<T>,
       "forklift: this type cannot be sent to another process: it is neither trivially copyable, nor a "
-      "string or vector of such, nor known to forklift::Value (specialise forklift::ValueTraits)");
+      "string or vector of such, nor known to forklift::Value; for a struct one line makes it known: "
+      "template <> struct forklift::ValueTraits<T> : forklift::Fields<&T::a, &T::b> {};");
   using Transfer = detail::Transfer<T>;
 
  public:
@@ -164,6 +191,21 @@ class Queue {
   bool put_for(const T& item, std::chrono::duration<Rep, Period> time) {
     return Transfer::put(channel_.get(), item, detail::nanoseconds(time));
   }
+  // False: a stop was requested (or the time is over), and nothing was put.
+  bool put(const T& item, const std::stop_token& stop) { return Transfer::put(channel_.get(), item, stop); }
+  template <class Rep, class Period>
+  bool put_for(const T& item, std::chrono::duration<Rep, Period> time, const std::stop_token& stop) {
+    return Transfer::put(channel_.get(), item, {detail::nanoseconds(time), stop});
+  }
+  // A span into a queue of vectors, a string_view into one of strings: no vector or string is made.
+  template <detail::ViewOf<T> View>
+  void put(const View& items) {
+    Transfer::put_view(channel_.get(), items, detail::kForever);
+  }
+  template <detail::ViewOf<T> View>
+  bool try_put(const View& items) {
+    return Transfer::put_view(channel_.get(), items, 0);
+  }
   // A tensor that is given away: where it is the only one on its memory, the sender's right goes along with
   // the message, and the sender may end at once. The tensor is empty afterwards.
   void put(T&& item) requires std::same_as<T, Tensor> {
@@ -177,6 +219,12 @@ class Queue {
   std::optional<T> get_for(std::chrono::duration<Rep, Period> time) {
     return Transfer::get(channel_.get(), detail::nanoseconds(time));
   }
+  // Nothing: a stop was requested (or the time is over).
+  std::optional<T> get(const std::stop_token& stop) { return Transfer::get(channel_.get(), stop); }
+  template <class Rep, class Period>
+  std::optional<T> get_for(std::chrono::duration<Rep, Period> time, const std::stop_token& stop) {
+    return Transfer::get(channel_.get(), {detail::nanoseconds(time), stop});
+  }
 
   // A moment's truth: others may put and get meanwhile.
   std::size_t size() const { return detail::queue_size(channel_.get()); }
@@ -188,6 +236,7 @@ class Queue {
   void close() noexcept { channel_.reset(); }
   bool closed() const noexcept { return channel_ == nullptr; }
 
+  // As an argument of Process::spawn and Process::program.
   operator ChannelRef() const { return ChannelRef(channel_); }
 
  private:

@@ -12,8 +12,8 @@
 // A type travels in the first of these ways that applies:
 //   bytes      trivially copyable types but pointers, views and references; std::string; std::vector of such.
 //              That a struct holds no pointer inside is the program's to know.
-//   portable   Tensor, Value, and what has ValueTraits (value.h): maps, lists of strings, tuples, own types.
-//              Python reads these, too (forklift queues with portable=True).
+//   portable   Tensor, Value, and what has ValueTraits (value.h): maps, sets, lists of strings, tuples,
+//              variants, own types (fields.h: one line). Python reads these, too (forklift.PortableQueue).
 //
 // Each message carries the hash of its type's name, so that a queue read as another type is an error, not
 // garbage. Between programs built by different compilers a struct's name may differ: TypeName fixes it.
@@ -21,21 +21,18 @@
 // Thread and process safety: compile-time only.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
-#include <unordered_map>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "forklift/value.h"
@@ -55,8 +52,25 @@ template <class C, class Traits>
 struct RefersElsewhere<std::basic_string_view<C, Traits>> : std::true_type {};
 template <class T, std::size_t N>
 struct RefersElsewhere<std::span<T, N>> : std::true_type {};
+// std::reference_wrapper and its kin, by what they do: <functional> is a large header.
 template <class T>
-struct RefersElsewhere<std::reference_wrapper<T>> : std::true_type {};
+requires requires(const T& reference) {
+  typename T::type;
+  { reference.get() } -> std::same_as<typename T::type&>;
+  requires std::convertible_to<const T&, typename T::type&>;
+}
+struct RefersElsewhere<T> : std::true_type {};
+// Trivially copyable or not: a pointer inside is one.
+template <class T>
+struct RefersElsewhere<std::optional<T>> : RefersElsewhere<T> {};
+template <class T, std::size_t N>
+struct RefersElsewhere<std::array<T, N>> : RefersElsewhere<T> {};
+template <class A, class B>
+struct RefersElsewhere<std::pair<A, B>> : std::disjunction<RefersElsewhere<A>, RefersElsewhere<B>> {};
+template <class... T>
+struct RefersElsewhere<std::tuple<T...>> : std::disjunction<RefersElsewhere<T>...> {};
+template <class... T>
+struct RefersElsewhere<std::variant<T...>> : std::disjunction<RefersElsewhere<T>...> {};
 
 template <class T>
 concept Bytewise = std::is_trivially_copyable_v<T> && std::is_object_v<T> && !std::is_array_v<T> &&
@@ -72,29 +86,6 @@ struct IsSequence<std::vector<T, Allocator>> : std::bool_constant<Bytewise<T> &&
 template <class T>
 concept Sequence = IsSequence<T>::value;
 
-// --- what Value knows; of a container, whether it knows the elements
-template <class T>
-    struct KnownToValue
-    : std::bool_constant < std::constructible_from<Value, const T&>&& requires(const Value& value) {
-  { ValueTraits<T>::from(value) } -> std::same_as<Result<T>>;
-} > {};
-template <class T, class Allocator>
-struct KnownToValue<std::vector<T, Allocator>> : KnownToValue<T> {};
-template <class T, std::size_t N>
-struct KnownToValue<std::array<T, N>> : KnownToValue<T> {};
-template <class T>
-struct KnownToValue<std::optional<T>> : KnownToValue<T> {};
-template <class A, class B>
-struct KnownToValue<std::pair<A, B>> : std::conjunction<KnownToValue<A>, KnownToValue<B>> {};
-template <class... T>
-struct KnownToValue<std::tuple<T...>> : std::conjunction<KnownToValue<T>...> {};
-template <class K, class V, class Compare, class Allocator>
-struct KnownToValue<std::map<K, V, Compare, Allocator>> : std::conjunction<KnownToValue<K>, KnownToValue<V>> {
-};
-template <class K, class V, class Hash, class Equal, class Allocator>
-struct KnownToValue<std::unordered_map<K, V, Hash, Equal, Allocator>>
-    : std::conjunction<KnownToValue<K>, KnownToValue<V>> {};
-
 template <class T>
 concept Portable = !Bytewise<T> && !Sequence<T> && KnownToValue<T>::value;
 
@@ -109,7 +100,8 @@ constexpr std::string_view pretty_name() noexcept {
   // "... pretty_name() [with T = NAME; std::string_view = ...]" or "... [T = NAME]"
   std::string_view text = __PRETTY_FUNCTION__;
   text.remove_prefix(text.find("T = ") + 4);
-  return text.substr(0, std::min(text.find(';'), text.size() - 1));
+  const std::size_t more = text.find(';');
+  return text.substr(0, more < text.size() ? more : text.size() - 1);
 }
 
 template <class T>

@@ -1,4 +1,5 @@
-// SharedValue<T> and SharedArray<T>: memory of the program's own type that processes see together.
+// SharedValue<T> and SharedArray<T>: memory of the program's own type that processes see together; what
+// Python's multiprocessing calls Value and Array. (forklift::Value is something else: a portable message.)
 //
 //   forklift::SharedValue<std::int64_t> done;             // zeroed
 //   forklift::SharedArray<float> table(1'000'000);        // zeroed

@@ -60,17 +60,19 @@ Value bytes_value(const void* data, std::size_t size);
 std::span<const std::byte> bytes_of(const Value& value);
 void bytes_from(const Value& value, void* data, std::size_t size);
 
+// Queue, JoinableQueue, SimpleQueue.
 template <class T>
-struct IsQueue : std::false_type {};
-template <class T>
-struct IsQueue<Queue<T>> : std::true_type {};
+concept QueueHandle =
+    std::convertible_to<const T&, ChannelRef> && std::constructible_from<T, ChannelRef> && requires {
+  typename T::value_type;
+};
 
 template <class T>
-concept Argument = IsQueue<T>::value || LockHandle<T> || Sendable<T>;
+concept Argument = QueueHandle<T> || LockHandle<T> || Sendable<T>;
 
 template <Argument T>
 Value pack_argument(const T& argument, Call& call) {
-  if constexpr (IsQueue<T>::value) {
+  if constexpr (QueueHandle<T>) {
     call.queues.push_back(argument);
     return describe_queue(argument);
   } else if constexpr (LockHandle<T>) {
@@ -87,7 +89,7 @@ Value pack_argument(const T& argument, Call& call) {
 
 template <Argument T>
 T unpack_argument(const Value& value) {
-  if constexpr (IsQueue<T>::value) {
+  if constexpr (QueueHandle<T>) {
     return T(find_queue(value));
   } else if constexpr (LockHandle<T>) {
     return T::found(lock_named(value));

@@ -1,6 +1,9 @@
-// Time-outs as the API takes them: any std::chrono duration.
+// Time-outs and stops as the API takes them: any std::chrono duration, std::stop_token.
 //
 //   std::optional<Frame> frame = frames.get_for(std::chrono::milliseconds(20));
+//   std::jthread worker([&](std::stop_token stop) { while (auto frame = frames.get(stop)) show(*frame); });
+//
+// A stop that was requested before the call makes it not wait: what can be had at once is had.
 //
 // Thread and process safety: values only.
 //
@@ -11,6 +14,7 @@
 #include <chrono>
 #include <cstdint>
 #include <limits>
+#include <stop_token>
 
 namespace forklift::detail {
 
@@ -23,5 +27,15 @@ constexpr std::int64_t nanoseconds(std::chrono::duration<Rep, Period> time) noex
   if (wide >= 9.2e18) return kForever;
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
 }
+
+// What ends a wait: a time, a stop, or neither.
+struct Limit {
+  Limit(std::int64_t most) noexcept : ns(most) {}
+  Limit(std::int64_t most, const std::stop_token& token) noexcept : ns(most), stop(&token) {}
+  Limit(const std::stop_token& token) noexcept : stop(&token) {}
+
+  std::int64_t ns = kForever;
+  const std::stop_token* stop = nullptr;
+};
 
 }  // namespace forklift::detail

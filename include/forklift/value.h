@@ -8,12 +8,17 @@
 // In Python: None, bool, int, float, str, bytes, list, dict, forklift.Tensor. A tensor inside a Value travels
 // as a handle, everything else as MessagePack.
 //
-// Own types take part through ValueTraits:
+// Own types take part through ValueTraits; for a struct that is one line (fields.h):
 //
-//   template <> struct forklift::ValueTraits<Pose> {
+//   template <> struct forklift::ValueTraits<Job> : forklift::Fields<&Job::name, &Job::image> {};
+//
+//   template <> struct forklift::ValueTraits<Pose> {        // or by hand
 //     static Value to(const Pose& p) { return Value::List{p.x, p.y}; }
 //     static Result<Pose> from(const Value& v);
 //   };
+//
+// Not to be confused with Python's multiprocessing.Value, a number that processes share: SharedValue<T>
+// (shared_value.h).
 //
 // Thread safety: as a std::vector: distinct objects may be used from distinct threads. Process safety: a
 // Value lies in private memory; what is received is a new Value whose tensors (only) may share memory with
@@ -169,4 +174,5 @@ Result<double> real_number(const Value& value, std::string_view wanted);
 
 }  // namespace forklift
 
+#include "forklift/fields.h"
 #include "forklift/value_traits.h"

@@ -5,30 +5,57 @@
 //   std::vector<std::byte / unsigned char> bytes (also from a list of small integers)
 //   std::vector<T>, std::array<T, N>       list
 //   std::pair, std::tuple                  list of that length
-//   std::map, std::unordered_map           map
+//   std::map, std::unordered_map, ...      map
+//   std::set, std::unordered_set, ...      list
 //   std::optional<T>                       null or the T
+//   std::variant                           list of two: number of the alternative, alternative
+//   std::monostate                         null
+//   std::span<T>                           bytes or list (only into a Value)
+//   enums, std::chrono::duration           the number (of ticks)
 //   Tensor, Value                          themselves
+//
+// Maps and sets are known by what they can do, so those of other libraries take part.
 //
 // Thread and process safety, invariants: those of value.h. Conversions from a Value never lose anything
 // without saying so, with one exception: a double becomes the nearest float.
 #pragma once
 
 #include <array>
-#include <cmath>
 #include <cstring>
 #include <limits>
-#include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "forklift/value.h"
 
 namespace forklift {
+
+namespace detail {
+// By what they can do, so that this header needs no other one's containers.
+template <class M>
+concept MapLike = requires(M& map, typename M::key_type key, typename M::mapped_type item) {
+  map.insert_or_assign(std::move(key), std::move(item));
+  map.begin();
+};
+template <class S>
+concept SetLike = !MapLike<S> && requires(S & set, typename S::key_type key) {
+  requires std::same_as<typename S::key_type, typename S::value_type>;
+  set.insert(std::move(key));
+  set.begin();
+};
+template <class D>
+concept DurationLike = requires(const D& time) {
+  typename D::period;
+  { time.count() } -> std::same_as<typename D::rep>;
+  D(typename D::rep{});
+};
+}  // namespace detail
 
 template <>
 struct ValueTraits<Value> {
@@ -70,9 +97,10 @@ struct ValueTraits<float> {
     const Result<double> wide = detail::real_number(value, "float");
     if (!wide) return wide.status();
     // What rounds to the largest float still is one; beyond, a finite number would become infinite.
-    if (std::isfinite(*wide) && std::abs(*wide) > static_cast<double>(std::numeric_limits<float>::max())) {
-      return detail::out_of_range(value, "float");
-    }
+    constexpr auto kMost = static_cast<double>(std::numeric_limits<float>::max());
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    const double size = *wide < 0 ? -*wide : *wide;
+    if (size > kMost && size < kInfinity) return detail::out_of_range(value, "float");
     return static_cast<float>(*wide);
   }
 };
@@ -244,12 +272,127 @@ struct ValueTraits<std::tuple<T...>> {
   }
 };
 
-template <class K, class V, class Compare, class Allocator>
-struct ValueTraits<std::map<K, V, Compare, Allocator>>
-    : detail::MapTraits<std::map<K, V, Compare, Allocator>> {};
+template <detail::MapLike M>
+struct ValueTraits<M> : detail::MapTraits<M> {};
 
-template <class K, class V, class Hash, class Equal, class Allocator>
-struct ValueTraits<std::unordered_map<K, V, Hash, Equal, Allocator>>
-    : detail::MapTraits<std::unordered_map<K, V, Hash, Equal, Allocator>> {};
+template <detail::SetLike S>
+struct ValueTraits<S> {
+  static Value to(const S& object) {
+    Value::List list;
+    for (const auto& item : object) list.emplace_back(item);
+    return list;
+  }
+  static Result<S> from(const Value& value) {
+    std::vector<typename S::key_type> items;
+    if (Status status = detail::append_elements<typename S::key_type>(value, items); !status.ok()) {
+      return status;
+    }
+    S object;
+    for (auto& item : items) object.insert(std::move(item));
+    return object;
+  }
+};
+
+template <class T, std::size_t N>
+struct ValueTraits<std::span<T, N>> {
+  static Value to(const std::span<T, N>& items) {
+    if constexpr (detail::ByteLike<std::remove_cv_t<T>>) {
+      const auto bytes = std::as_bytes(items);
+      return Value::Bytes(bytes.begin(), bytes.end());
+    } else {
+      return Value::List(items.begin(), items.end());
+    }
+  }
+};
+
+template <>
+struct ValueTraits<std::monostate> {
+  static Value to(const std::monostate&) { return {}; }
+  static Result<std::monostate> from(const Value& value) {
+    if (!value.is_null()) return detail::wrong_kind(value, "null");
+    return std::monostate();
+  }
+};
+
+template <class... T>
+struct ValueTraits<std::variant<T...>> {
+  using Variant = std::variant<T...>;
+  static Value to(const Variant& object) {
+    return std::visit(
+        [&](const auto& held) {
+          return Value(Value::List{Value(std::uint64_t{object.index()}), Value(held)});
+        },
+        object);
+  }
+  static Result<Variant> from(const Value& value) { return from(value, std::index_sequence_for<T...>()); }
+
+ private:
+  template <std::size_t I>
+  static Result<Variant> alternative(const Value& value) {
+    Result<std::variant_alternative_t<I, Variant>> held =
+        value.template as<std::variant_alternative_t<I, Variant>>();
+    if (!held) return held.status();
+    return Variant(std::in_place_index<I>, *std::move(held));
+  }
+  template <std::size_t... I>
+  static Result<Variant> from(const Value& value, std::index_sequence<I...>) {
+    using Decode = Result<Variant> (*)(const Value&);
+    static constexpr Decode kDecode[] = {&alternative<I>...};
+    const auto* parts = value.get_if<Value::List>();
+    if (parts == nullptr || parts->size() != 2) return detail::wrong_kind(value, "a variant");
+    const Result<std::size_t> index = parts->front().template as<std::size_t>();
+    if (!index) return index.status();
+    if (*index >= sizeof...(T)) return detail::out_of_range(parts->front(), "the number of an alternative");
+    return kDecode[*index](parts->back());
+  }
+};
+
+template <class E>
+requires std::is_enum_v<E>
+struct ValueTraits<E> {
+  using Number = std::underlying_type_t<E>;
+  static Value to(const E& object) { return Value(static_cast<Number>(object)); }
+  static Result<E> from(const Value& value) {
+    const Result<Number> number = value.as<Number>();
+    if (!number) return number.status();
+    return static_cast<E>(*number);
+  }
+};
+
+template <detail::DurationLike D>
+struct ValueTraits<D> {
+  static Value to(const D& object) { return Value(object.count()); }
+  static Result<D> from(const Value& value) {
+    const auto ticks = value.as<typename D::rep>();
+    if (!ticks) return ticks.status();
+    return D(*ticks);
+  }
+};
+
+namespace detail {
+// What Value knows, both ways; of a container, whether it knows the elements.
+template <class T>
+    struct KnownToValue
+    : std::bool_constant < std::constructible_from<Value, const T&>&& requires(const Value& value) {
+  { ValueTraits<T>::from(value) } -> std::same_as<Result<T>>;
+} > {};
+template <class T>
+struct KnownToValue<std::vector<T>> : KnownToValue<T> {};
+template <class T, std::size_t N>
+struct KnownToValue<std::array<T, N>> : KnownToValue<T> {};
+template <class T>
+struct KnownToValue<std::optional<T>> : KnownToValue<T> {};
+template <class A, class B>
+struct KnownToValue<std::pair<A, B>> : std::conjunction<KnownToValue<A>, KnownToValue<B>> {};
+template <class... T>
+struct KnownToValue<std::tuple<T...>> : std::conjunction<KnownToValue<T>...> {};
+template <class... T>
+struct KnownToValue<std::variant<T...>> : std::conjunction<KnownToValue<T>...> {};
+template <MapLike M>
+struct KnownToValue<M>
+    : std::conjunction<KnownToValue<typename M::key_type>, KnownToValue<typename M::mapped_type>> {};
+template <SetLike S>
+struct KnownToValue<S> : KnownToValue<typename S::key_type> {};
+}  // namespace detail
 
 }  // namespace forklift

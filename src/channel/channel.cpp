@@ -218,6 +218,10 @@ Status Channel::wait_taken(std::uint32_t seen, os::Deadline deadline, WaitHooks*
   return {};
 }
 
+void Channel::wake_all() noexcept {
+  for (sync::Event* event : {&row_.items, &row_.space, &row_.all_done}) event->notify(INT_MAX);
+}
+
 std::uint32_t Channel::unfinished() const noexcept {
   const Position tail = Position::unpack(row_.tail.load(std::memory_order_acquire));
   return (tail.sequence - static_cast<std::uint32_t>(row_.done.load(std::memory_order_acquire))) &

@@ -134,6 +134,9 @@ class Channel {
   // Rung with every message: for who waits on several channels (channel/wait_any.h).
   sync::Event& items() noexcept { return row_.items; }
 
+  // Whoever waits in any of these calls looks at its hooks.
+  void wake_all() noexcept;
+
   // Counting for JoinableQueue: false when there was nothing left to be done.
   bool task_done() noexcept;
   std::uint32_t unfinished() const noexcept;

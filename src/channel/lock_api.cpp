@@ -1,8 +1,10 @@
 // The public classes over locks/: what they need of the process is its hub. Exceptions are born here.
 #include <stop_token>
 #include <string>
+#include <utility>
 
 #include "channel/hub.h"
+#include "channel/stop.h"
 #include "forklift/barrier.h"
 #include "forklift/condition.h"
 #include "forklift/event.h"
@@ -25,28 +27,10 @@ os::Deadline deadline(std::int64_t ns) noexcept {
   return ns == detail::kForever ? os::Deadline::never() : os::Deadline::after_ns(ns);
 }
 
-class StopHooks final : public locks::WaitHooks {
- public:
-  explicit StopHooks(const std::stop_token& stop) noexcept : stop_(stop) {}
-  Status poll() override {
-    return stop_.stop_requested() ? Status(Code::kInterrupted, "stop was requested") : Status();
-  }
-
- private:
-  const std::stop_token& stop_;
-};
-
-// Runs `wait(hooks)`, which `wake()` makes look at the hooks. False: the time is over, or stop was requested.
+// False: the time is over, or stop was requested.
 template <class Wait, class Wake>
 bool wait_stoppable(const std::stop_token* stop, Wait&& wait, Wake&& wake) {
-  Status status;
-  if (stop != nullptr && stop->stop_possible()) {
-    StopHooks hooks(*stop);
-    const std::stop_callback callback(*stop, wake);
-    status = stop->stop_requested() ? hooks.poll() : wait(&hooks);
-  } else {
-    status = wait(nullptr);
-  }
+  const Status status = channel::wait_stoppable(stop, std::forward<Wait>(wait), std::forward<Wake>(wake));
   if (status.ok()) return true;
   if (status.code() == Code::kTimeout || status.code() == Code::kInterrupted) return false;
   throw Error(status);
@@ -152,7 +136,7 @@ Barrier Barrier::found(detail::LockName name) {
   return Barrier(need(locks::Barrier::open(table(), id_of(name))));
 }
 
-std::uint32_t Barrier::pass(std::int64_t ns) {
+std::optional<std::uint32_t> Barrier::pass(std::int64_t ns, const std::stop_token* stop) {
   const auto broken = [this] {
     return BrokenBarrier({Code::kPeerDied, "the barrier of " + std::to_string(parties()) +
                                                " parties is broken: aborted, reset, out of time, or a party "
@@ -176,7 +160,19 @@ std::uint32_t Barrier::pass(std::int64_t ns) {
     }
     passed = need(barrier_->open_up(here));
   } else {
-    passed = need(barrier_->wait(here, deadline(ns), nullptr));
+    const Status ended = channel::wait_stoppable(
+        stop,
+        [&](locks::WaitHooks* hooks) {
+          const Result<bool> waited = barrier_->wait(here, deadline(ns), hooks);
+          if (waited) passed = *waited;
+          return waited.status();
+        },
+        [this] { barrier_->wake_all(); });
+    if (ended.code() == Code::kInterrupted) {
+      abort();
+      return std::nullopt;
+    }
+    check(ended);
   }
   if (!passed) throw broken();
   return here.index;

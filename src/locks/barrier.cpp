@@ -43,6 +43,7 @@ Status Barrier::step(Step&& change) {
 
 BarrierState Barrier::state() const noexcept { return state_in(row_); }
 bool Barrier::broken() const noexcept { return state() == BarrierState::kBroken; }
+void Barrier::wake_all() noexcept { row_.event.notify(INT_MAX); }
 std::uint32_t Barrier::parties() const noexcept {
   return static_cast<std::uint32_t>(row_.most.load(std::memory_order_relaxed));
 }

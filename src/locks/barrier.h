@@ -40,6 +40,8 @@ class Barrier : public Object {
   std::uint32_t parties() const noexcept;
   std::uint32_t waiting() const noexcept;
   bool broken() const noexcept;
+  // Who waits looks at its hooks.
+  void wake_all() noexcept;
 
   // Part of the reaper's transaction.
   static void party_died(sync::Transaction& change, LockRow& row);

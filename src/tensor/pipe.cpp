@@ -43,11 +43,18 @@ std::pair<PipePtr, PipePtr> open_pipe(bool duplex) {
 
 channel::PipeEnd* end_of(PipeCore* core) noexcept { return core == nullptr ? nullptr : &core->end(); }
 
-bool poll_pipe(PipeCore* core, std::int64_t ns) {
-  const Status there =
-      opened(core).wait_readable(ns == kForever ? os::Deadline::never() : os::Deadline::after_ns(ns));
+bool poll_pipe(PipeCore* core, Limit limit) {
+  const os::Deadline until = limit.ns == kForever ? os::Deadline::never() : os::Deadline::after_ns(limit.ns);
+  Status there;
+  if (limit.stop == nullptr) {
+    there = opened(core).wait_readable(until);
+  } else {
+    const channel::Source source{.pipe = &opened(core)};
+    std::vector<std::size_t> ready;
+    there = channel::wait_any({&source, 1}, until, *limit.stop, ready);
+  }
   if (there.ok()) return true;
-  if (there.code() == Code::kTimeout) return false;
+  if (there.code() == Code::kTimeout || there.code() == Code::kInterrupted) return false;
   throw Error(there);
 }
 

@@ -2,8 +2,11 @@
 #include "forklift/queue.h"
 
 #include <string>
+#include <vector>
 
 #include "channel/pipe.h"
+#include "channel/stop.h"
+#include "channel/wait_any.h"
 #include "process/invitation.h"
 #include "tensor/transport.h"
 
@@ -52,23 +55,58 @@ arena::Arena& arena_of(Way way) {
   return way.pipe->out()->hub().arena();
 }
 
-Status put(Way way, const channel::Outgoing& message, os::Deadline deadline) {
-  if (way.channel != nullptr) [[likely]]
-    return way.channel->put(message, deadline);
-  if (way.pipe == nullptr) throw_closed();
-  return way.pipe->send(message, deadline);
-}
-
 // Without asking the clock where it does not matter.
-os::Deadline deadline(std::int64_t ns) noexcept {
-  return ns == kForever ? os::Deadline::never() : os::Deadline::after_ns(ns);
+os::Deadline deadline(const Limit& limit) noexcept {
+  if (limit.stop != nullptr && limit.stop->stop_requested()) return os::Deadline::after_ns(0);
+  return limit.ns == kForever ? os::Deadline::never() : os::Deadline::after_ns(limit.ns);
 }
 
-// True: done. False: the time is over. Anything else is thrown.
+Status put(Way way, const channel::Outgoing& message, const Limit& limit) {
+  if (way.channel == nullptr && way.pipe == nullptr) throw_closed();
+  const os::Deadline until = deadline(limit);
+  if (limit.stop == nullptr) [[likely]]
+    return way.channel != nullptr ? way.channel->put(message, until) : way.pipe->send(message, until);
+  channel::Channel* channel = way.channel != nullptr ? way.channel : way.pipe->out().get();
+  return channel::wait_stoppable(
+      until.passed() ? nullptr : limit.stop,
+      [&](channel::WaitHooks* hooks) {
+        return way.channel != nullptr ? way.channel->put(message, until, hooks)
+                                      : way.pipe->send(message, until, hooks);
+      },
+      [channel] {
+        if (channel != nullptr) channel->wake_all();
+      });
+}
+
+// A pipe's reader sleeps in poll: what wakes it for a stop is a descriptor beside it.
+Status receive_from(channel::PipeEnd& pipe, channel::Incoming& message, const Limit& limit) {
+  const os::Deadline until = deadline(limit);
+  if (limit.stop == nullptr) [[likely]]
+    return pipe.receive(message, until);
+  const channel::Source source{.pipe = &pipe};
+  std::vector<std::size_t> ready;
+  for (;;) {
+    Status got = pipe.receive(message, os::Deadline::after_ns(0));
+    if (got.code() != Code::kTimeout || until.passed()) return got;
+    if (Status there = channel::wait_any({&source, 1}, until, *limit.stop, ready); !there) return there;
+  }
+}
+
+Status receive_from(channel::Channel& channel, channel::Incoming& message, const Limit& limit) {
+  const os::Deadline until = deadline(limit);
+  if (limit.stop == nullptr) [[likely]]
+    return channel.get(message, until);
+  return channel::wait_stoppable(
+      until.passed() ? nullptr : limit.stop,
+      [&](channel::WaitHooks* hooks) { return channel.get(message, until, hooks); },
+      [&channel] { channel.wake_all(); });
+}
+
+// True: done. False: the time is over, or a stop was requested. Anything else is thrown.
 bool settled(const Status& status) {
   if (status.ok()) [[likely]]
     return true;
-  if (status.code() == Code::kTimeout) return false;
+  if (status.code() == Code::kTimeout || status.code() == Code::kInterrupted) return false;
   throw Error(status);
 }
 
@@ -90,13 +128,13 @@ std::string_view codec_name(std::uint8_t codec) {
   throw TypeMismatch({Code::kInvalid, "the message holds a value of another type than this queue's"});
 }
 
-bool receive(Received& message, Way way, std::uint8_t codec, std::uint64_t type, os::Deadline deadline) {
+bool receive(Received& message, Way way, std::uint8_t codec, std::uint64_t type, const Limit& limit) {
   Status got;
   if (way.channel != nullptr) [[likely]] {
-    got = way.channel->get(*message, deadline);
+    got = receive_from(*way.channel, *message, limit);
   } else {
     if (way.pipe == nullptr) throw_closed();
-    got = way.pipe->receive(*message, deadline);
+    got = receive_from(*way.pipe, *message, limit);
     if (got.code() == Code::kClosed) return false;
   }
   if (!settled(got)) return false;
@@ -105,15 +143,22 @@ bool receive(Received& message, Way way, std::uint8_t codec, std::uint64_t type,
   return true;
 }
 
-bool send(Way way, const tensor::Parcel& parcel, std::int64_t ns) {
-  return settled(put(way, parcel.message(), deadline(ns)));
+bool send(Way way, const tensor::Parcel& parcel, const Limit& limit) {
+  return settled(put(way, parcel.message(), limit));
+}
+
+template <class Channel>
+Channel& opened(Channel* channel) {
+  if (channel == nullptr) throw_closed();
+  return *channel;
 }
 
 }  // namespace
 
 ChannelPtr make_queue(std::uint64_t type, const QueueOptions& options) {
   channel::Hub* hub = need(channel::Hub::current());
-  return need(channel::Channel::create(*hub, {.capacity = options.capacity, .flags = flags_for(type)}));
+  return need(channel::Channel::create(
+      *hub, {.capacity = options.capacity, .byte_capacity = options.bytes, .flags = flags_for(type)}));
 }
 
 ChannelPtr inherited_queue(std::string_view name, std::uint64_t type) {
@@ -127,17 +172,17 @@ ChannelPtr inherited_queue(std::string_view name, std::uint64_t type) {
   return channel;
 }
 
-bool put_bytes(Way way, std::uint64_t type, std::span<const std::byte> bytes, std::int64_t ns) {
-  return settled(put(way, {bytes, {}, tensor::kRawCodec, type}, deadline(ns)));
+bool put_bytes(Way way, std::uint64_t type, std::span<const std::byte> bytes, Limit limit) {
+  return settled(put(way, {bytes, {}, tensor::kRawCodec, type}, limit));
 }
 
-bool put_value(Way way, const Value& value, std::int64_t ns) {
+bool put_value(Way way, const Value& value, Limit limit) {
   tensor::Parcel parcel(arena_of(way));
   check(parcel.add(value));
-  return send(way, parcel, ns);
+  return send(way, parcel, limit);
 }
 
-bool put_tensor(Way way, const Tensor& tensor, bool last_use, std::int64_t ns) {
+bool put_tensor(Way way, const Tensor& tensor, bool last_use, Limit limit) {
   // As `incoming`, a thread's own; the leases go before it is left, so that a thread at rest holds none.
   thread_local tensor::Parcel parcel(arena_of(way));
   parcel.reset(arena_of(way));
@@ -145,52 +190,61 @@ bool put_tensor(Way way, const Tensor& tensor, bool last_use, std::int64_t ns) {
     ~Emptied() { parcel.clear(); }
   } const emptied;
   check(last_use ? parcel.add_last(tensor) : parcel.add(tensor));
-  return send(way, parcel, ns);
+  return send(way, parcel, limit);
 }
 
-bool get_bytes(Way way, std::uint64_t type, std::span<std::byte> out, std::int64_t ns) {
+bool get_bytes(Way way, std::uint64_t type, std::span<std::byte> out, Limit limit) {
   Received message;
-  if (!receive(message, way, tensor::kRawCodec, type, deadline(ns))) return false;
+  if (!receive(message, way, tensor::kRawCodec, type, limit)) return false;
   if (message->bytes().size() != out.size()) [[unlikely]]
     throw_wrong_length(message->bytes().size(), out.size());
   std::memcpy(out.data(), message->bytes().data(), out.size());
   return true;
 }
 
-bool get_sequence(Way way, std::uint64_t type, Sink sink, void* into, std::int64_t ns) {
+bool get_sequence(Way way, std::uint64_t type, Sink sink, void* into, Limit limit) {
   Received message;
-  if (!receive(message, way, tensor::kRawCodec, type, deadline(ns))) return false;
+  if (!receive(message, way, tensor::kRawCodec, type, limit)) return false;
   sink(into, message->bytes());
   return true;
 }
 
-std::optional<Value> get_value(Way way, std::int64_t ns) {
+std::optional<Value> get_value(Way way, Limit limit) {
   Received message;
-  if (!receive(message, way, tensor::kPortableCodec, 0, deadline(ns))) return std::nullopt;
+  if (!receive(message, way, tensor::kPortableCodec, 0, limit)) return std::nullopt;
   return need(tensor::unpack(*message));
 }
 
-std::optional<Tensor> get_tensor(Way way, std::int64_t ns) {
+std::optional<Tensor> get_tensor(Way way, Limit limit) {
   Received message;
-  if (!receive(message, way, tensor::kPortableCodec, 0, deadline(ns))) return std::nullopt;
+  if (!receive(message, way, tensor::kPortableCodec, 0, limit)) return std::nullopt;
   Result<Tensor> tensor = tensor::unpack_tensor(*message);
   if (!tensor && tensor.code() == Code::kInvalid) throw TypeMismatch(tensor.status());
   return need(std::move(tensor));
 }
 
-std::size_t queue_size(const channel::Channel* channel) {
-  if (channel == nullptr) throw_closed();
-  return channel->size();
-}
+std::size_t queue_size(const channel::Channel* channel) { return opened(channel).size(); }
 
-std::size_t queue_capacity(const channel::Channel* channel) {
-  if (channel == nullptr) throw_closed();
-  return channel->capacity();
-}
+std::size_t queue_capacity(const channel::Channel* channel) { return opened(channel).capacity(); }
 
 bool queue_full(const channel::Channel* channel) {
-  if (channel == nullptr) throw_closed();
-  return channel->capacity() != 0 && channel->full();
+  return opened(channel).capacity() != 0 && channel->full();
+}
+
+void task_done(channel::Channel* channel) {
+  if (!opened(channel).task_done())
+    throw Error({Code::kInvalid, "task_done() was called more often than messages were put"});
+}
+
+std::size_t unfinished_tasks(const channel::Channel* channel) { return opened(channel).unfinished(); }
+
+bool join_tasks(channel::Channel* channel, Limit limit) {
+  opened(channel);
+  const os::Deadline until = deadline(limit);
+  return settled(channel::wait_stoppable(
+      until.passed() ? nullptr : limit.stop,
+      [&](channel::WaitHooks* hooks) { return channel->join(until, hooks); },
+      [channel] { channel->wake_all(); }));
 }
 
 void throw_wrong_length(std::size_t bytes, std::size_t item) {

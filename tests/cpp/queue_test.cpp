@@ -15,6 +15,7 @@
 
 #include "channel/channel.h"
 #include "forklift/init.h"
+#include "forklift/process.h"
 
 namespace forklift {
 namespace {

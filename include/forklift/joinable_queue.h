@@ -1,0 +1,58 @@
+// JoinableQueue<T>: a Queue<T> that knows how much of what was put is done.
+//
+//   forklift::JoinableQueue<Job> jobs;
+//   auto worker = forklift::Process::fork([&] {
+//     for (;;) {
+//       const Job job = jobs.get();
+//       work(job);
+//       jobs.task_done();                             // once for each message taken
+//     }
+//   });
+//   worker.set_daemon(true).start();
+//   for (const Job& job : all) jobs.put(job);
+//   jobs.join();                                      // until each has been reported done
+//   if (!jobs.join_for(std::chrono::seconds(5))) std::cerr << jobs.unfinished() << " to go";
+//
+// Everything else, also what T may be and how it reaches other processes: as Queue<T> (queue.h). A process
+// that is killed between get() and task_done() leaves its message unfinished, as in Python: who joins with a
+// time-out can tell.
+//
+// Thread and process safety: as Queue<T>. The count is the queue's, not a process's.
+// Errors: Error with kInvalid from a task_done() too many; kClosed.
+// Invariant: unfinished() is what was put less what was reported done, never negative.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <stop_token>
+#include <string_view>
+
+#include "forklift/queue.h"
+
+namespace forklift {
+
+template <class T>
+class JoinableQueue : public Queue<T> {
+ public:
+  explicit JoinableQueue(const QueueOptions& options = {}) : Queue<T>(options) {}
+  explicit JoinableQueue(const ChannelRef& channel) noexcept : Queue<T>(channel) {}
+  static JoinableQueue inherited(std::string_view name) {
+    return JoinableQueue(ChannelRef(Queue<T>::inherited(name)));
+  }
+
+  void task_done() { detail::task_done(channel()); }
+  std::size_t unfinished() const { return detail::unfinished_tasks(channel()); }
+
+  void join() const { (void)detail::join_tasks(channel(), detail::kForever); }
+  // False: the time is over, or a stop was requested.
+  template <class Rep, class Period>
+  bool join_for(std::chrono::duration<Rep, Period> time) const {
+    return detail::join_tasks(channel(), detail::nanoseconds(time));
+  }
+  bool join(const std::stop_token& stop) const { return detail::join_tasks(channel(), stop); }
+
+ private:
+  channel::Channel* channel() const { return ChannelRef(*this).get().get(); }
+};
+
+}  // namespace forklift

@@ -1,0 +1,37 @@
+// SimpleQueue<T>: a Queue<T> that holds 64 KiB, as Python's, whose SimpleQueue is a pipe.
+//
+//   forklift::SimpleQueue<std::string> lines;
+//   auto reader = forklift::Process::fork([&] { while (auto line = lines.get(); !line.empty()) print(line);
+//   }); reader.start(); for (const std::string& line : text) lines.put(line);        // waits for the reader,
+//   whatever their lengths
+//
+// The bound counts bytes, of messages and of the memory behind their tensors: put() waits while it is
+// exceeded. A longer message waits until the queue is empty and then goes as a whole. So a writer that is
+// faster than its reader fills 64 KiB and not the machine, without a guess at a capacity in messages.
+//
+// Everything else, also what T may be and how it reaches other processes: as Queue<T> (queue.h). capacity()
+// is 0, since messages are not counted.
+//
+// Thread and process safety, errors: as Queue<T>.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "forklift/queue.h"
+
+namespace forklift {
+
+template <class T>
+class SimpleQueue : public Queue<T> {
+ public:
+  static constexpr std::uint64_t kBytes = 64 * 1024;
+
+  SimpleQueue() : Queue<T>({.capacity = 0, .bytes = kBytes}) {}
+  explicit SimpleQueue(const ChannelRef& channel) noexcept : Queue<T>(channel) {}
+  static SimpleQueue inherited(std::string_view name) {
+    return SimpleQueue(ChannelRef(Queue<T>::inherited(name)));
+  }
+};
+
+}  // namespace forklift
