@@ -35,4 +35,8 @@ ROWS = (
     Row("cpp-lock", "ns", at_most=40, floor_of="robust mutex", note="lock and unlock, alone"),
     Row("cpp-lock-contended", "ns", floor_of="robust mutex", note="two processes"),
     Row("cpp-alloc", "ns", at_most=60, note="1 MB, allocate and free"),
+    Row("cpp-start-fork", "us", floor_of="fork and wait", note="start and join, nothing to do"),
+    Row("cpp-start-forkserver", "us", floor_of="fork and wait", note="likewise, from the zygote"),
+    Row("cpp-start-spawn", "us", floor_of="posix_spawn and wait", note="likewise, a fresh process"),
+    Row("cpp-start-grown", "us", note="from the zygote; this process holds 256 MB more"),
 )
