@@ -86,6 +86,32 @@ void start_and_die(int method, Queue<int>& answers, Queue<int>& started) {
 }
 const Registered<&start_and_die> kStartAndDie{"context start and die"};
 
+// Leaves while another thread of it puts and gets.
+void exit_in_the_middle(bool at_once, Queue<Tensor>& there, Queue<Tensor>& back) {
+  std::thread([&] {
+    for (;;) {
+      there.put(*Tensor::zeros({3000}, DType::kUInt8));
+      back.put(there.get());
+    }
+  }).detach();
+  (void)back.get();
+  std::this_thread::sleep_for(3ms);
+  if (at_once) ::_exit(5);
+  std::exit(5);
+}
+const Registered<&exit_in_the_middle> kExitInTheMiddle{"context exit in the middle"};
+
+void nest(int depth) {
+  if (depth == 0) throw std::logic_error("innermost");
+  try {
+    nest(depth - 1);
+  } catch (...) {
+    std::throw_with_nested(std::runtime_error("level " + std::to_string(depth)));
+  }
+}
+void nest_deeply() { nest(40); }
+const Registered<&nest_deeply> kNestDeeply{"context nest deeply"};
+
 void not_registered(int) {}
 
 int deep(int depth) {
@@ -175,6 +201,33 @@ TEST_P(EveryMethod, AnErrorCarriesTheStackOfItsThrow) {
   }
 }
 #endif
+
+TEST_P(EveryMethod, DeeplyNestedExceptionsAreCutAtSixteenCauses) {
+  Process child = context().process(nest_deeply).start();
+  try {
+    child.join();
+    FAIL() << "no exception";
+  } catch (const RemoteError& error) {
+    EXPECT_EQ(error.message(), "level 40");
+    ASSERT_THAT(error.causes(), SizeIs(16));
+    EXPECT_EQ(error.causes()[15], "std::runtime_error: level 24");
+  }
+}
+
+TEST_P(EveryMethod, AChildThatExitsInTheMiddleOfAHandOver) {
+  for (const bool at_once : {true, false}) {
+    Queue<Tensor> there;
+    Queue<Tensor> back;
+    Process child = context().process(exit_in_the_middle, at_once, there, back).start();
+    child.join();
+    EXPECT_EQ(child.exitcode(), 5);
+    there.put(*Tensor::zeros({10}, DType::kUInt8));  // both go on
+    while (there.get().numel() != 10) {
+    }
+    while (back.try_get()) {
+    }
+  }
+}
 
 TEST_P(EveryMethod, TimesAndStops) {
   Queue<pid_t> pids;
