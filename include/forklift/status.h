@@ -35,6 +35,8 @@ enum class Code : std::uint8_t {
   kPeerDied,     // the process that should have answered is gone
   kVersion,      // another layout version
   kRefused,      // not allowed: another user, another pid namespace, a child that cannot be attached
+  kNotFound,     // nothing has this name
+  kExists,       // something has this name already
   kNotAttached,  // this process belongs to no domain (or its attachment was lost)
   kSystem,       // a system call failed; see errno_value() and call()
 };

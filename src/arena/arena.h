@@ -180,6 +180,13 @@ class Arena {
   // A lease on an existing object, for this process or (handed to a child that will adopt it) another holder.
   Result<LeasePtr> hold(Object object);
   Status hold_for(Object object, Holder holder);
+  // The same together with other words that change under the ledger's lock, all or nothing: `fill` is told
+  // the row.
+  using FillRow = std::function<Status(sync::Transaction& change, std::uint32_t row)>;
+  Status hold_for(Object object, Holder holder, const FillRow& fill);
+  // The reverse: `fill` says which row of `holder` becomes this process's own.
+  using TakeRow = std::function<Result<std::uint32_t>(sync::Transaction& change)>;
+  Result<LeasePtr> take_over(Holder holder, const TakeRow& fill);
   // Takes over a row that a parent entered for this process's slot. kInvalid when there is none.
   Result<LeasePtr> claim_row_for_self(Object object);
   // Enters a child that is being started as a holder of a block: the handle by which it claims its right,

@@ -79,7 +79,8 @@ std::vector<std::string> Arena::audit() {
     else
       wrong.add("A3: lease ", i, " names block ", object.index, " of ", blocks);
     const Holder holder{lease(i).holder.load(std::memory_order_relaxed)};
-    if (!holder.is_process() && !holder.is_message() && !holder.is_board() && !holder.is_ring())
+    if (!holder.is_process() && !holder.is_message() && !holder.is_board() && !holder.is_ring() &&
+        !holder.is_name())
       wrong.add("A3: lease ", i, " has no holder");
   }
   std::uint64_t free_leases = 0;

@@ -183,6 +183,46 @@ Result<std::uint32_t> Arena::share_row(const Handle& handle, Holder message) {
   return row;
 }
 
+Status Arena::hold_for(Object object, Holder holder, const FillRow& fill) {
+  if (!domain_.attached()) return domain_.not_attached();
+  sync::LockGuard guard = lock();
+  if (!guard.ok()) return guard.status();
+  Word& count = count_of(object);
+  const std::uint64_t holders = count.load(std::memory_order_relaxed);
+  if (holders == 0) return {Code::kInvalid, "the object is gone"};
+  sync::Transaction change(redo(), domain_.base());
+  const std::uint32_t row = take_lease_row(change);
+  if (row >= lease_capacity_) return {Code::kNoSpace, "the lease table is full"};
+  if (Status status = fill(change, row); !status) return status;
+  change.set(count, holders + 1);
+  change.set(lease(row).object, object.pack());
+  change.set(lease(row).holder, holder.word);
+  change.commit();
+  return {};
+}
+
+Result<LeasePtr> Arena::take_over(Holder holder, const TakeRow& fill) {
+  if (!domain_.attached()) return domain_.not_attached();
+  Object object{};
+  std::uint32_t row = 0;
+  {
+    sync::LockGuard guard = lock();
+    if (!guard.ok()) return guard.status();
+    sync::Transaction change(redo(), domain_.base());
+    Result<std::uint32_t> chosen = fill(change);
+    if (!chosen) return chosen.status();
+    row = *chosen;
+    if (row >= lease_capacity_ || lease(row).holder.load(std::memory_order_relaxed) != holder.word)
+      return Status(Code::kCorrupt, "a row is not held by who should hold it");
+    object = Object::unpack(lease(row).object.load(std::memory_order_relaxed));
+    change.set(lease(row).holder, Holder::process(domain_.self()).word);
+    change.commit();
+  }
+  LeasePtr taken = make_lease(object, row);
+  enlist(*taken);
+  return taken;
+}
+
 // Takes an offered row up, unless somebody else of this process was faster.
 Result<bool> Arena::accept_row(std::uint32_t row, Object object) {
   sync::LockGuard guard = lock();

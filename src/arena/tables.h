@@ -101,7 +101,7 @@ struct Object {
 };
 
 // Who holds a lease: a process (slot and generation), a message (channel and sequence, 30 bits), a board's
-// message (likewise) or a board itself (its ring).
+// message (likewise), a board itself (its ring) or a name (row of the table of names).
 struct Holder {
   std::uint64_t word = 0;
 
@@ -117,11 +117,13 @@ struct Holder {
   static Holder ring(std::uint32_t board) noexcept {
     return {(std::uint64_t{14} << 60) | (std::uint64_t{board} << 30)};
   }
+  static Holder name(std::uint32_t row) noexcept { return {(std::uint64_t{15} << 60) | row}; }
   bool is_message() const noexcept { return (word >> 62) == 2; }
   // Of a board's message; `channel` is the board then.
   bool is_board() const noexcept { return (word >> 60) == 13; }
   bool is_ring() const noexcept { return (word >> 60) == 14; }
   bool is_process() const noexcept { return (word >> 62) == 1; }
+  bool is_name() const noexcept { return (word >> 60) == 15; }
   std::uint32_t channel() const noexcept { return static_cast<std::uint32_t>((word >> 30) & 0xffffff); }
   std::uint32_t sequence() const noexcept { return static_cast<std::uint32_t>(word & 0x3fffffffU); }
   bool operator==(const Holder&) const = default;

@@ -10,6 +10,7 @@ std::vector<std::string> Hub::audit() {
   std::vector<std::string> wrong = arena_->audit();
   for (std::string& line : locks_->audit()) wrong.push_back(std::move(line));
   for (std::string& line : boards_->audit()) wrong.push_back(std::move(line));
+  for (std::string& line : names_->audit()) wrong.push_back(std::move(line));
   const std::uint64_t used_chunks = chunks_->state().used.load(std::memory_order_acquire);
   std::vector<std::uint8_t> seen(used_chunks + 1, 0);
   std::uint64_t committed_chunks = used_chunks;

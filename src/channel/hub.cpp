@@ -45,7 +45,7 @@ Result<Hub*> Hub::join(os::Fd control, os::Fd data, std::optional<domain::ChildS
     if (control.inode() == hub->domain().control_file().inode()) return hub;
     return Status(Code::kInvalid,
                   "this process belongs to another domain already; a queue can only be used in the "
-                  "tree of processes that it was made in");
+                  "domain that it was made in");
   }
   Result<std::unique_ptr<Hub>> made = attach(std::move(control), std::move(data), std::move(slot));
   if (!made) return made.status();
@@ -83,6 +83,7 @@ Status Hub::open(std::unique_ptr<domain::Domain> domain) {
   arena_ = *std::move(arena);
   locks_ = std::make_unique<locks::Table>(*arena_);
   chunks_ = std::make_unique<ChunkPool>(*arena_);
+  names_ = std::make_unique<Names>(*arena_);
   const std::span<std::byte> region = domain_->region(domain::Region::kChannels);
   table_ = reinterpret_cast<ChannelTable*>(region.data());
   rows_ = reinterpret_cast<ChannelRow*>(region.data() + sizeof(ChannelTable));

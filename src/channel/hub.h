@@ -8,6 +8,7 @@
 #include "arena/arena.h"
 #include "channel/boards.h"
 #include "channel/chunk_pool.h"
+#include "channel/names.h"
 #include "channel/tables.h"
 #include "domain/domain.h"
 #include "locks/table.h"
@@ -43,6 +44,7 @@ class Hub {
   ChunkPool& chunks() const noexcept { return *chunks_; }
   locks::Table& locks() const noexcept { return *locks_; }
   Boards& boards() const noexcept { return *boards_; }
+  Names& names() const noexcept { return *names_; }
 
   // Claims a slot for a child and duplicates what it must inherit (close-on-exec: the caller passes them on).
   Result<Invitation> invite();
@@ -75,6 +77,7 @@ class Hub {
   std::unique_ptr<locks::Table> locks_;
   std::unique_ptr<ChunkPool> chunks_;
   std::unique_ptr<Boards> boards_;
+  std::unique_ptr<Names> names_;
   ChannelTable* table_ = nullptr;
   ChannelRow* rows_ = nullptr;
   std::uint64_t capacity_ = 0;

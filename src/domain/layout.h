@@ -27,6 +27,7 @@ enum class Region : std::uint32_t {
   kChannels,
   kChunks,
   kBoards,
+  kNames,
   kCount
 };
 inline constexpr std::size_t kRegions = static_cast<std::size_t>(Region::kCount);

@@ -19,6 +19,8 @@ std::string_view code_name(Code code) noexcept {
     case Code::kPeerDied: return "peer died";
     case Code::kVersion: return "version mismatch";
     case Code::kRefused: return "refused";
+    case Code::kNotFound: return "not found";
+    case Code::kExists: return "exists already";
     case Code::kNotAttached: return "not attached";
     case Code::kSystem: return "system call failed";
   }

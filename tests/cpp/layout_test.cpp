@@ -8,6 +8,7 @@
 #include "arena/arena.h"
 #include "arena/tables.h"
 #include "channel/board_tables.h"
+#include "channel/names.h"
 #include "channel/tables.h"
 #include "domain/layout.h"
 #include "locks/tables.h"
@@ -42,9 +43,9 @@ static_assert(offsetof(Header, mutex_bytes) == 12 && offsetof(Header, domain_id)
 static_assert(offsetof(Header, control_bytes) == 24 && offsetof(Header, data_bytes) == 32);
 static_assert(offsetof(Header, page_bytes) == 40 && offsetof(Header, pid_namespace) == 48);
 static_assert(offsetof(Header, user) == 56 && offsetof(Header, regions) == 64);
-static_assert(offsetof(Header, ready) == 192 && offsetof(Header, slots_used) == 200);
-static_assert(offsetof(Header, budget) == 208 && offsetof(Header, reap_mutex) == 256);
-static_assert(domain::kRegions == 8 && sizeof(domain::Extent) == 16 && domain::kSlotCount == 4096);
+static_assert(offsetof(Header, ready) == 208 && offsetof(Header, slots_used) == 216);
+static_assert(offsetof(Header, budget) == 224 && offsetof(Header, reap_mutex) == 256);
+static_assert(domain::kRegions == 9 && sizeof(domain::Extent) == 16 && domain::kSlotCount == 4096);
 
 static_assert(sizeof(Slot) == 64 && offsetof(Slot, state) == 0 && offsetof(Slot, pid) == 8);
 static_assert(offsetof(Slot, start_time) == 16 && offsetof(Slot, reserved) == 24);
@@ -100,6 +101,11 @@ static_assert(offsetof(ChannelRow, tokens_sent) == 352 && offsetof(ChannelRow, t
               offsetof(ChannelRow, selectable) == 368);
 static_assert(offsetof(ChannelRow, all_done) == 392 && sizeof(sync::Event) == 16);
 
+static_assert(sizeof(channel::NameTable) == 128 && sizeof(channel::NameRow) == 128);
+static_assert(offsetof(channel::NameRow, object) == 8 && offsetof(channel::NameRow, generation) == 16);
+static_assert(offsetof(channel::NameRow, lease) == 24 && offsetof(channel::NameRow, kind) == 32);
+static_assert(offsetof(channel::NameRow, name) == 64 && channel::kNameBytes == 64);
+
 static_assert(offsetof(ChunkPoolState, mutex) == 0 && offsetof(ChunkPoolState, redo) == 64);
 static_assert(offsetof(ChunkPoolState, used) == 768 && offsetof(ChunkPoolState, warm) == 776);
 static_assert(offsetof(ChunkPoolState, cold) == 784 && offsetof(ChunkPoolState, warm_count) == 792);
@@ -148,6 +154,7 @@ TEST(Layout, BitFieldsOfWords) {
   EXPECT_EQ(arena::Holder::message(5, 7).word, (2ULL << 62) | (5ULL << 30) | 7);
   EXPECT_EQ(arena::Holder::board(5, (1ULL << 30) + 7).word, (13ULL << 60) | (5ULL << 30) | 7);
   EXPECT_EQ(arena::Holder::ring(5).word, (14ULL << 60) | (5ULL << 30));
+  EXPECT_EQ(arena::Holder::name(7).word, (15ULL << 60) | 7);
   EXPECT_EQ((channel::Position{3, 5, 7}.pack()), (3ULL << 40) | (5ULL << 30) | 7);
 }
 
@@ -158,6 +165,7 @@ TEST(Layout, PlanWithoutALimit) {
   };
   EXPECT_EQ(bytes(domain::Region::kSlots), 4096u * 64);
   EXPECT_EQ(bytes(domain::Region::kArena), 64u * 1024);
+  EXPECT_EQ(bytes(domain::Region::kNames), 128u * 1024);
   EXPECT_EQ(plan.regions[0].offset, 4096u);
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
   EXPECT_EQ(plan.data_bytes, 1ULL << 40);
