@@ -60,6 +60,7 @@ PUBLIC_HEADERS = {
     "queue.h": "tensor",
     "joinable_queue.h": "tensor",
     "simple_queue.h": "tensor",
+    "domain.h": "tensor",
     "frozen.h": "tensor",
     "pipe.h": "tensor",
     "wait.h": "tensor",

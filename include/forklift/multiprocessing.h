@@ -19,6 +19,7 @@
 #include "forklift/barrier.h"
 #include "forklift/condition.h"
 #include "forklift/context.h"
+#include "forklift/domain.h"
 #include "forklift/error.h"
 #include "forklift/event.h"
 #include "forklift/frozen.h"

@@ -71,6 +71,8 @@ struct Way {
 // A portable queue has type 0.
 ChannelPtr make_queue(std::uint64_t type, const QueueOptions& options);
 ChannelPtr inherited_queue(std::string_view name, std::uint64_t type);
+// Throws TypeMismatch.
+void check_queue_type(const channel::Channel& channel, std::string_view name, std::uint64_t type);
 
 // A null channel is a closed queue: kClosed. False: the time is over, a stop was requested, or a pipe at its
 // end.

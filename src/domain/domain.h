@@ -113,6 +113,7 @@ class Domain {
   Slot* slots() const noexcept;
   Result<ChildSlot> claim_slot();
   bool process_has_left(const Slot& slot) const;
+  bool has_another_slot(const Slot& slot) const;
   // Descriptors that were closed under us may be somebody else's by now: not ours to close.
   void disown_foreign_descriptors() noexcept;
   bool reap_slot(std::uint32_t index);

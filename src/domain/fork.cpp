@@ -6,6 +6,8 @@
 #include <mutex>
 #include <vector>
 
+#include "os/proc.h"
+
 namespace forklift::domain {
 
 namespace {
@@ -57,11 +59,14 @@ void after_fork_in_parent() {
 void after_fork_in_child() {
   Registry& all = registry();
   for (Member& member : all.members) {
-    const bool attached = member.child.has_value();
+    // In a pid namespace of its own nobody here could tell whether it lives.
+    const bool attached =
+        member.child.has_value() && member.domain->header().pid_namespace == os::pid_namespace();
     if (attached) {
       member.domain->adopt(*std::move(member.child));
       member.child.reset();
     } else {
+      member.child.reset();
       member.domain->detach();
     }
     member.hooks.child(attached);

@@ -94,7 +94,9 @@ Status Domain::try_attach() {
     ::usleep(100);  // another thread is at it
     nobody = 0;
   }
-  Result<ChildSlot> slot = claim_slot();
+  Result<ChildSlot> slot = header().pid_namespace == os::pid_namespace()
+                               ? claim_slot()
+                               : Status(Code::kRefused, "the domain lives in another pid namespace");
   if (!slot) {
     alive_here_->store(0);
     return slot.status();
@@ -155,9 +157,26 @@ bool Domain::process_has_left(const Slot& slot) const {
   const std::uint64_t started = os::start_time(task);
   const std::uint64_t noted = slot.start_time.load(std::memory_order_relaxed);
   if (started != 0 && noted != 0 && started != noted) return true;  // the pid has a new owner
+  if (has_another_slot(slot)) return true;
   // What cannot be learnt (no descriptor left to read /proc with) is no reason to take it for dead.
   const std::optional<bool> mapped = os::maps_inode(task, control_inode_);
   return mapped.has_value() && !*mapped;
+}
+
+// A process that called exec and joined anew maps our memory again, but lives in its new slot.
+bool Domain::has_another_slot(const Slot& slot) const {
+  const std::uint64_t used = header().slots_used.load(std::memory_order_acquire);
+  for (std::uint32_t index = 0; index < used && index < kSlotCount; ++index) {
+    const Slot& other = slots()[index];
+    if (&other == &slot || state_of(other.state.load(std::memory_order_acquire)) != SlotState::kLive ||
+        other.pid.load(std::memory_order_relaxed) != slot.pid.load(std::memory_order_relaxed) ||
+        other.start_time.load(std::memory_order_relaxed) != slot.start_time.load(std::memory_order_relaxed)) {
+      continue;
+    }
+    const Result<bool> locked = os::byte_is_locked(slot_lock_, lock_byte(index));
+    if (locked && *locked) return true;
+  }
+  return false;
 }
 
 bool Domain::reap_slot(std::uint32_t index) {

@@ -13,8 +13,12 @@ namespace forklift::os {
 
 // True: taken (or held already by this description). False: another description holds it.
 Result<bool> try_lock_byte(const Fd& description, std::uint64_t byte);
+// The same for a lock that several descriptions may have at once. Turns one of the other sort into one of
+// this sort, and try_lock_byte the reverse, in one step.
+Result<bool> try_share_byte(const Fd& description, std::uint64_t byte);
+Status unlock_byte(const Fd& description, std::uint64_t byte);
 
-// Does a description other than this one hold the byte?
+// Does a description other than this one hold the byte, in either way?
 Result<bool> byte_is_locked(const Fd& description, std::uint64_t byte);
 
 }  // namespace forklift::os

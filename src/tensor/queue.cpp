@@ -161,14 +161,17 @@ ChannelPtr make_queue(std::uint64_t type, const QueueOptions& options) {
       *hub, {.capacity = options.capacity, .byte_capacity = options.bytes, .flags = flags_for(type)}));
 }
 
+void check_queue_type(const channel::Channel& channel, std::string_view name, std::uint64_t type) {
+  if (channel.flags() == flags_for(type)) return;
+  const bool portable = (channel.flags() & channel::kPortable) != 0;
+  throw TypeMismatch({Code::kInvalid, "the queue \"" + std::string(name) + "\" holds " +
+                                          (portable ? "portable values: use Queue<Value> or Queue<Tensor>"
+                                                    : "values of another type")});
+}
+
 ChannelPtr inherited_queue(std::string_view name, std::uint64_t type) {
   ChannelPtr channel = need(process::inherited_channel(name));
-  if (channel->flags() != flags_for(type)) {
-    const bool portable = (channel->flags() & channel::kPortable) != 0;
-    throw TypeMismatch({Code::kInvalid, "the queue \"" + std::string(name) + "\" holds " +
-                                            (portable ? "portable values: use Queue<Value> or Queue<Tensor>"
-                                                      : "values of another type")});
-  }
+  check_queue_type(*channel, name, type);
   return channel;
 }
 

@@ -1,0 +1,177 @@
+// Domain: how programs that did not start each other meet, and what they publish for each other.
+//
+//   // a service                                            // a client: another program, started by anybody
+//   auto domain = forklift::Domain::serve("camera");        auto domain = forklift::Domain::attach("camera");
+//   forklift::Queue<Value> frames({.capacity = 8});         auto frames =
+//   domain.open<Queue<Value>>("frames"); domain.publish("frames", frames); show(frames.get());
+//
+//   // either of them, whoever comes first, and again after it was killed:
+//   auto domain = forklift::Domain::meet("camera");
+//   auto frames = domain.open_or_create<Queue<Value>>("frames", forklift::QueueOptions{.capacity = 8});
+//
+// serve() gives the shared memory of this process and its children a name that programs of the same user can
+// attach to; they are full members from then on. The server may end, or be killed, while others are attached:
+// the domain lives as long as a member, and one of those who are attached answers for the name from then on.
+// A name whose programs are all gone is free again. In Python: forklift.serve, attach, meet.
+//
+// publish() names a queue or a lock within the domain; it stays until unpublish(), whatever becomes of the
+// process that published it. Types are checked by open(): TypeMismatch.
+//
+// A process belongs to one domain. It must attach before it makes its first queue, lock, tensor or child;
+// afterwards it has a domain of its own, and attach() throws Error (kInvalid).
+//
+// Names: 1 to 64 letters, digits, '.', '_', '-'. Domains' names are a user's own: they are sockets in
+// $XDG_RUNTIME_DIR/forklift, or forklift-<uid> in the directory for temporary files.
+//
+// A Domain is a handle; with the last one, or close(), the process no longer answers for the name. It stays
+// in the domain, and what it opened stays open.
+//
+// Thread safety: all functions any time, but assigning to a handle beside its use. Process safety: the point.
+// A process that serves or is attached has one more thread, which sleeps until somebody comes or goes
+// (attach: unless stand_by is false). It stops for the time of a fork; a forked child is in the domain and
+// does not answer.
+//
+// Errors: Error. kNotFound: nobody serves the name, nothing is published under it. kExists: it is served, or
+// published, already. kVersion: the two programs have different versions of Forklift; both are named.
+// kRefused: another user, another pid namespace, no server of ours, an unsafe directory. kStalled: who should
+// answer is stopped. kInvalid: no possible name, or the process has a domain of its own. No call waits longer
+// than the time-out.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "forklift/lock_ref.h"
+#include "forklift/queue.h"
+
+namespace forklift {
+
+namespace process {
+class Door;
+}  // namespace process
+
+struct AttachOptions {
+  std::chrono::nanoseconds timeout = std::chrono::seconds(5);  // for all that attach() waits for
+  bool stand_by = true;  // answer for the name when the server is gone; costs a thread
+};
+
+namespace detail {
+
+// False: the name is in use.
+bool publish_queue(std::string_view name, const ChannelRef& queue, std::uint64_t sort);
+bool publish_lock(std::string_view name, const LockRef& lock);
+// Nothing: there is no such name.
+std::optional<ChannelRef> find_published_queue(std::string_view name, std::uint64_t type);
+std::optional<LockName> find_published_lock(std::string_view name);
+[[noreturn]] void throw_not_published(std::string_view name);
+[[noreturn]] void throw_published(std::string_view name);
+[[noreturn]] void throw_published_otherwise(std::string_view name);
+
+// What can be published, and how it is found again.
+template <class T>
+struct Publishing;
+
+template <class T>
+struct IsPublishedQueue : std::false_type {};
+template <template <class> class Q, class T>
+struct IsPublishedQueue<Q<T>> : std::is_base_of<Queue<T>, Q<T>> {};
+
+// A JoinableQueue, a SimpleQueue or a Queue: what Python makes of it.
+template <class T>
+constexpr std::uint64_t queue_sort() {
+  if constexpr (requires(T & queue) { queue.task_done(); }) return 2;
+  if constexpr (requires { T::kBytes; }) return 3;
+  return 1;
+}
+
+template <class T>
+requires IsPublishedQueue<T>::value struct Publishing<T> {
+  static bool publish(std::string_view name, const T& queue) {
+    return publish_queue(name, queue, queue_sort<T>());
+  }
+  static std::optional<T> find(std::string_view name) {
+    const std::optional<ChannelRef> found =
+        find_published_queue(name, Transfer<typename T::value_type>::kType);
+    if (!found) return std::nullopt;
+    return T(*found);
+  }
+};
+
+template <LockHandle T>
+struct Publishing<T> {
+  static bool publish(std::string_view name, const T& lock) { return publish_lock(name, lock.ref()); }
+  static std::optional<T> find(std::string_view name) {
+    const std::optional<LockName> found = find_published_lock(name);
+    if (!found) return std::nullopt;
+    try {
+      return T::found(*found);
+    } catch (const Error&) {
+      throw_published_otherwise(name);
+    }
+  }
+};
+
+template <class T>
+concept Publishable = requires {
+  sizeof(Publishing<T>);
+};
+
+}  // namespace detail
+
+class Domain {
+ public:
+  static Domain serve(std::string_view name);
+  static Domain attach(std::string_view name, const AttachOptions& options = {});
+  // Attaches if the name is served, and serves it if not.
+  static Domain meet(std::string_view name, const AttachOptions& options = {});
+  // This process's own, without a name for others: what is published is found by its children.
+  static Domain own();
+
+  // Empty for own().
+  const std::string& name() const noexcept;
+  // Does this process answer for the name just now?
+  bool serving() const noexcept;
+  // No longer answers, nor stands by to. Not needed before the process ends.
+  void close() noexcept;
+
+  template <detail::Publishable T>
+  void publish(std::string_view name, const T& object) {
+    if (!detail::Publishing<T>::publish(name, object)) detail::throw_published(name);
+  }
+  template <detail::Publishable T>
+  T open(std::string_view name) const {
+    std::optional<T> found = detail::Publishing<T>::find(name);
+    if (!found) detail::throw_not_published(name);
+    return *std::move(found);
+  }
+  // Opens what is published, or makes it (from `args`) and publishes it: several programs may do so at once,
+  // and all get the same.
+  template <detail::Publishable T, class... Args>
+  T open_or_create(std::string_view name, const Args&... args) {
+    for (;;) {
+      if (std::optional<T> found = detail::Publishing<T>::find(name)) return *std::move(found);
+      T made(args...);
+      if (detail::Publishing<T>::publish(name, made)) return made;
+    }
+  }
+  // False: it was not published. Those who have it open keep it.
+  bool unpublish(std::string_view name);
+
+  struct Published {
+    std::string name;
+    std::string kind;  // "queue", "lock", "event", ...
+  };
+  std::vector<Published> published() const;
+
+ private:
+  explicit Domain(std::shared_ptr<process::Door> door) noexcept : door_(std::move(door)) {}
+  std::shared_ptr<process::Door> door_;
+};
+
+}  // namespace forklift

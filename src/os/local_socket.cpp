@@ -1,0 +1,121 @@
+#include "os/local_socket.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace forklift::os {
+
+namespace {
+
+// As many descriptors as the kernel passes at once, so that none can be lost unseen.
+constexpr std::size_t kMostPassed = 253;
+
+bool set_address(sockaddr_un& address, const std::string& path) {
+  if (path.size() >= sizeof address.sun_path) return false;
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  return true;
+}
+
+Result<Fd> make_socket(const std::string& path, sockaddr_un& address) {
+  if (!set_address(address, path)) return Status::system("bind", ENAMETOOLONG, path);
+  Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket.valid()) return Status::system("socket", errno, path);
+  return socket;
+}
+
+void take_files(const msghdr& message, std::vector<Fd>& files) {
+  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
+       part = CMSG_NXTHDR(const_cast<msghdr*>(&message), part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int file = -1;
+      std::memcpy(&file, CMSG_DATA(part) + i * sizeof file, sizeof file);
+      files.emplace_back(file);
+    }
+  }
+}
+
+}  // namespace
+
+Result<Fd> listen_at(const std::string& path) {
+  sockaddr_un address{};
+  Result<Fd> socket = make_socket(path, address);
+  if (!socket) return socket.status();
+  if (::bind(socket->get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    return Status::system("bind", errno, path);
+  if (::listen(socket->get(), 128) != 0) return Status::system("listen", errno, path);
+  return socket;
+}
+
+Result<Fd> connect_to(const std::string& path) {
+  sockaddr_un address{};
+  Result<Fd> socket = make_socket(path, address);
+  if (!socket) return socket.status();
+  if (::connect(socket->get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    return Status::system("connect", errno, path);
+  return socket;
+}
+
+Result<Fd> accept_from(const Fd& listener) {
+  const int guest = ::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (guest < 0) return Status::system("accept4", errno);
+  return Fd(guest);
+}
+
+Result<Credentials> peer_of(const Fd& socket) {
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0)
+    return Status::system("getsockopt(SO_PEERCRED)", errno);
+  return Credentials{peer.pid, peer.uid};
+}
+
+Status send_packet(const Fd& socket, std::span<const std::byte> bytes, std::span<const int> files) {
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(8 * sizeof(int))> control{};
+  if (files.size() > 8) return Status::system("sendmsg", EINVAL, "too many descriptors");
+  iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (!files.empty()) {
+    message.msg_control = control.data();
+    message.msg_controllen = CMSG_SPACE(files.size_bytes());
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(files.size_bytes());
+    std::memcpy(CMSG_DATA(header), files.data(), files.size_bytes());
+  }
+  if (::sendmsg(socket.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+    return Status::system("sendmsg", errno);
+  return {};
+}
+
+Result<Packet> receive_packet(const Fd& socket, std::span<std::byte> into, std::size_t most_files) {
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(kMostPassed * sizeof(int))> control;
+  iovec part{into.data(), into.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  const ssize_t got = ::recvmsg(socket.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (got < 0) return Status::system("recvmsg", errno);
+  Packet packet;
+  packet.bytes = static_cast<std::size_t>(got);
+  packet.cut = (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0;
+  take_files(message, packet.files);
+  if (packet.files.size() > most_files) {
+    packet.files.clear();
+    packet.cut = true;
+  }
+  return packet;
+}
+
+}  // namespace forklift::os

@@ -1,0 +1,34 @@
+// The joiner's side of the handshake: knocks at the door of a name and comes back as a member of its domain.
+//
+// Thread safety: yes.
+#pragma once
+
+#include "channel/hub.h"
+#include "process/door.h"
+
+namespace forklift::process {
+
+// Waits between tries, longer each time, until the deadline; asks the hooks.
+class Patience {
+ public:
+  explicit Patience(const DoorOptions& options) : options_(options) {}
+  // kTimeout, or what the hooks say.
+  Status wait();
+
+ private:
+  const DoorOptions& options_;
+  std::int64_t pause_ns_ = 1'000'000;
+};
+
+// Joins the domain that is served at `place`, as a member that stands by if so asked. The connection to its
+// server; its end is the server's. Errors as of Door::attach.
+Result<os::Fd> join_at(Place& place, const DoorOptions& options);
+
+// Of a member whose server is gone: a connection to the next one. kTimeout: nobody answered (yet).
+// `stop` ends the wait when it is readable.
+Result<os::Fd> report_at(const Place& place, channel::Hub& hub, int stop, std::int64_t most_ns);
+
+// Whoever should answer does not: in words.
+Status does_not_answer(Place& place);
+
+}  // namespace forklift::process

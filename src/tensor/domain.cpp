@@ -1,0 +1,128 @@
+// The parts of Domain that are no template.
+#include "forklift/domain.h"
+
+#include <string>
+
+#include "channel/channel.h"
+#include "channel/published.h"
+#include "forklift/barrier.h"
+#include "locks/table.h"
+#include "process/door.h"
+
+namespace forklift {
+
+namespace {
+
+channel::Hub& hub() { return *need(channel::Hub::current()); }
+
+process::DoorOptions door_options(const AttachOptions& options) {
+  process::DoorOptions made;
+  made.deadline = os::Deadline::after_ns(options.timeout.count());
+  made.stand_by = options.stand_by;
+  return made;
+}
+
+bool published(const Status& status) {
+  if (status.code() == Code::kExists) return false;
+  check(status);
+  return true;
+}
+
+std::optional<channel::Published> look_up(std::string_view name) {
+  Result<channel::Published> found = hub().names().find(name);
+  if (found.code() == Code::kNotFound) return std::nullopt;
+  return need(std::move(found));
+}
+
+}  // namespace
+
+namespace detail {
+
+bool publish_queue(std::string_view name, const ChannelRef& queue, std::uint64_t sort) {
+  if (!queue.get()) throw Error({Code::kClosed, "a closed queue cannot be published"});
+  return published(channel::publish(*queue.get(), static_cast<channel::Sort>(sort), name));
+}
+
+bool publish_lock(std::string_view name, const LockRef& lock) {
+  return published(channel::publish(hub(), *lock.get(), name));
+}
+
+std::optional<ChannelRef> find_published_queue(std::string_view name, std::uint64_t type) {
+  const std::optional<channel::Published> found = look_up(name);
+  if (!found) return std::nullopt;
+  if (found->object.kind != arena::ObjectKind::kChannel) throw_published_otherwise(name);
+  Result<channel::ChannelPtr> opened =
+      channel::Channel::open(hub(), {found->object.index, found->generation});
+  // Unpublished and gone since it was looked up.
+  if (opened.code() == Code::kInvalid) return std::nullopt;
+  ChannelPtr queue = need(std::move(opened));
+  check_queue_type(*queue, name, type);
+  return ChannelRef(std::move(queue));
+}
+
+std::optional<LockName> find_published_lock(std::string_view name) {
+  const std::optional<channel::Published> found = look_up(name);
+  if (!found) return std::nullopt;
+  if (found->object.kind != arena::ObjectKind::kLock) throw_published_otherwise(name);
+  return LockName{found->object.index, found->generation};
+}
+
+void throw_not_published(std::string_view name) {
+  throw Error({Code::kNotFound, "nothing is published as \"" + std::string(name) + "\" in this domain"});
+}
+
+void throw_published(std::string_view name) {
+  throw Error({Code::kExists, "\"" + std::string(name) + "\" is published in this domain already"});
+}
+
+void throw_published_otherwise(std::string_view name) {
+  const std::optional<channel::Published> found = look_up(name);
+  if (!found) throw_not_published(name);
+  throw TypeMismatch({Code::kInvalid, "\"" + std::string(name) + "\" is published as a " +
+                                          channel::sort_name(*found) + ", and was opened as something else"});
+}
+
+}  // namespace detail
+
+Domain Domain::serve(std::string_view name) { return Domain(need(process::Door::serve(name))); }
+
+Domain Domain::attach(std::string_view name, const AttachOptions& options) {
+  return Domain(need(process::Door::attach(name, door_options(options))));
+}
+
+Domain Domain::meet(std::string_view name, const AttachOptions& options) {
+  return Domain(need(process::Door::meet(name, door_options(options))));
+}
+
+Domain Domain::own() {
+  (void)hub();
+  return Domain(nullptr);
+}
+
+const std::string& Domain::name() const noexcept {
+  static const std::string none;
+  return door_ ? door_->name() : none;
+}
+
+bool Domain::serving() const noexcept { return door_ && door_->serving(); }
+
+void Domain::close() noexcept {
+  if (door_) door_->close();
+}
+
+bool Domain::unpublish(std::string_view name) {
+  const Status status = hub().names().unpublish(name);
+  if (status.code() == Code::kNotFound) return false;
+  check(status);
+  return true;
+}
+
+std::vector<Domain::Published> Domain::published() const {
+  std::vector<Published> all;
+  for (const channel::Published& one : need(hub().names().list())) {
+    all.push_back({one.name, channel::sort_name(one)});
+  }
+  return all;
+}
+
+}  // namespace forklift

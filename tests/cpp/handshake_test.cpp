@@ -1,0 +1,405 @@
+// The handshake with whoever is no proper partner: other versions, users, namespaces, garbage, the silent,
+// the stopped, and directories that are not safe.
+#include <gmock/gmock.h>
+#include <grp.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <random>
+
+#include "os/local_socket.h"
+#include "os/proc.h"
+#include "process/door.h"
+#include "process/greeting.h"
+#include "support/child.h"
+#include "support/runtime_dir.h"
+#include "support/status_check.h"
+
+namespace forklift::process {
+namespace {
+
+using test::Child;
+using test::Gate;
+using testing::HasSubstr;
+
+constexpr std::size_t kVersionAt = offsetof(Greeting, layout_version);
+
+DoorOptions within(double seconds) {
+  DoorOptions options;
+  options.deadline = os::Deadline::after_seconds(seconds);
+  return options;
+}
+
+int attach_and_say(const std::vector<std::string>& arguments) {
+  const Result<DoorPtr> door = Door::attach(arguments.at(0), within(std::stod(arguments.at(1))));
+  if (door) return 0;
+  std::fprintf(stderr, "%s\n", door.status().to_string().c_str());
+  return 10 + static_cast<int>(door.code());
+}
+const bool kAttach = test::add_helper("attach and say", attach_and_say);
+
+int serve_and_stay(const std::vector<std::string>& arguments) {
+  const Result<DoorPtr> door = Door::serve(arguments.at(0));
+  const std::uint64_t one = 1;
+  (void)!::write(std::stoi(arguments.at(1)), &one, sizeof one);
+  for (;;) ::pause();
+}
+const bool kServe = test::add_helper("serve and stay", serve_and_stay);
+
+class HandshakeTest : public testing::Test {
+ protected:
+  // What the server of "x" answers to this, if anything within a second.
+  static std::optional<Greeting> ask(std::span<const std::byte> packet, std::size_t* files = nullptr) {
+    const Result<Place> place = Place::find("x");
+    EXPECT_OK(place);
+    return ask(*place->knock(), packet, files);
+  }
+  static std::optional<Greeting> ask(const os::Fd& socket, std::span<const std::byte> packet,
+                                     std::size_t* files = nullptr) {
+    EXPECT_OK(os::send_packet(socket, packet, {}));
+    std::array<std::byte, 512> buffer;
+    std::optional<Greeting> said;
+    test::eventually(
+        [&] {
+          Result<os::Packet> got = os::receive_packet(socket, buffer, 3);
+          if (!got) return got.status().errno_value() != EAGAIN;
+          said = read_greeting(std::span(buffer).first(got->bytes));
+          if (files != nullptr) *files = got->files.size();
+          return true;
+        },
+        1000);
+    return said;
+  }
+  static std::span<const std::byte> bytes(const Greeting& greeting) {
+    return std::as_bytes(std::span(&greeting, 1));
+  }
+  int attach(double seconds = 5) {
+    return test::start_helper("attach and say", {"x", std::to_string(seconds)}).wait();
+  }
+  static int refused(Code code) { return 10 + static_cast<int>(code); }
+
+  test::RuntimeDir directory_;
+};
+
+// Something that has the name and answers as it likes.
+class FalseServer {
+ public:
+  FalseServer() : place_(*Place::find("x")) {
+    EXPECT_TRUE(*place_.begin());
+    listener_ = *place_.open_door();
+    EXPECT_OK(place_.settle());
+  }
+  ~FalseServer() { place_.clear(); }
+  // Answers `count` guests in the background of a child.
+  void answer(const std::function<void(const os::Fd&)>& with) {
+    child_ = Child([&] {
+      for (;;) {
+        Result<os::Fd> guest = os::accept_from(listener_);
+        if (!guest) {
+          ::usleep(1000);
+          continue;
+        }
+        with(*guest);
+      }
+    });
+  }
+  void answer_with(const Greeting& greeting) {
+    answer([&](const os::Fd& guest) {
+      ::usleep(2000);
+      (void)os::send_packet(guest, std::as_bytes(std::span(&greeting, 1)), {});
+      ::usleep(20'000);
+    });
+  }
+
+ private:
+  Place place_;
+  os::Fd listener_;
+  Child child_;
+};
+
+TEST_F(HandshakeTest, AProperGuestIsWelcome) {
+  const Result<DoorPtr> door = Door::serve("x");
+  ASSERT_OK(door);
+  std::size_t files = 0;
+  const std::optional<Greeting> said = ask(bytes(greeting(Says::kJoin, 0)), &files);
+  ASSERT_TRUE(said);
+  EXPECT_EQ(said->says, Says::kWelcome);
+  EXPECT_EQ(files, 3U);
+  EXPECT_EQ(said->domain_id, (*door)->hub().domain().header().domain_id);
+  // It never came; its slot is free again soon.
+  EXPECT_TRUE(test::eventually([&] { return (*door)->hub().domain().live_slots() == 1; }));
+}
+
+TEST_F(HandshakeTest, AnotherVersionIsToldBoth) {
+  const Result<DoorPtr> door = Door::serve("x");
+  ASSERT_OK(door);
+  Greeting other = greeting(Says::kJoin, 0);
+  other.layout_version += 7;
+  std::optional<Greeting> said = ask(bytes(other));
+  ASSERT_TRUE(said);
+  EXPECT_EQ(said->says, Says::kOtherVersion);
+  EXPECT_THAT(text_of(*said), HasSubstr("(layout " + std::to_string(domain::kLayoutVersion)));
+  EXPECT_THAT(text_of(*said), HasSubstr("(layout " + std::to_string(domain::kLayoutVersion + 7)));
+  other = greeting(Says::kJoin, 0);
+  other.mutex_bytes = 48;
+  EXPECT_EQ(ask(bytes(other))->says, Says::kOtherVersion);
+  // A later protocol, of which only the beginning is known.
+  other.protocol = 9;
+  EXPECT_EQ(ask(bytes(other).first(40))->says, Says::kOtherVersion);
+}
+
+TEST_F(HandshakeTest, AServerOfAnotherVersionIsNamed) {
+  FalseServer server;
+  Greeting other = greeting(Says::kWelcome, 5);
+  other.layout_version = 99;
+  server.answer_with(other);
+  const Result<DoorPtr> door = Door::attach("x");
+  EXPECT_CODE(Code::kVersion, door.status());
+  EXPECT_THAT(std::string(door.status().what()), HasSubstr("(layout 99"));
+  EXPECT_THAT(std::string(door.status().what()),
+              HasSubstr("(layout " + std::to_string(domain::kLayoutVersion)));
+}
+
+TEST_F(HandshakeTest, AnotherPidNamespaceIsRefused) {
+  const Result<DoorPtr> door = Door::serve("x");
+  ASSERT_OK(door);
+  Greeting other = greeting(Says::kJoin, 0);
+  ++other.pid_namespace;
+  const std::optional<Greeting> said = ask(bytes(other));
+  ASSERT_TRUE(said);
+  EXPECT_EQ(said->says, Says::kOtherNamespace);
+  EXPECT_THAT(text_of(*said), HasSubstr("another pid namespace"));
+  if (::geteuid() != 0) GTEST_SKIP() << "a real one needs root";
+  Child outer([&] {
+    if (::unshare(CLONE_NEWPID) != 0) return;  // not allowed here either: the above must do
+    const Child inner([&] { _exit(attach()); });
+    EXPECT_EQ(const_cast<Child&>(inner).wait(), refused(Code::kRefused));
+  });
+  EXPECT_EQ(outer.wait(), 0);
+}
+
+constexpr uid_t kNobody = 65534;
+
+TEST_F(HandshakeTest, AnotherUserIsRefused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to become somebody else";
+  const Result<DoorPtr> door = Door::serve("x");
+  ASSERT_OK(door);
+  ASSERT_EQ(::chmod(directory_.path().c_str(), 0755), 0);
+  Child stranger([&] {
+    ASSERT_EQ(::setgroups(0, nullptr), 0);
+    ASSERT_EQ(::setuid(kNobody), 0);
+    // The directory is not its own, so it looks elsewhere, where there is nothing.
+    ::setenv("TMPDIR", "/nonexistent", 1);
+    EXPECT_CODE(Code::kSystem, Door::attach("x").status());
+  });
+  EXPECT_EQ(stranger.wait(), 0);
+  // Even where it can reach the socket.
+  ASSERT_EQ(::chmod(directory_.file("").c_str(), 0755), 0);
+  ASSERT_EQ(::chmod(directory_.file("x.sock").c_str(), 0777), 0);
+  Child guest([&] {
+    ASSERT_EQ(::setuid(kNobody), 0);
+    const Result<os::Fd> socket = os::connect_to(directory_.file("x.sock"));
+    ASSERT_OK(socket);
+    Greeting lie = greeting(Says::kJoin, 0);
+    lie.user = 0;
+    std::size_t files = 7;
+    const std::optional<Greeting> said = ask(*socket, bytes(lie), &files);
+    ASSERT_TRUE(said);
+    EXPECT_EQ(said->says, Says::kOtherUser);
+    EXPECT_EQ(files, 0U);
+    EXPECT_THAT(text_of(*said), HasSubstr("user 65534"));
+  });
+  EXPECT_EQ(guest.wait(), 0);
+  ASSERT_EQ(::chmod(directory_.file("").c_str(), 0700), 0);
+  (*door)->hub().domain().reap();  // the forked children's
+  EXPECT_EQ((*door)->hub().domain().live_slots(), 1U);
+}
+
+TEST_F(HandshakeTest, AServerOfAnotherUserIsRefused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to become somebody else";
+  Place place = *Place::find("x");
+  ASSERT_TRUE(*place.begin());
+  ASSERT_EQ(::chmod(directory_.path().c_str(), 0755), 0);
+  ASSERT_EQ(::chmod(directory_.file("").c_str(), 0777), 0);
+  Gate listening;
+  Child stranger([&] {
+    ASSERT_EQ(::setuid(kNobody), 0);
+    const Result<os::Fd> listener = os::listen_at(directory_.file("x.sock"));
+    ASSERT_OK(listener);
+    listening.open();
+    for (;;) ::pause();
+  });
+  ASSERT_TRUE(listening.wait());
+  ASSERT_EQ(::chmod(directory_.file("").c_str(), 0700), 0);
+  ASSERT_OK(place.settle());
+  const Status status = Door::attach("x").status();
+  EXPECT_CODE(Code::kRefused, status);
+  EXPECT_THAT(std::string(status.what()), HasSubstr("served by user 65534"));
+  place.clear();
+}
+
+TEST_F(HandshakeTest, WhatIsNoForkliftServerIsNamed) {
+  Place place = *Place::find("x");
+  ASSERT_TRUE(*place.begin());
+  ASSERT_OK(place.settle());
+  {
+    // A socket of another sort.
+    const os::Fd stream(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strcpy(address.sun_path, directory_.file("x.sock").c_str());
+    ASSERT_EQ(::bind(stream.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    ASSERT_EQ(::listen(stream.get(), 5), 0);
+    const Status status = Door::attach("x").status();
+    EXPECT_CODE(Code::kRefused, status);
+    EXPECT_THAT(std::string(status.what()), HasSubstr("x.sock is no Forklift server"));
+  }
+  place.clear();
+}
+
+TEST_F(HandshakeTest, AServerThatTalksNonsenseIsRefused) {
+  FalseServer server;
+  server.answer([](const os::Fd& guest) {
+    ::usleep(2000);
+    const std::array<std::byte, 192> nonsense{std::byte{42}};
+    (void)os::send_packet(guest, nonsense, {});
+    ::usleep(20'000);
+  });
+  EXPECT_EQ(attach(), refused(Code::kRefused));
+}
+
+TEST_F(HandshakeTest, AWelcomeWithoutDescriptorsIsCorrupt) {
+  FalseServer server;
+  server.answer_with(greeting(Says::kWelcome, 5));
+  EXPECT_EQ(attach(), refused(Code::kCorrupt));
+}
+
+TEST_F(HandshakeTest, AServerThatGoesInTheMiddleIsTriedAgain) {
+  FalseServer server;
+  server.answer([](const os::Fd&) {});  // hangs up at once, for ever
+  EXPECT_EQ(attach(0.3), refused(Code::kStalled));
+}
+
+TEST_F(HandshakeTest, AStoppedServerIsNamed) {
+  ASSERT_TRUE(kServe && kAttach);
+  Gate serving;
+  Child server = test::start_helper("serve and stay", {"x", std::to_string(serving.fd().get())},
+                                    std::array{serving.fd().get()});
+  ASSERT_TRUE(serving.wait());
+  EXPECT_EQ(attach(), 0);
+  server.signal(SIGSTOP);
+  EXPECT_TRUE(test::eventually([&] { return os::task_state(server.pid()) == 'T'; }));
+  const Status status = Door::attach("x", within(0.3)).status();
+  EXPECT_CODE(Code::kStalled, status);
+  EXPECT_THAT(std::string(status.what()), HasSubstr("process " + std::to_string(server.pid()) +
+                                                    " serves \"x\" and does not answer: it is stopped"));
+  server.signal(SIGCONT);
+  EXPECT_EQ(attach(), 0);
+  server.kill_now();
+  directory_.empty();
+}
+
+TEST_F(HandshakeTest, TheSilentKeepNobodyWaiting) {
+  const Result<DoorPtr> door = Door::serve("x");
+  ASSERT_OK(door);
+  const Place place = *Place::find("x");
+  std::vector<os::Fd> silent;
+  for (int i = 0; i < 100; ++i) {
+    Result<os::Fd> one = place.knock();
+    ASSERT_OK(one);
+    silent.push_back(*std::move(one));
+    if (i % 20 == 19) ::usleep(2000);
+  }
+  EXPECT_EQ(attach(), 0);
+}
+
+TEST_F(HandshakeTest, GarbageIsDroppedAndTheServerGoesOn) {
+  const Result<DoorPtr> door = Door::serve("x");
+  ASSERT_OK(door);
+  const Place place = *Place::find("x");
+  std::mt19937 random(5);  // NOLINT: the same each time
+  const Greeting proper = greeting(Says::kJoin, 0);
+  for (int round = 0; round < 400; ++round) {
+    std::vector<std::byte> packet(bytes(proper).begin(), bytes(proper).end());
+    for (unsigned flips = random() % 4; flips > 0; --flips)
+      packet[random() % packet.size()] ^= static_cast<std::byte>(1U << (random() % 8));
+    packet.resize(random() % 3 == 0 ? random() % 500 : packet.size());
+    std::vector<int> files(random() % 4, STDERR_FILENO);
+    Result<os::Fd> socket = place.knock();
+    if (!socket) {
+      ::usleep(2000);  // as many as may wait do so
+      continue;
+    }
+    // A packet of no bytes cannot be told from the end.
+    if (!packet.empty()) (void)os::send_packet(*socket, packet, files);
+    if (random() % 2 == 0) ::usleep(100);
+  }
+  EXPECT_EQ(attach(), 0);
+  EXPECT_TRUE(test::eventually([&] { return (*door)->hub().domain().live_slots() == 1; }));
+  EXPECT_THAT((*door)->hub().audit(), testing::IsEmpty());
+}
+
+TEST_F(HandshakeTest, AnUnsafeDirectoryIsNotUsed) {
+  const std::string folder = directory_.file("");
+  {
+    const Result<Place> made = Place::find("x");
+    ASSERT_OK(made);
+  }
+  struct stat info {};
+  ASSERT_EQ(::stat(folder.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777U, 0700U);
+  ASSERT_EQ(::chmod(folder.c_str(), 0750), 0);
+  const Status open = Place::find("x").status();
+  EXPECT_CODE(Code::kRefused, open);
+  EXPECT_THAT(std::string(open.what()), HasSubstr("has mode 0750"));
+  const std::string path = directory_.path() + "/forklift";
+  ASSERT_EQ(::rmdir(path.c_str()), 0);
+  ASSERT_EQ(::symlink("/tmp", path.c_str()), 0);
+  EXPECT_CODE(Code::kRefused, Place::find("x").status());
+  ASSERT_EQ(::unlink(path.c_str()), 0);
+  if (::geteuid() == 0) {
+    ASSERT_OK(Place::find("x").status());
+    ASSERT_EQ(::chown(path.c_str(), kNobody, kNobody), 0);
+    const Status foreign = Place::find("x").status();
+    EXPECT_CODE(Code::kRefused, foreign);
+    EXPECT_THAT(std::string(foreign.what()), HasSubstr("belongs to user 65534"));
+  }
+}
+
+TEST_F(HandshakeTest, WithoutARuntimeDirectoryTheTemporaryOneServes) {
+  ::unsetenv("XDG_RUNTIME_DIR");
+  const char* const before = ::getenv("TMPDIR");
+  const std::string saved = before != nullptr ? before : "";
+  const std::string deep = directory_.path() + "/" + std::string(150, 'd');  // longer than a socket's address
+  ASSERT_EQ(::mkdir(deep.c_str(), 0700), 0);
+  ::setenv("TMPDIR", deep.c_str(), 1);
+  {
+    const Result<DoorPtr> door = Door::serve("x");
+    ASSERT_OK(door);
+    EXPECT_EQ(attach(), 0);
+    EXPECT_EQ(Place::find("x")->directory(), deep + "/forklift-" + std::to_string(::geteuid()));
+  }
+  saved.empty() ? ::unsetenv("TMPDIR") : ::setenv("TMPDIR", saved.c_str(), 1);
+}
+
+TEST_F(HandshakeTest, TheGreetingsBytes) {
+  static_assert(sizeof(Greeting) == 192 && offsetof(Greeting, protocol) == 8 &&
+                offsetof(Greeting, says) == 12);
+  static_assert(kVersionAt == 16 && offsetof(Greeting, mutex_bytes) == 20);
+  static_assert(offsetof(Greeting, pid_namespace) == 24 && offsetof(Greeting, domain_id) == 32);
+  static_assert(offsetof(Greeting, user) == 40 && offsetof(Greeting, slot) == 44);
+  static_assert(offsetof(Greeting, generation) == 48 && offsetof(Greeting, version) == 56);
+  static_assert(offsetof(Greeting, text) == 72);
+  const Greeting own = greeting(Says::kJoin, 3);
+  EXPECT_EQ(std::memcmp(&own, "FLKJOIN1\1\0\0\0\1\0\0\0", 16), 0);
+}
+
+}  // namespace
+}  // namespace forklift::process
