@@ -86,7 +86,7 @@ std::vector<std::string> throw_stack(const void* outermost) {
 
 class AsksForStack final : public std::type_info {
  public:
-  AsksForStack() : std::type_info("forklift::process::ThrowSite") {}
+  AsksForStack() : std::type_info("17ForkliftThrowSite") {}
   bool __do_catch(const std::type_info* /*thrown*/, void** /*object*/, unsigned /*outer*/) const override {
     noted.count = ::backtrace(noted.frames.data(), kMostFrames);
     return false;
@@ -94,13 +94,13 @@ class AsksForStack final : public std::type_info {
 };
 
 // Under the name by which catch clauses refer to it.
-extern const AsksForStack throw_site_type __asm__("_ZTIN8forklift7process9ThrowSiteE");
+extern const AsksForStack throw_site_type __asm__("_ZTI17ForkliftThrowSite");
 const AsksForStack throw_site_type;
-
-#else
-
-ThrowSite::~ThrowSite() = default;
 
 #endif
 
 }  // namespace forklift::process
+
+#if !defined(__GLIBCXX__)
+ForkliftThrowSite::~ForkliftThrowSite() = default;
+#endif

@@ -20,13 +20,16 @@
 #include <string>
 #include <vector>
 
-namespace forklift::process {
-
-class ThrowSite {
+// In no namespace, so that its type information has the same symbol whatever ours is called.
+class ForkliftThrowSite {
  public:
   // Defined nowhere, so that the compiler leaves the type information to stack.cpp.
-  virtual ~ThrowSite();
+  virtual ~ForkliftThrowSite();
 };
+
+namespace forklift::process {
+
+using ThrowSite = ::ForkliftThrowSite;
 
 void forget_stack() noexcept;
 // Of the last exception that a ThrowSite was asked about, innermost frame first, up to `outermost` (a
