@@ -57,6 +57,7 @@ PUBLIC_HEADERS = {
     "value.h": "tensor",
     "value_traits.h": "tensor",
     "fields.h": "tensor",
+    "manager.h": "tensor",
     "queue.h": "tensor",
     "joinable_queue.h": "tensor",
     "simple_queue.h": "tensor",

@@ -27,6 +27,7 @@
 #include "forklift/init.h"
 #include "forklift/joinable_queue.h"
 #include "forklift/lock.h"
+#include "forklift/manager.h"
 #include "forklift/pipe.h"
 #include "forklift/pool.h"
 #include "forklift/process.h"
@@ -38,4 +39,5 @@
 #include "forklift/tensor.h"
 #include "forklift/this_process.h"
 #include "forklift/value.h"
+#include "forklift/version.h"
 #include "forklift/wait.h"

@@ -27,6 +27,7 @@
 #include <memory>
 #include <optional>
 #include <stop_token>
+#include <type_traits>
 #include <utility>
 
 #include "forklift/queue.h"
@@ -52,6 +53,10 @@ int pipe_descriptor(PipeCore* core);
 // One end: receives `In`, sends `Out`; void for neither.
 template <class In, class Out = In>
 class Connection {
+  static_assert((std::is_void_v<In> || Sendable<In>)&&(std::is_void_v<Out> || Sendable<Out>),
+                "forklift: a connection carries what a Queue can carry: neither pointers nor views, and a "
+                "struct with strings or containers inside by one line: template <> struct "
+                "forklift::ValueTraits<T> : forklift::Fields<&T::a, &T::b> {};");
   struct Nothing {};
   using Sent = std::conditional_t<std::is_void_v<Out>, Nothing, Out>;
   using Received = std::conditional_t<std::is_void_v<In>, Nothing, In>;

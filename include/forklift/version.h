@@ -1,0 +1,25 @@
+// The library's version, as it was compiled against and as it is linked.
+//
+//   static_assert(forklift::kVersionMajor == 0 && forklift::kVersionMinor >= 1);
+//   if (forklift::version() != forklift::kVersion) ...     // a shared library of another release was found
+//
+// Semantic: before 1.0 each minor version may break programs, and find_package(forklift 0.1) accepts 0.1.x
+// only; the shared library's SONAME says the same (libforklift.so.0.1). Whether two programs can meet in one
+// domain is another question, which the shared layout's own version answers when they do (Code::kVersion).
+//
+// Thread and process safety: constants.
+#pragma once
+
+#include <string_view>
+
+namespace forklift {
+
+inline constexpr int kVersionMajor = 0;
+inline constexpr int kVersionMinor = 1;
+inline constexpr int kVersionPatch = 0;
+inline constexpr std::string_view kVersion = "0.1.0";
+
+// Of the library that this program runs with.
+std::string_view version() noexcept;
+
+}  // namespace forklift
