@@ -34,6 +34,8 @@ ROWS = (
     Row("cpp-lease", "ns", at_most=40, note="add and release"),
     Row("cpp-lock", "ns", at_most=40, floor_of="robust mutex", note="lock and unlock, alone"),
     Row("cpp-lock-contended", "ns", floor_of="robust mutex", note="two processes"),
+    Row("cpp-pool", "ns", floor_of="two channels", note="a trivial task, two workers, Pool::map"),
+    Row("cpp-pool-apply", "us", floor_of="two channels", note="one task, from call to result"),
     Row("cpp-alloc", "ns", at_most=60, note="1 MB, allocate and free"),
     Row("cpp-start-fork", "us", floor_of="fork and wait", note="start and join, nothing to do"),
     Row("cpp-start-forkserver", "us", floor_of="fork and wait", note="likewise, from the zygote"),
