@@ -1,8 +1,8 @@
 // cpp-pool: trivial tasks through a pool of two workers; the time a task takes, all in all.
 // cpp-pool-apply: one task at a time; from the call to its result.
 //
-// The floor is what the pool is made of without what makes it a pool: two bare channels and two processes that
-// take from one and put into the other.
+// The floor is what the pool is made of without what makes it a pool: two bare channels and two processes
+// that take from one and put into the other.
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -17,7 +17,7 @@ constexpr unsigned kPlaceBits = 26;
 constexpr std::uint64_t kPlaceMask = (std::uint64_t{1} << kPlaceBits) - 1;
 constexpr std::uint32_t kGenerationMask = (std::uint32_t{1} << (kTaskBits - kPlaceBits)) - 1;
 // So many tasks wait at most until a worker is woken.
-constexpr std::uint32_t kMostQuiet = 32;
+constexpr std::uint32_t kMostQuiet = 128;
 
 }  // namespace
 

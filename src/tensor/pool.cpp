@@ -141,7 +141,10 @@ PoolCore::~PoolCore() {
   if (engine_ && !is_mine()) process::Engine::abandon(std::move(engine_));
 }
 
-bool PoolCore::is_mine() const noexcept { return owner_ == ::getpid(); }
+bool PoolCore::is_mine() const noexcept {
+  const domain::Domain& domain = engine_->hub().domain();
+  return domain.attached() && domain.self() == owner_slot_;
+}
 
 process::Engine& PoolCore::engine() const {
   if (!is_mine()) {
@@ -158,6 +161,7 @@ void PoolCore::start() {
   const process::EngineOptions engine{static_cast<std::uint32_t>(options_.workers),
                                       static_cast<std::uint32_t>(options_.spares), options_.tasks_per_worker,
                                       options_.memory_per_worker};
+  owner_slot_ = hub->domain().self();
   engine_ = need(process::Engine::create(*hub, engine,
                                          [this](const process::Seat& seat) { return start_worker(seat); }));
 }

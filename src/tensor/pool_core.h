@@ -62,6 +62,8 @@ class PoolCore {
   const PoolOptions options_;
   const PrepareCall initializer_;
   const pid_t owner_;
+  domain::SlotRef
+      owner_slot_;  // a child has another one, or none; asking the kernel for our pid is a call each
   std::unique_ptr<process::Engine> engine_;
   std::mutex mutex_;
   std::string last_words_;  // of a worker that could not be made ready

@@ -12,6 +12,7 @@
 #include "channel/tables.h"
 #include "domain/layout.h"
 #include "locks/tables.h"
+#include "process/pool_board.h"
 #include "tensor/wire.h"
 
 namespace forklift {
@@ -118,6 +119,19 @@ static_assert(offsetof(RecordHeader, sequence) == 4 && offsetof(RecordHeader, by
 static_assert(offsetof(RecordHeader, handles) == 12 && offsetof(RecordHeader, codec) == 14);
 static_assert(offsetof(RecordHeader, spilled) == 15 && offsetof(RecordHeader, weight) == 16);
 static_assert(offsetof(RecordHeader, tag) == 24 && sizeof(channel::SpillHeader) == 16);
+
+using process::BoardHeader;
+using process::SeatRow;
+static_assert(sizeof(BoardHeader) == 4096 && offsetof(BoardHeader, answers_wanted) == 0);
+static_assert(offsetof(BoardHeader, cancelled) == 8 && offsetof(BoardHeader, places) == 64);
+static_assert(process::kCancelPlaces == 504 && process::kCancelReach == 8);
+static_assert(sizeof(SeatRow) == 128 && offsetof(SeatRow, claim) == 0 && offsetof(channel::Claim, tag) == 8);
+static_assert(offsetof(SeatRow, began) == 16 && offsetof(SeatRow, fate) == 24);
+static_assert(offsetof(SeatRow, state) == 32 && offsetof(SeatRow, done) == 40);
+static_assert(offsetof(SeatRow, gate) == 64 && offsetof(SeatRow, bell) == 72);
+static_assert(process::kTaskBits == 56 && process::kTimedTask == std::uint64_t{1} << 56);
+static_assert(process::kRetainedTask == std::uint64_t{1} << 57 && process::kStopTask == std::uint64_t{1}
+                                                                                            << 58);
 
 static_assert(sizeof(arena::Handle) == 32 && offsetof(arena::Handle, segment) == 0);
 static_assert(offsetof(arena::Handle, block) == 4 && offsetof(arena::Handle, generation) == 8);

@@ -1,24 +1,20 @@
-// forklift::Pool on the three start methods.
+// forklift::Pool on the three start methods: calls, results, futures. What goes wrong is in
+// pool_life_test.cpp.
 #include "forklift/pool.h"
 
 #include <gmock/gmock.h>
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <list>
+#include <map>
 #include <numeric>
-#include <set>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
-#include "forklift/multiprocessing.h"
-#include "os/proc.h"
 #include "support/child.h"
 #include "support/process_fixture.h"
 
@@ -27,7 +23,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using test::eventually;
-using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -61,20 +56,6 @@ const Registered<&own_pid> kOwnPid{"pool own pid"};
 void nothing(int) {}
 const Registered<&nothing> kNothing{"pool nothing"};
 
-struct Plain {};
-void fail(int how) {
-  switch (how) {
-    case 0: throw std::out_of_range("no such thing");
-    case 1: throw Plain();
-    case 2: std::terminate();
-    case 3: ::_exit(7);
-    case 4: ::raise(SIGKILL); break;
-    case 5: std::exit(0);
-    default: std::this_thread::sleep_for(60s);
-  }
-}
-const Registered<&fail> kFail{"pool fail"};
-
 int pick(int x) {
   if (x % 3 == 1) throw std::invalid_argument("not " + std::to_string(x));
   return x;
@@ -84,28 +65,8 @@ const Registered<&pick> kPick{"pool pick"};
 void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 const Registered<&sleep_ms> kSleep{"pool sleep"};
 
-// What an initializer leaves behind.
-std::string& model() {
-  static std::string name;
-  return name;
-}
-void open_model(const std::string& name, Queue<int>& opened) {
-  model() = name;
-  opened.put(worker_id());
-}
-const Registered<&open_model> kOpenModel{"pool open model"};
-std::string ask_model(int x) { return model() + std::to_string(x); }
-const Registered<&ask_model> kAskModel{"pool ask model"};
-void cannot_open(const std::string& name) { throw std::runtime_error("no model " + name); }
-const Registered<&cannot_open> kCannotOpen{"pool cannot open"};
-
-int die_once(const SharedValue<int>& times) {
-  if (times.atomic().fetch_add(1) == 0) ::raise(SIGKILL);
-  return times.get();
-}
-const Registered<&die_once> kDieOnce{"pool die once"};
-
-int not_registered(int x) { return x; }
+void fail() { throw std::out_of_range("no such thing"); }
+const Registered<&fail> kFail{"pool fail"};
 
 class PoolTest : public test::EveryMethod {
  protected:
@@ -240,7 +201,7 @@ TEST_P(PoolTest, Callbacks) {
   for (int i = 1; i <= 10; ++i) {
     pool.submit(square, i).then([&](Future<int> done) { sum += done.get(); });
   }
-  pool.submit(fail, 0).then([&](Future<void> done) {
+  pool.submit(fail).then([&](Future<void> done) {
     EXPECT_THROW(done.get(), RemoteError);
     ++failed;
   });
@@ -262,160 +223,7 @@ TEST_P(PoolTest, ACallbackThatThrowsIsSaid) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("the callback's own"));
 }
 
-TEST_P(PoolTest, FailuresAreOneTasksOwn) {
-  Pool pool(options());
-  EXPECT_THROW(pool.apply(fail, 0), RemoteError);
-  try {
-    pool.apply(fail, 1);
-  } catch (const RemoteError& error) {
-    EXPECT_THAT(error.type(), HasSubstr("Plain"));
-  }
-  struct Case {
-    int how;
-    int exitcode;
-  };
-  for (const Case each : {Case{2, -SIGABRT}, Case{3, 7}, Case{4, -SIGKILL}, Case{5, 0}}) {
-    try {
-      pool.apply(fail, each.how);
-      ADD_FAILURE() << "no exception";
-    } catch (const WorkerDiedError& error) {
-      EXPECT_EQ(error.exitcode(), each.exitcode);
-      EXPECT_EQ(error.signal(), each.exitcode < 0 ? -each.exitcode : 0);
-      EXPECT_EQ(error.task(), "pool fail");
-      EXPECT_NE(error.pid(), ::getpid());
-      EXPECT_EQ(error.code(), Code::kPeerDied);
-    }
-  }
-  EXPECT_EQ(pool.apply(square, 3), 9);
-}
-
-TEST_P(PoolTest, DeadlinesAndRetries) {
-  Pool pool(options());
-  EXPECT_THROW(pool.with({.timeout = 150ms}).apply(fail, 9), TaskTimeoutError);
-  EXPECT_EQ(pool.with({.timeout = 20s}).apply(square, 3), 9);
-  const SharedValue<int> times;
-  EXPECT_EQ(pool.with({.retries = 1}).apply(die_once, times), 2);
-  EXPECT_THROW(pool.with({.retries = 1}).apply(fail, 4), WorkerDiedError);
-}
-
-TEST_P(PoolTest, Cancel) {
-  Pool pool(options(1));
-  Future<void> first = pool.submit(sleep_ms, 200);
-  Future<int> second = pool.submit(square, 2);
-  Future<int> third = pool.submit(square, 3);
-  EXPECT_TRUE(second.cancel());
-  EXPECT_THROW((void)second.get(), CancelledError);
-  EXPECT_EQ(third.get(), 9);
-  EXPECT_FALSE(first.cancel());
-  first.get();
-}
-
-TEST_P(PoolTest, WorkersArePrepared) {
-  Queue<int> opened;
-  Pool pool(options(), open_model, "bert", opened);
-  EXPECT_EQ(pool.apply(ask_model, 7), "bert7");
-  const std::set<int> ids{opened.get(), opened.get()};
-  EXPECT_EQ(ids, (std::set<int>{0, 1}));
-  EXPECT_EQ(worker_id(), -1);
-  EXPECT_THROW(pool.apply(fail, 4), WorkerDiedError);
-  EXPECT_THAT(ids, testing::Contains(opened.get()));  // the one in its place is prepared, too
-}
-
-TEST_P(PoolTest, WorkersThatCannotBePreparedBreakThePool) {
-  Pool pool(options(), cannot_open, "gpt");
-  try {
-    for (int i = 0; i < 1000; ++i) (void)pool.apply(square, 2);
-    FAIL() << "no exception";
-  } catch (const BrokenPoolError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("no model gpt"));
-    EXPECT_EQ(error.code(), Code::kPeerDied);
-  }
-  EXPECT_THROW((void)pool.submit(square, 2), BrokenPoolError);
-}
-
-TEST_P(PoolTest, RecyclingWithASpare) {
-  PoolOptions recycling = options(1);
-  recycling.tasks_per_worker = 5;
-  recycling.spares = 1;
-  Pool pool(recycling);
-  std::set<pid_t> pids;
-  for (int i = 0; i < 20; ++i) pids.insert(pool.apply(own_pid));
-  EXPECT_EQ(pids.size(), 4U);
-}
-
-TEST_P(PoolTest, CloseAndJoin) {
-  Pool pool(options());
-  EXPECT_THROW(pool.join(), Error);
-  Future<int> future = pool.submit(square, 5);
-  pool.close();
-  EXPECT_THROW((void)pool.submit(square, 5), Error);
-  EXPECT_TRUE(pool.join_for(60s));
-  EXPECT_EQ(future.get(), 25);
-  EXPECT_THAT(pool.pids(), IsEmpty());
-}
-
-TEST_P(PoolTest, TerminateAndFuturesThatOutliveThePool) {
-  Future<void> future;
-  Future<int> done;
-  {
-    Pool pool(options());
-    future = pool.submit(sleep_ms, 60'000);
-    done = pool.submit(square, 4);
-    done.wait();
-  }
-  EXPECT_EQ(done.get(), 16);
-  try {
-    future.get();
-    FAIL() << "no exception";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Code::kClosed);
-  }
-}
-
 INSTANTIATE_TEST_SUITE_P(Methods, PoolTest, test::kEveryMethod, test::method_name);
-
-class PoolMisuse : public test::ProcessFixture {};
-class PoolLife : public test::ProcessFixture {};
-
-TEST_F(PoolMisuse, IsToldPlainly) {
-  EXPECT_THROW(Pool({.workers = 0}), Error);
-  Pool pool({.workers = 1});
-  try {
-    (void)pool.apply(not_registered, 3);
-    FAIL() << "no exception";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Code::kInvalid);
-    EXPECT_THAT(error.what(), HasSubstr("Registered"));
-  }
-}
-
-TEST_F(PoolMisuse, AForkedChildHasNoPart) {
-  Pool pool({.workers = 1});
-  Future<int> future = pool.submit(square, 3);
-  test::Child child([&] {
-    EXPECT_THROW((void)pool.submit(square, 3), Error);
-    EXPECT_THROW((void)future.get(), Error);
-    EXPECT_THROW(pool.close(), Error);
-  });
-  EXPECT_EQ(child.wait(), 0);
-  EXPECT_EQ(future.get(), 9);
-}
-
-TEST_F(PoolLife, WorkersEndWithTheirParent) {
-  Queue<pid_t> pids;
-  test::Child parent([&] {
-    Pool pool({.workers = 2});
-    Future<void> busy = pool.submit(sleep_ms, 60'000);
-    (void)pool.submit(sleep_ms, 60'000);
-    for (const pid_t pid : pool.pids()) pids.put(pid);
-    busy.wait();
-  });
-  const pid_t workers[] = {pids.get(), pids.get()};
-  parent.kill_now();
-  for (const pid_t pid : workers) {
-    EXPECT_TRUE(eventually([&] { return os::is_gone(pid) || os::task_state(pid) == 'Z'; }, 2000));
-  }
-}
 
 }  // namespace
 }  // namespace forklift

@@ -15,7 +15,11 @@ void ProcessFixture::SetUpTestSuite() {
   (void)process::lifeline().ok();
 }
 
-void ProcessFixture::SetUp() { before_ = stats(); }
+void ProcessFixture::SetUp() {
+  // Children of tests over domains of their own were members of this one, too, and nobody has looked since.
+  (void)channel::Hub::existing()->domain().reap();
+  before_ = stats();
+}
 
 void ProcessFixture::TearDown() {
   process::stop_zygote();
@@ -23,7 +27,8 @@ void ProcessFixture::TearDown() {
   EXPECT_TRUE(eventually([&] {
     (void)channel::Hub::existing()->domain().reap();
     return stats().processes == before_.processes;
-  }));
+  })) << stats().processes
+      << " processes are in the domain, " << before_.processes << " were before";
   const Stats after = stats();
   EXPECT_EQ(after.channels, before_.channels);
   EXPECT_EQ(after.held_blocks, before_.held_blocks);
