@@ -33,16 +33,32 @@ if(FORKLIFT_SANITIZE)
   endif()
 endif()
 
-# Warnings, position independent code, hidden symbols. A shared build exports everything: the headers
-# carry no export macros, and the static library is the product.
+# Warnings, position independent code, hidden symbols. What a shared library exports is what the public headers
+# declare: its sources see them first, as visible, and everything else as hidden, so that no header carries
+# export macros.
 function(forklift_own_target target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wconversion $<$<BOOL:${FORKLIFT_WERROR}>:-Werror>)
   set_target_properties(${target} PROPERTIES
-    CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
+    CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON
+    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   get_target_property(type ${target} TYPE)
-  if(NOT type STREQUAL SHARED_LIBRARY)
-    set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
-  else()
-    set_target_properties(${target} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+  if(type STREQUAL SHARED_LIBRARY)
+    file(GLOB headers RELATIVE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/include/forklift/*.h)
+    list(TRANSFORM headers REPLACE "(.+)" "#include \"\\1\"")
+    list(JOIN headers "\n" headers)
+    set(exported ${PROJECT_BINARY_DIR}/${target}_exported.h)
+    file(CONFIGURE OUTPUT ${exported} @ONLY CONTENT
+      "#pragma GCC visibility push(default)\n@headers@\n#pragma GCC visibility pop\n")
+    # Precompiled, or each source would pay for all of them.
+    target_precompile_headers(${target} PRIVATE ${exported})
+    if(CMAKE_DISABLE_PRECOMPILE_HEADERS)
+      target_compile_options(${target} PRIVATE -include ${exported})
+    endif()
+    set(map ${PROJECT_BINARY_DIR}/${target}.map)
+    configure_file(${PROJECT_SOURCE_DIR}/cmake/forklift.map.in ${map} @ONLY)
+    target_link_options(${target} PRIVATE LINKER:--version-script=${map} LINKER:--no-undefined)
+    # Before 1.0 each minor version is an interface of its own.
+    set_target_properties(${target} PROPERTIES LINK_DEPENDS ${map} VERSION ${PROJECT_VERSION}
+      SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
   endif()
 endfunction()

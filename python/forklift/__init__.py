@@ -10,6 +10,7 @@ import os as _os
 
 from forklift._core import Tensor, __version__, audit, empty, reap, set_budget, stats, tensor, trim, zeros
 from forklift.adapters.carried import Carried
+from forklift.cmake import get_cmake_dir
 from forklift.errors import (
     AbandonedLockWarning,
     ConversionError,
@@ -54,6 +55,7 @@ __all__ = [
     "audit",
     "empty",
     "freeze",
+    "get_cmake_dir",
     "inherited",
     "install",
     "open_frozen",

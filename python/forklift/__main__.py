@@ -3,6 +3,7 @@
     python -m forklift train.py --epochs 3       # a file, a folder or an archive with a __main__
     python -m forklift -m package.module ...
     python -m forklift -c "import multiprocessing; ..."
+    python -m forklift --cmake-dir               # where the C++ library's CMake package lies
 
 The program and its children, of every start method, find Forklift's classes in ``multiprocessing``; see
 ``forklift.install``. ``sys.argv``, ``sys.path`` and ``__main__`` are what they would be without it.
@@ -19,9 +20,10 @@ import sys
 import types
 from typing import Any
 
+from forklift.cmake import get_cmake_dir
 from forklift.installing import install_for_children
 
-_USAGE = "usage: python -m forklift [-m MODULE | -c CODE | SCRIPT] [ARGUMENT ...]"
+_USAGE = "usage: python -m forklift [-m MODULE | -c CODE | SCRIPT] [ARGUMENT ...] | --cmake-dir"
 
 
 def main(arguments: list[str]) -> None:
@@ -29,6 +31,9 @@ def main(arguments: list[str]) -> None:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_USAGE, file=sys.stdout if arguments else sys.stderr)
         raise SystemExit(0 if arguments else 2)
+    if arguments == ["--cmake-dir"]:
+        print(get_cmake_dir())
+        return
     how, rest = arguments[0], arguments[1:]
     if how in ("-m", "-c"):
         if not rest:

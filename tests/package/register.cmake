@@ -1,11 +1,27 @@
-# One test a compiler: the installed package, used from outside. Included by the top CMakeLists.txt.
+# The package, used from outside, one test a compiler and a route. Included by the top CMakeLists.txt. The wheel's
+# route is tests/python/test_cmake_package.py.
 foreach(compiler IN ITEMS g++-12 clang++-14)
   string(REGEX REPLACE "[+].*" "" family ${compiler})
-  add_test(NAME package.${family} COMMAND ${CMAKE_COMMAND}
-    -D compiler=${compiler} -D build=${PROJECT_BINARY_DIR} -D source=${CMAKE_CURRENT_LIST_DIR}
-    -D scratch=${PROJECT_BINARY_DIR}/package/${family} -D generator=${CMAKE_GENERATOR}
-    -P ${CMAKE_CURRENT_LIST_DIR}/use_installed.cmake)
+  foreach(route IN ITEMS installed fetched)
+    add_test(NAME package.${route}.${family} COMMAND ${CMAKE_COMMAND}
+      -D compiler=${compiler} -D build=${PROJECT_BINARY_DIR} -D source=${CMAKE_CURRENT_LIST_DIR}
+      -D scratch=${PROJECT_BINARY_DIR}/package/${route}-${family} -D generator=${CMAKE_GENERATOR}
+      -P ${CMAKE_CURRENT_LIST_DIR}/use_${route}.cmake)
+    set_tests_properties(package.${route}.${family} PROPERTIES LABELS package TIMEOUT 600
+      SKIP_REGULAR_EXPRESSION "SKIPPED:")
+  endforeach()
   # Installing writes into the build tree, so one at a time.
-  set_tests_properties(package.${family} PROPERTIES LABELS package TIMEOUT 180 RESOURCE_LOCK install
-    SKIP_REGULAR_EXPRESSION "SKIPPED:")
+  set_tests_properties(package.installed.${family} PROPERTIES RESOURCE_LOCK install)
 endforeach()
+add_test(NAME package.shared COMMAND ${CMAKE_COMMAND}
+  -D compiler=${CMAKE_CXX_COMPILER} -D source=${CMAKE_CURRENT_LIST_DIR} -D generator=${CMAKE_GENERATOR}
+  -D scratch=${PROJECT_BINARY_DIR}/package/shared -P ${CMAKE_CURRENT_LIST_DIR}/use_shared.cmake)
+set_tests_properties(package.shared PROPERTIES LABELS package TIMEOUT 600)
+# What the tutorial says is what was compiled.
+add_test(NAME package.tutorial COMMAND ${CMAKE_COMMAND} -D root=${PROJECT_SOURCE_DIR}
+  -P ${CMAKE_CURRENT_LIST_DIR}/check_tutorial.cmake)
+set_tests_properties(package.tutorial PROPERTIES LABELS package)
+# What the headers cost whoever includes them.
+add_test(NAME package.compile_time COMMAND ${CMAKE_COMMAND} -D compiler=${CMAKE_CXX_COMPILER}
+  -D include=${PROJECT_SOURCE_DIR}/include -P ${CMAKE_CURRENT_LIST_DIR}/compile_time.cmake)
+set_tests_properties(package.compile_time PROPERTIES LABELS package TIMEOUT 300)

@@ -1,0 +1,25 @@
+// pipes: two connected ends, requests and replies; waiting on several things at once.
+#include <forklift/multiprocessing.h>
+
+#include <cstdio>
+#include <string>
+#include <utility>
+
+int main(int argc, char** argv) {
+  forklift::init(argc, argv);
+
+  auto [here, there] = forklift::make_pipe<int, std::string>();  // requests are ints, replies strings
+  auto server = forklift::Process::fork([&, end = std::move(there)]() mutable {
+                  here.close();  // its copy of the other end, else the pipe has no end
+                  while (auto request = end.recv())
+                    end.send(std::string(static_cast<std::size_t>(*request), '*'));
+                }).start();
+
+  for (int length : {3, 5}) {
+    here.send(length);
+    for (std::size_t ready : forklift::wait({forklift::Waitable(here), forklift::Waitable(server)}))
+      std::printf("%s\n", ready == 0 ? here.recv()->c_str() : "the server has ended");
+  }
+  here.close();
+  server.join();
+}
