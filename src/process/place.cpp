@@ -142,13 +142,15 @@ Result<os::Fd> Place::open_door() {
 Result<os::Fd> Place::knock() const { return os::connect_to(path(kDoor)); }
 
 void Place::clear() noexcept {
-  // Nobody can come to stand here while both are taken, and whoever opened the file before will find that it
-  // has lost its name.
+  if (!lock_.valid()) return;
+  // First what is held, so that of several who leave at once the last one finds nobody. While all three are
+  // taken nobody comes, and whoever has opened the file before will find that it has lost its name.
+  for (const Stand stand : {Stand::kServer, Stand::kMember, Stand::kJoiner}) (void)leave(stand);
   const auto mine = [this](Stand stand) {
     const Result<bool> got = take(stand);
     return got && *got;
   };
-  if (lock_.valid() && mine(Stand::kMember) && mine(Stand::kJoiner) && mine(Stand::kServer) && is_current()) {
+  if (mine(Stand::kMember) && mine(Stand::kJoiner) && mine(Stand::kServer) && is_current()) {
     ::unlinkat(folder_.get(), (name_ + kDoor).c_str(), 0);
     ::unlinkat(folder_.get(), (name_ + kLock).c_str(), 0);
   }

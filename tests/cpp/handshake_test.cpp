@@ -29,8 +29,6 @@ using test::Child;
 using test::Gate;
 using testing::HasSubstr;
 
-constexpr std::size_t kVersionAt = offsetof(Greeting, layout_version);
-
 DoorOptions within(double seconds) {
   DoorOptions options;
   options.deadline = os::Deadline::after_seconds(seconds);
@@ -387,18 +385,6 @@ TEST_F(HandshakeTest, WithoutARuntimeDirectoryTheTemporaryOneServes) {
     EXPECT_EQ(Place::find("x")->directory(), deep + "/forklift-" + std::to_string(::geteuid()));
   }
   saved.empty() ? ::unsetenv("TMPDIR") : ::setenv("TMPDIR", saved.c_str(), 1);
-}
-
-TEST_F(HandshakeTest, TheGreetingsBytes) {
-  static_assert(sizeof(Greeting) == 192 && offsetof(Greeting, protocol) == 8 &&
-                offsetof(Greeting, says) == 12);
-  static_assert(kVersionAt == 16 && offsetof(Greeting, mutex_bytes) == 20);
-  static_assert(offsetof(Greeting, pid_namespace) == 24 && offsetof(Greeting, domain_id) == 32);
-  static_assert(offsetof(Greeting, user) == 40 && offsetof(Greeting, slot) == 44);
-  static_assert(offsetof(Greeting, generation) == 48 && offsetof(Greeting, version) == 56);
-  static_assert(offsetof(Greeting, text) == 72);
-  const Greeting own = greeting(Says::kJoin, 3);
-  EXPECT_EQ(std::memcmp(&own, "FLKJOIN1\1\0\0\0\1\0\0\0", 16), 0);
 }
 
 }  // namespace

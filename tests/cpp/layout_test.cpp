@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstring>
 #include <limits>
 
 #include "arena/arena.h"
@@ -12,6 +13,7 @@
 #include "channel/tables.h"
 #include "domain/layout.h"
 #include "locks/tables.h"
+#include "process/greeting.h"
 #include "process/pool_board.h"
 #include "tensor/wire.h"
 
@@ -170,6 +172,19 @@ TEST(Layout, BitFieldsOfWords) {
   EXPECT_EQ(arena::Holder::ring(5).word, (14ULL << 60) | (5ULL << 30));
   EXPECT_EQ(arena::Holder::name(7).word, (15ULL << 60) | 7);
   EXPECT_EQ((channel::Position{3, 5, 7}.pack()), (3ULL << 40) | (5ULL << 30) | 7);
+}
+
+static_assert(sizeof(process::Greeting) == 192 && offsetof(process::Greeting, protocol) == 8);
+static_assert(offsetof(process::Greeting, says) == 12 && offsetof(process::Greeting, layout_version) == 16);
+static_assert(offsetof(process::Greeting, mutex_bytes) == 20 &&
+              offsetof(process::Greeting, pid_namespace) == 24);
+static_assert(offsetof(process::Greeting, domain_id) == 32 && offsetof(process::Greeting, user) == 40);
+static_assert(offsetof(process::Greeting, slot) == 44 && offsetof(process::Greeting, generation) == 48);
+static_assert(offsetof(process::Greeting, version) == 56 && offsetof(process::Greeting, text) == 72);
+
+TEST(Layout, TheGreetingsFirstBytes) {
+  const process::Greeting own = process::greeting(process::Says::kJoin, 3);
+  EXPECT_EQ(std::memcmp(&own, "FLKJOIN1\1\0\0\0\1\0\0\0", 16), 0);
 }
 
 TEST(Layout, PlanWithoutALimit) {

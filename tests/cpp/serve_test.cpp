@@ -230,6 +230,15 @@ TEST_F(ServeTest, WhoeverComesFirstServes) {
   directory_.empty();
 }
 
+TEST_F(ServeTest, OfManyWhoLeaveAtOnceTheLastClearsUp) {
+  for (int round = 0; round < 5; ++round) {
+    std::vector<Child> programs;
+    for (int i = 0; i < 6; ++i) programs.push_back(start("meet", "exit"));
+    for (Child& program : programs) EXPECT_EQ(program.wait(), 0);
+    EXPECT_THAT(directory_.entries(), IsEmpty()) << round;
+  }
+}
+
 TEST_F(ServeTest, WhatIsPublishedHasAType) {
   Domain domain = Domain::own();
   EXPECT_EQ(domain.name(), "");
