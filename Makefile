@@ -17,7 +17,7 @@ WHEEL_STAMP := build/wheel.stamp
 WHEEL_SOURCES := $(shell find CMakeLists.txt pyproject.toml cmake src include bindings python \
 	-type f -not -path '*/__pycache__/*' 2>/dev/null)
 
-.PHONY: help setup setup-lint demo test bench lint format core wheel test-cpp test-py soak conformance conformance-full step storm model \
+.PHONY: help setup setup-lint demo test bench lint format core wheel test-cpp test-py soak chaos conformance conformance-full step storm model \
 	asan tsan clang seedfault clean
 
 help: ## this list
@@ -75,6 +75,9 @@ test-py: wheel ## the Python tests, against the installed wheel
 
 soak: wheel ## a million mixed messages between processes that come and go; what is held must stay flat
 	$(PYTHON) tests/chaos/soak.py $(SOAK_ARGS)
+
+chaos: wheel ## a C++ camera and a Python viewer that meet by name, either killed at random 200 times
+	$(PYTHON) tests/chaos/meeting.py $(CHAOS_ARGS)
 
 conformance: wheel ## CPython's own tests of multiprocessing against us: a selection
 	$(PYTHON) tests/conformance/run.py --short

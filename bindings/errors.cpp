@@ -16,6 +16,8 @@ const char* class_name(Code code) {
     case Code::kNotAttached: return "NotAttachedError";
     case Code::kNoSpace: return "NoSpaceError";
     case Code::kPeerDied: return "PeerDiedError";
+    case Code::kNotFound: return "NotFoundError";
+    case Code::kExists: return "NameTakenError";
     default: return "ForkliftError";
   }
 }

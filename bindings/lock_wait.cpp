@@ -186,6 +186,7 @@ void bind_barrier(nb::module_& module) {
            [](const BarrierCore& self) { done(waiting([&](PyHooks*) { return self.object->abort(); })); })
       .def("reset",
            [](const BarrierCore& self) { done(waiting([&](PyHooks*) { return self.object->reset(); })); })
+      .def_prop_ro("parties", [](const BarrierCore& self) { return self.object->parties(); })
       .def_prop_ro("waiting", [](const BarrierCore& self) { return self.object->waiting(); })
       .def_prop_ro("broken", [](const BarrierCore& self) { return self.object->broken(); });
 }

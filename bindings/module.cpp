@@ -6,6 +6,7 @@
 #include "foreign.h"
 #include "frozen.h"
 #include "lock.h"
+#include "meeting.h"
 #include "pickling.h"
 #include "pipe.h"
 #include "program.h"
@@ -23,6 +24,7 @@ NB_MODULE(_core, m) {
   }
   forklift::py::bind_domain(m);
   forklift::py::bind_program(m);
+  forklift::py::bind_meeting(m);
   forklift::py::bind_tensor(m);
   forklift::py::bind_foreign(m);
   forklift::py::bind_waits(m);

@@ -16,8 +16,10 @@ from forklift.errors import (
     ConversionError,
     CorruptError,
     ForkliftError,
+    NameTakenError,
     NoSpaceError,
     NotAttachedError,
+    NotFoundError,
     OverBudgetError,
     PeerDiedError,
     RefusedError,
@@ -26,6 +28,7 @@ from forklift.errors import (
 )
 from forklift.frozen import FrozenDict, FrozenList, FrozenTuple, freeze, open_frozen, share, thaw
 from forklift.installing import install
+from forklift.meeting import Domain, attach, meet, own_domain, serve
 from forklift.portable import PortableQueue, Program, _accept_invitation, inherited
 
 if "FORKLIFT_DOMAIN" in _os.environ:
@@ -37,12 +40,15 @@ __all__ = [
     "Carried",
     "ConversionError",
     "CorruptError",
+    "Domain",
     "ForkliftError",
     "FrozenDict",
     "FrozenList",
     "FrozenTuple",
+    "NameTakenError",
     "NoSpaceError",
     "NotAttachedError",
+    "NotFoundError",
     "OverBudgetError",
     "PeerDiedError",
     "PortableQueue",
@@ -52,14 +58,18 @@ __all__ = [
     "Tensor",
     "VersionError",
     "__version__",
+    "attach",
     "audit",
     "empty",
     "freeze",
     "get_cmake_dir",
     "inherited",
     "install",
+    "meet",
     "open_frozen",
+    "own_domain",
     "reap",
+    "serve",
     "set_budget",
     "share",
     "stats",

@@ -13,8 +13,10 @@ __all__ = [
     "ConversionError",
     "CorruptError",
     "ForkliftError",
+    "NameTakenError",
     "NoSpaceError",
     "NotAttachedError",
+    "NotFoundError",
     "OverBudgetError",
     "PeerDiedError",
     "RefusedError",
@@ -73,6 +75,14 @@ class NotAttachedError(ForkliftError, RuntimeError):
 
 class PeerDiedError(ForkliftError, RuntimeError):
     """The process that should have answered is gone."""
+
+
+class NotFoundError(ForkliftError, LookupError):
+    """Nobody serves a domain under this name, or nothing is published under it."""
+
+
+class NameTakenError(ForkliftError, ValueError):
+    """A domain is served under this name already, or something is published under it."""
 
 
 class AbandonedLockWarning(RuntimeWarning):
