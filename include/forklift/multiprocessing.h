@@ -17,6 +17,7 @@
 #pragma once
 
 #include "forklift/barrier.h"
+#include "forklift/broadcast.h"
 #include "forklift/condition.h"
 #include "forklift/context.h"
 #include "forklift/domain.h"
@@ -26,6 +27,7 @@
 #include "forklift/group.h"
 #include "forklift/init.h"
 #include "forklift/joinable_queue.h"
+#include "forklift/latest.h"
 #include "forklift/lock.h"
 #include "forklift/manager.h"
 #include "forklift/pipe.h"

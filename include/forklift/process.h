@@ -42,6 +42,7 @@
 #include <utility>
 #include <vector>
 
+#include "forklift/board_ref.h"
 #include "forklift/channel_ref.h"
 #include "forklift/error.h"
 #include "forklift/lock_ref.h"
@@ -67,6 +68,7 @@ struct Call {
   ChannelRef arguments;            // holds one message
   std::vector<ChannelRef> queues;  // mentioned in it
   std::vector<LockRef> locks;      // likewise
+  std::vector<BoardRef> boards{};  // likewise
 };
 using PrepareCall = std::function<Call()>;
 

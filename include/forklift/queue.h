@@ -43,6 +43,7 @@
 #include <string_view>
 #include <utility>
 
+#include "forklift/board_ref.h"
 #include "forklift/channel_ref.h"
 #include "forklift/error.h"
 #include "forklift/sendable.h"
@@ -60,12 +61,23 @@ namespace detail {
 
 using ChannelPtr = std::shared_ptr<channel::Channel>;
 
-// Where messages go and come from: a queue's channel or a pipe's end (pipe.h).
+// Where messages go and come from: a queue's channel, a pipe's end (pipe.h), a board or who reads one
+// (broadcast.h, latest.h).
 struct Way {
+  enum Peek {
+    kPeek
+  };
   Way(channel::Channel* queue) noexcept : channel(queue) {}
   Way(channel::PipeEnd* end) noexcept : pipe(end) {}
+  Way(channel::Board* writer) noexcept : board(writer) {}
+  Way(channel::Reader* subscriber) noexcept : reader(subscriber) {}
+  // The newest message, seen or not.
+  Way(channel::Reader* looker, Peek) noexcept : reader(looker), peek(true) {}
   channel::Channel* channel = nullptr;
   channel::PipeEnd* pipe = nullptr;
+  channel::Board* board = nullptr;
+  channel::Reader* reader = nullptr;
+  bool peek = false;
 };
 
 // A portable queue has type 0.

@@ -56,6 +56,9 @@ ChannelRef find_queue(const Value& described);
 // The same for a Lock, Event, ...
 Value describe_lock(const LockRef& lock);
 LockName lock_named(const Value& described);
+// The same for a Broadcast or Latest.
+Value describe_board(const BoardRef& board);
+BoardRef find_board(const Value& described);
 Value bytes_value(const void* data, std::size_t size);
 std::span<const std::byte> bytes_of(const Value& value);
 void bytes_from(const Value& value, void* data, std::size_t size);
@@ -68,7 +71,7 @@ concept QueueHandle =
 };
 
 template <class T>
-concept Argument = QueueHandle<T> || LockHandle<T> || Sendable<T>;
+concept Argument = QueueHandle<T> || LockHandle<T> || BoardHandle<T> || Sendable<T>;
 
 template <Argument T>
 Value pack_argument(const T& argument, Call& call) {
@@ -78,6 +81,9 @@ Value pack_argument(const T& argument, Call& call) {
   } else if constexpr (LockHandle<T>) {
     call.locks.push_back(argument.ref());
     return describe_lock(argument.ref());
+  } else if constexpr (BoardHandle<T>) {
+    call.boards.push_back(argument.ref());
+    return describe_board(argument.ref());
   } else if constexpr (Bytewise<T>) {
     return bytes_value(&argument, sizeof argument);
   } else if constexpr (Sequence<T>) {
@@ -93,6 +99,8 @@ T unpack_argument(const Value& value) {
     return T(find_queue(value));
   } else if constexpr (LockHandle<T>) {
     return T::found(lock_named(value));
+  } else if constexpr (BoardHandle<T>) {
+    return T(find_board(value));
   } else if constexpr (Bytewise<T>) {
     alignas(T) std::byte memory[sizeof(T)];
     bytes_from(value, memory, sizeof memory);
@@ -172,7 +180,7 @@ PrepareCall prepare_call(R (*function)(Params...), Args&&... args) {
   using Arguments = typename Signature<R, Params...>::Arguments;
   std::string name = registered_name(reinterpret_cast<Address>(function));
   return [name = std::move(name), arguments = std::make_shared<Arguments>(std::forward<Args>(args)...)] {
-    Call call{name, {}, {}, {}};
+    Call call{name, {}, {}, {}, {}};
     Value::List values = std::apply(
         [&](const auto&... each) { return Value::List{pack_argument(each, call)...}; }, *arguments);
     call.arguments = send_arguments(std::move(values));

@@ -1,11 +1,11 @@
-// Waiting on several things at once: queues, connections, processes, descriptors.
+// Waiting on several things at once: queues, broadcasts, connections, processes, descriptors.
 //
 //   std::vector<std::size_t> ready = forklift::wait_for({jobs, control, worker}, 1s, stop_token);
 //   for (std::size_t index : ready) ...                 // 0: jobs has a message; 2: the worker has ended
 //
-// Ready: a queue or connection that has something to receive (or a connection at its end), a process that has
-// ended, a descriptor that is readable. Whoever is told has not taken anything yet: where others receive from
-// the same queue, use try_get().
+// Ready: a queue, Subscription, Latest or connection that has something to receive (or is at its end), a
+// process that has ended, a descriptor that is readable. Whoever is told has not taken anything yet: where
+// others receive from the same queue, use try_get().
 //
 // An idle wait costs no processor time beyond a rare look for deaths. Queues alone are one system call on all
 // of them (futex_waitv; on kernels before 5.16 a look every two milliseconds); queues together with
@@ -35,6 +35,9 @@ class Waitable {
   Waitable(const Queue<T>& queue) : queue_(ChannelRef(queue).get()) {}
   template <class In, class Out>
   requires(!std::is_void_v<In>) Waitable(const Connection<In, Out>& connection) : pipe_(connection.end()) {}
+  // A Subscription: has a message, or is at its end. A Latest: has a value that this handle has not got yet.
+  template <detail::ReaderHandle T>
+  Waitable(const T& handle) : reader_(handle.reader()) {}
   Waitable(const Process& process) : descriptor_(process.sentinel()) {}
   static Waitable descriptor(int fd) {
     Waitable made;
@@ -44,12 +47,14 @@ class Waitable {
 
   const detail::ChannelPtr& queue() const noexcept { return queue_; }
   channel::PipeEnd* pipe() const noexcept { return pipe_; }
+  const detail::ReaderPtr& reader() const noexcept { return reader_; }
   int descriptor() const noexcept { return descriptor_; }
 
  private:
   Waitable() = default;
   detail::ChannelPtr queue_;
   channel::PipeEnd* pipe_ = nullptr;
+  detail::ReaderPtr reader_;
   int descriptor_ = -1;
 };
 

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <optional>
 
+#include "channel/board.h"
 #include "locks/table.h"
 #include "process/init.h"
 #include "process/launch.h"
@@ -49,6 +50,9 @@ Result<ProgramInvitation> invite_registered(channel::Hub& hub, const Order& orde
   }
   for (const LockRef& lock : order.call.locks) {
     if (Status status = lock.get()->offer(slot); !status) return status;
+  }
+  for (const BoardRef& board : order.call.boards) {
+    if (Status status = board.get()->offer(slot); !status) return status;
   }
   invitation->variables.emplace_back(kFunctionVariable, order.call.function);
   for (auto& variable : identity_variables(order.identity))

@@ -69,9 +69,9 @@ std::vector<std::size_t> wait_within(std::span<const Waitable> objects, std::int
   std::vector<channel::Source> sources;
   sources.reserve(objects.size());
   for (const Waitable& object : objects) {
-    if (!object.queue() && object.pipe() == nullptr && object.descriptor() < 0)
+    if (!object.queue() && object.pipe() == nullptr && object.descriptor() < 0 && !object.reader())
       throw Error({Code::kClosed, "a queue or connection to wait for is closed, or was moved from"});
-    sources.push_back({object.queue().get(), object.pipe(), object.descriptor()});
+    sources.push_back({object.queue().get(), object.pipe(), object.descriptor(), object.reader().get()});
   }
   std::vector<std::size_t> ready;
   const os::Deadline deadline = ns == kForever ? os::Deadline::never() : os::Deadline::after_ns(ns);

@@ -4,9 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "channel/board.h"
 #include "channel/pipe.h"
 #include "channel/stop.h"
 #include "channel/wait_any.h"
+#include "forklift/broadcast.h"
 #include "process/invitation.h"
 #include "tensor/transport.h"
 
@@ -51,6 +53,7 @@ class Received {
 arena::Arena& arena_of(Way way) {
   if (way.channel != nullptr) [[likely]]
     return way.channel->hub().arena();
+  if (way.board != nullptr) return way.board->hub().arena();
   if (way.pipe == nullptr || !way.pipe->out()) throw_closed();
   return way.pipe->out()->hub().arena();
 }
@@ -61,7 +64,16 @@ os::Deadline deadline(const Limit& limit) noexcept {
   return limit.ns == kForever ? os::Deadline::never() : os::Deadline::after_ns(limit.ns);
 }
 
+Status put_on(channel::Board& board, const channel::Outgoing& message, const Limit& limit) {
+  const os::Deadline until = deadline(limit);
+  return channel::wait_stoppable(
+      until.passed() ? nullptr : limit.stop,
+      [&](channel::WaitHooks* hooks) { return board.put(message, until, hooks); },
+      [&board] { board.wake_all(); });
+}
+
 Status put(Way way, const channel::Outgoing& message, const Limit& limit) {
+  if (way.board != nullptr) return put_on(*way.board, message, limit);
   if (way.channel == nullptr && way.pipe == nullptr) throw_closed();
   const os::Deadline until = deadline(limit);
   if (limit.stop == nullptr) [[likely]]
@@ -102,6 +114,19 @@ Status receive_from(channel::Channel& channel, channel::Incoming& message, const
       [&channel] { channel.wake_all(); });
 }
 
+Status receive_from(channel::Reader& reader, bool peek, channel::Incoming& message, const Limit& limit) {
+  if (peek) return reader.peek(message);
+  const os::Deadline until = deadline(limit);
+  Status got = channel::wait_stoppable(
+      until.passed() ? nullptr : limit.stop,
+      [&](channel::WaitHooks* hooks) { return reader.get(message, until, hooks); },
+      [&reader] { reader.board()->wake_all(); });
+  if (got.code() != Code::kClosed) return got;
+  if (reader.disconnected()) throw Disconnected(got);
+  if (reader.left()) throw Error(got);
+  throw Finished(got);
+}
+
 // True: done. False: the time is over, or a stop was requested. Anything else is thrown.
 bool settled(const Status& status) {
   if (status.ok()) [[likely]]
@@ -132,6 +157,8 @@ bool receive(Received& message, Way way, std::uint8_t codec, std::uint64_t type,
   Status got;
   if (way.channel != nullptr) [[likely]] {
     got = receive_from(*way.channel, *message, limit);
+  } else if (way.reader != nullptr) {
+    got = receive_from(*way.reader, way.peek, *message, limit);
   } else {
     if (way.pipe == nullptr) throw_closed();
     got = receive_from(*way.pipe, *message, limit);

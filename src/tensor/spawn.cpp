@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "channel/board.h"
 #include "forklift/context.h"
 #include "process/registry.h"
 #include "tensor/transport.h"
@@ -66,6 +67,17 @@ Value describe_lock(const LockRef& lock) {
 LockName lock_named(const Value& described) {
   const auto id = need(described.as<std::array<std::uint32_t, 2>>());
   return {id[0], id[1]};
+}
+
+Value describe_board(const BoardRef& board) {
+  if (!board.get()) throw Error({Code::kClosed, "a closed Broadcast or Latest as an argument"});
+  const channel::BoardId id = board.get()->id();
+  return Value::List{id.index, id.generation};
+}
+
+BoardRef find_board(const Value& described) {
+  const auto id = need(described.as<std::array<std::uint32_t, 2>>());
+  return BoardRef(need(channel::Board::open(*need(channel::Hub::current()), {id[0], id[1]})));
 }
 
 Value bytes_value(const void* data, std::size_t size) {

@@ -1,0 +1,211 @@
+// Broadcast<T>: what is put reaches every reader, in one order, from one copy in shared memory.
+//
+//   forklift::Broadcast<Frame> frames({.capacity = 16, .when_slow = forklift::WhenSlow::kDropOldest});
+//   auto viewer = forklift::Process::fork([&] {
+//     auto stream = frames.subscribe();                 // what is put from here on
+//     while (auto frame = stream.next()) show(*frame);  // until frames.finish()
+//   }).start();
+//   frames.wait_for_readers(1);
+//   while (running) frames.put(grab());
+//   frames.finish();
+//
+// T: any type that is Sendable (sendable.h). A Tensor arrives as the same memory at every reader, so what one
+// writes the others see; a reader keeps it for as long as it likes, whatever is put meanwhile.
+//
+// A reader that is `capacity` messages behind when the next one comes: misses the oldest, and missed() counts
+// them (kDropOldest); makes put() wait (kWait); is disconnected (kDisconnect). A message goes, and its memory
+// with it, when all readers have read it, but for the `keep` newest, which are for subscribe(From::kOldest).
+//
+// Any number of writers; a Broadcast is a handle, a copy another one on the same. It reaches other processes
+// by fork (a captured handle works in the child) or as an argument of a spawned function. A Subscription
+// belongs to the process that made it. Whoever is killed, the others go on: a put is done or never was, and a
+// dead reader is forgotten, by a writer that waits for it within 0.2 s.
+//
+// Thread safety: as Queue; a Subscription's calls may run in several threads, each message reaches one of
+// them.
+//
+// Errors: Error with kInvalid (a capacity of 0), kNoSpace (more than 128 readers), kOverBudget, kClosed (a
+// put after finish(), a subscription that has unsubscribed), kRefused (a subscription in a forked child),
+// kCorrupt and TypeMismatch (that message is gone for this reader); Finished; Disconnected. Time-outs and
+// stops are none.
+//
+// Invariant: a reader gets the messages in order, each once, and every one that missed() does not count.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <stop_token>
+#include <utility>
+
+#include "forklift/board_ref.h"
+#include "forklift/queue.h"
+
+namespace forklift {
+
+enum class WhenSlow : std::uint8_t {
+  kDropOldest,
+  kWait,
+  kDisconnect
+};
+
+struct BroadcastOptions {
+  std::uint32_t capacity = 64;  // messages
+  WhenSlow when_slow = WhenSlow::kDropOldest;
+  std::uint32_t keep = 0;  // of the newest, for readers to come
+};
+
+// Where a subscription begins: with the next message, or with the oldest that is there.
+enum class From : std::uint8_t {
+  kNext,
+  kOldest
+};
+
+// Everything was read, and nothing more will come.
+class Finished : public Error {
+ public:
+  using Error::Error;
+};
+
+// The reader was too slow, and is none any more.
+class Disconnected : public Error {
+ public:
+  using Error::Error;
+};
+
+namespace detail {
+
+// What a board must be to carry a T.
+struct BoardKind {
+  std::uint64_t type;  // 0: portable
+  bool latest;
+  std::uint32_t slot_bytes;
+};
+template <class T>
+constexpr BoardKind board_kind(bool latest) {
+  // A value of a known size has its place; the others what most need.
+  constexpr std::size_t kHeader = 32;
+  constexpr std::size_t kUsual = 2048;
+  std::size_t slot = kUsual;
+  if constexpr (Bytewise<T>) slot = sizeof(T) > 8192 - kHeader ? 128 : (sizeof(T) + kHeader + 63) / 64 * 64;
+  return {Transfer<T>::kType, latest, static_cast<std::uint32_t>(slot < 128 ? 128 : slot)};
+}
+
+BoardPtr make_board(const BoardKind& kind, const BroadcastOptions& options);
+// The same board, if it is of this kind: TypeMismatch otherwise.
+BoardPtr board_of_kind(const BoardRef& board, const BoardKind& kind);
+// For all: a null board is a closed handle, a null reader one that was moved from.
+ReaderPtr subscribe(const BoardPtr& board, bool from_oldest);
+bool wait_for_readers(const BoardPtr& board, std::uint32_t count, Limit limit);
+std::uint32_t count_readers(const BoardPtr& board);
+void finish_board(const BoardPtr& board);
+bool board_finished(const BoardPtr& board);
+std::uint64_t board_number(const BoardPtr& board);
+void unsubscribe(const ReaderPtr& reader) noexcept;
+std::uint64_t missed_by(const ReaderPtr& reader);
+std::uint64_t behind_of(const ReaderPtr& reader);
+
+}  // namespace detail
+
+template <class T>
+class Subscription {
+  using Transfer = detail::Transfer<T>;
+
+ public:
+  explicit Subscription(detail::ReaderPtr reader) noexcept : reader_(std::move(reader)) {}
+  Subscription(Subscription&&) noexcept = default;
+  Subscription& operator=(Subscription&&) noexcept = default;
+
+  // The next message. Throws Finished behind the last one.
+  T get() { return *Transfer::get(reader_.get(), detail::kForever); }
+  // Nothing: none is there (in time), or a stop was requested.
+  std::optional<T> try_get() { return Transfer::get(reader_.get(), 0); }
+  template <class Rep, class Period>
+  std::optional<T> get_for(std::chrono::duration<Rep, Period> time) {
+    return Transfer::get(reader_.get(), detail::nanoseconds(time));
+  }
+  std::optional<T> get(const std::stop_token& stop) { return Transfer::get(reader_.get(), stop); }
+  template <class Rep, class Period>
+  std::optional<T> get_for(std::chrono::duration<Rep, Period> time, const std::stop_token& stop) {
+    return Transfer::get(reader_.get(), {detail::nanoseconds(time), stop});
+  }
+  // The next message; nothing behind the last one, or when a stop was requested.
+  std::optional<T> next(const std::stop_token& stop = {}) {
+    try {
+      return get(stop);
+    } catch (const Finished&) {
+      return std::nullopt;
+    }
+  }
+
+  // Messages that were dropped before this reader had read them.
+  std::uint64_t missed() const { return detail::missed_by(reader_); }
+  // Messages that are there for it just now.
+  std::uint64_t behind() const { return detail::behind_of(reader_); }
+  // Gives the place up, as destruction does; get() is kClosed from then on.
+  void unsubscribe() noexcept { detail::unsubscribe(reader_); }
+
+  const detail::ReaderPtr& reader() const noexcept { return reader_; }  // for wait()
+
+ private:
+  detail::ReaderPtr reader_;
+};
+
+template <class T>
+class Broadcast {
+  static_assert(
+      Sendable<T>,
+      "forklift: this type cannot be sent to another process: it is neither trivially copyable, nor "
+      "a string or vector of such, nor known to forklift::Value");
+  using Transfer = detail::Transfer<T>;
+  static constexpr detail::BoardKind kKind = detail::board_kind<T>(false);
+
+ public:
+  using value_type = T;
+
+  explicit Broadcast(const BroadcastOptions& options = {}) : board_(detail::make_board(kKind, options)) {}
+  explicit Broadcast(const BoardRef& board) : board_(detail::board_of_kind(board, kKind)) {}
+
+  // Waits only for readers that are too slow, and only with kWait.
+  void put(const T& item) { Transfer::put(board_.get(), item, detail::kForever); }
+  // False: a reader was too slow, or a stop was requested; nothing was put.
+  bool try_put(const T& item) { return Transfer::put(board_.get(), item, 0); }
+  template <class Rep, class Period>
+  bool put_for(const T& item, std::chrono::duration<Rep, Period> time) {
+    return Transfer::put(board_.get(), item, detail::nanoseconds(time));
+  }
+  bool put(const T& item, const std::stop_token& stop) { return Transfer::put(board_.get(), item, stop); }
+  template <class Rep, class Period>
+  bool put_for(const T& item, std::chrono::duration<Rep, Period> time, const std::stop_token& stop) {
+    return Transfer::put(board_.get(), item, {detail::nanoseconds(time), stop});
+  }
+
+  Subscription<T> subscribe(From from = From::kNext) {
+    return Subscription<T>(detail::subscribe(board_, from == From::kOldest));
+  }
+  std::uint32_t readers() const { return detail::count_readers(board_); }  // in all processes
+  // Until there are so many. False: not in time, or a stop was requested.
+  void wait_for_readers(std::uint32_t count) {
+    (void)detail::wait_for_readers(board_, count, detail::kForever);
+  }
+  template <class Rep, class Period>
+  bool wait_for_readers(std::uint32_t count, std::chrono::duration<Rep, Period> time) {
+    return detail::wait_for_readers(board_, count, detail::nanoseconds(time));
+  }
+  bool wait_for_readers(std::uint32_t count, const std::stop_token& stop) {
+    return detail::wait_for_readers(board_, count, stop);
+  }
+
+  // Nothing more will be put, by anybody: readers get what is there, then Finished.
+  void finish() { detail::finish_board(board_); }
+  bool finished() const { return detail::board_finished(board_); }
+
+  // Gives this handle up; using it afterwards is kClosed.
+  void close() noexcept { board_.reset(); }
+  BoardRef ref() const { return BoardRef(board_); }
+
+ private:
+  detail::BoardPtr board_;
+};
+
+}  // namespace forklift

@@ -1,0 +1,116 @@
+// Latest<T>: the newest value wins. Writers never wait, readers get the newest there is.
+//
+//   forklift::Latest<forklift::Tensor> weights;
+//   auto actor = forklift::Process::fork([&] {
+//     for (;;) act(weights.peek().value());             // the newest, whatever it is
+//   }).start();
+//   weights.put(trained);                               // the actors' old tensor stays theirs meanwhile
+//
+//   Pose pose = poses.get();                            // one that is newer than the last that this handle
+//   got
+//
+// T: any type that is Sendable. A Tensor arrives as the same memory at every reader, so publish a new one
+// instead of writing to one that was published.
+//
+// Nothing is ever torn, whoever is killed: a put is done or never was, and the value before it stays until
+// then. A killed reader's hold on a value is given back.
+//
+// A Latest is a handle: a copy is another one on the same. It reaches other processes by fork or as an
+// argument of a spawned function. Each handle remembers which version it has seen; a copy, or one in a forked
+// child, has seen none.
+//
+// Thread safety: put() may run in any number of threads; get() in several gives each version to one of them;
+// assigning and closing may not run beside anything. In a forked child the first get() or peek() may not run
+// beside another one.
+//
+// Errors: Error with kOverBudget, kClosed, kCorrupt and TypeMismatch (that version cannot be had). Time-outs
+// and stops are none.
+//
+// Invariants: versions count from 1 and never go back; what get() returns is newer than what it returned
+// before.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <stop_token>
+#include <utility>
+
+#include "forklift/broadcast.h"
+
+namespace forklift {
+
+namespace detail {
+ReaderPtr look_at(const BoardPtr& board);
+// Is it of this process? A forked child needs its own.
+bool looks_here(const ReaderPtr& reader) noexcept;
+std::uint64_t seen_by(const ReaderPtr& reader);
+inline constexpr BroadcastOptions kLatestOptions{.capacity = 4, .keep = 1};
+}  // namespace detail
+
+template <class T>
+class Latest {
+  static_assert(
+      Sendable<T>,
+      "forklift: this type cannot be sent to another process: it is neither trivially copyable, nor "
+      "a string or vector of such, nor known to forklift::Value");
+  using Transfer = detail::Transfer<T>;
+  static constexpr detail::BoardKind kKind = detail::board_kind<T>(true);
+
+ public:
+  using value_type = T;
+
+  Latest() : Latest(BoardRef(detail::make_board(kKind, detail::kLatestOptions))) {}
+  explicit Latest(const BoardRef& board)
+      : board_(detail::board_of_kind(board, kKind)), reader_(detail::look_at(board_)) {}
+  Latest(const Latest& other) : Latest(other.ref()) {}
+  Latest& operator=(const Latest& other) { return *this = Latest(other); }
+  Latest(Latest&&) noexcept = default;
+  Latest& operator=(Latest&&) noexcept = default;
+  ~Latest() = default;
+
+  void put(const T& item) { Transfer::put(board_.get(), item, detail::kForever); }
+  // A tensor that is given away: as Queue::put(Tensor&&).
+  void put(T&& item) requires std::same_as<T, Tensor> {
+    detail::put_tensor(board_.get(), item, true, detail::kForever);
+    item = Tensor();
+  }
+
+  // The newest value, when it is newer than what this handle got last; waits for one.
+  T get() { return *Transfer::get(here(), detail::kForever); }
+  // Nothing: there is none (in time), or a stop was requested.
+  std::optional<T> try_get() { return Transfer::get(here(), 0); }
+  template <class Rep, class Period>
+  std::optional<T> get_for(std::chrono::duration<Rep, Period> time) {
+    return Transfer::get(here(), detail::nanoseconds(time));
+  }
+  std::optional<T> get(const std::stop_token& stop) { return Transfer::get(here(), stop); }
+  template <class Rep, class Period>
+  std::optional<T> get_for(std::chrono::duration<Rep, Period> time, const std::stop_token& stop) {
+    return Transfer::get(here(), {detail::nanoseconds(time), stop});
+  }
+  // The newest value, seen or not; nothing: none was put yet.
+  std::optional<T> peek() { return Transfer::get(detail::Way(here(), detail::Way::kPeek), 0); }
+
+  std::uint64_t version() const { return detail::board_number(board_); }  // of the newest; 0: none yet
+  std::uint64_t seen() const { return detail::seen_by(reader_); }         // of what get() returned last
+
+  // Gives this handle up; using it afterwards is kClosed.
+  void close() noexcept {
+    reader_.reset();
+    board_.reset();
+  }
+  BoardRef ref() const { return BoardRef(board_); }
+  const detail::ReaderPtr& reader() const noexcept { return reader_; }  // for wait()
+
+ private:
+  channel::Reader* here() {
+    if (board_ && !detail::looks_here(reader_)) reader_ = detail::look_at(board_);
+    return reader_.get();
+  }
+
+  detail::BoardPtr board_;
+  detail::ReaderPtr reader_;
+};
+
+}  // namespace forklift
