@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rows import arrays, cpp, locks, pipes, processes, queues, torch, values
+from rows import arrays, cpp, cross, locks, pipes, processes, queues, torch, values
 from rows.spec import Row
 
 ROWS: tuple[Row, ...] = (
@@ -14,4 +14,5 @@ ROWS: tuple[Row, ...] = (
     *locks.ROWS,
     *torch.ROWS,
     *cpp.ROWS,
+    *cross.ROWS,
 )
