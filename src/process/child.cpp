@@ -30,7 +30,7 @@ Result<bool> wait_for_end(const os::Fd& pidfd, os::Deadline deadline, const std:
   }
   for (;;) {
     const std::int64_t left_ns = deadline.left_ns(std::int64_t{INT_MAX} * 1'000'000);
-    const Result<bool> ended =
+    Result<bool> ended =
         os::wait_pidfd(pidfd, deadline.is_never() ? -1 : static_cast<int>((left_ns + 999'999) / 1'000'000));
     if (!ended && ended.code() != Code::kInterrupted) return ended;
     if (ended && *ended) return true;
@@ -54,7 +54,7 @@ Result<Child> Child::watch(pid_t pid) {
 
 Result<bool> Child::wait(os::Deadline deadline, const std::stop_token& stop) {
   while (!exitcode_) {
-    const Result<bool> ended = wait_for_end(pidfd_, deadline, stop);
+    Result<bool> ended = wait_for_end(pidfd_, deadline, stop);
     if (!ended || !*ended) return ended;
     if (Status status = collect(); !status.ok()) return status;
     if (exitcode_) break;

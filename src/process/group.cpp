@@ -46,6 +46,7 @@ std::vector<std::size_t> wait_for_some(const std::vector<Process>& processes,
                                        const std::vector<std::size_t>& ranks, os::Deadline deadline,
                                        const std::stop_token& stop) {
   std::vector<channel::Source> sources;
+  sources.reserve(ranks.size());
   for (const std::size_t rank : ranks) sources.push_back({.descriptor = processes[rank].sentinel()});
   std::vector<std::size_t> ended;
   const Status status = channel::wait_any(sources, deadline, stop, ended);

@@ -47,7 +47,7 @@ std::string describe_frame(void* frame) {
                                            reinterpret_cast<std::uintptr_t>(base)));
     return std::string(text);
   };
-  const std::string place = info.dli_fname + offset_from(info.dli_fbase);
+  std::string place = info.dli_fname + offset_from(info.dli_fbase);
   if (info.dli_sname == nullptr) return place;
   return demangled(info.dli_sname) + offset_from(info.dli_saddr) + " (" + place + ")";
 }

@@ -174,7 +174,8 @@ Result<std::optional<Child>> start_copy(const ProgramInvitation& invitation) {
   for (int standard = 0; standard <= 2; ++standard)
     if (::fcntl(standard, F_GETFD) >= 0) numbers.push_back(standard);
   std::vector<std::string> variables;
-  for (const auto& [name, value] : invitation.variables) variables.push_back(name + "=" + value);
+  for (const auto& [name, value] : invitation.variables)
+    variables.emplace_back(name).append("=").append(value);
 
   Zygote& zygote = own_zygote();
   const std::lock_guard<std::mutex> lock(zygote.mutex);
