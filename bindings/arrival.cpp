@@ -15,12 +15,12 @@ PyObject* corrupt_message(const char* what) {
   return raise({Code::kCorrupt, std::string("a message does not decode: ") + what});
 }
 
-void Arrival::isolate() {
+void Arrival::isolate(bool copied) {
   auto& leases = message.leases();
   keep.assign(leases.size(), true);
   for (std::size_t i = 0; i < leases.size(); ++i) {
     arena::Lease& lease = *leases[i];
-    if (lease.size() <= tensor::kHeapCopyBytes) {
+    if (copied || lease.size() <= tensor::kHeapCopyBytes) {
       keep[i] = lease.kind() == arena::Kind::kShare;
     } else if (lease.kind() == arena::Kind::kPrivate) {
       keep[i] = lease.arena().privatise(lease).ok();

@@ -21,8 +21,9 @@ struct Arrival {
   // For leases that became storages of torch's: a tensor over each, a reference of ours, or null.
   std::vector<PyObject*> bases;
 
-  // Makes large private payloads this process's own. Without the interpreter lock.
-  void isolate();
+  // Makes large private payloads this process's own; where others have them too (`copied`), by copying when
+  // they become objects. Without the interpreter lock.
+  void isolate(bool copied = false);
   // Gives up what was not turned into objects. With the interpreter lock; releases it where that waits.
   void clear();
 

@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 
 #include "block.h"
+#include "board.h"
 #include "domain.h"
 #include "foreign.h"
 #include "frozen.h"
@@ -19,7 +20,8 @@ NB_MODULE(_core, m) {
   m.attr("__version__") = FORKLIFT_VERSION;
   if (forklift::py::add_block_type(m.ptr()) != 0 || forklift::py::add_pickling_types(m.ptr()) != 0 ||
       forklift::py::add_queue_types(m.ptr()) != 0 || forklift::py::add_frozen_type(m.ptr()) != 0 ||
-      forklift::py::add_pipe_type(m.ptr()) != 0 || forklift::py::add_lock_types(m.ptr()) != 0) {
+      forklift::py::add_pipe_type(m.ptr()) != 0 || forklift::py::add_lock_types(m.ptr()) != 0 ||
+      forklift::py::add_board_types(m.ptr()) != 0) {
     throw nanobind::python_error();
   }
   forklift::py::bind_domain(m);

@@ -148,7 +148,7 @@ bool take(Way way, Arrival& arrival, os::Deadline deadline, int orphan_fd, Statu
   PyHooks hooks(released);
   hooks.orphan_fd = orphan_fd;
   status = way.get(arrival.message, deadline, hooks);
-  if (status) arrival.isolate();
+  if (status) arrival.isolate(way.has_others());
   released.acquire();
   if (status) bump(counters.messages_got, 1);
   return status.ok();

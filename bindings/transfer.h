@@ -5,6 +5,7 @@
 
 #include <span>
 
+#include "channel/board.h"
 #include "channel/channel.h"
 #include "channel/pipe.h"
 #include "foreign.h"
@@ -31,25 +32,38 @@ enum class Dialect : std::uint8_t {
   kPortableTensors  // the same; a received tensor becomes a forklift.Tensor
 };
 
-// Where messages go and come from: a queue's channel, or one end of a pipe.
+// Where messages go and come from: a queue's channel, one end of a pipe, a board, one who reads a board.
 class Way {
  public:
   Way(channel::Channel& channel) noexcept : channel_(&channel) {}
   Way(channel::PipeEnd& pipe) noexcept : pipe_(&pipe) {}
+  Way(channel::Board& board) noexcept : board_(&board) {}
+  // `peeked`: where not the next message is wanted but the newest, seen or not; it gets its version.
+  Way(channel::Reader& reader, std::uint64_t* peeked = nullptr) noexcept
+      : board_(reader.board().get()), reader_(&reader), peeked_(peeked) {}
   bool is_pipe() const noexcept { return pipe_ != nullptr; }
+  // Do others receive the same message? Then what is to be one's own must be copied.
+  bool has_others() const noexcept { return reader_ != nullptr; }
   arena::Arena& arena() const noexcept {
+    if (board_) return board_->hub().arena();
     return (channel_ ? channel_ : (pipe_->out() ? pipe_->out() : pipe_->in()).get())->hub().arena();
   }
   Status put(const channel::Outgoing& message, os::Deadline deadline, PyHooks& hooks) const {
+    if (board_) return board_->put(message, deadline, &hooks);
     return channel_ ? channel_->put(message, deadline, &hooks) : pipe_->send(message, deadline, &hooks);
   }
   Status get(channel::Incoming& into, os::Deadline deadline, PyHooks& hooks) const {
+    if (peeked_) return reader_->peek(into, peeked_);
+    if (reader_) return reader_->get(into, deadline, &hooks);
     return channel_ ? channel_->get(into, deadline, &hooks) : pipe_->receive(into, deadline, &hooks);
   }
 
  private:
   channel::Channel* channel_ = nullptr;
   channel::PipeEnd* pipe_ = nullptr;
+  channel::Board* board_ = nullptr;
+  channel::Reader* reader_ = nullptr;
+  std::uint64_t* peeked_ = nullptr;
 };
 
 // Needs the interpreter lock and releases it while it waits or copies. `block`: whether memory over the

@@ -10,11 +10,14 @@ import os as _os
 
 from forklift._core import Tensor, __version__, audit, empty, reap, set_budget, stats, tensor, trim, zeros
 from forklift.adapters.carried import Carried
+from forklift.broadcast import Broadcast, Latest, Subscription
 from forklift.cmake import get_cmake_dir
 from forklift.errors import (
     AbandonedLockWarning,
     ConversionError,
     CorruptError,
+    DisconnectedError,
+    FinishedError,
     ForkliftError,
     NameTakenError,
     NoSpaceError,
@@ -37,14 +40,18 @@ if "FORKLIFT_DOMAIN" in _os.environ:
 
 __all__ = [
     "AbandonedLockWarning",
+    "Broadcast",
     "Carried",
     "ConversionError",
     "CorruptError",
+    "DisconnectedError",
     "Domain",
+    "FinishedError",
     "ForkliftError",
     "FrozenDict",
     "FrozenList",
     "FrozenTuple",
+    "Latest",
     "NameTakenError",
     "NoSpaceError",
     "NotAttachedError",
@@ -55,6 +62,7 @@ __all__ = [
     "Program",
     "RefusedError",
     "StalledError",
+    "Subscription",
     "Tensor",
     "VersionError",
     "__version__",

@@ -85,6 +85,14 @@ class NameTakenError(ForkliftError, ValueError):
     """A domain is served under this name already, or something is published under it."""
 
 
+class FinishedError(ForkliftError, EOFError):
+    """A broadcast was finished, and this subscription has read everything."""
+
+
+class DisconnectedError(ForkliftError, ConnectionError):
+    """A subscription was too slow for a broadcast that disconnects slow readers."""
+
+
 class AbandonedLockWarning(RuntimeWarning):
     """A lock was taken over from a process that was killed while it held it.
 
