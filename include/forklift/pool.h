@@ -92,6 +92,8 @@ class PoolCalls {
     using Kind = detail::TaskKind<R, Params...>;
     static_assert(sizeof...(Params) == sizeof...(Args),
                   "forklift: a task needs as many arguments as its function has parameters");
+    static_assert(std::is_constructible_v<typename Kind::Arguments, Args...>,
+                  "forklift: a task's arguments are not what its function takes");
     const detail::TaskFunction called =
         detail::task_function(detail::address_of(function), Kind::signature());
     detail::TaskPtr task;
@@ -99,6 +101,20 @@ class PoolCalls {
       task = detail::submit_task(core_, options_, called, input);
     });
     return Future<detail::Returned<R>>(std::move(task));
+  }
+
+  // Anything but a function does not compile.
+  template <detail::CallableObject Callable, class... Args>
+  void apply(Callable&&, Args&&...) const {
+    detail::refuse_callable<Callable>();
+  }
+  template <detail::CallableObject Callable, class... Args>
+  void submit(Callable&&, Args&&...) const {
+    detail::refuse_callable<Callable>();
+  }
+  template <detail::CallableObject Callable, class Range>
+  void map(Callable&&, Range&&) const {
+    detail::refuse_callable<Callable>();
   }
 
   // The results of function(element) for each element, in order; nothing where the function returns nothing.

@@ -73,6 +73,14 @@ Address address_of(R (*function)(Params...)) noexcept {
   return reinterpret_cast<Address>(function);
 }
 
+template <class Callable>
+void refuse_callable() {
+  static_assert(
+      std::is_function_v<Callable>,
+      "forklift: a pool calls registered functions only (forklift::Registered): a worker has no lambda or "
+      "other callable of this process");
+}
+
 template <class R>
 using Returned = std::remove_cvref_t<R>;
 
