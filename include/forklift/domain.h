@@ -14,8 +14,8 @@
 // the domain lives as long as a member, and one of those who are attached answers for the name from then on.
 // A name whose programs are all gone is free again. In Python: forklift.serve, attach, meet.
 //
-// publish() names a queue or a lock within the domain; it stays until unpublish(), whatever becomes of the
-// process that published it. Types are checked by open(): TypeMismatch.
+// publish() names a queue, a lock, a Broadcast or a Latest within the domain; it stays until unpublish(),
+// whatever becomes of the process that published it. Types are checked by open(): TypeMismatch.
 //
 // A process belongs to one domain. It must attach before it makes its first queue, lock, tensor or child;
 // afterwards it has a domain of its own, and attach() throws Error (kInvalid).
@@ -47,6 +47,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "forklift/board_ref.h"
 #include "forklift/lock_ref.h"
 #include "forklift/queue.h"
 
@@ -55,6 +56,9 @@ namespace forklift {
 namespace process {
 class Door;
 }  // namespace process
+
+template <class T>
+class Broadcast;
 
 struct AttachOptions {
   std::chrono::nanoseconds timeout = std::chrono::seconds(5);  // for all that attach() waits for
@@ -66,9 +70,11 @@ namespace detail {
 // False: the name is in use.
 bool publish_queue(std::string_view name, const ChannelRef& queue, std::uint64_t sort);
 bool publish_lock(std::string_view name, const LockRef& lock);
+bool publish_board(std::string_view name, const BoardRef& board, std::uint64_t sort);
 // Nothing: there is no such name.
 std::optional<ChannelRef> find_published_queue(std::string_view name, std::uint64_t type);
 std::optional<LockName> find_published_lock(std::string_view name);
+std::optional<BoardRef> find_published_board(std::string_view name);
 [[noreturn]] void throw_not_published(std::string_view name);
 [[noreturn]] void throw_published(std::string_view name);
 [[noreturn]] void throw_published_otherwise(std::string_view name);
@@ -114,6 +120,25 @@ struct Publishing<T> {
     } catch (const Error&) {
       throw_published_otherwise(name);
     }
+  }
+};
+
+template <class T>
+struct IsBroadcast : std::false_type {};
+template <class T>
+struct IsBroadcast<Broadcast<T>> : std::true_type {};
+
+// Broadcast and Latest, whose constructors check what they are given.
+template <BoardHandle T>
+struct Publishing<T> {
+  static constexpr std::uint64_t kSort = IsBroadcast<T>::value ? 8 : 9;
+  static bool publish(std::string_view name, const T& board) {
+    return publish_board(name, board.ref(), kSort);
+  }
+  static std::optional<T> find(std::string_view name) {
+    const std::optional<BoardRef> found = find_published_board(name);
+    if (!found) return std::nullopt;
+    return T(*found);
   }
 };
 

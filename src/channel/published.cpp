@@ -8,6 +8,12 @@ Status publish(const Channel& channel, Sort sort, std::string_view name) {
       name, {{arena::ObjectKind::kChannel, id.index}, id.generation, static_cast<std::uint64_t>(sort), {}});
 }
 
+Status publish(const Board& board, Sort sort, std::string_view name) {
+  const BoardId id = board.id();
+  return board.hub().names().publish(
+      name, {{arena::ObjectKind::kBoard, id.index}, id.generation, static_cast<std::uint64_t>(sort), {}});
+}
+
 Status publish(Hub& hub, const locks::Object& lock, std::string_view name) {
   const locks::LockId id = lock.id();
   const auto kind = static_cast<std::uint64_t>(lock.table().kind_of(id));
@@ -22,6 +28,8 @@ std::string sort_name(const Published& published) {
     case Sort::kQueue: return "queue";
     case Sort::kJoinableQueue: return "joinable queue";
     case Sort::kSimpleQueue: return "simple queue";
+    case Sort::kBroadcast: return "broadcast";
+    case Sort::kLatest: return "latest";
     case Sort::kLocks: break;
   }
   switch (static_cast<locks::Kind>(published.kind - static_cast<std::uint64_t>(Sort::kLocks))) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "channel/board.h"
 #include "channel/channel.h"
 #include "channel/names.h"
 
@@ -16,11 +17,14 @@ enum class Sort : std::uint64_t {
   kQueue = 1,
   kJoinableQueue = 2,
   kSimpleQueue = 3,
+  kBroadcast = 8,
+  kLatest = 9,
   kLocks = 16
 };
 
 // Errors as of Names::publish.
 Status publish(const Channel& channel, Sort sort, std::string_view name);
+Status publish(const Board& board, Sort sort, std::string_view name);
 Status publish(Hub& hub, const locks::Object& lock, std::string_view name);
 
 // "queue", "lock", "event", ...

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "channel/board.h"
 #include "channel/channel.h"
 #include "channel/published.h"
 #include "forklift/barrier.h"
@@ -45,6 +46,20 @@ bool publish_queue(std::string_view name, const ChannelRef& queue, std::uint64_t
 
 bool publish_lock(std::string_view name, const LockRef& lock) {
   return published(channel::publish(hub(), *lock.get(), name));
+}
+
+bool publish_board(std::string_view name, const BoardRef& board, std::uint64_t sort) {
+  return published(channel::publish(*board.get(), static_cast<channel::Sort>(sort), name));
+}
+
+std::optional<BoardRef> find_published_board(std::string_view name) {
+  const std::optional<channel::Published> found = look_up(name);
+  if (!found) return std::nullopt;
+  if (found->object.kind != arena::ObjectKind::kBoard) throw_published_otherwise(name);
+  Result<channel::BoardPtr> opened = channel::Board::open(hub(), {found->object.index, found->generation});
+  // Unpublished and gone since it was looked up.
+  if (opened.code() == Code::kInvalid) return std::nullopt;
+  return BoardRef(need(std::move(opened)));
 }
 
 std::optional<ChannelRef> find_published_queue(std::string_view name, std::uint64_t type) {

@@ -251,6 +251,8 @@ TEST_F(ServeTest, WhatIsPublishedHasAType) {
   domain.publish("gate", gate);
   domain.publish("tasks", JoinableQueue<int>());
   domain.publish("simple", SimpleQueue<int>());
+  domain.publish("stream", Broadcast<int>());
+  domain.publish("newest", Latest<int>());
   EXPECT_EQ(code_of([&] { domain.publish("go", values); }), Code::kExists);
   EXPECT_THROW((void)domain.open<Queue<int>>("values"), TypeMismatch);
   EXPECT_THROW((void)domain.open<Queue<int>>("go"), TypeMismatch);
@@ -263,6 +265,17 @@ TEST_F(ServeTest, WhatIsPublishedHasAType) {
   EXPECT_EQ(domain.open<Queue<int>>("tasks").get(), 5);
   EXPECT_EQ(domain.open<JoinableQueue<int>>("tasks").unfinished(), 1U);
   EXPECT_TRUE(domain.open<SimpleQueue<int>>("simple").empty());
+  domain.open<Latest<int>>("newest").put(7);
+  EXPECT_EQ(domain.open<Latest<int>>("newest").get(), 7);
+  {
+    auto reader = domain.open<Broadcast<int>>("stream").subscribe();
+    domain.open<Broadcast<int>>("stream").put(8);
+    EXPECT_EQ(reader.get(), 8);
+  }
+  EXPECT_THROW((void)domain.open<Latest<int>>("stream"), TypeMismatch);
+  EXPECT_THROW((void)domain.open<Broadcast<double>>("stream"), TypeMismatch);
+  EXPECT_THROW((void)domain.open<Queue<int>>("stream"), TypeMismatch);
+  EXPECT_THROW((void)domain.open<Broadcast<int>>("tasks"), TypeMismatch);
   domain.open<Event>("go").set();
   EXPECT_TRUE(go.is_set());
   auto same = domain.open_or_create<Queue<Value>>("values", QueueOptions{.capacity = 3});
@@ -272,8 +285,9 @@ TEST_F(ServeTest, WhatIsPublishedHasAType) {
   std::vector<std::string> all;
   for (const Domain::Published& one : domain.published()) all.push_back(one.name + ": " + one.kind);
   EXPECT_THAT(all, UnorderedElementsAre("values: queue", "go: event", "gate: lock", "fresh: queue",
-                                        "tasks: joinable queue", "simple: simple queue"));
-  for (const char* name : {"values", "go", "gate", "fresh", "tasks", "simple"})
+                                        "tasks: joinable queue", "simple: simple queue", "stream: broadcast",
+                                        "newest: latest"));
+  for (const char* name : {"values", "go", "gate", "fresh", "tasks", "simple", "stream", "newest"})
     EXPECT_TRUE(domain.unpublish(name));
 }
 
