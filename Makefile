@@ -17,7 +17,7 @@ WHEEL_STAMP := build/wheel.stamp
 WHEEL_SOURCES := $(shell find CMakeLists.txt pyproject.toml cmake src include bindings python \
 	-type f -not -path '*/__pycache__/*' 2>/dev/null)
 
-.PHONY: help setup setup-lint demo test bench lint format core wheel test-cpp test-py soak chaos conformance conformance-full step storm model \
+.PHONY: help setup setup-lint setup-bench demo test bench lint format core wheel test-cpp test-py soak chaos conformance conformance-full step storm model \
 	asan tsan clang seedfault clean
 
 help: ## this list
@@ -29,13 +29,16 @@ setup: ## install what this machine lacks, make .venv
 setup-lint:
 	@tools/setup.sh lint
 
+setup-bench:
+	@tools/setup.sh bench
+
 demo: wheel ## build, run the examples, print the comparison
 	@test -f examples/demo.py || { echo "examples/demo.py is missing: nothing to show yet" >&2; exit 1; }
 	$(PYTHON) examples/demo.py
 
 test: test-cpp test-py conformance ## build and run every test
 
-bench: wheel ## measure side by side with the peers
+bench: setup-bench wheel ## measure side by side with the peers
 	@test -f bench/run.py || { echo "bench/run.py is missing: nothing to measure yet" >&2; exit 1; }
 	$(PYTHON) bench/run.py $(BENCH_ARGS)
 

@@ -3,6 +3,7 @@
 #
 #   tools/setup.sh          what building and testing need
 #   tools/setup.sh lint     and what `make lint` needs
+#   tools/setup.sh bench    and the peers that the C++ benchmarks compare with, as far as there are packages
 #
 # System packages need root or sudo; otherwise this names them and fails. Nothing is touched that is there
 # already, and a run in which nothing changed takes a fraction of a second.
@@ -80,6 +81,17 @@ install_packages() {
     "${packages[@]}" >&2
 }
 
+# Peers with packages of their own. None of them is needed: the benchmarks say which are missing.
+install_peers() {
+  local wanted=() package
+  have_header zmq.h || wanted+=(libzmq3-dev)
+  command -v iox-roudi >/dev/null || wanted+=(iceoryx)
+  ls /usr/lib/*/cmake/iceoryx_posh >/dev/null 2>&1 || wanted+=(libiceoryx-posh-dev libiceoryx-hoofs-dev)
+  for package in "${wanted[@]+"${wanted[@]}"}"; do
+    (install_packages "$package") || say "$package could not be installed: the benchmarks leave that peer out"
+  done
+}
+
 check_python() {
   "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || {
     say "$("$python" --version 2>&1) is too old: Python 3.10 or newer is needed (set PYTHON=...)"
@@ -130,5 +142,6 @@ if [ "$(cat "$system_stamp" 2>/dev/null)" != "$system_key" ]; then
   mkdir -p .cache
   echo "$system_key" >"$system_stamp"
 fi
+if [ "$want" = bench ]; then install_peers; fi
 check_python
 make_venv

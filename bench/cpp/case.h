@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,11 @@ struct Run {
 
   // How many operations, given how many take about half a second.
   std::size_t count(std::size_t full) const { return quick ? (full + 9) / 10 : full; }
+};
+
+// Thrown by a measurement whose peer is installed but cannot be had: the row goes on without it.
+struct MissingPeer : std::runtime_error {
+  using std::runtime_error::runtime_error;
 };
 
 // One measurement, in the contender's unit: time an operation, so less is better.

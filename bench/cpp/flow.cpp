@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "cpp/case.h"
+#include "cpp/iceoryx.h"
 #include "cpp/ours.h"
 #include "cpp/peers.h"
+#include "cpp/zeromq.h"
 
 namespace bench {
 namespace {
@@ -33,12 +35,15 @@ template <class Queue>
 double flow_ns(const Run& run, Queue& queue, std::size_t bytes, std::size_t count, std::size_t pairs = 1) {
   const std::size_t each = count / pairs;
   const std::size_t warm = each / 5 + 1;
+  const std::function<void()> finish = leaving(queue);
   std::vector<Worker> workers;
   for (std::size_t i = 0; i < pairs; ++i) {
     workers.push_back({.warm_up = [&, warm] { send_all(queue, bytes, warm); },
-                       .work = [&, each] { send_all(queue, bytes, each); }});
+                       .work = [&, each] { send_all(queue, bytes, each); },
+                       .finish = finish});
     workers.push_back({.warm_up = [&, warm] { receive_all(queue, bytes, warm); },
-                       .work = [&, each] { receive_all(queue, bytes, each); }});
+                       .work = [&, each] { receive_all(queue, bytes, each); },
+                       .finish = finish});
   }
   return race(workers, run.pin) / static_cast<double>(each * pairs);
 }
@@ -179,6 +184,34 @@ const Contender boost_1p1c{"cpp-mpmc", "boost message_queue", Role::kPeer, "ns",
 const Contender boost_2p2c{"cpp-mpmc-2P2C", "boost message_queue", Role::kPeer, "ns", boost_mpmc<2>};
 #endif
 
+#if FORKLIFT_BENCH_ICEORYX
+template <std::size_t Bytes>
+double iceoryx_oneway(const Run& run) {
+  constexpr Size size = size_of<Bytes>();
+  IceoryxQueue queue(Bytes, kDepth<Bytes>);
+  return flow_ns(run, queue, Bytes, run.count(size.dear)) / size.unit_ns;
+}
+
+const Contender iceoryx_1p1c{"cpp-mpmc", "iceoryx", Role::kPeer, "ns", [](const Run& run) {
+                               IceoryxQueue queue(kSmall, 256);
+                               return flow_ns(run, queue, kSmall, run.count(500'000));
+                             }};
+#endif
+
+#if FORKLIFT_BENCH_ZEROMQ
+template <std::size_t Bytes>
+double zeromq_oneway(const Run& run) {
+  constexpr Size size = size_of<Bytes>();
+  ZeroQueue queue(kDepth<Bytes>);
+  return flow_ns(run, queue, Bytes, run.count(size.dear)) / size.unit_ns;
+}
+
+const Contender zeromq_1p1c{"cpp-mpmc", "zeromq", Role::kPeer, "ns", [](const Run& run) {
+                              ZeroQueue queue(4096);
+                              return flow_ns(run, queue, kSmall, run.count(500'000));
+                            }};
+#endif
+
 template <std::size_t Bytes>
 bool enter_oneway() {
   constexpr Size size = size_of<Bytes>();
@@ -191,6 +224,12 @@ bool enter_oneway() {
   enter("pipe", Role::kPeer, pipe_oneway<Bytes>);
 #if FORKLIFT_BENCH_BOOST
   enter("boost message_queue", Role::kPeer, boost_oneway<Bytes>);
+#endif
+#if FORKLIFT_BENCH_ICEORYX
+  enter("iceoryx", Role::kPeer, iceoryx_oneway<Bytes>);
+#endif
+#if FORKLIFT_BENCH_ZEROMQ
+  enter("zeromq", Role::kPeer, zeromq_oneway<Bytes>);
 #endif
   enter("SPSC ring", Role::kFloor, ring_oneway<Bytes>);
   enter("memcpy", Role::kFloor, copy_oneway<Bytes>);

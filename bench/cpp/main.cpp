@@ -51,9 +51,20 @@ void measure_row(const std::string& row, int repeat, const Run& run) {
   for (const Case& one : cases())
     if (one.row == row) contenders.push_back(&one);
   std::vector<std::vector<double>> values(contenders.size());
-  for (int round = 0; round < repeat; ++round)
-    for (std::size_t i = 0; i < contenders.size(); ++i) values[i].push_back(contenders[i]->measure(run));
+  std::vector<bool> missing(contenders.size(), false);
+  for (int round = 0; round < repeat; ++round) {
+    for (std::size_t i = 0; i < contenders.size(); ++i) {
+      if (missing[i]) continue;
+      try {
+        values[i].push_back(contenders[i]->measure(run));
+      } catch (const MissingPeer& why) {
+        missing[i] = true;
+        std::fprintf(stderr, "%s: left out: %s\n", row.c_str(), why.what());
+      }
+    }
+  }
   for (std::size_t i = 0; i < contenders.size(); ++i) {
+    if (values[i].empty()) continue;
     const Case& one = *contenders[i];
     std::printf(R"({"row": "%s", "contender": "%s", "role": "%s", "unit": "%s", "values": [)",
                 one.row.c_str(), one.contender.c_str(), name_of(one.role), one.unit.c_str());

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "cpp/case.h"
+#include "cpp/iceoryx.h"
 #include "cpp/ours.h"
 #include "cpp/peers.h"
 #include "forklift/tensor.h"
@@ -96,6 +97,26 @@ double ring_handle(const Run& run) {
               run.pin) /
          static_cast<double>(count);
 }
+
+#if FORKLIFT_BENCH_ICEORYX
+double iceoryx_handle(const Run& run) {
+  IceoryxQueue queue(kMega, kUnderWay);
+  const std::size_t count = run.count(200'000);
+  const auto send = [&](std::size_t times) {
+    for (std::size_t i = 0; i < times; ++i) queue.send_handle();
+  };
+  const auto receive = [&](std::size_t times) {
+    for (std::size_t i = 0; i < times; ++i) queue.receive_handle();
+  };
+  const std::function<void()> finish = leaving(queue);
+  return race({{.warm_up = [&] { send(1000); }, .work = [&] { send(count); }, .finish = finish},
+               {.warm_up = [&] { receive(1000); }, .work = [&] { receive(count); }, .finish = finish}},
+              run.pin) /
+         static_cast<double>(count);
+}
+
+const Contender handle_iceoryx{"cpp-handle-1M", "iceoryx", Role::kPeer, "ns", iceoryx_handle};
+#endif
 
 const Contender handle{"cpp-handle-1M", "forklift", Role::kOurs, "ns", tensor_handle};
 const Contender handle_lease{"cpp-handle-1M", "channel and lease", Role::kPart, "ns", lease_handle};

@@ -1,13 +1,15 @@
 // What else could carry the message: peers and floors, all with the same two calls.
 //
 //   SpinCell        one message at a time in shared memory, waiting by looking: the floor of a round trip
+//   FutexCell       the same, each end asleep until its turn: what the kernel's wake-up takes
 //   SpscRing        one producer, one consumer, copy in and out, no lock: the floor of a flow
 //   RobustRing      many to many, a robust mutex at each end, nothing repaired after a death: the floor of a
 //                   queue whose locks survive
 //   Pipe            pipe(2)
 //   BoostQueue      boost::interprocess::message_queue
 //
-// Made before the fork, used after it. The first three lie in Shared<>.
+// Made before the fork, used after it. All but the last two lie in Shared<>. iceoryx and ZeroMQ have headers
+// of their own.
 #pragma once
 
 #include <pthread.h>
@@ -41,6 +43,16 @@ class SpinCell {
  private:
   alignas(64) std::atomic<std::uint32_t> full_{0};
   std::byte data_[Bytes]{};
+};
+
+// One word that says whose turn it is, no payload.
+class FutexCell {
+ public:
+  void send(std::span<const std::byte>);
+  void receive(std::span<std::byte>);
+
+ private:
+  std::atomic<std::uint32_t> full_{0};
 };
 
 template <std::size_t Bytes, std::size_t Slots>

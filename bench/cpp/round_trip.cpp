@@ -3,8 +3,10 @@
 #include <vector>
 
 #include "cpp/case.h"
+#include "cpp/iceoryx.h"
 #include "cpp/ours.h"
 #include "cpp/peers.h"
+#include "cpp/zeromq.h"
 
 namespace bench {
 namespace {
@@ -42,10 +44,14 @@ double round_trip_us(const Run& run, std::size_t count, Queue& there, Queue& bac
   // place to run in.
   const bool pin = run.pin || wait == Wait::kAsleep;
   const std::size_t warm = count / 10 + 1;
-  const double ns =
-      race({{.warm_up = [&] { ping(there, back, warm); }, .work = [&] { ping(there, back, count); }},
-            {.warm_up = [&] { pong(back, there, warm); }, .work = [&] { pong(back, there, count); }}},
-           pin);
+  const std::function<void()> finish = leaving(there, back);
+  const double ns = race({{.warm_up = [&] { ping(there, back, warm); },
+                           .work = [&] { ping(there, back, count); },
+                           .finish = finish},
+                          {.warm_up = [&] { pong(back, there, warm); },
+                           .work = [&] { pong(back, there, count); },
+                           .finish = finish}},
+                         pin);
   return ns / static_cast<double>(count) / 1e3;
 }
 
@@ -87,6 +93,38 @@ const Contender boost_waiting{"cpp-rtt-64B-waiting", "boost message_queue", Role
                               [](const Run& run) { return boost_queue(run, Wait::kAsleep); }};
 #endif
 
+#if FORKLIFT_BENCH_ICEORYX
+double iceoryx(const Run& run, Wait wait) {
+  const auto how = wait == Wait::kAsleep ? IceoryxQueue::Wait::kSleeps : IceoryxQueue::Wait::kPolls;
+  IceoryxQueue there(kBytes, 64, how);
+  IceoryxQueue back(kBytes, 64, how);
+  return round_trip_us(run, run.count(wait == Wait::kAsleep ? 30'000 : 200'000), there, back, wait);
+}
+
+const Contender iceoryx_polling{"cpp-rtt-64B", "iceoryx", Role::kPeer, "us",
+                                [](const Run& run) { return iceoryx(run, Wait::kAsItLikes); }};
+const Contender iceoryx_waiting{"cpp-rtt-64B-waiting", "iceoryx", Role::kPeer, "us",
+                                [](const Run& run) { return iceoryx(run, Wait::kAsleep); }};
+#endif
+
+#if FORKLIFT_BENCH_ZEROMQ
+double zeromq(const Run& run, Wait wait) {
+  ZeroQueue there(64);
+  ZeroQueue back(64);
+  return round_trip_us(run, run.count(10'000), there, back, wait);
+}
+
+const Contender zeromq_adaptive{"cpp-rtt-64B", "zeromq", Role::kPeer, "us",
+                                [](const Run& run) { return zeromq(run, Wait::kAsItLikes); }};
+const Contender zeromq_waiting{"cpp-rtt-64B-waiting", "zeromq", Role::kPeer, "us",
+                               [](const Run& run) { return zeromq(run, Wait::kAsleep); }};
+#endif
+
+const Contender futex{"cpp-rtt-64B-waiting", "bare futex", Role::kFloor, "us", [](const Run& run) {
+                        Shared<FutexCell> there;
+                        Shared<FutexCell> back;
+                        return round_trip_us(run, run.count(30'000), *there, *back, Wait::kAsleep);
+                      }};
 const Contender spin{"cpp-rtt-64B", "spin on shared memory", Role::kFloor, "us", [](const Run& run) {
                        Shared<Cell> there;
                        Shared<Cell> back;

@@ -21,6 +21,7 @@ constexpr std::size_t kMostWorkers = 16;
 
 struct Board {
   std::atomic<std::uint32_t> ready{0};
+  std::atomic<std::uint32_t> done{0};
   struct Times {
     alignas(64) std::int64_t begin = 0;
     std::int64_t end = 0;
@@ -41,6 +42,12 @@ struct Board {
   board.times[index].begin = now_ns();
   worker.work();
   board.times[index].end = now_ns();
+  board.done.fetch_add(1);
+  if (worker.finish) {
+    while (board.done.load(std::memory_order_acquire) < workers) ::usleep(100);
+    worker.finish();
+    std::exit(0);
+  }
   ::_exit(0);
 }
 

@@ -4,8 +4,8 @@
 //                     {.warm_up = [&] { receive(1000); }, .work = [&] { receive(n); }}}, run.pin);
 //
 // Each worker is a fork of this process that begins on a processor of its own, stays there if told so (pin),
-// and leaves by _exit. A worker that fails ends the program: a figure
-// of half a run is worse than none.
+// and leaves by _exit; one with a `finish` calls that when all are done, and leaves by exit. A worker that
+// fails ends the program: a figure of half a run is worse than none.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,19 @@ namespace bench {
 struct Worker {
   std::function<void()> warm_up;
   std::function<void()> work;
+  std::function<void()> finish{};
 };
+
+// How a worker leaves queues that have to be left in good order (peers with daemons or threads); of others,
+// nothing.
+template <class... Queues>
+std::function<void()> leaving(Queues&... queues) {
+  if constexpr ((requires { queues.leave(); } && ...)) {
+    return [&queues...] { (queues.leave(), ...); };
+  } else {
+    return {};
+  }
+}
 
 double race(const std::vector<Worker>& workers, bool pin);
 
