@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstring>
 
+#include "arena/recycler.h"
 #include "os/memfd.h"
 
 namespace forklift::arena {
@@ -20,6 +21,9 @@ Status Arena::lay_out(domain::Domain& domain) {
   auto* state = reinterpret_cast<ArenaState*>(domain.region(domain::Region::kArena).data());
   static_assert(sizeof(ArenaState) <= 64 * 1024);
   if (Status status = state->mutex.init(); !status) return status;
+  for (auto& kind : state->depots)
+    for (Depot& depot : kind)
+      if (Status status = depot.mutex.init(); !status) return status;
   // One free block for each half: everything else comes from splitting.
   const unsigned size_class = static_cast<unsigned>(std::countr_zero(domain.data_bytes() / 2));
   auto* blocks = reinterpret_cast<BlockRow*>(domain.region(domain::Region::kBlocks).data());
@@ -54,10 +58,7 @@ Result<std::unique_ptr<Arena>> Arena::open(domain::Domain& domain) {
   domain.on_attach([self] { self->forget_leases(); });
   arena->fork_ = std::make_unique<domain::ForkRegistration>(
       domain, domain::ForkHooks{[self](const domain::SlotRef* child) { self->before_fork(child); },
-                                [self] {
-                                  self->resident_.thaw();
-                                  self->mutex_.unlock();
-                                },
+                                [self] { self->mutex_.unlock(); },
                                 [self](bool attached) { self->after_fork_in_child(attached); }});
   return arena;
 }
@@ -70,18 +71,30 @@ std::uint64_t Arena::budget() noexcept {
 
 Result<LeasePtr> Arena::allocate(Kind kind, std::size_t bytes, bool zeroed) {
   if (!domain_.attached()) return domain_.not_attached();
-  Result<Grant> granted = grant(kind, bytes);
-  if (!granted) return granted.status();
-  const Grant& got = *granted;
+  if (bytes == 0) return Status(Code::kInvalid, "a block of 0 bytes");
+  LeasePtr lease = blank_lease();
+  const unsigned size_class = class_for(kind, bytes);
+  Grant got;
+  Kept kept;
+  bool found = false;
+  bool unmapped = false;
+  {
+    const std::lock_guard<sync::SpinLock> lock(mutex_);
+    found = shelves_.take(kind, size_class, pages_for(bytes, size_class), kept);
+    if (found) {
+      got = reopen(kept, kind, size_class, bytes);
+      unmapped = enter_block(*lease, kind, bytes, got);
+    }
+  }
+  if (!found) {
+    Result<Grant> granted = obtain(kind, bytes);
+    if (!granted) return granted.status();
+    got = *granted;
+    const std::lock_guard<sync::SpinLock> lock(mutex_);
+    unmapped = enter_block(*lease, kind, bytes, got);
+  }
 
-  LeasePtr lease = make_lease({ObjectKind::kBlock, got.block}, got.row);
-  lease->kind_ = kind;
-  lease->size_ = bytes;
-  lease->data_ = data_.data() + got.offset;
-  lease->handle_ = {0, got.block, got.generation, got.row, got.offset, bytes};
-  enlist(*lease);
-
-  if (bytes >= kPopulateFrom && (resident_.misses(got.block, bytes) || got.fresh_to > got.fresh_from)) {
+  if (bytes >= kPopulateFrom && (unmapped || got.fresh_to > got.fresh_from)) {
     // fallocate and then populate is cheaper than populate alone; neither can report a shortage of memory,
     // which is what the budget is for.
     if (got.fresh_to > got.fresh_from && domain_.descriptors_intact()) {
@@ -96,6 +109,19 @@ Result<LeasePtr> Arena::allocate(Kind kind, std::size_t bytes, bool zeroed) {
                 std::min<std::uint64_t>(bytes, got.fresh_to > got.fresh_from ? got.fresh_from : bytes));
   }
   return lease;
+}
+
+// Private lock held. True: its pages are not in this process's page table, as far as known.
+bool Arena::enter_block(Lease& lease, Kind kind, std::size_t bytes, const Grant& got) {
+  lease.arena_ = this;
+  lease.object_ = {ObjectKind::kBlock, got.block};
+  lease.row_.store(got.row, std::memory_order_relaxed);
+  lease.kind_ = kind;
+  lease.size_ = bytes;
+  lease.data_ = data_.data() + got.offset;
+  lease.handle_ = {0, got.block, got.generation, got.row, got.offset, bytes};
+  link(lease);
+  return bytes >= kPopulateFrom && resident_.misses(got.block, bytes);
 }
 
 Result<LeasePtr> Arena::another(const LeasePtr& lease) {
@@ -221,11 +247,14 @@ LeasePtr Arena::materialise(const Handle& handle) {
   lease->size_ = handle.length;
   lease->handle_ = handle;
   lease->data_ = shared_data(handle);
-  enlist(*lease);
-  if (lease->kind_ == Kind::kShare && handle.length >= kPopulateFrom &&
-      resident_.misses(handle.block, handle.length)) {
-    os::populate_write(lease->data_, handle.length);
+  bool unmapped = false;
+  {
+    const std::lock_guard<sync::SpinLock> lock(mutex_);
+    link(*lease);
+    unmapped = lease->kind_ == Kind::kShare && handle.length >= kPopulateFrom &&
+               resident_.misses(handle.block, handle.length);
   }
+  if (unmapped) os::populate_write(lease->data_, handle.length);
   return lease;
 }
 
@@ -242,7 +271,7 @@ Status Arena::privatise(Lease& lease) {
   if (lease.kind_ != Kind::kPrivate || lease.view_) return {};
   bool populate = false;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard<sync::SpinLock> lock(mutex_);
     Result<View*> view = views_.current();
     if (!view) return view.status();
     lease.view_ = *view;
@@ -255,17 +284,26 @@ Status Arena::privatise(Lease& lease) {
   return {};
 }
 
+// Of no arena yet: dropping it gives nothing up.
+LeasePtr Arena::blank_lease() {
+  struct Made : Lease {};  // what allocate_shared may construct: count and lease in one allocation
+  return std::allocate_shared<Made>(Recycler<Made>());
+}
+
 LeasePtr Arena::make_lease(Object object, std::uint32_t row) {
-  struct Made : Lease {};  // what make_shared may construct: count and lease in one allocation
-  LeasePtr lease = std::make_shared<Made>();
+  LeasePtr lease = blank_lease();
   lease->arena_ = this;
   lease->object_ = object;
-  lease->row_ = row;
+  lease->row_.store(row, std::memory_order_relaxed);
   return lease;
 }
 
 void Arena::enlist(Lease& lease) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<sync::SpinLock> lock(mutex_);
+  link(lease);
+}
+
+void Arena::link(Lease& lease) noexcept {
   lease.next_ = first_;
   if (first_) first_->previous_ = &lease;
   first_ = &lease;
@@ -284,20 +322,24 @@ void Arena::discard(Lease& lease) {
     dropped = true;
   };
   drop_pages();
+  const bool ours = lease.held() && domain_.attached();
+  bool kept = false;
+  Batch surplus;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard<sync::SpinLock> lock(mutex_);
     drop_pages();  // a fork in another thread may have made the view private since
     if (lease.view_) views_.leave(*lease.view_);
     if (first_ == &lease) first_ = lease.next_;
     if (lease.previous_) lease.previous_->next_ = lease.next_;
     if (lease.next_) lease.next_->previous_ = lease.previous_;
+    kept = ours && keep(lease, surplus);
   }
-  if (lease.held() && domain_.attached()) release_row(lease.row_, Holder::process(domain_.self()));
+  if (surplus.count != 0) pass_on(surplus);
+  if (ours && !kept) release_row(lease.row_, Holder::process(domain_.self()));
 }
 
 void Arena::before_fork(const domain::SlotRef* child) {
   mutex_.lock();
-  resident_.freeze();
   std::uint64_t low = ~std::uint64_t{0};
   std::uint64_t high = 0;
   bool stuck = false;
@@ -325,8 +367,9 @@ void Arena::before_fork(const domain::SlotRef* child) {
 
 // In a process made behind fork's back: the rows are its parent's.
 void Arena::forget_leases() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<sync::SpinLock> lock(mutex_);
   for (Lease* lease = first_; lease; lease = lease->next_) lease->row_ = Lease::kNoRow;
+  shelves_.forget();
 }
 
 void Arena::after_fork_in_child(bool attached) {
@@ -334,8 +377,9 @@ void Arena::after_fork_in_child(bool attached) {
     lease->row_.store(attached && lease->held() ? lease->child_row_ : Lease::kNoRow);
     lease->handle_.lease = lease->row_.load();
   }
+  shelves_.forget();
   views_.forget_residency();
-  resident_.forget_and_thaw();
+  resident_.forget();
   mutex_.unlock();
 }
 

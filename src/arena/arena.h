@@ -22,10 +22,12 @@
 #include <vector>
 
 #include "arena/residency.h"
+#include "arena/shelves.h"
 #include "arena/tables.h"
 #include "arena/views.h"
 #include "domain/domain.h"
 #include "domain/fork.h"
+#include "sync/spin_lock.h"
 
 namespace forklift::arena {
 
@@ -81,7 +83,7 @@ using LeasePtr = std::shared_ptr<Lease>;
 
 struct Stats {
   std::uint64_t committed_bytes;  // pages that exist or may exist
-  std::uint64_t cached_bytes;     // of these, in free blocks, kept warm
+  std::uint64_t cached_bytes;     // of these, in blocks that nobody uses, kept warm
   std::uint64_t budget_bytes;
   std::uint64_t chunk_bytes;  // committed for messages
   std::uint64_t held_blocks;
@@ -199,7 +201,8 @@ class Arena {
 
   // --- care
   // -----------------------------------------------------------------------------------------------------
-  // Punches free blocks until at most `keep` cached bytes are left. How many bytes went back.
+  // Punches free blocks until at most `keep` cached bytes are left, this process's own shelves and the depots
+  // among them. How many bytes went back.
   std::uint64_t trim(std::uint64_t keep);
   // Somebody needs `bytes` beyond the budget: was anything given back, by trimming or by reaping the dead?
   bool relieve(std::uint64_t bytes);
@@ -251,9 +254,24 @@ class Arena {
   void merge_pair(std::uint32_t lower, std::uint32_t upper);
   std::uint32_t block_to_punch() const;
   std::uint64_t punch_one();
+  std::uint64_t punch_until(std::uint64_t keep);
 
+  // depot.cpp
+  Depot& depot(Kind kind, unsigned size_class) const noexcept;
+  sync::LockGuard lock_depot(Kind kind, unsigned size_class);
+  bool keep(const Lease& given_up, Batch& surplus) noexcept;
+  Grant reopen(const Kept& kept, Kind kind, unsigned size_class, std::size_t bytes) noexcept;
+  void fetch(Kind kind, unsigned size_class, Batch& out);
+  Result<Grant> obtain(Kind kind, std::size_t bytes);
+  void pass_on(const Batch& batch);
+  void give_up_kept();
+  std::uint64_t depot_cells(std::uint64_t leases);  // audit.cpp
+
+  LeasePtr blank_lease();
   LeasePtr make_lease(Object object, std::uint32_t row);
   void enlist(Lease& lease);
+  void link(Lease& lease) noexcept;
+  bool enter_block(Lease& lease, Kind kind, std::size_t bytes, const Grant& got);
   void discard(Lease& lease);
   void before_fork(const domain::SlotRef* child);
   void after_fork_in_child(bool attached);
@@ -272,11 +290,14 @@ class Arena {
   std::uint64_t lease_capacity_;
   std::uint64_t half_;
   os::Mapping data_;
-  Residency resident_;
+  Residency resident_;  // guarded by mutex_
   ObjectHooks hooks_[kObjectKinds];
 
-  std::mutex mutex_;  // process-private: the list of Lease objects and the views; frozen across a fork
+  // Process-private: the list of Lease objects, the shelves, the views, what is mapped; frozen across a fork.
+  sync::SpinLock mutex_;
   Lease* first_ = nullptr;
+  Shelves shelves_;
+  std::uint64_t most_kept_ = 0;
   Views views_;
   std::unique_ptr<domain::ForkRegistration> fork_;
 };

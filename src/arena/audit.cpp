@@ -1,4 +1,4 @@
-// The audit: invariants A1..A5 of arena/tables.h, checked over every row with the lock held.
+// The audit: invariants A1..A6 of arena/tables.h, checked over every row with the lock held.
 #include <algorithm>
 #include <string>
 #include <unordered_map>
@@ -44,14 +44,37 @@ Stats Arena::stats() {
   stats.budget_bytes = budget();
   stats.chunk_bytes = chunk_bytes();
   const std::uint64_t blocks = state_->blocks_used.load(std::memory_order_relaxed);
+  std::uint64_t kept = 0;
   for (std::uint32_t i = 0; i < blocks; ++i) {
-    if (BlockMeta::unpack(block(i).meta.load(std::memory_order_relaxed)).state == BlockState::kHeld)
-      ++stats.held_blocks;
+    const BlockState state = BlockMeta::unpack(block(i).meta.load(std::memory_order_relaxed)).state;
+    if (state == BlockState::kHeld) ++stats.held_blocks;
+    if (state != BlockState::kKept) continue;
+    ++kept;
+    stats.cached_bytes += block(i).committed.load(std::memory_order_relaxed);
   }
   const std::uint64_t leases = state_->leases_used.load(std::memory_order_relaxed);
   for (std::uint32_t i = 0; i < leases; ++i)
     stats.leases += lease(i).object.load(std::memory_order_relaxed) != 0 ? 1 : 0;
+  stats.leases -= std::min(kept, stats.leases);  // one each, and nobody's right to anything
   return stats;
+}
+
+// Cells whose lease is held by that very cell. Those that are not were taken by a dead process, and passed.
+std::uint64_t Arena::depot_cells(std::uint64_t leases) {
+  std::uint64_t cells = 0;
+  for (std::size_t kind = 0; kind < kKinds; ++kind) {
+    for (unsigned size_class = kSmallestClass; size_class <= kLargestKept; ++size_class) {
+      const sync::LockGuard guard = lock_depot(static_cast<Kind>(kind), size_class);
+      const Depot& depot = state_->depots[kind][size_class - kSmallestClass];
+      const std::uint64_t top = std::min<std::uint64_t>(depot.top.load(), Depot::kCells);
+      for (std::uint64_t cell = 0; guard.ok() && cell < top; ++cell) {
+        const auto row = static_cast<std::uint32_t>(depot.cells[cell].load());
+        const Holder there = Holder::depot(depot_number(static_cast<Kind>(kind), size_class), cell);
+        if (row < leases && lease(row).holder.load() == there.word) ++cells;
+      }
+    }
+  }
+  return cells;
 }
 
 std::vector<std::string> Arena::audit() {
@@ -67,6 +90,7 @@ std::vector<std::string> Arena::audit() {
   std::vector<std::uint64_t> rows_naming(blocks, 0);
   std::unordered_map<std::uint64_t, std::uint64_t> object_rows;  // of other layers, by the whole word
   std::uint64_t leases_held = 0;
+  std::uint64_t in_depots = 0;
   for (std::uint32_t i = 0; i < leases; ++i) {
     const std::uint64_t word = lease(i).object.load(std::memory_order_relaxed);
     if (word == 0) continue;
@@ -80,8 +104,15 @@ std::vector<std::string> Arena::audit() {
       wrong.add("A3: lease ", i, " names block ", object.index, " of ", blocks);
     const Holder holder{lease(i).holder.load(std::memory_order_relaxed)};
     if (!holder.is_process() && !holder.is_message() && !holder.is_board() && !holder.is_ring() &&
-        !holder.is_name())
+        !holder.is_name() && !holder.is_depot())
       wrong.add("A3: lease ", i, " has no holder");
+    if (holder.is_depot()) ++in_depots;
+    if (object.kind != ObjectKind::kBlock || object.index >= blocks) continue;
+    const BlockState state = BlockMeta::unpack(block(object.index).meta.load()).state;
+    if (holder.is_depot() && state != BlockState::kKept)
+      wrong.add("A6: block ", object.index, " lies in a depot and is in use");
+    if (holder.is_message() && state == BlockState::kKept)
+      wrong.add("A6: block ", object.index, " is a message's and out of use");
   }
   std::uint64_t free_leases = 0;
   for (std::uint64_t at = state_->lease_rows_free.load(); at != 0 && free_leases <= leases; ++free_leases) {
@@ -99,6 +130,9 @@ std::vector<std::string> Arena::audit() {
                 " holders, the ledger has ", rows);
     }
   }
+
+  if (const std::uint64_t cells = depot_cells(leases); cells != in_depots)
+    wrong.add("A6: ", in_depots, " leases lie in depots, whose cells name ", cells);
 
   std::vector<std::uint8_t> listed(blocks, 0);
   for (std::uint32_t kind = 0; kind < kKinds; ++kind) {

@@ -14,19 +14,6 @@ namespace {
 // Free blocks up to this stay warm whatever the budget.
 constexpr std::uint64_t kAlwaysKept = std::uint64_t{64} << 20;
 
-// Private payloads never share a page: dropping one's private copy of it (MADV_DONTNEED) would take the
-// other's.
-unsigned class_for(Kind kind, std::size_t bytes) {
-  const unsigned smallest = kind == Kind::kPrivate ? kPageClass : kSmallestClass;
-  return std::max(smallest, static_cast<unsigned>(std::bit_width(bytes - 1)));
-}
-
-// Bytes whose pages an allocation makes exist. Blocks under a page share theirs: counted whole.
-std::uint64_t pages_for(std::size_t bytes, unsigned size_class) {
-  if (size_class < kPageClass) return std::uint64_t{1} << size_class;
-  return (bytes + 4095) & ~std::uint64_t{4095};
-}
-
 }  // namespace
 
 sync::LockGuard Arena::lock() {
@@ -88,7 +75,6 @@ void Arena::put_lease_row(sync::Transaction& change, std::uint32_t row) {
 }
 
 Result<Arena::Grant> Arena::grant(Kind kind, std::size_t bytes) {
-  if (bytes == 0) return Status(Code::kInvalid, "a block of 0 bytes");
   const unsigned size_class = bytes > half_ ? kClasses : class_for(kind, bytes);
   if (size_class > largest_class()) {
     return Status(Code::kNoSpace, std::to_string(bytes) + " bytes asked, but a block can have at most " +
@@ -103,7 +89,9 @@ Result<Arena::Grant> Arena::grant(Kind kind, std::size_t bytes) {
     if (index == block_capacity_) {
       if (!split_to(kind, size_class) && !(merge_up_to(kind, size_class) && split_to(kind, size_class))) {
         guard.unlock();
-        if (attempt == 0 && domain_.reap() > 0) continue;
+        // Kept blocks may be what lies between the buddies; then what the dead still hold.
+        if (attempt == 0) give_up_kept();
+        if (attempt == 0 || (attempt == 1 && domain_.reap() > 0)) continue;
         return Status(Code::kNoSpace,
                       "no address space left in the data segment for " + std::to_string(bytes) + " bytes");
       }
@@ -295,7 +283,7 @@ bool Arena::release_row(std::uint32_t row, Holder holder) {
     drop_block_row(row, object.index);
     cached = state_->cached.load(std::memory_order_relaxed);
   }
-  if (cached > kAlwaysKept && cached > budget() / 4) trim(std::max(budget() / 4, kAlwaysKept));
+  if (cached > kAlwaysKept && cached > budget() / 4) punch_until(std::max(budget() / 4, kAlwaysKept));
   return true;
 }
 

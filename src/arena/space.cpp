@@ -204,7 +204,10 @@ std::uint64_t Arena::punch_one() {
       domain_.descriptors_intact() &&
       os::punch_hole(domain_.data_file(), block(index).offset.load(std::memory_order_relaxed), bytes).ok();
   if (punched) {
-    resident_.forget(index);
+    {
+      const std::lock_guard<sync::SpinLock> lock(mutex_);
+      resident_.forget(index);
+    }
     sync::LockGuard guard = lock();
     if (!guard.ok()) return 0;
     sync::Transaction change(redo(), domain_.base());
@@ -221,6 +224,12 @@ std::uint64_t Arena::punch_one() {
 }
 
 std::uint64_t Arena::trim(std::uint64_t keep) {
+  if (!domain_.attached()) return 0;
+  give_up_kept();
+  return punch_until(keep);
+}
+
+std::uint64_t Arena::punch_until(std::uint64_t keep) {
   std::uint64_t freed = 0;
   while (state_->cached.load(std::memory_order_relaxed) > keep) {
     const std::uint64_t bytes = punch_one();
@@ -232,8 +241,9 @@ std::uint64_t Arena::trim(std::uint64_t keep) {
 
 // Somebody needs `bytes` beyond the budget: first what is free but warm, then what the dead still hold.
 bool Arena::relieve(std::uint64_t bytes) {
+  give_up_kept();
   const std::uint64_t cached = state_->cached.load(std::memory_order_relaxed);
-  if (trim(cached > bytes ? cached - bytes : 0) > 0) return true;
+  if (punch_until(cached > bytes ? cached - bytes : 0) > 0) return true;
   for (const ObjectHooks& hooks : hooks_)
     if (hooks.trim && hooks.trim(bytes) > 0) return true;
   return domain_.reap() > 0;

@@ -5,11 +5,16 @@
 //  A2. A block with count 0 is in exactly one free list: warm when some of its pages are committed, else
 //  cold. A3. A lease row is either in the free list or names an object and a holder. A4. `committed` is the
 //  sum of the blocks' committed bytes, `cached` that of the free ones among them. A5. A block of class c has
-//  2^c bytes and lies at a multiple of 2^c; no two blocks overlap.
-// All words but a lease's holder change through the redo record only. A holder word is changed by the one who
-// holds the lease, with a single store.
+//  2^c bytes and lies at a multiple of 2^c; no two blocks overlap. A6. A kept block has one lease, a
+//  process's or a depot's. What cell i of depot d holds is named by that cell,
+//      and i < top, but for one cell that a dead putter may have left at the top.
+// All words change through the redo record only, but for a lease's holder, which whoever holds the lease
+// changes with a single store, and a block's meta and length while it has one holder, whose own they are
+// then.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -33,10 +38,24 @@ inline constexpr unsigned kSmallestClass = 6;
 inline constexpr unsigned kPageClass = 12;
 inline constexpr unsigned kClasses = 41;  // up to 1 TiB
 
+// Private payloads never share a page: dropping one's private copy of it (MADV_DONTNEED) would take the
+// other's.
+inline unsigned class_for(Kind kind, std::size_t bytes) noexcept {
+  const unsigned smallest = kind == Kind::kPrivate ? kPageClass : kSmallestClass;
+  return std::max(smallest, static_cast<unsigned>(std::bit_width(bytes - 1)));
+}
+
+// Bytes whose pages an allocation makes exist. Blocks under a page share theirs: counted whole.
+inline std::uint64_t pages_for(std::size_t bytes, unsigned size_class) noexcept {
+  if (size_class < kPageClass) return std::uint64_t{1} << size_class;
+  return (bytes + 4095) & ~std::uint64_t{4095};
+}
+
 enum class BlockState : std::uint8_t {
   kUnused = 0,
   kFree = 1,
-  kHeld = 2
+  kHeld = 2,
+  kKept = 3  // out of use, but still its last holder's, or a depot's, for the next allocation of its class
 };
 
 struct alignas(64) BlockRow {
@@ -101,7 +120,8 @@ struct Object {
 };
 
 // Who holds a lease: a process (slot and generation), a message (channel and sequence, 30 bits), a board's
-// message (likewise), a board itself (its ring) or a name (row of the table of names).
+// message (likewise), a board itself (its ring), a name (row of the table of names) or a depot (number and
+// cell).
 struct Holder {
   std::uint64_t word = 0;
 
@@ -118,6 +138,10 @@ struct Holder {
     return {(std::uint64_t{14} << 60) | (std::uint64_t{board} << 30)};
   }
   static Holder name(std::uint32_t row) noexcept { return {(std::uint64_t{15} << 60) | row}; }
+  static Holder depot(std::uint32_t number, std::uint64_t cell) noexcept {
+    return {(std::uint64_t{12} << 60) | (std::uint64_t{number} << 32) | cell};
+  }
+  bool is_depot() const noexcept { return (word >> 60) == 12; }
   bool is_message() const noexcept { return (word >> 62) == 2; }
   // Of a board's message; `channel` is the board then.
   bool is_board() const noexcept { return (word >> 60) == 13; }
@@ -130,6 +154,20 @@ struct Holder {
 };
 
 inline constexpr std::uint32_t kRedoRecords = 16;
+
+// Kept blocks on their way from processes that have too many to those that have none (arena/depot.cpp); one
+// for each kind and class up to 4 MiB.
+inline constexpr unsigned kLargestKept = 22;
+inline constexpr unsigned kKeptClasses = kLargestKept - kSmallestClass + 1;
+struct alignas(64) Depot {
+  static constexpr std::size_t kCells = 16;
+  sync::RobustMutex mutex;
+  Word top;                        // cells in use
+  alignas(64) Word cells[kCells];  // {block row:32, lease row:32}
+};
+inline std::uint32_t depot_number(Kind kind, unsigned size_class) noexcept {
+  return static_cast<std::uint32_t>(kind) * kKeptClasses + size_class - kSmallestClass;
+}
 
 struct ArenaState {
   sync::RobustMutex mutex;
@@ -144,6 +182,7 @@ struct ArenaState {
   Word chunk_bytes;             // committed for messages; changed under the chunk pool's lock and record
   Word warm[kKinds][kClasses];  // free lists: row index + 1
   Word cold[kKinds][kClasses];
+  Depot depots[kKinds][kKeptClasses];
 };
 
 }  // namespace forklift::arena

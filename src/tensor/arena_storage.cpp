@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "arena/recycler.h"
 #include "channel/hub.h"
 
 namespace forklift {
@@ -48,7 +49,7 @@ Result<Tensor> Tensor::zeros(Dims shape, DType dtype) { return in_arena(std::mov
 namespace forklift::tensor {
 
 std::shared_ptr<Storage> storage_over(arena::LeasePtr lease) {
-  return std::make_shared<ArenaStorage>(std::move(lease));
+  return std::allocate_shared<ArenaStorage>(arena::Recycler<ArenaStorage>(), std::move(lease));
 }
 
 Result<std::shared_ptr<Storage>> received_storage(arena::LeasePtr lease) {

@@ -63,6 +63,10 @@ static_assert(offsetof(ArenaState, block_rows_free) == 11336 && offsetof(ArenaSt
 static_assert(offsetof(ArenaState, lease_rows_free) == 11352 && offsetof(ArenaState, committed) == 11360);
 static_assert(offsetof(ArenaState, cached) == 11368 && offsetof(ArenaState, chunk_bytes) == 11376);
 static_assert(offsetof(ArenaState, warm) == 11384 && offsetof(ArenaState, cold) == 12040);
+static_assert(offsetof(ArenaState, depots) == 12736 && arena::kKeptClasses == 17 &&
+              sizeof(arena::Depot) == 192);
+static_assert(offsetof(arena::Depot, cells) == 64 && arena::Depot::kCells == 16);
+static_assert(static_cast<int>(arena::BlockState::kKept) == 3);
 static_assert(arena::kKinds == 2 && arena::kClasses == 41 && arena::kSmallestClass == 6);
 
 static_assert(sizeof(BlockRow) == 64 && offsetof(BlockRow, offset) == 0 && offsetof(BlockRow, meta) == 8);

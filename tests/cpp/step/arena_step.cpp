@@ -30,7 +30,10 @@ class ArenaOperation : public Operation {
 class Allocate : public ArenaOperation {
  public:
   Allocate(Kind kind, std::size_t bytes, bool zeroed = false) : kind_(kind), bytes_(bytes), zeroed_(zeroed) {}
-  void prepare() override { allocate(bytes_, kind_).reset(); }
+  void prepare() override {
+    allocate(bytes_, kind_).reset();
+    (void)arena().trim(~std::uint64_t{0});  // from shelf and depot to the ledger, still warm
+  }
   void act() override { lease_ = must(arena().allocate(kind_, bytes_, zeroed_)); }
 
  private:
@@ -126,7 +129,8 @@ class Release : public ArenaOperation {
   Release(std::size_t bytes, bool last) : bytes_(bytes), last_(last) {}
   void prepare() override {
     // Neighbours in the free list before and behind.
-    const std::vector<LeasePtr> neighbours = {allocate(bytes_), allocate(bytes_)};
+    { const std::vector<LeasePtr> neighbours = {allocate(bytes_), allocate(bytes_)}; }
+    (void)arena().trim(~std::uint64_t{0});
   }
   void enter() override {
     lease_ = allocate(bytes_);
@@ -150,9 +154,103 @@ TEST(ArenaStep, ReleaseNotLast) {
   EXPECT_TRUE(survives_every_kill("release, not last", operation));
 }
 
+// A class in steady use, so that its blocks are kept.
+class KeptOperation : public ArenaOperation {
+ protected:
+  static constexpr std::size_t kBytes = 1000;
+  static constexpr std::size_t kBatch = arena::Shelves::batch(10);
+  void warm_up() {
+    for (int i = 0; i < 40; ++i) allocate(kBytes).reset();
+  }
+  std::vector<LeasePtr> many(std::size_t count) {
+    std::vector<LeasePtr> blocks;
+    for (std::size_t i = 0; i < count; ++i) blocks.push_back(allocate(kBytes));
+    return blocks;
+  }
+};
+
+class Keep : public KeptOperation {
+ public:
+  // How many blocks are on the shelf before; a full one passes half of itself on.
+  explicit Keep(std::size_t kept) : count_(kept) {}
+  void prepare() override { (void)arena().trim(~std::uint64_t{0}); }
+  void enter() override {
+    warm_up();
+    std::vector<LeasePtr> blocks = many(count_ + 1);
+    lease_ = std::move(blocks.back());
+    blocks.pop_back();
+  }
+  void act() override { lease_.reset(); }
+
+ private:
+  std::size_t count_;
+  LeasePtr lease_;
+};
+
+TEST(ArenaStep, Keep) {
+  Keep operation(1);
+  EXPECT_TRUE(survives_every_kill("release, kept", operation));
+}
+TEST(ArenaStep, KeepPassesOn) {
+  Keep operation(2 * arena::Shelves::batch(10));
+  EXPECT_TRUE(survives_every_kill("release, kept, a full shelf passed on", operation));
+}
+
+class Reuse : public KeptOperation {
+ public:
+  void enter() override { warm_up(); }
+  void act() override { lease_ = allocate(kBytes); }
+
+ private:
+  LeasePtr lease_;
+};
+
+TEST(ArenaStep, Reuse) {
+  Reuse operation;
+  EXPECT_TRUE(survives_every_kill("allocate, a kept block", operation));
+}
+
+class ReuseFromDepot : public KeptOperation {
+ public:
+  void prepare() override {
+    warm_up();
+    many(4 * kBatch).clear();
+  }
+  void act() override { lease_ = allocate(kBytes); }
+
+ private:
+  LeasePtr lease_;
+};
+
+TEST(ArenaStep, ReuseFromDepot) {
+  ReuseFromDepot operation;
+  EXPECT_TRUE(survives_every_kill("allocate, from the depot", operation));
+}
+
+class GiveUpKept : public KeptOperation {
+ public:
+  void prepare() override {
+    warm_up();
+    many(3 * kBatch).clear();
+  }
+  void enter() override {
+    warm_up();
+    many(2).clear();
+  }
+  void act() override { (void)arena().trim(~std::uint64_t{0}); }
+};
+
+TEST(ArenaStep, GiveUpKept) {
+  GiveUpKept operation;
+  EXPECT_TRUE(survives_every_kill("trim, kept blocks given back", operation, {.most_points = 2500}));
+}
+
 class Trim : public ArenaOperation {
  public:
-  void prepare() override { const std::vector<LeasePtr> two = {allocate(5000), allocate(9000)}; }
+  void prepare() override {
+    { const std::vector<LeasePtr> two = {allocate(5000), allocate(9000)}; }
+    (void)arena().trim(~std::uint64_t{0});
+  }
   void act() override { (void)arena().trim(0); }
 };
 
