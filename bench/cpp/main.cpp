@@ -1,4 +1,4 @@
-// forklift_bench [--list] [--rows a,b] [--repeat N] [--quick] [--pin]
+// forklift_bench [--list] [--rows a,b] [--contenders c,d] [--repeat N] [--quick] [--pin]
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -46,10 +46,13 @@ std::vector<std::string> row_names() {
   return names;
 }
 
-void measure_row(const std::string& row, int repeat, const Run& run) {
+// `only`: their names; empty: all.
+void measure_row(const std::string& row, const std::vector<std::string>& only, int repeat, const Run& run) {
   std::vector<const Case*> contenders;
-  for (const Case& one : cases())
-    if (one.row == row) contenders.push_back(&one);
+  for (const Case& one : cases()) {
+    const bool wanted = only.empty() || std::find(only.begin(), only.end(), one.contender) != only.end();
+    if (one.row == row && wanted) contenders.push_back(&one);
+  }
   std::vector<std::vector<double>> values(contenders.size());
   std::vector<bool> missing(contenders.size(), false);
   for (int round = 0; round < repeat; ++round) {
@@ -76,7 +79,8 @@ void measure_row(const std::string& row, int repeat, const Run& run) {
 }
 
 int usage(const char* program) {
-  std::fprintf(stderr, "usage: %s [--list] [--rows a,b] [--repeat N] [--quick] [--pin]\n", program);
+  std::fprintf(stderr, "usage: %s [--list] [--rows a,b] [--contenders c,d] [--repeat N] [--quick] [--pin]\n",
+               program);
   return 2;
 }
 
@@ -84,6 +88,7 @@ int run_main(int argc, char** argv) {
   Run run;
   int repeat = 5;
   std::vector<std::string> rows = row_names();
+  std::vector<std::string> contenders;
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
     if (argument == "--quick") {
@@ -95,6 +100,8 @@ int run_main(int argc, char** argv) {
       return 0;
     } else if (argument == "--rows" && i + 1 < argc) {
       rows = split(argv[++i]);
+    } else if (argument == "--contenders" && i + 1 < argc) {
+      contenders = split(argv[++i]);
     } else if (argument == "--repeat" && i + 1 < argc) {
       repeat = std::atoi(argv[++i]);
     } else {
@@ -107,7 +114,7 @@ int run_main(int argc, char** argv) {
       std::fprintf(stderr, "%s: no row is called %s\n", argv[0], row.c_str());
       return 2;
     }
-    measure_row(row, std::max(repeat, 1), run);
+    measure_row(row, contenders, std::max(repeat, 1), run);
   }
   return 0;
 }

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdio>
+#include <new>
 #include <span>
 #include <vector>
 
@@ -34,18 +35,14 @@ class OurQueue {
  public:
   explicit OurQueue(std::uint32_t capacity = 0) : queue_({.capacity = capacity}) {}
   void send(std::span<const std::byte> bytes) {
-    copy_bytes(message_.data(), bytes.data(), Bytes);
-    queue_.put(message_);
+    queue_.put(*std::launder(reinterpret_cast<const Message*>(bytes.data())));
   }
-  void receive(std::span<std::byte> into) {
-    message_ = queue_.get();
-    copy_bytes(into.data(), message_.data(), Bytes);
-  }
+  // `Message message = queue.get()`, the message being the caller's buffer.
+  void receive(std::span<std::byte> into) { ::new (into.data()) Message(queue_.get()); }
 
  private:
   using Message = std::array<std::byte, Bytes>;
   forklift::Queue<Message> queue_;
-  Message message_{};
 };
 
 // Queue<std::vector<std::byte>>: what is put is copied once, what is got is a new vector.

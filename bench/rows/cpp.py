@@ -36,7 +36,8 @@ ROWS = (
     ),
     Row("cpp-mpmc-alone", "ns", note="put and get by one process"),
     Row("cpp-oneway-64B", "ns", at_most=150, floor_of=RING),
-    Row("cpp-oneway-4K", "ns", at_most=350, floor_of=RING),
+    # Moving 64 lines between two caches is most of it: the goal was 1.45 times the ring where it was set.
+    Row("cpp-oneway-4K", "ns", at_most=350, floor_factor=1.45, floor_of=RING),
     Row("cpp-oneway-1M", "us", floor_factor=1.1, floor_of="memcpy", note="copied in and out"),
     Row("cpp-handle-1M", "ns", at_most=300, note="allocate, send, receive, free; no copy"),
     Row("cpp-lease", "ns", at_most=40, note="add and release"),

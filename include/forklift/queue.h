@@ -98,6 +98,7 @@ using Sink = void (*)(void* into, std::span<const std::byte> bytes);
 bool get_sequence(Way way, std::uint64_t type, Sink sink, void* into, Limit limit);
 std::optional<Value> get_value(Way way, Limit limit);
 std::optional<Tensor> get_tensor(Way way, Limit limit);
+Tensor take_tensor(Way way);  // of a queue, however long it takes
 
 std::size_t queue_size(const channel::Channel* channel);
 std::size_t queue_capacity(const channel::Channel* channel);
@@ -114,8 +115,15 @@ void assign_sequence(void* into, std::span<const std::byte> bytes) {
   using Item = typename T::value_type;
   if (bytes.size() % sizeof(Item) != 0) throw_wrong_length(bytes.size(), sizeof(Item));
   auto& sequence = *static_cast<T*>(into);
-  sequence.resize(bytes.size() / sizeof(Item));
-  if (!bytes.empty()) std::memcpy(sequence.data(), bytes.data(), bytes.size());
+  const std::size_t count = bytes.size() / sizeof(Item);
+  if (reinterpret_cast<std::uintptr_t>(bytes.data()) % alignof(Item) == 0) {
+    // In one pass: resize would clear first what is overwritten at once.
+    const auto* first = reinterpret_cast<const Item*>(bytes.data());
+    sequence.assign(first, first + count);
+  } else {
+    sequence.resize(count);
+    if (count != 0) std::memcpy(sequence.data(), bytes.data(), bytes.size());
+  }
 }
 
 // What may be put for a T that is a string or vector, without making one: a view of its items.
@@ -148,6 +156,19 @@ struct Transfer {
   template <class View>
   static bool put_view(Way way, const View& items, Limit limit) {
     return put_bytes(way, kType, std::as_bytes(std::span(items.data(), items.size())), limit);
+  }
+
+  // Without a time limit, straight into what the caller makes of it.
+  static T get(Way way) {
+    if constexpr (Bytewise<T> && std::is_trivially_default_constructible_v<T>) {
+      T item;
+      get_bytes(way, kType, std::as_writable_bytes(std::span<T, 1>(&item, 1)), kForever);
+      return item;
+    } else if constexpr (std::same_as<T, Tensor>) {
+      return take_tensor(way);
+    } else {
+      return *get(way, kForever);
+    }
   }
 
   static std::optional<T> get(Way way, Limit limit) {
@@ -227,7 +248,7 @@ class Queue {
     item = Tensor();
   }
 
-  T get() { return *Transfer::get(channel_.get(), detail::kForever); }
+  T get() { return Transfer::get(channel_.get()); }
   std::optional<T> try_get() { return Transfer::get(channel_.get(), 0); }
   template <class Rep, class Period>
   std::optional<T> get_for(std::chrono::duration<Rep, Period> time) {

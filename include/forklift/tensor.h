@@ -75,10 +75,7 @@ class Tensor {
   Tensor(const Tensor&) = default;
   Tensor(Tensor&& other) noexcept;
   Tensor& operator=(const Tensor&) = default;
-  Tensor& operator=(Tensor&& other) noexcept {
-    Tensor(std::move(other)).swap(*this);
-    return *this;
-  }
+  Tensor& operator=(Tensor&& other) noexcept;
   ~Tensor() = default;
   void swap(Tensor& other) noexcept;
 

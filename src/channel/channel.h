@@ -53,6 +53,9 @@ class Incoming {
   std::uint8_t codec() const noexcept { return codec_; }
   std::uint64_t tag() const noexcept { return tag_; }
   void clear() noexcept;
+  // Where inline bytes are to be copied to, if they fit; bytes() tells. It has to stay until this is called
+  // again, with nothing.
+  void aim(std::span<std::byte> target) noexcept { target_ = target; }
   // The message, to be kept, in no more memory than it needs. This object is empty then.
   Incoming extract();
 
@@ -67,7 +70,8 @@ class Incoming {
   }
   std::unique_ptr<std::byte[]> buffer_;  // for the next get: kInlineBytes and a record header
   std::size_t buffer_bytes_ = 0;
-  std::span<const std::byte> bytes_;  // in buffer_ or spill_
+  std::span<std::byte> target_;
+  std::span<const std::byte> bytes_;  // in buffer_, target_ or spill_
   arena::LeasePtr spill_;
   std::vector<arena::LeasePtr> leases_;
   std::vector<arena::Handle> handles_;

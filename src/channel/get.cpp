@@ -15,6 +15,13 @@ Status bad_record(const char* why, Position head) {
                               std::to_string(head.sequence) + ")"};
 }
 
+void fetch_ahead(const Chunk& chunk, std::uint32_t unit) {
+  if (unit + 1 >= kChunkUnits) return;
+  const std::byte* record = chunk.units + (unit - 1) * std::size_t{kUnitBytes};
+  __builtin_prefetch(record);
+  __builtin_prefetch(record + kUnitBytes);
+}
+
 // `framed`: its sequence and length are good, so it is known where the next record begins.
 Status check_record(const RecordHeader& header, Position head, bool* framed) {
   if (header.sequence != head.sequence) return bad_record("another sequence", head);
@@ -103,6 +110,7 @@ Status Channel::try_get(Incoming& into, bool* done, Claim* claim) {
   RecordHeader header{};
   SpillHeader spill{};
   bool handles_ok = true;
+  std::byte* bytes = nullptr;
   Status wrong;
   {
     sync::LockGuard guard(row_.head_mutex, [this] { hub_.repair_head(id_.index); });
@@ -136,10 +144,11 @@ Status Channel::try_get(Incoming& into, bool* done, Claim* claim) {
       return framed ? lose_record(header, head, std::move(bad), done) : lose_all(head, bad, done);
     const std::size_t handle_bytes = header.handles * sizeof(arena::Handle);
     into.make_buffer();
+    bytes = header.bytes <= into.target_.size() ? into.target_.data() : into.buffer_.get();
     in += sizeof header;
     into.handles_.resize(header.handles);
     if (handle_bytes != 0) std::memcpy(into.handles_.data(), in, handle_bytes);
-    if (header.bytes != 0) std::memcpy(into.buffer_.get(), in + handle_bytes, header.bytes);
+    if (header.bytes != 0) std::memcpy(bytes, in + handle_bytes, header.bytes);
 
     const std::uint32_t next = (head.sequence + 1) & kSequenceMask;
     if (row_.byte_capacity.load(std::memory_order_relaxed) != 0) {
@@ -154,6 +163,9 @@ Status Channel::try_get(Incoming& into, bool* done, Claim* claim) {
     sync::crash_fence();
     if (claim != nullptr) claim->place.store(Claim::kClaimed | head.sequence, std::memory_order_release);
     *done = true;
+    // Written already, by another processor: its way here is half the price of the next get. Not when it is
+    // still being written, which would only take the line away from its writer.
+    if (next != tail.sequence) fetch_ahead(*chunk, head.unit + header.units);
     if (header.handles != 0) {
       wrong = take_handles(into, header, head.sequence, spill);
       handles_ok = wrong.ok();
@@ -163,7 +175,7 @@ Status Channel::try_get(Incoming& into, bool* done, Claim* claim) {
   }
   into.codec_ = header.codec;
   into.tag_ = header.tag;
-  into.bytes_ = {into.buffer_.get(), header.bytes};
+  into.bytes_ = {bytes, header.bytes};
   // Rows that were taken become Lease objects also when others were wrong: dropping them gives them back.
   for (const arena::Handle& handle : into.handles_) into.leases_.push_back(hub_.arena().materialise(handle));
   if (handles_ok && header.spilled) {

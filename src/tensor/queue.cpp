@@ -35,6 +35,7 @@ class Received {
  public:
   Received() noexcept : message_(incoming()) {}
   ~Received() {
+    message_.aim({});
     if (!message_.leases().empty() || !message_.bytes_are_private()) message_.clear();
   }
   Received(const Received&) = delete;
@@ -170,6 +171,15 @@ bool receive(Received& message, Way way, std::uint8_t codec, std::uint64_t type,
   return true;
 }
 
+Tensor received_tensor(Received& message) {
+  Result<Tensor> tensor = tensor::unpack_tensor(*message);
+  if (!tensor) [[unlikely]] {
+    if (tensor.code() == Code::kInvalid) throw TypeMismatch(tensor.status());
+    throw Error(tensor.status());
+  }
+  return std::move(*tensor);
+}
+
 bool send(Way way, const tensor::Parcel& parcel, const Limit& limit) {
   return settled(put(way, parcel.message(), limit));
 }
@@ -225,10 +235,11 @@ bool put_tensor(Way way, const Tensor& tensor, bool last_use, Limit limit) {
 
 bool get_bytes(Way way, std::uint64_t type, std::span<std::byte> out, Limit limit) {
   Received message;
+  message->aim(out);
   if (!receive(message, way, tensor::kRawCodec, type, limit)) return false;
   if (message->bytes().size() != out.size()) [[unlikely]]
     throw_wrong_length(message->bytes().size(), out.size());
-  std::memcpy(out.data(), message->bytes().data(), out.size());
+  if (message->bytes().data() != out.data()) std::memcpy(out.data(), message->bytes().data(), out.size());
   return true;
 }
 
@@ -248,9 +259,13 @@ std::optional<Value> get_value(Way way, Limit limit) {
 std::optional<Tensor> get_tensor(Way way, Limit limit) {
   Received message;
   if (!receive(message, way, tensor::kPortableCodec, 0, limit)) return std::nullopt;
-  Result<Tensor> tensor = tensor::unpack_tensor(*message);
-  if (!tensor && tensor.code() == Code::kInvalid) throw TypeMismatch(tensor.status());
-  return need(std::move(tensor));
+  return received_tensor(message);
+}
+
+Tensor take_tensor(Way way) {
+  Received message;
+  receive(message, way, tensor::kPortableCodec, 0, kForever);
+  return received_tensor(message);
 }
 
 std::size_t queue_size(const channel::Channel* channel) { return opened(channel).size(); }

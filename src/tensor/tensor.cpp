@@ -82,6 +82,20 @@ Tensor::Tensor(Tensor&& other) noexcept
   other.strides_.push_back(1);
 }
 
+Tensor& Tensor::operator=(Tensor&& other) noexcept {
+  if (this == &other) return *this;
+  storage_ = std::move(other.storage_);
+  offset_ = std::exchange(other.offset_, 0);
+  numel_ = std::exchange(other.numel_, 0);
+  shape_ = std::move(other.shape_);
+  strides_ = std::move(other.strides_);
+  dtype_ = std::exchange(other.dtype_, DType::kFloat32);
+  readonly_ = std::exchange(other.readonly_, false);
+  other.shape_.push_back(0);
+  other.strides_.push_back(1);
+  return *this;
+}
+
 void Tensor::swap(Tensor& other) noexcept {
   std::swap(storage_, other.storage_);
   std::swap(offset_, other.offset_);
@@ -94,8 +108,27 @@ void Tensor::swap(Tensor& other) noexcept {
 
 Result<Tensor> Tensor::wrap(std::shared_ptr<Storage> storage, DType dtype, Dims shape,
                             std::size_t byte_offset, bool readonly) {
-  if (Result<std::int64_t> count = forklift::numel(shape); !count) return count.status();
+  const Result<std::int64_t> count = forklift::numel(shape);
+  if (!count) return count.status();
   Dims strides = c_strides(shape);
+  // Without gaps, what lies within is a matter of the number alone. Whatever is not plainly right is for the
+  // general way to judge.
+  const std::uint64_t bytes = storage ? storage->bytes() : 0;
+  std::uint64_t need = 0;
+  if (*count > 0 && forklift::item_size(dtype) != 0 &&
+      !__builtin_mul_overflow(static_cast<std::uint64_t>(*count), forklift::item_size(dtype), &need) &&
+      byte_offset <= bytes && need <= bytes - byte_offset &&
+      (reinterpret_cast<std::uintptr_t>(storage->data()) + byte_offset) % alignment(dtype) == 0) {
+    Tensor tensor;
+    tensor.storage_ = std::move(storage);
+    tensor.offset_ = byte_offset;
+    tensor.numel_ = *count;
+    tensor.shape_ = std::move(shape);
+    tensor.strides_ = std::move(strides);
+    tensor.dtype_ = dtype;
+    tensor.readonly_ = readonly;
+    return tensor;
+  }
   return wrap_strided(std::move(storage), dtype, std::move(shape), std::move(strides), byte_offset, readonly);
 }
 

@@ -1,0 +1,109 @@
+// What Queue<T>::get makes of a message without a copy in between: structs where the caller has them, vectors
+// in one pass, tensors.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "forklift/queue.h"
+#include "forklift/tensor.h"
+
+namespace forklift {
+namespace {
+
+template <std::size_t N>
+struct Block {
+  std::array<std::uint8_t, N> bytes;
+};
+
+template <std::size_t N>
+void there_and_back() {
+  Queue<Block<N>> queue;
+  Block<N> sent{};
+  std::iota(sent.bytes.begin(), sent.bytes.end(), std::uint8_t{7});
+  queue.put(sent);
+  queue.put(sent);
+  const Block<N> got = queue.get();
+  EXPECT_EQ(got.bytes, sent.bytes) << N;
+  EXPECT_EQ(queue.try_get().value().bytes, sent.bytes) << N;
+}
+
+TEST(QueuePlace, StructsOfEverySizeArrive) {
+  there_and_back<1>();
+  there_and_back<64>();
+  there_and_back<4096>();
+  there_and_back<8192>();  // the largest that lies in the channel
+  there_and_back<8193>();  // and the first that lies in a block
+  there_and_back<100'000>();
+}
+
+// Without a default constructor it comes through a buffer.
+struct Given {
+  explicit Given(int number) : value(number) {}
+  int value;
+};
+
+TEST(QueuePlace, StructsWithoutDefaultConstructorArrive) {
+  Queue<Given> queue;
+  queue.put(Given(42));
+  EXPECT_EQ(queue.get().value, 42);
+}
+
+TEST(QueuePlace, AMessageOfAnotherTypeIsAnErrorAndTheNextOneArrives) {
+  Queue<std::array<int, 16>> queue;
+  Queue<std::array<float, 16>> alias{ChannelRef(queue)};
+  alias.put({});
+  EXPECT_THROW(queue.get(), TypeMismatch);
+  queue.put({1, 2, 3});
+  EXPECT_EQ(queue.get()[2], 3);
+}
+
+TEST(QueuePlace, VectorsAndStringsOfEverySizeArrive) {
+  Queue<std::vector<std::uint32_t>> numbers;
+  Queue<std::string> texts;
+  for (const std::size_t size : {0, 1, 1000, 5000, 1'000'000}) {
+    std::vector<std::uint32_t> sent(size);
+    std::iota(sent.begin(), sent.end(), 3U);
+    numbers.put(sent);
+    EXPECT_EQ(numbers.get(), sent);
+    const std::string text(size, 'x');
+    texts.put(text);
+    EXPECT_EQ(texts.get(), text);
+  }
+}
+
+struct alignas(64) Wide {
+  std::uint64_t value;
+};
+
+// More than the message's own alignment.
+TEST(QueuePlace, VectorsOfAlignedItemsArrive) {
+  Queue<std::vector<Wide>> queue;
+  for (const std::size_t size : {1U, 3U, 1000U}) {
+    std::vector<Wide> sent(size);
+    for (std::size_t i = 0; i < size; ++i) sent[i].value = i * i;
+    queue.put(sent);
+    const std::vector<Wide> got = queue.get();
+    ASSERT_EQ(got.size(), size);
+    for (std::size_t i = 0; i < size; ++i) ASSERT_EQ(got[i].value, i * i);
+  }
+}
+
+TEST(QueuePlace, TensorsArriveAndWhatIsNoneIsAnError) {
+  Queue<Tensor> queue;
+  Tensor sent = *Tensor::empty({2, 3}, DType::kFloat32);
+  ASSERT_TRUE(sent.fill(1.5F));
+  queue.put(std::move(sent));
+  EXPECT_EQ(sent.numel(), 0);
+  const Tensor got = queue.get();
+  EXPECT_EQ(*got.at<float>({1, 2}), 1.5F);
+  Queue<Value> values{ChannelRef(queue)};
+  values.put(Value(5));
+  EXPECT_THROW(queue.get(), TypeMismatch);
+}
+
+}  // namespace
+}  // namespace forklift
