@@ -11,7 +11,9 @@ namespace {
 using Answer = ManagerStore::Answer;
 
 Answer fine(Value value = {}) { return {0, std::move(value)}; }
-Answer wrong(const Status& status) { return {static_cast<int>(status.code()), Value(std::string(status.what()))}; }
+Answer wrong(const Status& status) {
+  return {static_cast<int>(status.code()), Value(std::string(status.what()))};
+}
 Answer unknown(ManagerOp op, std::size_t arguments) {
   return wrong({Code::kInvalid, "a manager was asked for operation " + std::to_string(static_cast<int>(op)) +
                                     " with " + std::to_string(arguments) + " arguments"});
