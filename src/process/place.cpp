@@ -105,7 +105,7 @@ Result<bool> Place::taken(Stand stand) const { return os::byte_is_locked(lock_, 
 Result<bool> Place::begin() {
   if (Status opened = open_lock(true); !opened) return opened;
   for (const Stand stand : {Stand::kMember, Stand::kJoiner, Stand::kServer}) {
-    const Result<bool> mine = take(stand);
+    Result<bool> mine = take(stand);
     if (!mine || !*mine) return mine;
   }
   return is_current();
