@@ -29,6 +29,7 @@ void Arrival::isolate(bool copied) {
 }
 
 void Arrival::clear() {
+  begin = 0;
   if (!bases.empty()) {
     const std::vector<PyObject*> done = std::move(bases);
     bases.clear();

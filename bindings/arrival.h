@@ -4,6 +4,7 @@
 #include <Python.h>
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "channel/channel.h"
@@ -15,12 +16,15 @@ namespace forklift::py {
 
 struct Arrival {
   channel::Incoming message;
+  // Where in the message the encoded value begins: what lies before is the taker's.
+  std::size_t begin = 0;
   // For each lease: may its memory become an object as it is? Small ones are copied, and so are those for
   // which no address space of their own could be had.
   std::vector<bool> keep;
   // For leases that became storages of torch's: a tensor over each, a reference of ours, or null.
   std::vector<PyObject*> bases;
 
+  std::span<const std::byte> body() const noexcept { return message.bytes().subspan(begin); }
   // Makes large private payloads this process's own; where others have them too (`copied`), by copying when
   // they become objects. Without the interpreter lock.
   void isolate(bool copied = false);

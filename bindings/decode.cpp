@@ -277,7 +277,7 @@ PyObject* Decoder::value(int depth) {
 }  // namespace
 
 PyObject* decode_native(Arrival& arrival) {
-  const std::span<const std::byte> bytes = arrival.message.bytes();
+  const std::span<const std::byte> bytes = arrival.body();
   if (arrival.message.bytes_are_private()) return Decoder(arrival, bytes).whole();
   // Copied before it is checked: it lies in memory that other processes can write.
   Bytes copy;

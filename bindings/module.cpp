@@ -10,6 +10,7 @@
 #include "meeting.h"
 #include "pickling.h"
 #include "pipe.h"
+#include "pool.h"
 #include "program.h"
 #include "queue.h"
 #include "tensor.h"
@@ -18,6 +19,8 @@
 NB_MODULE(_core, m) {
   m.doc() = "The C++ core of Forklift. Private: use the forklift package.";
   m.attr("__version__") = FORKLIFT_VERSION;
+  // A program may leave a pool alone until the interpreter ends.
+  nanobind::set_leak_warnings(false);
   if (forklift::py::add_block_type(m.ptr()) != 0 || forklift::py::add_pickling_types(m.ptr()) != 0 ||
       forklift::py::add_queue_types(m.ptr()) != 0 || forklift::py::add_frozen_type(m.ptr()) != 0 ||
       forklift::py::add_pipe_type(m.ptr()) != 0 || forklift::py::add_lock_types(m.ptr()) != 0 ||
@@ -31,4 +34,5 @@ NB_MODULE(_core, m) {
   forklift::py::bind_foreign(m);
   forklift::py::bind_waits(m);
   forklift::py::bind_torch(m);
+  forklift::py::bind_pool(m);
 }

@@ -31,10 +31,11 @@ inline constexpr std::size_t kInlineBytesBytes = 32 * 1024;
 
 enum class Encoded : std::uint8_t {
   kDone,
-  kElsewhere,  // not for this codec; the draft is as it was
+  kElsewhere,  // not for this codec; the draft is empty
   kFailed      // an exception is set
 };
 
+// Behind what the draft's bytes hold already.
 Encoded encode_native(PyObject* object, Draft& draft);
 
 // New reference, or nullptr with an exception set.

@@ -209,7 +209,8 @@ void pack(SinkObject& sink, Draft& draft) {
   const bool inline_stream = sink.stream_bytes <= kInlineStream;
   PickleHeader header{static_cast<std::uint32_t>(buffers.size()), kInline, sink.stream_bytes};
   Bytes& out = draft.bytes;
-  const std::size_t entries_at = sizeof header;
+  const std::size_t begin = out.size();
+  const std::size_t entries_at = begin + sizeof header;
   out.extend(sizeof header + buffers.size() * sizeof(BufferEntry));
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     Py_buffer& view = buffers[i];
@@ -251,7 +252,7 @@ void pack(SinkObject& sink, Draft& draft) {
     }
     header.stream_lease = lease;
   }
-  std::memcpy(out.data(), &header, sizeof header);
+  std::memcpy(out.data() + begin, &header, sizeof header);
   draft.codec = tensor::kPickleCodec;
 }
 
@@ -288,7 +289,7 @@ PyObject* decode_pickle(Arrival& arrival) {
   static PyObject* const loads = import_attribute("_pickle", "loads");
   static PyObject* const names = Py_BuildValue("(s)", "buffers");
   if (!loads || !names) return nullptr;
-  const std::span<const std::byte> bytes = arrival.message.bytes();
+  const std::span<const std::byte> bytes = arrival.body();
   PickleHeader header{};
   if (bytes.size() < sizeof header) return corrupt_message("a pickle without its header");
   std::memcpy(&header, bytes.data(), sizeof header);

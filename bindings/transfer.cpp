@@ -40,11 +40,13 @@ Status with_memory(arena::Arena& arena, std::size_t bytes, os::Deadline deadline
   return status;
 }
 
-Status send_draft(Way way, Draft& draft, os::Deadline deadline, bool block, int orphan_fd) {
+}  // namespace
+
+Status send_draft(arena::Arena& arena, Draft& draft, os::Deadline deadline, bool block, int orphan_fd,
+                  const Put& put) {
   GilRelease released;
   PyHooks hooks(released);
   hooks.orphan_fd = orphan_fd;
-  arena::Arena& arena = way.arena();
   const std::span<const std::byte> bytes(draft.bytes.data(), draft.bytes.size());
   Status status = with_memory(arena, draft.block_bytes + bytes.size(), deadline, block, hooks, [&] {
     if (Status filled = draft.fill(arena); !filled) return filled;
@@ -55,12 +57,14 @@ Status send_draft(Way way, Draft& draft, os::Deadline deadline, bool block, int 
       released.release();
       if (Status filled = draft.fill(arena); !filled) return filled;
     }
-    return way.put({bytes, draft.leases, draft.codec, 0}, deadline, hooks);
+    return put({bytes, draft.leases, draft.codec, 0}, hooks);
   });
   draft.leases.clear();
   draft.shares.clear();
   return status;
 }
+
+namespace {
 
 Status send_parcel(Way way, const Value& value, os::Deadline deadline, bool block, int orphan_fd) {
   GilRelease released;
@@ -111,7 +115,10 @@ SendResult send_object(Way way, PyObject* object, Dialect dialect, os::Deadline 
       if (!encode_pickle(object, *draft)) return {Sent::kUnpicklable, {}};
   }
   const std::size_t inline_bytes = draft->bytes.size();
-  SendResult result = outcome(send_draft(way, *draft, deadline, block, orphan_fd));
+  auto put = [&](const channel::Outgoing& message, PyHooks& hooks) {
+    return way.put(message, deadline, hooks);
+  };
+  SendResult result = outcome(send_draft(way.arena(), *draft, deadline, block, orphan_fd, Put(put)));
   if (result.sent == Sent::kDone) bump(counters.inline_bytes, inline_bytes);
   return result;
 }

@@ -8,6 +8,7 @@
 #include "channel/board.h"
 #include "channel/channel.h"
 #include "channel/pipe.h"
+#include "draft.h"
 #include "foreign.h"
 #include "gil.h"
 #include "os/clock.h"
@@ -70,6 +71,26 @@ class Way {
 // budget is waited for.
 SendResult send_object(Way way, PyObject* object, Dialect dialect, os::Deadline deadline, bool block,
                        int orphan_fd);
+// Copies what the draft has noted into blocks and hands the message to `put`, again and again while memory is
+// over the budget and worth waiting for. Releases the interpreter lock; `put` is called without it.
+class Put {
+ public:
+  // Refers to `call`, which must outlive it: Status(const channel::Outgoing&, PyHooks&).
+  template <class Call>
+  explicit Put(Call& call) noexcept
+      : call_(&call), invoke_([](void* to, const channel::Outgoing& message, PyHooks& hooks) {
+          return (*static_cast<Call*>(to))(message, hooks);
+        }) {}
+  Status operator()(const channel::Outgoing& message, PyHooks& hooks) const {
+    return invoke_(call_, message, hooks);
+  }
+
+ private:
+  void* call_;
+  Status (*invoke_)(void*, const channel::Outgoing&, PyHooks&);
+};
+Status send_draft(arena::Arena& arena, Draft& draft, os::Deadline deadline, bool block, int orphan_fd,
+                  const Put& put);
 // The same for a message that is made already; its leases are empty afterwards only if it was sent.
 Status send_made(Way way, const channel::Outgoing& message, os::Deadline deadline, int orphan_fd);
 // A block, waited for as put() waits for memory. Releases the interpreter lock.

@@ -410,4 +410,82 @@ def trim(keep: int = 0) -> int:
 def audit() -> list[str]:
     """Every violated invariant of the shared tables, in words; exact only while nobody else uses them."""
 
+class PoolCore:
+    """The engine of a pool (``forklift.multiprocessing.pool``)."""
+
+    def __init__(self, crew: Any, workers: int, spares: int, most_tasks: int, most_memory: int) -> None: ...
+    def close(self) -> None: ...
+    def terminate(self) -> None: ...
+    def join(self, timeout: float | None) -> bool: ...
+    def next_ended(self) -> int | None: ...
+    def end_notices(self) -> None: ...
+    def pids(self) -> list[int]: ...
+    def outstanding(self) -> int: ...
+
+class PoolJob:
+    """One call, map or iteration of a pool."""
+
+    def __init__(self, core: PoolCore, label: str, number: int, eager: bool) -> None: ...
+    def submit(
+        self,
+        function: Any,
+        arguments: Any,
+        style: int,
+        index: int,
+        seconds: float,
+        retries: int,
+        patient: bool,
+        /,
+    ) -> bool | None: ...
+    def feed(
+        self,
+        function: Any,
+        items: Any,
+        starred: bool,
+        chunk: int,
+        next: int,
+        most: int,
+        seconds: float,
+        retries: int,
+        patient: bool,
+        /,
+    ) -> int: ...
+    def fail(self, index: int, exception: BaseException, /) -> None: ...
+    def seal(self) -> None: ...
+    def map(
+        self,
+        function: Any,
+        items: Any,
+        starred: bool,
+        chunk: int,
+        seconds: float,
+        retries: int,
+        values: list[Any],
+        progress: Any,
+        /,
+    ) -> Any: ...
+    def call(self, function: Any, arguments: Any, style: int, seconds: float, retries: int, /) -> Any: ...
+    def has_ended(self) -> bool: ...
+    def wait(self, timeout: float | None) -> bool: ...
+    def watch(self) -> None: ...
+    def take(self, most: int, timeout: float | None) -> list[tuple[int, bool, Any]] | None: ...
+    def gather(self, values: list[Any], chunk: int, /) -> Any: ...
+
+class PoolWorker:
+    """A worker's side of a pool."""
+
+    def __init__(
+        self,
+        tasks: Any,
+        answers: Any,
+        board: Block,
+        index: int,
+        most_tasks: int,
+        most_memory: int,
+        orphan_fd: int,
+    ) -> None: ...
+    def ready(self) -> bool: ...
+    def fail(self, description: Any, /) -> None: ...
+    def run(self, describe: Any, unsendable: Any, /) -> None: ...
+
 _torch: Any  # the mechanics of forklift.adapters.torch

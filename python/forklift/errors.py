@@ -19,9 +19,11 @@ __all__ = [
     "NotFoundError",
     "OverBudgetError",
     "PeerDiedError",
+    "PoolStoppedError",
     "RefusedError",
     "StalledError",
     "VersionError",
+    "WorkerDiedError",
 ]
 
 
@@ -91,6 +93,20 @@ class FinishedError(ForkliftError, EOFError):
 
 class DisconnectedError(ForkliftError, ConnectionError):
     """A subscription was too slow for a broadcast that disconnects slow readers."""
+
+
+class WorkerDiedError(ForkliftError, RuntimeError):
+    """The worker of a pool that had this task is dead. ``exitcode`` is negative for a signal's number."""
+
+    def __init__(self, text: str, *, pid: int = 0, exitcode: int = 0, task: str = "") -> None:
+        super().__init__(text)
+        self.pid = pid
+        self.exitcode = exitcode
+        self.task = task
+
+
+class PoolStoppedError(ForkliftError, RuntimeError):
+    """The pool was terminated before this task had ended, or its workers cannot work."""
 
 
 class AbandonedLockWarning(RuntimeWarning):

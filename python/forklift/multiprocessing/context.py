@@ -124,11 +124,12 @@ class _Queues:
         initializer: Any = None,
         initargs: Any = (),
         maxtasksperchild: int | None = None,
+        **options: Any,
     ) -> Any:
         """Returns a process pool object"""
         from forklift.multiprocessing.pool import Pool
 
-        return Pool(processes, initializer, initargs, maxtasksperchild, context=self.get_context())
+        return Pool(processes, initializer, initargs, maxtasksperchild, context=self.get_context(), **options)
 
 
 class _Concrete(_Queues):

@@ -1,9 +1,26 @@
-"""Pools: the standard library's engine over our queues."""
+"""Pools of worker processes: the standard library's ``Pool`` on Forklift's engine.
+
+    with Pool(4) as pool:
+        pool.map(square, range(1000), progress=True)
+        pool.apply(render, (scene,), timeout=60, retries=1)
+
+What is more than the standard library's is given by keyword and described in docs/semantics.md. No task is
+lost without a word: one whose worker dies ends with ``WorkerDiedError``.
+
+A subclass that overrides a private part of the standard library's pool (as joblib's and torch's do) gets the
+standard library's engine, over our queues.
+"""
 
 from __future__ import annotations
 
+import os
+import warnings
+import weakref
+from collections.abc import Callable, Sequence
+from multiprocessing import context as _std_context
 from multiprocessing import pool as _std
 from multiprocessing import queues as _std_queues
+from multiprocessing import util as _std_util
 from multiprocessing.pool import (
     CLOSE,
     INIT,
@@ -18,7 +35,15 @@ from multiprocessing.pool import (
 )
 from typing import Any
 
+from forklift import _core
+from forklift.errors import PoolStoppedError, WorkerDiedError
 from forklift.multiprocessing import context as _context
+from forklift.multiprocessing.failures import ResultDecodingError, TaskTimeoutError
+from forklift.multiprocessing.pool_calls import Calls
+from forklift.multiprocessing.pool_flow import Feeding
+from forklift.multiprocessing.pool_logging import Log
+from forklift.multiprocessing.pool_results import Notices
+from forklift.multiprocessing.pool_workers import Crew, Plan, worker_id
 
 __all__ = [
     "CLOSE",
@@ -33,11 +58,16 @@ __all__ = [
     "MapResult",
     "MaybeEncodingError",
     "Pool",
+    "PoolStoppedError",
     "RemoteTraceback",
+    "ResultDecodingError",
+    "TaskTimeoutError",
     "ThreadPool",
+    "WorkerDiedError",
     "mapstar",
     "starmapstar",
     "worker",
+    "worker_id",
 ]
 
 # Saved, since forklift.install() puts ours in its place.
@@ -53,8 +83,25 @@ starmapstar = _engine.starmapstar
 worker = _engine.worker
 
 
-class Pool(_std.Pool):
-    """A pool of worker processes; tasks and results travel through shared memory."""
+def _changes_the_engine(kind: type) -> bool:
+    """Does a subclass override what only the standard library's engine has?"""
+    for each in kind.__mro__[: kind.__mro__.index(Pool)]:
+        for name in vars(each):
+            private = name.startswith("_") and not name.startswith("__")
+            if (private or name == "Process") and hasattr(_Standard, name):
+                return True
+    return False
+
+
+class Pool(Calls, _std.Pool):  # type: ignore[misc]
+    """A pool of worker processes; tasks and results travel through shared memory.
+
+    By keyword: ``timeout`` (seconds that a task may run before its worker is killed) and ``retries`` (how
+    often it runs again after a death of its worker) are the defaults of each call. ``finalizer`` is called
+    in a worker that leaves in good order; ``warm_spare`` keeps one more ready; ``max_memory`` (bytes)
+    replaces workers that have grown beyond it; ``cpus`` pins worker i to cpus[i]; ``nested`` lets workers
+    have children; ``log`` sends their log records to this process.
+    """
 
     def __init__(
         self,
@@ -63,6 +110,15 @@ class Pool(_std.Pool):
         initargs: Any = (),
         maxtasksperchild: int | None = None,
         context: Any = None,
+        *,
+        finalizer: Callable[[], Any] | None = None,
+        timeout: float | None = None,
+        retries: int = 0,
+        warm_spare: bool = False,
+        max_memory: int | None = None,
+        cpus: Sequence[Any] | None = None,
+        nested: bool = False,
+        log: bool = False,
     ) -> None:
         pool: Any = self
         if not isinstance(pool, Pool):
@@ -71,7 +127,53 @@ class Pool(_std.Pool):
             return
         if context is None:
             context = _context._default_context.get_context()
-        _Standard.__init__(self, processes, initializer, initargs, maxtasksperchild, context)
+        if _changes_the_engine(type(self)) or not isinstance(context, _std_context.BaseContext):
+            _Standard.__init__(self, processes, initializer, initargs, maxtasksperchild, context)
+            return
+        self._pool: list[Any] = []
+        self._state = INIT
+        self._ctx = context
+        if processes is None:
+            processes = _default_size()
+        if processes < 1:
+            raise ValueError("Number of processes must be at least 1")
+        if maxtasksperchild is not None and (not isinstance(maxtasksperchild, int) or maxtasksperchild <= 0):
+            raise ValueError("maxtasksperchild must be a positive int or None")
+        if initializer is not None and not callable(initializer):
+            raise TypeError("initializer must be a callable")
+        if finalizer is not None and not callable(finalizer):
+            raise TypeError("finalizer must be a callable")
+        self._processes = processes
+        self._maxtasksperchild = maxtasksperchild
+        self._initializer = initializer
+        self._initargs = initargs
+        self._timeout = timeout
+        self._retries = retries
+        self._log = Log(context) if log else None
+        plan = Plan(
+            initializer,
+            initargs,
+            finalizer,
+            maxtasksperchild or 0,
+            max_memory or 0,
+            cpus,
+            nested,
+            self._log.plan if self._log else None,
+        )
+        crew = Crew(type(self).Process, context, plan, self._pool)
+        self._core = _core.PoolCore(
+            crew, processes, 1 if warm_spare else 0, plan.most_tasks, plan.most_memory
+        )
+        self._inqueue, self._outqueue = crew.queues
+        self._feeding = self._taskqueue = Feeding(self._core)
+        self._notices = Notices(self._core)
+        self._running: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._terminate = _std_util.Finalize(
+            self, _end, args=(self._core, self._feeding, self._notices, self._log), exitpriority=15
+        )
+        self._state = RUN
+
+    # --- the standard library's private names
 
     # The notifier is waited on together with the workers' sentinels, which needs a real pipe, and only ever
     # carries None: it stays the standard library's.
@@ -81,8 +183,86 @@ class Pool(_std.Pool):
 
     @_change_notifier.setter
     def _change_notifier(self, _ours: Any) -> None:
-        self.__dict__["_change_notifier"] = _standard_queue(ctx=self._ctx)  # type: ignore[attr-defined]
+        self.__dict__["_change_notifier"] = _standard_queue(ctx=self._ctx)
 
     def _get_sentinels(self) -> list[Any]:
         # The standard library also wakes its worker handler for every result, for which it has no use.
         return [self._change_notifier._reader]
+
+    def _repopulate_pool(self) -> None:
+        """The engine replaces workers by itself."""
+        if self._core is None:
+            _Standard._repopulate_pool(self)
+
+    @property
+    def _cache(self) -> Any:
+        """Results that are not there yet, by number."""
+        if self._core is None:
+            return self.__dict__["_cache"]
+        return {result._job: result for result in list(self._running) if not result.ready()}
+
+    @_cache.setter
+    def _cache(self, cache: Any) -> None:
+        self.__dict__["_cache"] = cache
+
+    def __del__(self, _warn: Any = warnings.warn, _run: str = RUN) -> None:
+        if self._core is None:
+            _Standard.__del__(self)
+        elif self._state == _run:
+            _warn(f"unclosed running multiprocessing pool {self!r}", ResourceWarning, source=self)
+
+    def _check_running(self) -> None:
+        if self._state != RUN:
+            raise ValueError("Pool not running")
+
+    # --- the end
+
+    def close(self) -> None:
+        """No more tasks; workers leave when all have ended."""
+        if self._core is None:
+            _Standard.close(self)
+            return
+        _std_util.debug("closing pool")
+        if self._state == RUN:
+            self._state = CLOSE
+            self._feeding.close()
+
+    def terminate(self) -> None:
+        """End the workers at once; tasks that have not ended fail with PoolStoppedError."""
+        if self._core is None:
+            _Standard.terminate(self)
+            return
+        _std_util.debug("terminating pool")
+        self._state = TERMINATE
+        self._terminate()
+
+    def join(self) -> None:
+        """Wait for the workers to leave, after close() or terminate()."""
+        if self._core is None:
+            _Standard.join(self)
+            return
+        _std_util.debug("joining pool")
+        if self._state == RUN:
+            raise ValueError("Pool is still running")
+        elif self._state not in (CLOSE, TERMINATE):
+            raise ValueError("In unknown state")
+        if self._state == CLOSE:
+            self._feeding.wait()
+            self._core.close()  # whoever sent the last task may not have come to it yet
+            self._core.join(None)
+        self._terminate()
+
+
+def _end(core: Any, feeding: Any, notices: Any, log: Any) -> None:
+    """Once for each pool: by terminate, join, the garbage collector or the interpreter's end."""
+    feeding.stop()
+    core.terminate()
+    core.join(None)
+    notices.end()
+    if log is not None:
+        log.close()
+
+
+def _default_size() -> int:
+    process_cpu_count = getattr(os, "process_cpu_count", os.cpu_count)
+    return process_cpu_count() or 1

@@ -1,0 +1,14 @@
+// forklift._core.PoolCore, PoolJob and PoolWorker: the pool engine (process/pool_engine.h) for Python's Pool.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace forklift::py {
+
+void bind_pool(nanobind::module_& module);
+
+// One file each; called by bind_pool.
+void bind_pool_job(nanobind::module_& module);
+void bind_pool_worker(nanobind::module_& module);
+
+}  // namespace forklift::py

@@ -1,0 +1,143 @@
+// A worker process's side: takes a task, calls it, answers.
+#include <nanobind/nanobind.h>
+
+#include <optional>
+
+#include "block.h"
+#include "errors.h"
+#include "gil.h"
+#include "pool.h"
+#include "pool_task.h"
+#include "process/pool_worker.h"
+#include "queue.h"
+#include "transfer.h"
+
+namespace nb = nanobind;
+
+namespace forklift::py {
+namespace {
+
+using process::Ending;
+
+class PoolWorker {
+ public:
+  PoolWorker(nb::handle tasks, nb::handle answers, nb::handle board, std::uint32_t index,
+             std::uint64_t most_tasks, std::uint64_t most_memory, int orphan_fd)
+      : orphan_fd_(orphan_fd) {
+    process::Seat seat;
+    seat.tasks = channel_of(tasks.ptr());
+    seat.answers = seat.tasks ? channel_of(answers.ptr()) : nullptr;
+    if (!seat.tasks || !seat.answers) throw nb::python_error();
+    if (!is_block(board.ptr())) throw nb::type_error("a pool's board is a block of memory");
+    seat.board = block_lease(board.ptr());
+    seat.index = index;
+    seat.most_tasks = most_tasks;
+    seat.most_memory = most_memory;
+    Result<process::Worker> opened = process::Worker::open(std::move(seat));
+    require(opened.status());
+    worker_ = *std::move(opened);
+  }
+
+  // False: it shall leave.
+  bool ready() {
+    GilRelease released;
+    PyHooks hooks(released);
+    hooks.orphan_fd = orphan_fd_;
+    const Status status = worker_->ready(&hooks);
+    released.acquire();
+    return go_on(status);
+  }
+
+  // It could not be made ready.
+  void fail(nb::handle description) {
+    const DraftLoan draft;
+    if (!encode_object(description.ptr(), *draft)) throw nb::python_error();
+    const GilRelease released;
+    (void)worker_->fail({draft->bytes.data(), draft->bytes.size()}, draft->codec);
+  }
+
+  // Until it shall leave. `describe(exception)` and `unsendable(exception, result)`: what is sent instead.
+  void run(nb::object describe, nb::object unsendable) {
+    KeptFunctions functions;
+    while (take_one(functions, describe, unsendable)) {
+    }
+  }
+
+ private:
+  static void require(const Status& status) {
+    if (status) return;
+    raise(status);
+    throw nb::python_error();
+  }
+  // Is there more to do? The parent's death ends a worker as being told to leave does.
+  static bool go_on(const Status& status) {
+    if (status) return true;
+    if (status.code() == Code::kClosed || status.code() == Code::kPeerDied) return false;
+    raise(status);
+    throw nb::python_error();
+  }
+
+  bool take_one(KeptFunctions& functions, const nb::object& describe, const nb::object& unsendable) {
+    nb::object result;
+    {
+      const ArrivalLoan arrival;
+      Status status;
+      {
+        GilRelease released;
+        PyHooks hooks(released);
+        hooks.orphan_fd = orphan_fd_;
+        status = worker_->next(arrival->message, &hooks);
+        if (status && !arrival->message.leases().empty()) arrival->isolate();
+      }
+      if (!go_on(status)) return false;
+      result = nb::steal(perform_task(*arrival, functions));
+    }
+    if (!result.is_valid()) return answer_error(describe(exception()));
+    const DraftLoan draft;
+    if (!encode_object(result.ptr(), *draft)) return answer_error(unsendable(exception(), result));
+    const std::optional<bool> answered = answer(Ending::kValue, *draft);
+    return answered ? *answered : answer_error(unsendable(exception(), result));
+  }
+
+  // The exception that is set, if it is one that ends the task and not the worker.
+  static nb::object exception() {
+    if (!PyErr_ExceptionMatches(PyExc_Exception)) throw nb::python_error();
+    return nb::steal(take_exception());
+  }
+
+  // Is there more to do? Nothing, with an exception set: it was not sent.
+  std::optional<bool> answer(Ending ending, Draft& draft) {
+    auto put = [&](const channel::Outgoing& message, PyHooks&) { return worker_->answer(ending, message); };
+    const Status status =
+        send_draft(worker_->hub().arena(), draft, os::Deadline::never(), true, orphan_fd_, Put(put));
+    if (status) return true;
+    if (status.code() == Code::kClosed || status.code() == Code::kPeerDied) return false;
+    raise(status);
+    return std::nullopt;
+  }
+
+  bool answer_error(nb::object description) {
+    const DraftLoan draft;
+    if (!encode_object(description.ptr(), *draft)) throw nb::python_error();
+    const std::optional<bool> answered = answer(Ending::kError, *draft);
+    if (!answered) throw nb::python_error();
+    return *answered;
+  }
+
+  std::optional<process::Worker> worker_;
+  int orphan_fd_;
+};
+
+}  // namespace
+
+void bind_pool_worker(nb::module_& module) {
+  nb::class_<PoolWorker>(module, "PoolWorker")
+      .def(nb::init<nb::handle, nb::handle, nb::handle, std::uint32_t, std::uint64_t, std::uint64_t, int>(),
+           nb::arg("tasks"), nb::arg("answers"), nb::arg("board"), nb::arg("index"), nb::arg("most_tasks"),
+           nb::arg("most_memory"), nb::arg("orphan_fd"))
+      .def("ready", &PoolWorker::ready)
+      .def("fail", &PoolWorker::fail)
+      .def("run", &PoolWorker::run);
+}
+
+}  // namespace forklift::py

@@ -1,0 +1,356 @@
+"""The calls of a pool on Forklift's engine: apply, map, imap and their kin."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Iterable, Sized
+from multiprocessing import pool as _std
+from multiprocessing.pool import RUN
+from typing import Any
+
+from forklift import _core
+from forklift.multiprocessing.pool_flow import Feeding, Flow, IMapIterator
+from forklift.multiprocessing.pool_results import ApplyResult, MapResult, Notices
+
+__all__ = ["Calls"]
+
+# Saved, since forklift.install() puts ours in its place.
+_Standard: Any = _std.Pool
+_numbers = itertools.count()
+
+
+def _name_of(func: Any) -> str:
+    return getattr(func, "__qualname__", None) or type(func).__qualname__
+
+
+def _arguments(args: Any, kwds: Any) -> tuple[Any, int]:
+    """As PoolJob takes them: what is sent, and in which style."""
+    return ((args, kwds), 1) if kwds else (args, 0)
+
+
+class Calls:
+    """Where there is no engine (`_core` is None) the standard library's methods are called."""
+
+    _core: Any = None
+    _state: str
+    _processes: int
+    _timeout: float | None
+    _retries: int
+    _feeding: Feeding
+    _notices: Notices
+    _running: Any
+    _check_running: Callable[[], None]
+
+    def _options(self, timeout: float | None, retries: int | None) -> tuple[float, int]:
+        timeout = self._timeout if timeout is None else timeout
+        if timeout is not None and timeout <= 0:
+            raise ValueError(f"a task's timeout must be positive, not {timeout}")
+        return (timeout or 0.0, self._retries if retries is None else retries)
+
+    def apply(
+        self,
+        func: Any,
+        args: Any = (),
+        kwds: Any = {},  # noqa: B006
+        *,
+        timeout: float | None = None,
+        retries: int | None = None,
+    ) -> Any:
+        """func(*args, **kwds) in a worker: its result."""
+        if self._core is None:
+            return _Standard.apply(self, func, args, kwds)
+        if self._state != RUN or self._feeding.busy:
+            return self.apply_async(func, args, kwds, timeout=timeout, retries=retries).get()
+        task = _core.PoolJob(self._core, f"apply({_name_of(func)})", 0, False)
+        options = self._options(timeout, retries)
+        return task.call(func, *_arguments(args, kwds), *options)
+
+    def apply_async(
+        self,
+        func: Any,
+        args: Any = (),
+        kwds: Any = {},  # noqa: B006
+        callback: Any = None,
+        error_callback: Any = None,
+        *,
+        timeout: float | None = None,
+        retries: int | None = None,
+    ) -> Any:
+        """As apply(), without waiting. The result can be awaited, too."""
+        if self._core is None:
+            return _Standard.apply_async(self, func, args, kwds, callback, error_callback)
+        self._check_running()
+        options = self._options(timeout, retries)
+        number = next(_numbers)
+        task = _core.PoolJob(self._core, f"apply_async({_name_of(func)})", number, True)
+        result = ApplyResult(self, task, number, callback, error_callback)
+        call = (func, *_arguments(args, kwds), 0, *options)
+        self._running.add(result)
+        result._begin()
+        if not self._feeding.busy and task.submit(*call, False) is not False:
+            task.seal()
+        else:
+            self._feeding.later(_then_seal(task, lambda: task.submit(*call, True)))
+        return result
+
+    def map(
+        self,
+        func: Any,
+        iterable: Any,
+        chunksize: int | None = None,
+        *,
+        timeout: float | None = None,
+        retries: int | None = None,
+        progress: Any = False,
+    ) -> Any:
+        """[func(item) for item in iterable], in the workers. A chunk of several items is one task."""
+        if self._core is None:
+            return _Standard.map(self, func, iterable, chunksize)
+        return self._map(func, iterable, False, chunksize, timeout, retries, progress)
+
+    def starmap(
+        self,
+        func: Any,
+        iterable: Any,
+        chunksize: int | None = None,
+        *,
+        timeout: float | None = None,
+        retries: int | None = None,
+        progress: Any = False,
+    ) -> Any:
+        """[func(*item) for item in iterable], in the workers."""
+        if self._core is None:
+            return _Standard.starmap(self, func, iterable, chunksize)
+        return self._map(func, iterable, True, chunksize, timeout, retries, progress)
+
+    def _map(
+        self,
+        func: Any,
+        iterable: Any,
+        starred: bool,
+        chunksize: int | None,
+        timeout: float | None,
+        retries: int | None,
+        progress: Any,
+    ) -> Any:
+        self._check_running()
+        if self._feeding.busy and not progress:
+            return self._map_async_on_engine(
+                func, iterable, starred, chunksize, None, None, timeout, retries
+            ).get()
+        items = iterable if type(iterable) in (list, tuple) else list(iterable)
+        chunksize = self._chunk(len(items), chunksize, timeout)
+        values: list[Any] = [None] * len(items)
+        if chunksize <= 0:
+            return values
+        options = self._options(timeout, retries)
+        label = f"{'starmap' if starred else 'map'}({_name_of(func)})"
+        task = _core.PoolJob(self._core, label, 0, False)
+        with _Bar(progress, len(items)) as bar:
+            error = task.map(func, items, starred, chunksize, options[0] * chunksize, options[1], values, bar)
+        if error is not None:
+            raise error
+        return values
+
+    def _chunk(self, length: int, chunksize: int | None, timeout: float | None) -> int:
+        if chunksize is not None or length == 0:
+            return chunksize or 0
+        if timeout is not None or self._timeout is not None:
+            return 1
+        return -(-length // (self._processes * 4))
+
+    def map_async(
+        self,
+        func: Any,
+        iterable: Any,
+        chunksize: int | None = None,
+        callback: Any = None,
+        error_callback: Any = None,
+        *,
+        timeout: float | None = None,
+        retries: int | None = None,
+    ) -> Any:
+        """As map(), without waiting."""
+        if self._core is None:
+            return _Standard.map_async(self, func, iterable, chunksize, callback, error_callback)
+        self._check_running()
+        return self._map_async_on_engine(
+            func, iterable, False, chunksize, callback, error_callback, timeout, retries
+        )
+
+    def starmap_async(
+        self,
+        func: Any,
+        iterable: Any,
+        chunksize: int | None = None,
+        callback: Any = None,
+        error_callback: Any = None,
+        *,
+        timeout: float | None = None,
+        retries: int | None = None,
+    ) -> Any:
+        """As starmap(), without waiting."""
+        if self._core is None:
+            return _Standard.starmap_async(self, func, iterable, chunksize, callback, error_callback)
+        self._check_running()
+        return self._map_async_on_engine(
+            func, iterable, True, chunksize, callback, error_callback, timeout, retries
+        )
+
+    def _map_async_on_engine(
+        self,
+        func: Any,
+        iterable: Any,
+        starred: bool,
+        chunksize: int | None,
+        callback: Any,
+        error_callback: Any,
+        timeout: float | None,
+        retries: int | None,
+    ) -> Any:
+        failed = None
+        try:
+            items = iterable if type(iterable) in (list, tuple) else list(iterable)
+        except Exception as error:
+            # As in the standard library: an iterable that knows its length fails the result.
+            if not hasattr(iterable, "__len__"):
+                raise
+            items, failed = [], error
+        chunksize = self._chunk(len(items), chunksize, timeout)
+        seconds, again = self._options(timeout, retries)
+        number = next(_numbers)
+        label = f"{'starmap' if starred else 'map'}_async({_name_of(func)})"
+        task = _core.PoolJob(self._core, label, number, True)
+        result = MapResult(
+            self, task, number, callback, error_callback, length=len(items), chunksize=chunksize
+        )
+        self._running.add(result)
+        if failed is not None:
+            task.fail(0, failed)
+        last = -(-len(items) // chunksize) if chunksize > 0 else 0
+        result._begin()
+
+        def feed(start: int, patient: bool) -> int:
+            return int(
+                task.feed(func, items, starred, chunksize, start, last, seconds * chunksize, again, patient)
+            )
+
+        start = 0 if self._feeding.busy or not last else feed(0, False)
+        if start >= last:
+            task.seal()
+        else:
+            self._feeding.later(_then_seal(task, lambda: feed(start, True)))
+        return result
+
+    def imap(
+        self,
+        func: Any,
+        iterable: Iterable[Any],
+        chunksize: int = 1,
+        *,
+        lookahead: int | None = None,
+        timeout: float | None = None,
+        retries: int | None = None,
+        progress: Any = False,
+    ) -> Any:
+        """An iterator over the results, in order. ``lookahead`` bounds how many tasks may be ahead of it."""
+        if self._core is None:
+            return _Standard.imap(self, func, iterable, chunksize)
+        return self._iterate(func, iterable, chunksize, True, lookahead, timeout, retries, progress)
+
+    def imap_unordered(
+        self,
+        func: Any,
+        iterable: Iterable[Any],
+        chunksize: int = 1,
+        *,
+        lookahead: int | None = None,
+        timeout: float | None = None,
+        retries: int | None = None,
+        progress: Any = False,
+    ) -> Any:
+        """An iterator over the results, as they come."""
+        if self._core is None:
+            return _Standard.imap_unordered(self, func, iterable, chunksize)
+        return self._iterate(func, iterable, chunksize, False, lookahead, timeout, retries, progress)
+
+    def _iterate(
+        self,
+        func: Any,
+        iterable: Iterable[Any],
+        chunksize: int,
+        ordered: bool,
+        lookahead: int | None,
+        timeout: float | None,
+        retries: int | None,
+        progress: Any,
+    ) -> Any:
+        self._check_running()
+        if chunksize < 1:
+            raise ValueError(f"Chunksize must be 1+, not {chunksize:n}")
+        if lookahead is not None and lookahead < 1:
+            raise ValueError(f"lookahead must be 1+, not {lookahead}")
+        seconds, again = self._options(timeout, retries)
+        options = (seconds * chunksize, again)
+        label = f"imap{'' if ordered else '_unordered'}({_name_of(func)})"
+        task = _core.PoolJob(self._core, label, 0, False)
+        flow = Flow(task, chunksize, lookahead)
+        results = IMapIterator(self, flow, ordered)
+        if type(iterable) in (list, tuple, range) and lookahead is None:
+            items: Any = list(iterable) if type(iterable) is range else iterable
+            last = -(-len(items) // chunksize)
+            start = 0
+            if not self._feeding.busy:
+                start = task.feed(func, items, False, chunksize, 0, last, *options, False)
+                flow.add(start)
+            if start >= last:
+                flow.end()
+            else:
+                self._feeding.later(lambda: flow.send_items(func, items, options, start))
+        else:
+            self._feeding.apart(lambda: flow.send_all(func, iterable, options), flow)
+        if progress:
+            total = len(iterable) if isinstance(iterable, Sized) else None
+            return _Bar(progress, total).over(results)
+        return results
+
+
+def _then_seal(task: Any, send: Callable[[], Any]) -> Callable[[], None]:
+    def run() -> None:
+        try:
+            send()
+        finally:
+            task.seal()
+
+    return run
+
+
+class _Bar:
+    """tqdm's bar, if it is installed and wanted; or what is called with the number of items that ended."""
+
+    def __init__(self, wanted: Any, total: int | None) -> None:
+        self._bar: Any = None
+        self._call = wanted if callable(wanted) else None
+        if wanted and self._call is None:
+            try:
+                from tqdm.auto import tqdm
+            except ImportError:
+                warnings.warn("progress=True needs tqdm, which is not installed", stacklevel=4)
+            else:
+                self._bar = tqdm(total=total)
+                self._call = self._bar.update
+
+    def __enter__(self) -> Any:
+        return self._call
+
+    def __exit__(self, *_exc: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def over(self, results: Any) -> Any:
+        with self as call:
+            for result in results:
+                if call is not None:
+                    call(1)
+                yield result

@@ -1,0 +1,187 @@
+"""What a pool's asynchronous calls return, and who calls back.
+
+A result is taken in by whoever waits for it. Only callbacks and ``await`` need a thread of Python, which
+exists once the first of them was asked for.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator
+from multiprocessing import pool as _std
+from multiprocessing.context import TimeoutError
+from typing import Any
+
+from forklift.errors import PoolStoppedError
+from forklift.multiprocessing.pool_flow import Feeding
+
+__all__ = ["ApplyResult", "MapResult", "Notices"]
+
+
+class Notices:
+    """Calls back: the thread that tells of results as they end, one after another."""
+
+    def __init__(self, core: Any) -> None:
+        self._core = core
+        self._lock = threading.Lock()
+        self._watched: dict[int, Any] = {}
+        self.thread: threading.Thread | None = None
+
+    def watch(self, result: ApplyResult) -> None:
+        with self._lock:
+            self._watched[result._job] = result
+            if self.thread is None:
+                self.thread = threading.Thread(target=self._run, name="PoolCallbacks", daemon=True)
+                self.thread.start()
+        result._task.watch()
+
+    def _run(self) -> None:
+        while (number := self._core.next_ended()) is not None:
+            result = self._watched.pop(number, None)
+            if result is not None:
+                result._tell()
+            result = None
+
+    def end(self) -> None:
+        """What has ended is told of, then the thread ends."""
+        self._core.end_notices()
+        thread = self.thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+
+class ApplyResult(_std.ApplyResult):  # type: ignore[type-arg]
+    """What ``apply_async`` returns; ``await`` waits for it in a coroutine."""
+
+    def __init__(self, pool: Any, task: Any, number: int, callback: Any, error_callback: Any) -> None:
+        self._pool = pool
+        self._task = task
+        self._job = number
+        self._callback = callback
+        self._error_callback = error_callback
+        self._lock = threading.Lock()
+        self._settled = False
+        self._success = True
+        self._value: Any = None
+        self._listeners: list[Callable[[], Any]] = []
+        self._told: threading.Event | None = None
+        self._notices: Notices = pool._notices
+        self._feeding: Feeding = pool._feeding
+        if callback or error_callback:
+            self._told = threading.Event()
+
+    def _begin(self) -> None:
+        """Everything of it is on its way."""
+        if self._told is not None:
+            self._notices.watch(self)
+
+    def ready(self) -> bool:
+        if self._told is not None:
+            return self._told.is_set()
+        return bool(self._task.has_ended())
+
+    def wait(self, timeout: float | None = None) -> None:
+        if self._told is None:
+            self._task.wait(timeout)
+        elif not (self._settled and threading.current_thread() is self._notices.thread):
+            self._told.wait(timeout)
+
+    def get(self, timeout: float | None = None) -> Any:
+        self.wait(timeout)
+        if not (self._settled or self.ready()):
+            raise TimeoutError
+        self._settle()
+        if self._success:
+            return self._value
+        raise self._value
+
+    def successful(self) -> bool:
+        if not self.ready():
+            raise ValueError(f"{self!r} not ready")
+        self._settle()
+        return self._success
+
+    def _settle(self) -> None:
+        """Take over what came."""
+        with self._lock:
+            if self._settled:
+                return
+            self._take()
+            self._settled = True
+            self._pool = None
+
+    def _take(self) -> None:
+        taken = self._task.take(1, 0)
+        self._success, self._value = taken[0][1:] if taken else (False, PoolStoppedError("no answer came"))
+
+    def _tell(self) -> None:
+        """In the thread of the callbacks: all tasks have ended."""
+        try:
+            self._settle()
+            callback = self._callback if self._success else self._error_callback
+            stopped = self._feeding.stopped and isinstance(self._value, PoolStoppedError)
+            if callback and not stopped:
+                callback(self._value)
+        except BaseException as error:
+            threading.excepthook(
+                threading.ExceptHookArgs(
+                    (type(error), error, error.__traceback__, threading.current_thread())
+                )
+            )
+        finally:
+            if self._told is not None:
+                self._told.set()
+            with self._lock:
+                listeners, self._listeners = self._listeners, []
+                self._callback = self._error_callback = None
+            for listener in listeners:
+                listener()
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+
+        def wake() -> None:
+            if not future.done():
+                future.set_result(None)
+
+        def listener() -> None:
+            try:
+                loop.call_soon_threadsafe(wake)
+            except RuntimeError:
+                pass  # the loop is closed: nobody waits any more
+
+        with self._lock:
+            waiting = not (self._settled and (self._told is None or self._told.is_set()))
+            if waiting:
+                self._listeners.append(listener)
+        if waiting:
+            self._notices.watch(self)
+            yield from future
+        return self.get()
+
+
+class MapResult(ApplyResult, _std.MapResult):  # type: ignore[type-arg]
+    """What ``map_async`` and ``starmap_async`` return."""
+
+    def __init__(
+        self,
+        pool: Any,
+        task: Any,
+        number: int,
+        callback: Any,
+        error_callback: Any,
+        *,
+        length: int,
+        chunksize: int,
+    ) -> None:
+        ApplyResult.__init__(self, pool, task, number, callback, error_callback)
+        self._chunksize = chunksize
+        self._value = [None] * length
+
+    def _take(self) -> None:
+        error = self._task.gather(self._value, max(self._chunksize, 1))
+        if error is not None:
+            self._success, self._value = False, error

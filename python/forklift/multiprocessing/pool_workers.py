@@ -1,0 +1,186 @@
+"""A pool's worker processes: how they are made, and what they do.
+
+The engine in C++ decides when one is made or buried, and calls the crew for it, at times in a thread of its
+own. The crew knows the pool's options and its list of processes, never the pool itself, so that a pool that
+nobody refers to can go.
+
+An exception is sent as its pickle beside its traceback as text, so that a pickle that cannot be read costs
+neither the task's error nor the pool.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pickle
+import traceback
+from collections.abc import Callable, Sequence
+from multiprocessing import process as _std_process
+from multiprocessing import util as _std_util
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+from forklift import _core
+from forklift.multiprocessing.joining import parent_sentinel
+from forklift.multiprocessing.queues import SimpleQueue
+
+__all__ = ["Crew", "Description", "Plan", "describe", "describe_unsendable", "shown", "work", "worker_id"]
+
+# (pickle of the exception, its traceback, its representation)
+Description = tuple[bytes, str, str]
+
+_index: int | None = None
+
+
+def worker_id() -> int:
+    """Which of its pool's workers this process is: 0, 1, ... A worker's successor may have its number.
+
+    RuntimeError in a process that is none.
+    """
+    if _index is None:
+        raise RuntimeError("this process is no worker of a pool")
+    return _index
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What each worker of a pool is told."""
+
+    initializer: Callable[..., Any] | None = None
+    initargs: Any = ()
+    finalizer: Callable[[], Any] | None = None
+    most_tasks: int = 0
+    most_memory: int = 0
+    cpus: Sequence[Any] | None = None
+    nested: bool = False
+    log: Any = None  # (queue, level)
+
+
+class Crew:
+    """Makes a pool's workers, one at a time."""
+
+    def __init__(self, make: Any, ctx: Any, plan: Plan, pool: list[Any]) -> None:
+        self._make = make
+        self._ctx = ctx
+        self._plan = plan
+        self._pool = pool
+        self.queues: list[Any] = []
+
+    def queue(self) -> Any:
+        """A queue object without a channel; the engine has one for it."""
+        if len(self.queues) >= 2:
+            return SimpleQueue.__new__(SimpleQueue)
+        self.queues.append(SimpleQueue.__new__(SimpleQueue))
+        return self.queues[-1]
+
+    def start(self, tasks: Any, answers: Any, board: Any, index: int) -> Any:
+        process = self._make(self._ctx, target=work, args=(tasks, answers, board, index, self._plan))
+        process.name = process.name.replace("Process", "PoolWorker")
+        process.daemon = True
+        process.start()
+        self._pool.append(process)
+        _std_util.debug("added worker")
+        return process, process.pid, process.sentinel
+
+    def bury(self, process: Any) -> Any:
+        """It has ended: its exit code."""
+        process.join()
+        if process in self._pool:
+            self._pool.remove(process)
+        return process.exitcode
+
+
+def work(tasks: Any, answers: Any, board: Any, index: int, plan: Plan) -> None:
+    """What a worker process does."""
+    worker = _core.PoolWorker(
+        tasks, answers, board, index, plan.most_tasks, plan.most_memory, parent_sentinel()
+    )
+    try:
+        _settle_in(index, plan)
+        if plan.initializer is not None:
+            plan.initializer(*plan.initargs)
+        if not worker.ready():
+            return
+    except Exception as error:
+        worker.fail(describe(error))
+        raise
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    try:
+        worker.run(describe, describe_unsendable)
+    except KeyboardInterrupt:
+        # The parent has it, too, and says so; a traceback from each worker would only hide that.
+        raise SystemExit(130) from None
+    _std_util.debug("worker exiting")
+    if plan.finalizer is not None:
+        plan.finalizer()
+
+
+def _settle_in(index: int, plan: Plan) -> None:
+    global _index
+    _index = index
+    if plan.nested:
+        config: Any = _std_process.current_process()
+        config._config["daemon"] = False
+    if plan.cpus:
+        chosen = plan.cpus[index % len(plan.cpus)]
+        os.sched_setaffinity(0, {chosen} if isinstance(chosen, int) else set(chosen))
+    if plan.log is not None:
+        import logging
+        import logging.handlers
+
+        queue, level = plan.log
+        root = logging.getLogger()
+        root.handlers[:] = [logging.handlers.QueueHandler(queue)]
+        root.setLevel(level)
+
+
+# --- what a task fails with
+
+
+def shown(value: Any) -> str:
+    """Its representation, whatever that does."""
+    try:
+        return repr(value)
+    except Exception:
+        return object.__repr__(value)
+
+
+class _Shown:
+    """Stands for a value whose repr() may raise."""
+
+    def __init__(self, value: Any) -> None:
+        self._text = shown(value)
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def _text_of(exc: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(type(exc), exc, exc.__traceback__))
+    except Exception:
+        return shown(exc)
+
+
+def describe(exc: BaseException) -> Description:
+    """An exception, to be sent."""
+    text = _text_of(exc)
+    try:
+        return (bytes(ForkingPickler.dumps(exc)), text, shown(exc))
+    except Exception as reason:
+        return _instead(reason, exc, text)
+
+
+def describe_unsendable(reason: BaseException, result: Any) -> Description:
+    """A result that could not be sent, to be sent."""
+    return _instead(reason, result, "")
+
+
+def _instead(reason: BaseException, value: Any, text: str) -> Description:
+    # Not before: the standard library's module would bring ours, which needs this one.
+    from multiprocessing.pool import MaybeEncodingError  # type: ignore[attr-defined]
+
+    wrapped = MaybeEncodingError(_Shown(reason), _Shown(value))
+    both = f"{text}\n{_text_of(reason)}" if text else _text_of(reason)
+    return (pickle.dumps(wrapped), both, shown(value))

@@ -1,0 +1,100 @@
+"""What a pool is asked for beyond the standard library's."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import forklift.multiprocessing as mp
+import pool_targets as targets
+import pytest
+import support
+
+
+@pytest.fixture
+def fork() -> Any:
+    return mp.get_context("fork")
+
+
+def test_initializer_and_finalizer(ctx: Any, tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    with ctx.Pool(1, targets.write_down, (str(mark),), finalizer=targets.finish) as pool:
+        assert pool.apply(targets.what_was_told) == [str(mark)]
+        assert not mark.exists()
+        pool.close()
+        pool.join()
+    assert mark.read_text() == "finished"
+
+
+def test_worker_ids(ctx: Any) -> None:
+    with ctx.Pool(3) as pool:
+        assert set(pool.map(targets.who, range(12), 1)) == {0, 1, 2}
+    with pytest.raises(RuntimeError, match="no worker"):
+        targets.worker_id()
+
+
+def test_a_replaced_worker_is_like_the_first(fork: Any) -> None:
+    """Its main thread is the interpreter's, though another thread of the parent has forked it."""
+    with fork.Pool(1, targets.handle_signals, maxtasksperchild=1) as pool:
+        assert [pool.apply(targets.is_main_thread) for _ in range(3)] == [True] * 3
+
+
+def test_a_successor_has_its_predecessors_number(fork: Any) -> None:
+    with fork.Pool(1, maxtasksperchild=1) as pool:
+        pids = {pool.apply(targets.pid_of) for _ in range(4)}
+        assert len(pids) == 4
+        assert pool.apply(targets.who) == 0
+
+
+def test_recycling_with_a_warm_spare(fork: Any) -> None:
+    with fork.Pool(1, maxtasksperchild=2, warm_spare=True) as pool:
+        support.until(lambda: len(pool._pool) == 2, "the spare one is there")
+        pids = [pool.apply(targets.pid_of) for _ in range(8)]
+        assert len(set(pids)) == 4
+
+
+def test_a_memory_limit(fork: Any) -> None:
+    with fork.Pool(1, max_memory=200 << 20) as pool:
+        first = pool.apply(targets.grow, (1,))
+        assert pool.apply(targets.pid_of) == first
+        pool.apply(targets.grow, (400,))
+        support.until(lambda: pool.apply(targets.pid_of) != first, "a worker that has grown is replaced")
+
+
+def test_pinning(fork: Any) -> None:
+    allowed = sorted(os.sched_getaffinity(0))
+    with fork.Pool(2, cpus=allowed) as pool:
+        assert {tuple(each) for each in pool.map(targets.cpus, range(20), 1)} <= {(cpu,) for cpu in allowed}
+    with fork.Pool(1, cpus=[allowed]) as pool:
+        assert pool.apply(targets.cpus) == allowed
+
+
+def test_nested_pools(fork: Any) -> None:
+    with fork.Pool(2, nested=True) as pool:
+        assert pool.map(targets.nested, range(2), 1) == [[1, 4, 9]] * 2
+    with fork.Pool(1) as pool, pytest.raises(AssertionError, match="daemonic"):
+        pool.apply(targets.nested)
+
+
+def test_logging(ctx: Any, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING), ctx.Pool(2, log=True) as pool:
+        pool.map(targets.log, ["one", "two", "three"], 1)
+        pool.close()
+        pool.join()
+    assert sorted(record.getMessage() for record in caplog.records) == ["one", "three", "two"]
+
+
+def test_a_pool_at_rest_uses_no_processor(fork: Any) -> None:
+    def used(pids: list[int]) -> float:
+        return sum(int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) for pid in pids) / 1e9
+
+    with fork.Pool(2) as pool:
+        pool.map(targets.square, range(100), 1)
+        time.sleep(0.2)
+        pids = [process.pid for process in pool._pool]
+        before = used(pids)
+        time.sleep(1)
+        assert used(pids) - before < 0.05
