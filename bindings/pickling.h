@@ -19,7 +19,8 @@
 
 namespace forklift::py {
 
-// Behind what the draft's bytes hold already. Runs the program's code (reducers). False with the exception set.
+// Behind what the draft's bytes hold already. Runs the program's code (reducers). False with the exception
+// set.
 bool encode_pickle(PyObject* object, Draft& draft);
 PyObject* decode_pickle(Arrival& arrival);
 
