@@ -31,6 +31,7 @@ void Engine::learn_pace(Job& job, std::uint32_t least, bool came, std::int64_t w
 // Until `done_locked()` holds, which is asked with the lock held, after what has come was taken in.
 template <class Done>
 Status Engine::await(Done&& done_locked, Job* job, os::Deadline deadline, channel::WaitHooks* hooks) {
+  flush();  // who waits has nothing more to submit
   Word& wanted = board_.header().answers_wanted;
   std::uint32_t seen = news_.load(std::memory_order_acquire);
   for (;;) {

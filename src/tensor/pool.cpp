@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "os/proc.h"
@@ -246,7 +247,7 @@ void end_pool(const std::shared_ptr<PoolCore>& pool) noexcept {
   if (!pool->engine().in_collector()) return pool->engine().shut_down();
   // Inside of its own callback it cannot wait for itself: what is left stays until the process ends.
   pool->engine().terminate();
-  (void)new std::shared_ptr<PoolCore>(pool);
+  (void)new (std::nothrow) std::shared_ptr<PoolCore>(pool);
 }
 
 void close_pool(PoolCore& pool) { pool.engine().close(); }
