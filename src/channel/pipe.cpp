@@ -130,11 +130,13 @@ Status PipeEnd::wait_readable(os::Deadline deadline, WaitHooks* hooks) {
 // Until the channel has a message (or had one a moment ago), the end is reached, or the time is over.
 Status PipeEnd::sleep(os::Deadline deadline, WaitHooks* hooks, bool foreign_is_readable) {
   domain::Domain& domain = in_->hub_.domain();
-  const std::int64_t slice = hooks ? std::min(hooks->slice_ns, sync::kMaxSliceNs) : sync::kMaxSliceNs;
   for (;;) {
+    const std::int64_t slice =
+        deadline.left_ns(hooks ? std::min(hooks->slice_ns, sync::slice_ns()) : sync::slice_ns());
     sync::full_fence();
     if (in_->size() != 0) return {};
-    const os::Readiness now = os::wait_readable(fd_, deadline.left_ns(slice));
+    const os::Readiness now = os::wait_readable(fd_, slice);
+    sync::note_sleep(slice, !now.readable && !now.interrupted && !now.hung_up);
     if (in_->size() != 0) return {};  // asked after the hang-up was seen: what was written before it is there
     if (now.invalid) return bad_descriptor();
     if (now.hung_up) return {Code::kClosed, "nobody can write into the pipe any more"};

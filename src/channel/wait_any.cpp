@@ -99,7 +99,7 @@ class Waiter {
   // Until something may be ready, the alarm rings, or a slice of the time is over.
   Status sleep(os::Deadline deadline) {
     if (polled_.empty()) {
-      sleep_on_channels(deadline.left_ns(sync::kMaxSliceNs), alarm_);
+      sleep_on_channels(deadline.left_ns(sync::kSliceNs), alarm_);
       return {};
     }
     if (channels_.empty()) {
@@ -117,7 +117,7 @@ class Waiter {
     Status status;
     try {
       const std::jthread bridge([&] {
-        while (!no_more_needed.rung() && !any_message()) sleep_on_channels(sync::kMaxSliceNs, no_more_needed);
+        while (!no_more_needed.rung() && !any_message()) sleep_on_channels(sync::kSliceNs, no_more_needed);
         rung_by_channel.ring();
       });
       ::pthread_sigmask(SIG_SETMASK, &before, nullptr);

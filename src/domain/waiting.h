@@ -23,7 +23,7 @@ class WaitHooks {
  public:
   virtual ~WaitHooks() = default;
   virtual Status poll() = 0;
-  std::int64_t slice_ns = sync::kMaxSliceNs;
+  std::int64_t slice_ns = sync::kQuietSliceNs;  // poll() is called at least this often
 };
 
 struct WaitPoint {
@@ -65,7 +65,7 @@ bool spin_at(const WaitPoint& at, Ready&& ready) {
 // again), kTimeout, or what the hooks said.
 template <class Ready>
 Status sleep_at(const WaitPoint& at, Ready&& ready, Domain& domain, os::Deadline deadline, WaitHooks* hooks) {
-  const std::int64_t slice = hooks ? std::min(hooks->slice_ns, sync::kMaxSliceNs) : sync::kMaxSliceNs;
+  const std::int64_t slice = hooks ? std::min(hooks->slice_ns, sync::slice_ns()) : sync::slice_ns();
   const sync::Event::Ticket ticket = at.event.prepare();
   if (ready()) {
     at.event.cancel(ticket);

@@ -53,7 +53,6 @@ Result<std::uint32_t> Condition::enrol() {
 Status Condition::wait(std::uint32_t place, os::Deadline deadline, WaitHooks* hooks) {
   Cell& cell = table_.cell(place);
   const auto notified = [&] { return state_of(cell.ticket.load()) == TicketState::kNotified; };
-  const std::int64_t slice = hooks ? std::min(hooks->slice_ns, sync::kMaxSliceNs) : sync::kMaxSliceNs;
   Status status;
   while (status) {
     const std::uint32_t bell = cell.bell.load();
@@ -63,7 +62,10 @@ Status Condition::wait(std::uint32_t place, os::Deadline deadline, WaitHooks* ho
       break;
     }
     look_after_notified();
-    (void)os::futex_wait(cell.bell, bell, deadline.left_ns(slice));
+    const std::int64_t slice =
+        deadline.left_ns(hooks ? std::min(hooks->slice_ns, sync::slice_ns()) : sync::slice_ns());
+    const os::FutexWait how = os::futex_wait(cell.bell, bell, slice);
+    sync::note_sleep(slice, how == os::FutexWait::kTimedOut);
     if (notified()) return {};
     if (hooks) status = hooks->poll();
   }

@@ -4,6 +4,20 @@
 
 namespace forklift::sync {
 
+namespace {
+thread_local int quiet_slices = 0;
+}  // namespace
+
+std::int64_t slice_ns() noexcept { return quiet_slices < kQuietAfter ? kSliceNs : kQuietSliceNs; }
+
+void note_sleep(std::int64_t slept_for_ns, bool nothing_happened) noexcept {
+  if (!nothing_happened) {
+    quiet_slices = 0;
+  } else if (slept_for_ns >= kSliceNs && quiet_slices < kQuietAfter) {
+    ++quiet_slices;
+  }
+}
+
 void Event::notify_slow(int count) noexcept {
   bell_.fetch_add(1, std::memory_order_seq_cst);
   if (os::futex_wake(bell_, count) > 0) return;

@@ -16,7 +16,7 @@
 // the bell afterwards, so a sleeper whose registration was wiped finds another bell and does not sleep.
 //
 // A wake-up can still be swallowed by a death (the one sleeper that was woken is killed before it acts).
-// Therefore nobody sleeps longer than kMaxSliceNs without looking for itself.
+// Therefore nobody sleeps longer than a slice (below) without looking for itself.
 //
 // Source: event counts, D. P. Reed and R. K. Kanodia, CACM 22(2), 1979; the futex protocol is Linux's
 // futex(2).
@@ -26,6 +26,17 @@
 #include "sync/word.h"
 
 namespace forklift::sync {
+
+// The longest sleep without looking around: bounds how long a swallowed wake-up or an unnoticed death can
+// last. A thread that nothing happened to for kQuietAfter slices in a row takes longer ones, at 2 wake-ups a
+// second (less than 0.01 % of a processor).
+inline constexpr std::int64_t kSliceNs = 200'000'000;
+inline constexpr std::int64_t kQuietSliceNs = 500'000'000;
+inline constexpr int kQuietAfter = 5;
+
+// How long this thread may sleep now, and how its last sleep ended.
+std::int64_t slice_ns() noexcept;
+void note_sleep(std::int64_t slept_for_ns, bool nothing_happened) noexcept;
 
 // In shared memory; all-zero is valid. Any number of waiters and notifiers, no lock.
 class Event {
@@ -45,6 +56,7 @@ class Event {
   // Sleeps until notified or for `timeout_ns`; gives the ticket back in any case.
   os::FutexWait wait(Ticket ticket, std::int64_t timeout_ns) noexcept {
     const os::FutexWait how = os::futex_wait(bell_, ticket.bell, timeout_ns);
+    note_sleep(timeout_ns, how == os::FutexWait::kTimedOut);
     cancel(ticket);
     return how;
   }
@@ -78,10 +90,6 @@ class Event {
   Word sleepers_;  // {era:32, count:32}
 };
 static_assert(sizeof(Event) == 16);
-
-// The longest sleep without looking around: bounds how long a swallowed wake-up or an unnoticed death can
-// last, at 5 wake-ups a second (some 0.01 % of a processor).
-inline constexpr std::int64_t kMaxSliceNs = 200'000'000;
 
 // The longest spin before a sleep. A futex wake-up costs 6 to 29 us, a spinning reader sees a store in 0.1
 // us.

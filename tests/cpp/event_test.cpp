@@ -177,5 +177,18 @@ TEST_F(EventTest, SpinningEndsByConditionOrByTime) {
   EXPECT_GE(os::now_ns() - start, kSpinNs);
 }
 
+TEST(Event, AThreadThatNothingHappensToSleepsLongerSlices) {
+  std::thread([] {
+    for (int i = 0; i < kQuietAfter; ++i) {
+      EXPECT_EQ(slice_ns(), kSliceNs) << "after " << i << " slices";
+      note_sleep(kSliceNs / 2, true);  // the caller's own time was over first
+      note_sleep(kSliceNs, true);
+    }
+    EXPECT_EQ(slice_ns(), kQuietSliceNs);
+    note_sleep(kQuietSliceNs, false);
+    EXPECT_EQ(slice_ns(), kSliceNs);
+  }).join();
+}
+
 }  // namespace
 }  // namespace forklift::sync

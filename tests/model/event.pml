@@ -7,7 +7,7 @@
  *
  * Checked
  *   E1  no lost wake-up: when the notifiers are through, nobody alive sleeps while there is something to take,
- *       unless a wake-up went to one that was killed before it took (the code's slices of 200 ms and its
+ *       unless a wake-up went to one that was killed before it took (the code's slices of 200 to 500 ms and its
  *       reaper cover that)
  *   E2  a stale count costs one system call: when all is quiet the count is at most the sleepers alive plus the
  *       dead of this era
