@@ -83,7 +83,8 @@ struct WorkerSetup {
   std::uint64_t most_tasks;
   std::uint64_t most_memory;
 };
-int run_pool_worker(Queue<Value> tasks, Queue<Value> answers, Tensor board, WorkerSetup setup,
-                    std::string initializer, Queue<Value> initializer_arguments);
+int run_pool_worker(const Queue<Value>& tasks, const Queue<Value>& answers, const Tensor& board,
+                    const WorkerSetup& setup, const std::string& initializer,
+                    const Queue<Value>& initializer_arguments);
 
 }  // namespace forklift::detail

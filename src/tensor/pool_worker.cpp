@@ -159,8 +159,9 @@ bool register_invoker(std::uint64_t signature, Invoker invoker) noexcept {
   return all.by_signature.emplace(signature, invoker).second;
 }
 
-int run_pool_worker(Queue<Value> tasks, Queue<Value> answers, Tensor board, WorkerSetup setup,
-                    std::string initializer, Queue<Value> initializer_arguments) {
+int run_pool_worker(const Queue<Value>& tasks, const Queue<Value>& answers, const Tensor& board,
+                    const WorkerSetup& setup, const std::string& initializer,
+                    const Queue<Value>& initializer_arguments) {
   ::signal(SIGTERM, SIG_DFL);  // a forked one has the handlers of its parent
   own_index = static_cast<int>(setup.index);
   const arena::LeasePtr* block = tensor::share_lease(*board.storage());
