@@ -9,13 +9,13 @@
 #include <string>
 
 using forklift::Domain;
-using forklift::Queue;
+using forklift::JoinableQueue;
 using forklift::Value;
 
 // Either of them, whoever comes first.
-Queue<Value> meet(const std::string& name) {
+JoinableQueue<Value> meet(const std::string& name) {
   static Domain domain = Domain::meet(name);
-  return domain.open_or_create<Queue<Value>>("greetings");
+  return domain.open_or_create<JoinableQueue<Value>>("greetings");
 }
 
 int main(int argc, char** argv) {
@@ -25,11 +25,14 @@ int main(int argc, char** argv) {
   // Two programs in one, for the sake of the tutorial: this fork knows nothing of Forklift yet.
   const pid_t other = ::fork();
   if (other == 0) {
-    meet(name).put("hello from another program");
+    auto greetings = meet(name);
+    greetings.put("hello from another program");
+    greetings.join();  // what is shared lives as long as one of those who share it
     return 0;
   }
-  Queue<Value> greetings = meet(name);
+  JoinableQueue<Value> greetings = meet(name);
   const auto greeting = greetings.get_for(std::chrono::seconds(30));
+  if (greeting) greetings.task_done();
   ::waitpid(other, nullptr, 0);
   if (!greeting) return 1;
   std::printf("%s\n", forklift::need(greeting->as<std::string>()).c_str());
