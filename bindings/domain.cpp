@@ -106,6 +106,7 @@ void bind_domain(nb::module_& module) {
         self.parts.child.lock.close();
       });
   module.def("ensure_domain", [] { current(); });
+  module.def("domain_id", [] { return current()->domain().header().domain_id; });
   module.def("has_domain", [] { return channel::Hub::existing() != nullptr; });
   module.def(
       "invite",
@@ -116,12 +117,19 @@ void bind_domain(nb::module_& module) {
       nb::rv_policy::take_ownership);
   module.def("join", join, nb::arg("control"), nb::arg("data"), nb::arg("lock"), nb::arg("slot"),
              nb::arg("generation"));
-  module.def("mark_clean", [] {
-    if (channel::Hub* hub = channel::Hub::existing()) hub->domain().mark_clean();
-  });
+  module.def("mark_clean", [] { channel::Hub::mark_all_clean(); });
   module.def(
       "set_budget", [](std::uint64_t bytes) { current()->domain().set_budget(bytes); }, nb::arg("bytes"));
   module.def("stats", stats);
+  module.def(
+      "count_into",
+      [](int file, std::uint64_t offset, bool from_zero) {
+        const Status status = count_into(file, offset, from_zero);
+        if (status) return;
+        raise(status);
+        throw nb::python_error();
+      },
+      nb::arg("file"), nb::arg("offset"), nb::arg("from_zero"));
   module.def("reap", [] {
     channel::Hub* hub = channel::Hub::existing();
     const nb::gil_scoped_release released;

@@ -6,6 +6,7 @@
 #include "domain.h"
 #include "foreign.h"
 #include "frozen.h"
+#include "lifeline.h"
 #include "lock.h"
 #include "meeting.h"
 #include "pickling.h"
@@ -30,6 +31,7 @@ NB_MODULE(_core, m) {
   forklift::py::bind_domain(m);
   forklift::py::bind_program(m);
   forklift::py::bind_meeting(m);
+  forklift::py::bind_lifeline(m);
   forklift::py::bind_tensor(m);
   forklift::py::bind_foreign(m);
   forklift::py::bind_waits(m);

@@ -26,7 +26,11 @@ struct PipeObject {
   bool writable;
 
   bool native() const noexcept { return in || out; }
-  channel::PipeEnd end() const { return {handle, in, out}; }
+  channel::PipeEnd end() const {
+    channel::PipeEnd made{handle, in, out};
+    made.meet_readers();
+    return made;
+  }
 };
 
 PipeObject* as_pipe(PyObject* self) { return reinterpret_cast<PipeObject*>(self); }

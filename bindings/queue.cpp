@@ -129,6 +129,7 @@ PyObject* do_put(PyObject* self, PyObject* object, const Waiting& waiting) {
   if (!waiting.block && channel->capacity() != 0 && channel->full()) return raise_named("Full");
   const SendResult result =
       send_object(*channel, object, queue->dialect, waiting.deadline, waiting.block, -1);
+  queue->used = true;
   switch (result.sent) {
     case Sent::kDone: Py_RETURN_NONE;
     case Sent::kUnpicklable: return report_unpicklable(self, object);

@@ -120,6 +120,10 @@ PyObject* queue_id(PyObject* self, PyObject*) {
 }
 
 PyObject* queue_empty(PyObject* self, PyObject*) {
+  if (as_queue(self)->reader_closed) {
+    PyErr_SetString(PyExc_OSError, "handle is closed");
+    return nullptr;
+  }
   const channel::ChannelPtr channel = channel_of(self);
   return channel ? PyBool_FromLong(channel->empty() ? 1 : 0) : nullptr;
 }
@@ -260,6 +264,7 @@ int set_framework(PyObject* self, PyObject* value, void*) {
 
 PyGetSetDef queue_base_attributes[] = {
     {"_closed", get_flag<&QueueObject::closed>, set_flag<&QueueObject::closed>, nullptr, nullptr},
+    {"_used", get_flag<&QueueObject::used>, set_flag<&QueueObject::used>, nullptr, nullptr},
     {"_reader_closed", get_flag<&QueueObject::reader_closed>, set_flag<&QueueObject::reader_closed>, nullptr,
      nullptr},
     {"_writer_closed", get_flag<&QueueObject::writer_closed>, set_flag<&QueueObject::writer_closed>, nullptr,

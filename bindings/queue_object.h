@@ -18,6 +18,7 @@ struct QueueObject {
   std::unique_ptr<Doorbell> room_bell;
   Dialect dialect;
   bool closed;         // Queue: neither end is used any more by this process
+  bool used;           // Queue: this object has put something
   bool reader_closed;  // SimpleQueue and pools: by end
   bool writer_closed;
   bool strict;

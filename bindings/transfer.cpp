@@ -57,7 +57,7 @@ Status send_draft(arena::Arena& arena, Draft& draft, os::Deadline deadline, bool
       released.release();
       if (Status filled = draft.fill(arena); !filled) return filled;
     }
-    return put({bytes, draft.leases, draft.codec, 0}, hooks);
+    return put({bytes, draft.leases, draft.codec, 0, false, draft.block_bytes}, hooks);
   });
   draft.leases.clear();
   draft.shares.clear();

@@ -55,6 +55,7 @@ Result<ChannelPtr> Channel::open(Hub& hub, ChannelId id) {
 }
 
 Status Channel::offer(domain::SlotRef child) {
+  if (Status status = hub_.arena().check_child(child); !status) return status;
   return hub_.arena().hold_for({arena::ObjectKind::kChannel, id_.index}, arena::Holder::process(child));
 }
 
@@ -117,7 +118,8 @@ bool Channel::full() const noexcept {
   return !has_room(Position::unpack(row_.tail.load(std::memory_order_acquire)), 0);
 }
 
-Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* hooks, int bell) {
+Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* hooks, int bell,
+                    std::uint32_t* sequence) {
   if (!hub_.domain().attached()) return hub_.domain().not_attached();
   Plan plan(message, bell);
   if (Status status = plan_put(message, plan); !status) return status;
@@ -131,6 +133,7 @@ Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* h
     }
     if (done) {
       if (!message.quiet) row_.items.notify_after_unlock(1);
+      if (sequence) *sequence = plan.header.sequence;
       return {};
     }
     const auto roomy = [&] {

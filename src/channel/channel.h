@@ -30,7 +30,8 @@ struct Outgoing {
       leases{};  // become empty when the put succeeds, and stay as they are otherwise
   std::uint8_t codec = 0;
   std::uint64_t tag = 0;
-  bool quiet = false;  // wakes nobody: the sender rings items() when it sees fit
+  bool quiet = false;              // wakes nobody: the sender rings items() when it sees fit
+  std::uint64_t copied_bytes = 0;  // of the leases' memory: what was copied there for this message
 };
 
 // Where a getter writes down, in shared memory of its own, which message it takes: for those who come after
@@ -106,8 +107,9 @@ class Channel {
   // Enters a child as a holder, so that the channel lives until the child has opened it.
   Status offer(domain::SlotRef child);
 
-  // `bell`: the writing end of a pipe (channel/pipe.h).
-  Status put(const Outgoing& message, os::Deadline deadline, WaitHooks* hooks = nullptr, int bell = -1);
+  // `bell`: the writing end of a pipe (channel/pipe.h). `sequence`: what the message got, for wait_taken.
+  Status put(const Outgoing& message, os::Deadline deadline, WaitHooks* hooks = nullptr, int bell = -1,
+             std::uint32_t* sequence = nullptr);
   // kTimeout, kInterrupted, kCorrupt (that message is gone, the channel goes on), kStalled.
   Status get(Incoming& into, os::Deadline deadline, WaitHooks* hooks = nullptr, Claim* claim = nullptr);
   // After the death of a getter: had the message that it wrote down been taken? (By it, or, where it had not
@@ -155,7 +157,7 @@ class Channel {
   Status plan_put(const Outgoing& message, Plan& plan);
   bool has_room(Position tail, std::uint64_t weight, bool locked = false) const noexcept;
   // `done` stays false when there was no room (no message), which is no error.
-  Status try_put(const Plan& plan, bool* done);
+  Status try_put(Plan& plan, bool* done);
   Status try_get(Incoming& into, bool* done, Claim* claim = nullptr);
   // As try_get; tells those who wait for room.
   Status take(Incoming& into, bool* done, Claim* claim = nullptr);

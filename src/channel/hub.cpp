@@ -1,6 +1,8 @@
 // Making, joining and repairing: what happens to channels outside of put and get.
 #include "channel/hub.h"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
@@ -14,13 +16,27 @@ namespace {
 std::atomic<Hub*> process_hub{nullptr};
 std::mutex process_hub_mutex;
 
+// Inherited by fork and set aside for an invitation; at most one, since only a process without a hub of its
+// own making sets one aside.
+std::atomic<Hub*> inherited_hub{nullptr};
+// The process that made or joined process_hub. Its children inherit both, and differ.
+std::atomic<pid_t> process_hub_owner{0};
+
 Hub* publish(std::unique_ptr<Hub> hub) {
   Hub* made = hub.release();  // never destroyed: leases of static objects may outlive main
+  process_hub_owner.store(::getpid(), std::memory_order_relaxed);
   process_hub.store(made, std::memory_order_release);
-  std::atexit([] { process_hub.load()->domain().mark_clean(); });
+  static std::once_flag once;
+  std::call_once(once, [] { std::atexit([] { Hub::mark_all_clean(); }); });
   return made;
 }
 }  // namespace
+
+void Hub::mark_all_clean() noexcept {
+  for (const std::atomic<Hub*>* const hub : {&process_hub, &inherited_hub}) {
+    if (Hub* const each = hub->load(std::memory_order_acquire)) each->domain().mark_clean();
+  }
+}
 
 Hub* Hub::existing() noexcept { return process_hub.load(std::memory_order_acquire); }
 
@@ -43,6 +59,13 @@ Result<Hub*> Hub::join(os::Fd control, os::Fd data, std::optional<domain::ChildS
   if (Hub* hub = existing()) {
     // A second invitation to the same domain (two queues in one child's arguments) is no new membership.
     if (control.inode() == hub->domain().control_file().inode()) return hub;
+    const bool inherited = process_hub_owner.load(std::memory_order_relaxed) != ::getpid();
+    if (inherited && inherited_hub.load(std::memory_order_relaxed) == nullptr) {
+      Result<std::unique_ptr<Hub>> own = attach(std::move(control), std::move(data), std::move(slot));
+      if (!own) return own.status();
+      inherited_hub.store(hub, std::memory_order_release);
+      return publish(*std::move(own));
+    }
     return Status(Code::kInvalid,
                   "this process belongs to another domain already; a queue can only be used in the "
                   "domain that it was made in");

@@ -28,9 +28,13 @@ class Hub {
   static Result<Hub*> current();
   // The process's own hub if there is one.
   static Hub* existing() noexcept;
-  // Joins a parent's domain as this process's own. kInvalid if the process has one already that is another
-  // domain.
+  // Joins a parent's domain as this process's own. kInvalid if the process has made or joined another one.
+  // One that it only inherited by fork (a fork server's, whose modules made locks) stays beside it: what
+  // lives in there goes on, and nothing new comes into it.
   static Result<Hub*> join(os::Fd control, os::Fd data, std::optional<domain::ChildSlot> slot);
+
+  // Tells the others, of each domain that this process is in, that it leaves in good order.
+  static void mark_all_clean() noexcept;
 
   static Result<std::unique_ptr<Hub>> create(const domain::Options& options = {});
   static Result<std::unique_ptr<Hub>> attach(os::Fd control, os::Fd data,

@@ -71,6 +71,13 @@ Status PipeEnd::reader_is_there() const {
   return {};
 }
 
+// More than is in transit at most, so nothing else is when it is.
+bool PipeEnd::must_meet(const Outgoing& message) const noexcept {
+  if (!meets_readers_) return false;
+  const std::uint64_t bytes = message.bytes.size() + message.copied_bytes;
+  return bytes > kPipeBytes && (!in_ || bytes > 2 * os::send_buffer_bytes(fd_));
+}
+
 Status PipeEnd::send(const Outgoing& message, os::Deadline deadline, WaitHooks* hooks) {
   if (!out_) return {Code::kInvalid, "this end of the pipe is for reading only"};
   // Asked now and then while the pipe is full.
@@ -86,7 +93,10 @@ Status PipeEnd::send(const Outgoing& message, os::Deadline deadline, WaitHooks* 
     WaitHooks* inner;
   } still_read(*this, hooks);
   Status status = reader_is_there();
-  if (status) status = out_->put(message, deadline, &still_read, fd_);
+  const bool meets = deadline.is_never() && must_meet(message);
+  std::uint32_t sequence = 0;
+  if (status) status = out_->put(message, deadline, &still_read, fd_, &sequence);
+  if (status && meets) status = out_->wait_taken(sequence, deadline, &still_read);
   // What nobody can ever take goes back to where it came from.
   if (status.errno_value() == EPIPE) Channel::drain(out_->hub(), out_->id().index);
   return status;

@@ -44,6 +44,10 @@ class PipeEnd {
 
   // kTimeout, kInterrupted, kSystem (EPIPE, EBADF), kOverBudget, ...: nothing was sent.
   Status send(const Outgoing& message, os::Deadline deadline, WaitHooks* hooks = nullptr);
+  // From here on a send without a deadline of more bytes than the standard library's pipe could hold (64 KB
+  // one way, twice a socket's buffer both ways) returns when a reader has taken it, as there. Handles count
+  // nothing. Where that wait fails the message stays sent, unless it is EPIPE.
+  void meet_readers() noexcept { meets_readers_ = true; }
   // kClosed: the channel is empty and nobody can write into it any more. Else as Channel::get.
   Status receive(Incoming& into, os::Deadline deadline, WaitHooks* hooks = nullptr);
   // Ok: receive would not wait (a message, the end, or bytes that are not ours are there).
@@ -67,6 +71,7 @@ class PipeEnd {
     kEnd
   };
   Status reader_is_there() const;
+  bool must_meet(const Outgoing& message) const noexcept;
   // Removes tokens beyond those that K asks for.
   Status settle(Left* left);
   Status sleep(os::Deadline deadline, WaitHooks* hooks, bool foreign_is_readable);
@@ -75,6 +80,7 @@ class PipeEnd {
   int fd_ = -1;
   ChannelPtr in_;
   ChannelPtr out_;
+  bool meets_readers_ = false;
 };
 
 // The parts of a pipe. One way: the first end reads, the second writes.

@@ -74,8 +74,8 @@ bool Channel::has_room(Position tail, std::uint64_t weight, bool locked) const n
   return bytes + weight <= byte_limit;
 }
 
-Status Channel::try_put(const Plan& plan, bool* done) {
-  const RecordHeader& header = plan.header;
+Status Channel::try_put(Plan& plan, bool* done) {
+  RecordHeader& header = plan.header;
   sync::LockGuard guard(row_.tail_mutex, [this] { hub_.repair_tail(id_.index); });
   if (!guard.ok()) return guard.status();
   if (row_.tail_broken.load(std::memory_order_relaxed) != 0 && !hub_.repair_tail(id_.index))
@@ -107,10 +107,9 @@ Status Channel::try_put(const Plan& plan, bool* done) {
   }
 
   std::byte* out = unit_address(*current, start.unit);
-  RecordHeader record = header;
-  record.sequence = tail.sequence;
-  std::memcpy(out, &record, sizeof record);
-  out += sizeof record;
+  header.sequence = tail.sequence;
+  std::memcpy(out, &header, sizeof header);
+  out += sizeof header;
   const arena::Holder message = arena::Holder::message(id_.index, tail.sequence);
   if (plan.spill) {
     std::memcpy(out, &plan.spill->handle(), sizeof(arena::Handle));

@@ -95,6 +95,8 @@ class Domain {
 
   // Claims a slot for a child to come.
   Result<ChildSlot> reserve_child();
+  // Is it one that was claimed so, and nobody's yet?
+  bool is_reserved(SlotRef slot) const noexcept;
   // In the child: become the process of that slot, drop the parent's.
   void adopt(ChildSlot child) noexcept;
   // In a child without a slot.
@@ -109,7 +111,6 @@ class Domain {
   Status map_files();
   Status check_header() const;
   Status claim_sentinel();
-  bool is_reserved(SlotRef slot) const noexcept;
   Slot* slots() const noexcept;
   Result<ChildSlot> claim_slot();
   bool process_has_left(const Slot& slot) const;

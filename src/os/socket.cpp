@@ -43,6 +43,13 @@ std::size_t readable_bytes(int fd) noexcept {
   return ::ioctl(fd, FIONREAD, &bytes) == 0 && bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
 }
 
+std::size_t send_buffer_bytes(int fd) noexcept {
+  int bytes = 0;
+  socklen_t size = sizeof bytes;
+  const int rc = ::getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, &size);
+  return rc == 0 && bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
+}
+
 int peek(int fd, std::span<std::byte> into) noexcept {
   return static_cast<int>(::recv(fd, into.data(), into.size(), MSG_PEEK | MSG_DONTWAIT));
 }

@@ -26,6 +26,8 @@ Readiness look(int fd) noexcept;
 
 // Bytes that can be read; 0 at the end, too.
 std::size_t readable_bytes(int fd) noexcept;
+// What the kernel takes from a writer before it waits, in its own way of counting; 0 for no socket.
+std::size_t send_buffer_bytes(int fd) noexcept;
 // Copies what comes next without taking it: how much, 0 at the end, -1 when there is nothing.
 int peek(int fd, std::span<std::byte> into) noexcept;
 void discard(int fd, std::span<std::byte> through) noexcept;

@@ -18,7 +18,16 @@ struct Pipe {
   std::mutex mutex;
   os::Fd read_end;
   os::Fd write_end;
+  std::uint64_t inode = 0;  // of both ends
 };
+
+// Descriptors that were closed under us (close_range) may be somebody else's by now: not ours to close, and
+// above all not to be watched by a daemon.
+void disown_foreign(Pipe& pipe) {
+  for (os::Fd* const end : {&pipe.read_end, &pipe.write_end}) {
+    if (end->valid() && end->inode() != pipe.inode) (void)end->release();
+  }
+}
 
 Pipe& own_pipe() {
   static Pipe* const pipe = new Pipe;  // the write end closes with the process, not before
@@ -30,6 +39,7 @@ void before_fork() { own_pipe().mutex.lock(); }
 void after_fork_in_parent() { own_pipe().mutex.unlock(); }
 void after_fork_in_child() {
   Pipe& pipe = own_pipe();
+  disown_foreign(pipe);
   pipe.write_end.close();
   // The read end is left to a daemon that looks at it next; whoever forks again replaces it.
   pipe.mutex.unlock();
@@ -42,11 +52,14 @@ Result<int> lifeline() {
   std::call_once(installed, [] { ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child); });
   Pipe& pipe = own_pipe();
   const std::lock_guard<std::mutex> lock(pipe.mutex);
-  if (!pipe.write_end.valid()) {
+  disown_foreign(pipe);
+  if (!pipe.write_end.valid() || !pipe.read_end.valid()) {
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) return Status::system("pipe2", errno, "lifeline of daemons");
+    (void)pipe.write_end.release();  // the daemons of the read end that was closed live by it
     pipe.read_end = os::Fd(ends[0]);
     pipe.write_end = os::Fd(ends[1]);
+    pipe.inode = pipe.read_end.inode();
   }
   return pipe.read_end.get();
 }

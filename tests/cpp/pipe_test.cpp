@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <thread>
 
 #include "os/socket.h"
@@ -321,6 +323,64 @@ TEST_F(PipeTest, AnInterruptedReceiveTakesNothing) {
   const std::string more(60'000, 'y');
   EXPECT_CODE(Code::kInterrupted, right.send({.bytes = bytes_of(more)}, Deadline::never(), &stop));
   EXPECT_EQ(left.in()->size(), 1U);
+}
+
+// What no pipe of the standard library's could hold, for those who asked for it.
+class MeetingPipeTest : public PipeTest {
+ protected:
+  void SetUp() override {
+    PipeTest::SetUp();
+    connect(false);
+    right.meet_readers();
+  }
+  // In a thread of its own; `returned` tells when.
+  std::thread sending(std::size_t bytes, Code expected) {
+    return std::thread([this, bytes, expected] {
+      const std::string large(bytes, 'x');
+      EXPECT_EQ(right.send({.bytes = bytes_of(large)}, Deadline::never()).code(), expected);
+      returned = true;
+    });
+  }
+  std::atomic<bool> returned{false};
+};
+
+TEST_F(MeetingPipeTest, ALargeMessageReturnsWhenItWasTaken) {
+  std::thread sender = sending(kPipeBytes + 1, Code::kOk);
+  EXPECT_OK(left.wait_readable(Deadline::after_seconds(10)));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(returned);
+  EXPECT_EQ(receive(left)->size(), kPipeBytes + 1);
+  sender.join();
+}
+
+TEST_F(MeetingPipeTest, WhatItHoldsDoesNotWait) {
+  sending(kPipeBytes, Code::kOk).join();
+  EXPECT_EQ(receive(left)->size(), kPipeBytes);
+}
+
+TEST_F(MeetingPipeTest, AHandleIsNoLargeMessageButACopyIs) {
+  arena::LeasePtr block = allocate(arena::Kind::kShare, 1 << 20);
+  ASSERT_OK(right.send({.leases = {&block, 1}}, Deadline::never()));
+  EXPECT_OK(receive(left).status());
+  block = allocate(arena::Kind::kShare, 1 << 20);
+  std::thread sender([&] {
+    EXPECT_OK(right.send({.leases = {&block, 1}, .copied_bytes = 1 << 20}, Deadline::never()));
+    returned = true;
+  });
+  EXPECT_OK(left.wait_readable(Deadline::after_seconds(10)));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(returned);
+  EXPECT_OK(receive(left).status());
+  sender.join();
+}
+
+TEST_F(MeetingPipeTest, NobodyComes) {
+  std::thread sender = sending(kPipeBytes + 1, Code::kSystem);  // EPIPE
+  EXPECT_OK(left.wait_readable(Deadline::after_seconds(10)));
+  pair_->first_fd.close();
+  left.let_go();
+  sender.join();
+  EXPECT_EQ(arena().stats().held_blocks, 0U);
 }
 
 }  // namespace

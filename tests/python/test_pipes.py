@@ -192,8 +192,10 @@ def test_arrays_travel_through_shared_memory() -> None:
     receiver, sender = mp.Pipe(duplex=False)
     before = forklift.stats()
     array = np.random.default_rng(1).random(100_000)
-    sender.send({"array": array})
+    thread = threading.Thread(target=sender.send, args=({"array": array},))
+    thread.start()
     got = receiver.recv()["array"]
+    thread.join()
     assert (got == array).all()
     got[0] = 5  # private and writable
     after = forklift.stats()
@@ -227,6 +229,44 @@ def test_back_pressure(library: Any) -> None:
     thread.start()
     assert len(receiver.recv()) == 1_000_000
     thread.join()
+
+
+@BOTH
+@pytest.mark.parametrize("duplex", [False, True])
+def test_a_large_message_is_a_rendezvous(library: Any, duplex: bool) -> None:
+    """What no pipe could hold: send returns when it is being read."""
+    receiver, sender = library.Pipe(duplex)
+    for send, recv in ((sender.send_bytes, receiver.recv_bytes), (sender.send, receiver.recv)):
+        thread = threading.Thread(target=send, args=(b"x" * 4_000_000,))
+        thread.start()
+        thread.join(0.3)
+        assert thread.is_alive()
+        assert len(recv()) == 4_000_000
+        thread.join(support.DEADLINE)
+        assert not thread.is_alive()
+
+
+@BOTH
+def test_both_ends_send_what_a_socket_holds(library: Any) -> None:
+    """And only then receive: a program may count on it."""
+    first, second = library.Pipe()
+    for end in (first, second):
+        end.send_bytes(b"x" * 100_000)
+    for end in (first, second):
+        assert len(end.recv_bytes()) == 100_000
+
+
+def test_a_handle_is_no_large_message() -> None:
+    receiver, sender = mp.Pipe(duplex=False)
+    sender.send(forklift.zeros((1 << 20,)))
+    assert receiver.recv().shape == (1 << 20,)
+
+
+def test_who_waits_to_be_read_learns_that_nobody_will() -> None:
+    receiver, sender = mp.Pipe()
+    threading.Timer(0.1, receiver.close).start()
+    with pytest.raises(BrokenPipeError):
+        sender.send_bytes(b"x" * 4_000_000)
 
 
 def test_a_thousand_small_messages_fit() -> None:

@@ -55,6 +55,23 @@ def test_full_and_empty(either: Any) -> None:
     finish(queue)
 
 
+@pytest.mark.parametrize("kind", ["Queue", "JoinableQueue"])
+def test_empty_after_close(either: Any, kind: str) -> None:
+    """An error if this process had put something."""
+    unused = getattr(either, kind)()
+    unused.close()
+    unused.join_thread()
+    assert unused.empty()
+    used = getattr(either, kind)()
+    used.put(1)
+    used.close()
+    used.join_thread()
+    with pytest.raises(OSError, match="is closed"):
+        used.empty()
+    with pytest.raises(ValueError, match="is closed"):
+        used.get()
+
+
 def test_time_outs_take_their_time(either: Any) -> None:
     queue = either.Queue(1)
     start = time.monotonic()

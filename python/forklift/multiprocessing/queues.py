@@ -153,6 +153,9 @@ class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg]
     def close(self) -> None:
         """This process will neither put nor get any more. What was put stays in the queue."""
         self._closed = True
+        if self._used:
+            # In the standard library the feeder thread closes the reader, and only a put makes one.
+            self._reader_closed = True
 
     def join_thread(self) -> None:
         """Nothing to wait for: what was put is in the queue. Only after close()."""
@@ -264,3 +267,7 @@ class SimpleQueue(_core.SimpleQueueCore, _std.SimpleQueue):  # type: ignore[type
     _poll = _Part(lambda self: self._reader.poll)
 
     __class_getitem__: Any = classmethod(types.GenericAlias)
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(_std, name)
