@@ -16,6 +16,7 @@ are started by ``subprocess`` know nothing of it.
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import types
 from collections.abc import Sequence
@@ -31,6 +32,7 @@ _OURS = "forklift.multiprocessing."
 _REPLACED: dict[str, tuple[str, tuple[str, ...]]] = {
     "connection": ("pipes", ("Connection", "Pipe")),
     "heap": ("heap", ("BufferWrapper",)),
+    "managers": ("manager_channels", ()),
     "pool": ("pool", ("Pool",)),
     "popen_fork": ("popen_fork", ("Popen",)),
     "popen_forkserver": ("popen_forkserver", ("Popen",)),
@@ -83,6 +85,10 @@ def install_for_children() -> None:
 
         start: Any = util
         start.spawnv_passfds = partial(_spawn, start.spawnv_passfds)
+        if "FORKLIFT_REPORT" in os.environ:
+            from forklift import report
+
+            report.follow()
 
 
 def _spawn(start: Any, path: Any, args: Sequence[Any], passfds: Any) -> Any:
@@ -144,6 +150,8 @@ def _replace(name: str) -> None:
     _done.add(name)
     for each in what:
         _replace_one(theirs, each, getattr(ours, each))
+    if name == "managers":
+        ours.install_in(theirs)
     for module in ("multiprocessing.managers", "concurrent.futures.process"):
         if _is_complete(module):
             _fix_references(sys.modules[module], name)

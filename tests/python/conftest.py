@@ -34,7 +34,8 @@ def _lasting_parts() -> None:
     for method in METHODS:
         context = forklift.multiprocessing.get_context(method)
         queue = context.Queue()
-        process = context.Process(target=targets.put_one, args=(queue, np.zeros(10_000)))
+        # A daemon, since the first one makes the pipe by which they know when their parent is gone.
+        process = context.Process(target=targets.put_one, args=(queue, np.zeros(10_000)), daemon=True)
         process.start()
         queue.get(timeout=support.DEADLINE)
         process.join()

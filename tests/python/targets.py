@@ -102,6 +102,42 @@ def nested(context_name: str, queue: Any) -> None:
     queue.put((process.exitcode, array))
 
 
+def start_daemon(context_name: str, queue: Any) -> None:
+    """A child with a daemon of its own, which is busy for as long as it lives."""
+    from forklift.multiprocessing import get_context
+
+    daemon = get_context(context_name).Process(target=busy, daemon=True)
+    daemon.start()
+    queue.put(daemon.pid)
+    daemon.join()
+
+
+def busy() -> None:
+    while True:
+        pass
+
+
+def use_table(table: Any) -> None:
+    """A manager's dict, by a child."""
+    assert table["here"] != os.getpid()
+    table["there"] = os.getpid()
+    table["native"] = table._tls.connection._native
+
+
+class ExitsWhenUnpickled:
+    def __reduce__(self) -> Any:
+        return (os._exit, (7,))
+
+
+class RaisesWhenUnpickled:
+    def __reduce__(self) -> Any:
+        return (raise_it, ())
+
+
+def raise_it() -> None:
+    raise ValueError("cannot be made")
+
+
 def square(x: Any) -> Any:
     return x * x
 

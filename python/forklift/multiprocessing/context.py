@@ -118,6 +118,14 @@ class _Queues:
 
         return Array(typecode_or_type, size_or_initializer, lock=lock, ctx=self.get_context())
 
+    def Manager(self) -> Any:
+        """Returns a manager associated with a running server process"""
+        from forklift.multiprocessing.managers import SyncManager
+
+        manager = SyncManager(ctx=self.get_context())
+        manager.start()
+        return manager
+
     def Pool(
         self,
         processes: int | None = None,
@@ -190,7 +198,7 @@ class DefaultContext(_Queues, _std.DefaultContext):
 
     Process = Process
 
-    def __init__(self) -> None:
+    def __init__(self, context: Any = None) -> None:
         pass
 
     def get_context(self, method: str | None = None) -> Any:
@@ -227,3 +235,7 @@ def _concrete(method: str) -> Any:
 
 def _force_start_method(method: str) -> None:
     _std._force_start_method(method)
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(_std, name)

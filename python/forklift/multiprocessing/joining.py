@@ -11,6 +11,7 @@ import io
 import operator
 import os
 import pickle
+import sys
 from multiprocessing import context as _std_context
 from multiprocessing import process as _std_process
 from multiprocessing import reduction as _std_reduction
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from forklift import _core, installing
+from forklift.multiprocessing.lifeline import Line, lifeline_for
 from forklift.reducers import spawn_table
 
 __all__ = ["Invitation", "Parcel", "ensure_domain", "invitation_for", "is_invited", "parent_sentinel"]
@@ -82,7 +84,7 @@ class Parcel:
     """
 
     def __init__(self, process_obj: Any, invitation: Invitation) -> None:
-        self._name = _Name(process_obj._name, invitation)
+        self._name = _Name(process_obj._name, invitation, Line(lifeline_for(process_obj)))
         self._contents = (invitation, process_obj)
 
     def __reduce__(self) -> Any:
@@ -92,18 +94,19 @@ class Parcel:
         pickler: Any = _std_reduction.ForkingPickler(stream)
         pickler.dispatch_table = spawn_table()
         pickler.dump(self._contents)
-        return (_unpack, (stream.getvalue(), installing.installed()))
+        managed = "forklift.multiprocessing.manager_channels" in sys.modules
+        return (_unpack, (stream.getvalue(), installing.installed(), managed))
 
 
 class _Name:
-    """The process's name, with the invitation in front of it.
+    """The process's name, with its lifeline and the invitation in front of it.
 
     It is part of the preparation data, so the child has joined before it imports the program's main module,
     which may make locks and queues of its own. Its ``sys.path`` is not its parent's yet.
     """
 
-    def __init__(self, name: str, invitation: Invitation) -> None:
-        self._parts = (_Path(), invitation, name)
+    def __init__(self, name: str, invitation: Invitation, line: Line) -> None:
+        self._parts = (_Path(), line, invitation, name)
 
     def __reduce__(self) -> Any:
         return (operator.getitem, (self._parts, -1))
@@ -117,9 +120,13 @@ class _Path:
         return (exec, (code, {}))
 
 
-def _unpack(pickled: bytes, install: bool) -> Any:
+def _unpack(pickled: bytes, install: bool, managed: bool) -> Any:
     if install:
         installing.install()
+    if managed:
+        from forklift.multiprocessing import manager_channels
+
+        manager_channels.enable()
     return pickle.loads(pickled)[1]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from forklift import _core
 from forklift.multiprocessing.joining import ensure_domain
+from forklift.multiprocessing.lifeline import Tied, lifeline_for
 
 __all__ = ["Popen"]
 
@@ -15,7 +16,8 @@ __all__ = ["Popen"]
 class Popen(_std.Popen):
     def _launch(self, process_obj: Any) -> None:
         ensure_domain()
-        super()._launch(process_obj)  # type: ignore[misc]
+        line = lifeline_for(process_obj)
+        super()._launch(process_obj if line is None else Tied(process_obj, line))  # type: ignore[misc]
 
     def poll(self, flag: int = os.WNOHANG) -> int | None:
         known = self.returncode
@@ -24,3 +26,7 @@ class Popen(_std.Popen):
             # What the child held is given back now, not only when somebody waits for memory.
             _core.reap()
         return code
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(_std, name)

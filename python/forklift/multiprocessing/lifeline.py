@@ -1,0 +1,90 @@
+"""Whoever serves its parent ends with it, however that ends: also by SIGKILL, also in a busy loop.
+
+Daemons (so the workers of pools, too), the workers of executors and the servers of managers. All other
+children live on, as in the standard library. The parent holds a pipe open, and the kernel kills the child
+when it is gone: no thread, no polling.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from multiprocessing import reduction as _std_reduction
+from multiprocessing import util as _std_util
+from typing import Any
+
+from forklift import _core
+
+__all__ = ["Line", "Tied", "end_with_parent", "lifeline_for"]
+
+
+def _serves(process_obj: Any) -> bool:
+    """Has this child no purpose without its parent?"""
+    if process_obj.daemon:
+        return True
+    target = getattr(process_obj, "_target", None)
+    executors = sys.modules.get("concurrent.futures.process")
+    if executors is not None and target is getattr(executors, "_process_worker", executors):
+        return True
+    managers = sys.modules.get("multiprocessing.managers")
+    server = getattr(target, "__self__", None)
+    return (
+        managers is not None
+        and isinstance(server, type)
+        and issubclass(server, managers.BaseManager)
+        and getattr(target, "__name__", None) == "_run_server"
+    )
+
+
+def lifeline_for(process_obj: Any) -> int | None:
+    """The descriptor for a child that is about to be started; None if it is to live on without its parent."""
+    if not _serves(process_obj):
+        return None
+    try:
+        return _core.lifeline()
+    except Exception as error:
+        _std_util.info("forklift: a daemon without a lifeline: %s", error)
+        return None
+
+
+def end_with_parent(read_end: int) -> None:
+    """In the child: die when the parent does, at once if it is gone already."""
+    try:
+        _core.end_with_parent(read_end)
+    except Exception as error:
+        _std_util.info("forklift: a daemon without a lifeline: %s", error)
+
+
+class Tied:
+    """A process object for the standard library's fork, which bootstraps it in the child."""
+
+    def __init__(self, process_obj: Any, read_end: int) -> None:
+        self._process_obj = process_obj
+        self._read_end = read_end
+
+    def _bootstrap(self, parent_sentinel: int | None = None) -> int:
+        end_with_parent(self._read_end)
+        code: int = self._process_obj._bootstrap(parent_sentinel=parent_sentinel)
+        return code
+
+
+class Line:
+    """A lifeline among what a fresh interpreter is given; None: no line."""
+
+    def __init__(self, read_end: int | None) -> None:
+        self._read_end = read_end
+
+    def __reduce__(self) -> Any:
+        if self._read_end is None:
+            return (_no_line, ())
+        return (_take, (_std_reduction.DupFd(self._read_end),))
+
+
+def _no_line() -> None:
+    return None
+
+
+def _take(line: Any) -> None:
+    read_end = line.detach()
+    end_with_parent(read_end)
+    os.close(read_end)
