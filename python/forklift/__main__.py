@@ -4,6 +4,7 @@
     python -m forklift -m package.module ...
     python -m forklift -c "import multiprocessing; ..."
     python -m forklift --cmake-dir               # where the C++ library's CMake package lies
+    python -m forklift --report train.py         # and says at the end what travelled (forklift.report)
 
 The program and its children, of every start method, find Forklift's classes in ``multiprocessing``; see
 ``forklift.install``. ``sys.argv``, ``sys.path`` and ``__main__`` are what they would be without it.
@@ -23,11 +24,13 @@ from typing import Any
 from forklift.cmake import get_cmake_dir
 from forklift.installing import install_for_children
 
-_USAGE = "usage: python -m forklift [-m MODULE | -c CODE | SCRIPT] [ARGUMENT ...] | --cmake-dir"
+_USAGE = "usage: python -m forklift [--report] [-m MODULE | -c CODE | SCRIPT] [ARGUMENT ...] | --cmake-dir"
 
 
 def main(arguments: list[str]) -> None:
     """Run what the arguments name. What the program raises, SystemExit included, passes through."""
+    reporting = arguments[:1] == ["--report"]
+    arguments = arguments[reporting:]
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_USAGE, file=sys.stdout if arguments else sys.stderr)
         raise SystemExit(0 if arguments else 2)
@@ -42,6 +45,10 @@ def main(arguments: list[str]) -> None:
     elif how.startswith("-") and how != "-":
         raise SystemExit(f"unknown option: {how}\n{_USAGE}")
     install_for_children()
+    if reporting:
+        from forklift import report
+
+        report.begin()
     if how == "-m":
         sys.argv[:] = ["-m", *rest]
         _fresh_main()

@@ -10,7 +10,9 @@ for programs that name them; nothing here uses them.
 from __future__ import annotations
 
 import sys
+from multiprocessing import heap as _std
 from multiprocessing.heap import Arena, Heap
+from typing import Any
 
 from forklift import _core
 
@@ -32,3 +34,7 @@ class BufferWrapper:
     def create_memoryview(self) -> memoryview:
         """A writable view of all of it, which keeps it alive."""
         return memoryview(self._block)
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(_std, name)

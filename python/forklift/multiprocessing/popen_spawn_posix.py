@@ -26,3 +26,7 @@ class Popen(_std.Popen):
         if known is None and code is not None:
             _core.reap()
         return code
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(_std, name)

@@ -94,3 +94,7 @@ def copy(obj: Any) -> Any:
 def synchronized(obj: Any, lock: Any = None, ctx: Any = None) -> Any:
     """A wrapper of a ctypes object whose methods take `lock` (None: a new RLock)."""
     return _parts.synchronized(obj, lock, ctx or _default_context.get_context())
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(_std, name)

@@ -277,3 +277,7 @@ class Barrier(_std.Barrier):
     def broken(self) -> bool:
         """Is it broken?"""
         return self._core.broken
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(_std, name)
