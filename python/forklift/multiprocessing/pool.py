@@ -266,3 +266,7 @@ def _end(core: Any, feeding: Any, notices: Any, log: Any) -> None:
 def _default_size() -> int:
     process_cpu_count = getattr(os, "process_cpu_count", os.cpu_count)
     return process_cpu_count() or 1
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(_std, name)
