@@ -53,7 +53,7 @@ bool join(int control, int data, int lock, std::uint32_t index, std::uint32_t ge
   if (!joined->insert({control, index, generation}).second) return false;
   without_gil([&] {
     return channel::Hub::join(os::Fd(control), os::Fd(data),
-                              domain::ChildSlot{{index, generation}, os::Fd(lock)});
+                              domain::ChildSlot{{index, generation}, os::Fd(lock)}, true);
   });
   return true;
 }

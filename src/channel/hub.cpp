@@ -54,13 +54,14 @@ Result<Hub*> Hub::current() {
   return publish(*std::move(made));
 }
 
-Result<Hub*> Hub::join(os::Fd control, os::Fd data, std::optional<domain::ChildSlot> slot) {
+Result<Hub*> Hub::join(os::Fd control, os::Fd data, std::optional<domain::ChildSlot> slot,
+                       bool beside_inherited) {
   const std::lock_guard<std::mutex> lock(process_hub_mutex);
   if (Hub* hub = existing()) {
     // A second invitation to the same domain (two queues in one child's arguments) is no new membership.
     if (control.inode() == hub->domain().control_file().inode()) return hub;
     const bool inherited = process_hub_owner.load(std::memory_order_relaxed) != ::getpid();
-    if (inherited && inherited_hub.load(std::memory_order_relaxed) == nullptr) {
+    if (beside_inherited && inherited && inherited_hub.load(std::memory_order_relaxed) == nullptr) {
       Result<std::unique_ptr<Hub>> own = attach(std::move(control), std::move(data), std::move(slot));
       if (!own) return own.status();
       inherited_hub.store(hub, std::memory_order_release);

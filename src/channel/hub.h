@@ -28,10 +28,12 @@ class Hub {
   static Result<Hub*> current();
   // The process's own hub if there is one.
   static Hub* existing() noexcept;
-  // Joins a parent's domain as this process's own. kInvalid if the process has made or joined another one.
-  // One that it only inherited by fork (a fork server's, whose modules made locks) stays beside it: what
-  // lives in there goes on, and nothing new comes into it.
-  static Result<Hub*> join(os::Fd control, os::Fd data, std::optional<domain::ChildSlot> slot);
+  // Joins a parent's domain as this process's own. kInvalid if the process has one already that is another
+  // domain; with `beside_inherited`, only if it has made or joined that one itself. One that it inherited by
+  // fork (a fork server's, whose modules made locks) then stays beside the new one: what lives in there goes
+  // on, and nothing new comes into it.
+  static Result<Hub*> join(os::Fd control, os::Fd data, std::optional<domain::ChildSlot> slot,
+                           bool beside_inherited = false);
 
   // Tells the others, of each domain that this process is in, that it leaves in good order.
   static void mark_all_clean() noexcept;
