@@ -148,8 +148,8 @@ Result<LeasePtr> Arena::hold(Object object) {
   return lease;
 }
 
-Status Arena::check_child(domain::SlotRef child) const {
-  if (domain_.is_reserved(child)) return {};
+Status Arena::check_child() const {
+  if (!domain_.is_set_aside()) return {};
   return {Code::kInvalid,
           "the child is of another domain: what a module that the fork server has preloaded made cannot be "
           "an argument of processes"};
@@ -178,7 +178,7 @@ Result<LeasePtr> Arena::claim_row_for_self(Object object) {
 Result<Handle> Arena::offer(const LeasePtr& lease, domain::SlotRef child) {
   if (!domain_.attached()) return domain_.not_attached();
   if (!lease->held()) return Status(Code::kInvalid, "the lease was passed on already");
-  if (Status status = check_child(child); !status) return status;
+  if (Status status = check_child(); !status) return status;
   Result<std::uint32_t> row = add_row(lease->object_, Holder::process(child), true);
   if (!row) return row.status();
   Handle handle = lease->handle_;

@@ -189,8 +189,8 @@ class Arena {
   // The reverse: `fill` says which row of `holder` becomes this process's own.
   using TakeRow = std::function<Result<std::uint32_t>(sync::Transaction& change)>;
   Result<LeasePtr> take_over(Holder holder, const TakeRow& fill);
-  // Before something is offered: kInvalid if the child is to be one of another domain.
-  Status check_child(domain::SlotRef child) const;
+  // Before something is offered: kInvalid if this process's children are of another domain.
+  Status check_child() const;
   // Takes over a row that a parent entered for this process's slot. kInvalid when there is none.
   Result<LeasePtr> claim_row_for_self(Object object);
   // Enters a child that is being started as a holder of a block: the handle by which it claims its right,

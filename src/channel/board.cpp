@@ -96,7 +96,7 @@ Result<BoardPtr> Board::open(Hub& hub, BoardId id) {
 }
 
 Status Board::offer(domain::SlotRef child) {
-  if (Status status = hub_.arena().check_child(child); !status) return status;
+  if (Status status = hub_.arena().check_child(); !status) return status;
   return hub_.arena().hold_for({arena::ObjectKind::kBoard, id_.index}, arena::Holder::process(child));
 }
 

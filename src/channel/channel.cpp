@@ -55,7 +55,7 @@ Result<ChannelPtr> Channel::open(Hub& hub, ChannelId id) {
 }
 
 Status Channel::offer(domain::SlotRef child) {
-  if (Status status = hub_.arena().check_child(child); !status) return status;
+  if (Status status = hub_.arena().check_child(); !status) return status;
   return hub_.arena().hold_for({arena::ObjectKind::kChannel, id_.index}, arena::Holder::process(child));
 }
 

@@ -64,6 +64,7 @@ Result<Hub*> Hub::join(os::Fd control, os::Fd data, std::optional<domain::ChildS
     if (beside_inherited && inherited && inherited_hub.load(std::memory_order_relaxed) == nullptr) {
       Result<std::unique_ptr<Hub>> own = attach(std::move(control), std::move(data), std::move(slot));
       if (!own) return own.status();
+      hub->domain().set_aside();
       inherited_hub.store(hub, std::memory_order_release);
       return publish(*std::move(own));
     }

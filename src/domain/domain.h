@@ -95,8 +95,10 @@ class Domain {
 
   // Claims a slot for a child to come.
   Result<ChildSlot> reserve_child();
-  // Is it one that was claimed so, and nobody's yet?
-  bool is_reserved(SlotRef slot) const noexcept;
+  // This process has another domain for its children from here on: nothing of this one can be offered to
+  // them.
+  void set_aside() noexcept { set_aside_ = true; }
+  bool is_set_aside() const noexcept { return set_aside_; }
   // In the child: become the process of that slot, drop the parent's.
   void adopt(ChildSlot child) noexcept;
   // In a child without a slot.
@@ -111,6 +113,7 @@ class Domain {
   Status map_files();
   Status check_header() const;
   Status claim_sentinel();
+  bool is_reserved(SlotRef slot) const noexcept;
   Slot* slots() const noexcept;
   Result<ChildSlot> claim_slot();
   bool process_has_left(const Slot& slot) const;
@@ -127,6 +130,7 @@ class Domain {
   os::Mapping control_;
   os::Fd slot_lock_;  // the description whose lock proves that this process lives
   SlotRef self_;
+  bool set_aside_ = false;  // stored once, while a child joins its parent's domain
   // One word in a page that the kernel zeroes in every child, however it was made (MADV_WIPEONFORK).
   static constexpr std::uint64_t kAttached = 1;
   static constexpr std::uint64_t kAttaching = 2;  // one of several threads does it for all

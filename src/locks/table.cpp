@@ -219,7 +219,7 @@ bool Table::reap_cell(std::uint32_t index, std::uint64_t owner, bool clean) {
 }
 
 Status Object::offer(domain::SlotRef child) {
-  if (Status status = table_.arena().check_child(child); !status) return status;
+  if (Status status = table_.arena().check_child(); !status) return status;
   return table_.arena().hold_for({arena::ObjectKind::kLock, id_.index}, arena::Holder::process(child));
 }
 
