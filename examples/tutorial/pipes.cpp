@@ -8,8 +8,9 @@
 int main(int argc, char** argv) {
   forklift::init(argc, argv);
 
-  auto [here, there] = forklift::make_pipe<int, std::string>();  // requests are ints, replies strings
-  auto server = forklift::Process::fork([&, end = std::move(there)]() mutable {
+  auto pipe = forklift::make_pipe<int, std::string>();  // requests are ints, replies strings
+  auto& here = pipe.first;
+  auto server = forklift::Process::fork([&, end = std::move(pipe.second)]() mutable {
                   here.close();  // its copy of the other end, else the pipe has no end
                   while (auto request = end.recv())
                     end.send(std::string(static_cast<std::size_t>(*request), '*'));

@@ -64,7 +64,10 @@ class Latest {
   explicit Latest(const BoardRef& board)
       : board_(detail::board_of_kind(board, kKind)), reader_(detail::look_at(board_)) {}
   Latest(const Latest& other) : Latest(other.ref()) {}
-  Latest& operator=(const Latest& other) { return *this = Latest(other); }
+  Latest& operator=(const Latest& other) {
+    *this = Latest(other);
+    return *this;
+  }
   Latest(Latest&&) noexcept = default;
   Latest& operator=(Latest&&) noexcept = default;
   ~Latest() = default;

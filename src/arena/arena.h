@@ -267,7 +267,7 @@ class Arena {
   Result<Grant> obtain(Kind kind, std::size_t bytes);
   void pass_on(const Batch& batch);
   void give_up_kept();
-  std::uint64_t depot_cells(std::uint64_t leases);  // audit.cpp
+  const char* wrong_in_depot(std::uint32_t row, Holder there);  // audit.cpp
 
   LeasePtr blank_lease();
   LeasePtr make_lease(Object object, std::uint32_t row);

@@ -142,6 +142,8 @@ struct Holder {
     return {(std::uint64_t{12} << 60) | (std::uint64_t{number} << 32) | cell};
   }
   bool is_depot() const noexcept { return (word >> 60) == 12; }
+  std::uint32_t depot_number() const noexcept { return static_cast<std::uint32_t>(word >> 32) & 0xfffffff; }
+  std::uint64_t cell() const noexcept { return word & 0xffffffff; }
   bool is_message() const noexcept { return (word >> 62) == 2; }
   // Of a board's message; `channel` is the board then.
   bool is_board() const noexcept { return (word >> 60) == 13; }

@@ -124,14 +124,14 @@ TEST_F(NamesTest, AllRowsAndOneMore) {
   const ChannelPtr queue = make_channel();
   const std::uint64_t most = names().capacity();
   EXPECT_EQ(most, 1023U);
-  for (std::uint64_t i = 0; i < most; ++i) ASSERT_OK(publish("n" + std::to_string(i), queue));
+  for (std::uint64_t i = 0; i < most; ++i) ASSERT_OK(publish('n' + std::to_string(i), queue));
   EXPECT_CODE(Code::kNoSpace, publish("one-more", queue));
   EXPECT_OK(names().unpublish("n500"));
   EXPECT_OK(publish("one-more", queue));
   EXPECT_OK(names().unpublish("one-more"));
   for (std::uint64_t i = 0; i < most; ++i) {
     if (i == 500) continue;
-    EXPECT_OK(names().unpublish("n" + std::to_string(i)));
+    EXPECT_OK(names().unpublish('n' + std::to_string(i)));
   }
   EXPECT_EQ(names().count(), 0U);
 }

@@ -147,8 +147,8 @@ PRIVATE = {
 SEMLOCK = "_count _is_mine _get_value _is_zero acquire release"
 POOL = (
     "_pool _inqueue _outqueue _quick_put _quick_get _setup_queues _repopulate_pool _taskqueue _cache _state "
-    "_ctx _processes _worker_handler _task_handler _result_handler _terminate _guarded_task_generation"
-)
+    "_ctx _processes _terminate _guarded_task_generation"
+)  # not _worker_handler, _task_handler and _result_handler: the engine has no such threads
 
 
 @pytest.mark.parametrize("kind", PRIVATE)

@@ -165,6 +165,7 @@ class Pool(Calls, _std.Pool):  # type: ignore[misc]
             crew, processes, 1 if warm_spare else 0, plan.most_tasks, plan.most_memory
         )
         self._inqueue, self._outqueue = crew.queues
+        self._quick_put, self._quick_get = self._inqueue.put, self._outqueue.get
         self._feeding = self._taskqueue = Feeding(self._core)
         self._notices = Notices(self._core)
         self._running: weakref.WeakSet[Any] = weakref.WeakSet()
