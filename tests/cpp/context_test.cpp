@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "forklift/event.h"
 #include "forklift/lock.h"
 #include "forklift/this_process.h"
 #include "support/child.h"
@@ -38,7 +39,8 @@ void write_tensor(Tensor tensor, const std::string& text, Lock lock, Queue<Value
 }
 const Registered<&write_tensor> kWriteTensor{"context write tensor"};
 
-void describe_self(Queue<Value>& answers) {
+void describe_self(Queue<Value>& answers, Event& seen) {
+  seen.wait();
   const ProcessInfo self = this_process();
   const std::optional<ParentProcess> parent = parent_process();
   answers.put(Value::List{self.name, self.pid, self.rank, self.daemon, parent ? parent->name() : "none",
@@ -143,9 +145,11 @@ TEST_P(EveryMethod, ArgumentsOfManyKindsArrive) {
 
 TEST_P(EveryMethod, AChildKnowsItselfAndItsParent) {
   Queue<Value> answers;
-  Process child = context().process(describe_self, answers);
+  Event seen;
+  Process child = context().process(describe_self, answers, seen);
   child.set_name("reader").set_rank(3).set_daemon(true).start();
   EXPECT_THAT(active_children(), SizeIs(1));
+  seen.set();
   const pid_t me = ::getpid();
   EXPECT_EQ(answers.get(), Value(Value::List{"reader", child.pid(), 3, true, "MainProcess", me, true, me}));
   child.join();
