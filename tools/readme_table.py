@@ -34,7 +34,7 @@ ROWS = {
     "lock": "an uncontended lock: acquired, released",
     "create-lock": "making a lock",
     "create-queue": "making a queue",
-    "pool-map-1": "`Pool(2).map` of trivial tasks (the standard engine)",
+    "pool-map-1": "`Pool(2).map` of trivial tasks",
     "cpp-rtt-64B": "C++: 64 bytes there and back",
     "cpp-mpmc": "C++: 8 bytes, one way",
     "cpp-oneway-1M": "C++: 1 MB copied in and out",

@@ -127,8 +127,8 @@ def memory(library: Library, scale: Scale) -> float:
 ROWS = (
     Row("idle", "% CPU", at_most=0.1, measure=idle, repeat=1, note="4 processes blocked in get"),
     Row("memory", "MB", extra_at_most=4, measure=memory, note="resident, after import and one message"),
-    Row("pool-map-1", "k/s", more_is_better=True, measure=pool_map_1, repeat=3),
-    Row("pool-apply", "us", measure=pool_apply),
+    Row("pool-map-1", "k/s", 8, more_is_better=True, measure=pool_map_1, repeat=3),
+    Row("pool-apply", "us", 8, measure=pool_apply),
     Row("start-fork", "ms", measure=start_fork),
     Row("start-spawn", "ms", measure=start_spawn, repeat=3),
     Row("start-forkserver", "ms", measure=start_forkserver, repeat=3),
