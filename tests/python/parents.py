@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import signal
 import sys
 import time
@@ -61,8 +62,13 @@ def main() -> None:
             resource_tracker._resource_tracker._pid,  # type: ignore[attr-defined]
         ],
     }
+    # A pause that a signal cannot slip past: one that comes before the call has left its byte in the pipe.
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer)
     print(json.dumps({"serving": serving, "other": other.pid}), flush=True)
-    signal.pause()
+    while True:
+        os.read(reader, 1)
 
 
 if __name__ == "__main__":
