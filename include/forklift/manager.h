@@ -20,8 +20,8 @@
 // tensors, which are held as handles: a tensor that one process stores is the same memory for all who get
 // it. Keys are numbers, strings or bytes. A dictionary keeps the order of insertion.
 //
-// Each call is a request to the server and an answer, some 20 microseconds if the server sleeps: for state
-// that is shared, not for streams (Queue) or numbers that change all the time (SharedValue). One call is one
+// Each call is a request to the server and an answer, with two wake-ups if the server sleeps: for state that
+// is shared, not for streams (Queue) or numbers that change all the time (SharedValue). One call is one
 // atomic step. ManagedDict and ManagedList are handles: they go to other processes by fork, as arguments of a
 // spawned function, in messages, and into other dictionaries. What they name lives as long as the Manager.
 //

@@ -29,7 +29,7 @@ namespace forklift::sync {
 
 // The longest sleep without looking around: bounds how long a swallowed wake-up or an unnoticed death can
 // last. A thread that nothing happened to for kQuietAfter slices in a row takes longer ones, at 2 wake-ups a
-// second (less than 0.01 % of a processor).
+// second (about 0.01 % of a processor).
 inline constexpr std::int64_t kSliceNs = 200'000'000;
 inline constexpr std::int64_t kQuietSliceNs = 500'000'000;
 inline constexpr int kQuietAfter = 5;
