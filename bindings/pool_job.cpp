@@ -293,6 +293,13 @@ nb::object PoolJob::call(nb::handle function, nb::handle arguments, unsigned sty
   throw nb::python_error();
 }
 
+std::uint64_t PoolJob::ended() const {
+  process::Engine& engine = core_.engine();
+  const std::uint64_t refused = refused_;
+  const nb::gil_scoped_release released;
+  return refused + engine.ended(*job_);
+}
+
 bool PoolJob::wait(nb::handle timeout) {
   if (has_ended()) return true;
   const os::Deadline deadline = deadline_of(timeout);
@@ -368,6 +375,7 @@ void bind_pool_job(nb::module_& module) {
       .def("map", &PoolJob::map, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
            nb::arg().none())
       .def("call", &PoolJob::call)
+      .def("ended", &PoolJob::ended)
       .def("has_ended", &PoolJob::has_ended)
       .def("wait", &PoolJob::wait, nb::arg("timeout").none())
       .def("watch", &PoolJob::watch)

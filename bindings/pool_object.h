@@ -78,7 +78,10 @@ class PoolJob {
   std::uint64_t feed(nb::handle function, nb::handle items, bool starred, std::size_t chunk,
                      std::uint64_t next, std::uint64_t most, double seconds, std::uint32_t retries,
                      bool patient);
-  void fail(std::uint64_t index, nb::object exception) { early_.emplace_back(index, std::move(exception)); }
+  void fail(std::uint64_t index, nb::object exception) {
+    early_.emplace_back(index, std::move(exception));
+    ++refused_;
+  }
   void seal();
   // In the calling thread from begin to end: the results in `values`. The first error, or None.
   nb::object map(nb::handle function, nb::handle items, bool starred, std::size_t chunk, double seconds,
@@ -86,6 +89,8 @@ class PoolJob {
   nb::object call(nb::handle function, nb::handle arguments, unsigned style, double seconds,
                   std::uint32_t retries);
 
+  // How many tasks have ended so far, those that could not be sent included.
+  std::uint64_t ended() const;
   bool has_ended() const { return state_->ended.load(std::memory_order_acquire); }
   bool wait(nb::handle timeout);
   // Is to be told when it ends: its number comes out of PoolCore::next_ended().
@@ -123,8 +128,9 @@ class PoolJob {
   process::JobPtr job_;
   std::shared_ptr<State> state_ = std::make_shared<State>();
   std::uint64_t number_;
-  std::vector<std::pair<std::uint64_t, nb::object>> early_;
-  nb::object stop_error_;  // one for all tasks that a stopped pool refuses
+  std::vector<std::pair<std::uint64_t, nb::object>> early_;  // those that could not be sent
+  std::uint64_t refused_ = 0;                                // how many there have been of them
+  nb::object stop_error_;                                    // one for all tasks that a stopped pool refuses
 };
 
 process::TaskOptions task_options(double seconds, std::uint32_t retries);

@@ -102,6 +102,7 @@ void Engine::end_locked(std::uint64_t task, Answer answer, After& after) {
   if (job.cancellable) job.tasks[entry.index] = 0;
   entry.cancelled = answer.ending == Ending::kCancelled;
   job.answers.push_back(std::move(answer));
+  ++job.ended;
   if (--job.running == 0 && job.sealed) end_job_locked(job, after);
   if (closing_ && outstanding_ == 0) after.mind = true;
 }
@@ -202,6 +203,7 @@ Status Engine::submit(const JobPtr& job, std::uint64_t index, const channel::Out
     } else {
       end_locked(task, {}, after);
       job->answers.pop_back();
+      --job->ended;
       free_locked(task, after);
     }
   }
@@ -326,6 +328,11 @@ Status Engine::health(channel::Incoming* last_words) {
 std::vector<pid_t> Engine::pids() {
   const std::lock_guard<std::mutex> lock(mutex_);
   return pids_;
+}
+
+std::uint64_t Engine::ended(const Job& job) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return job.ended;
 }
 
 std::uint64_t Engine::outstanding() {

@@ -93,6 +93,7 @@ class Job {
   std::vector<Answer> answers;
   std::size_t collected = 0;         // so many of them are gone
   std::uint64_t running = 0;         // submitted and not ended
+  std::uint64_t ended = 0;           // of all that were submitted
   std::vector<std::uint64_t> tasks;  // by index, while cancelling is possible (JobOptions::cancellable)
   std::function<void()> on_end;
   bool bulk = false;
@@ -143,6 +144,9 @@ class Engine {
                  channel::WaitHooks* hooks = nullptr);
   // Waits until no task of the job is left, and leaves the answers to collect().
   Status wait(Job& job, os::Deadline deadline, channel::WaitHooks* hooks = nullptr);
+  // How many of the job's tasks have ended, whether they were collected or not; for who watches a job grow.
+  // Of a job with an `on_end` always up to date, of others as far as somebody has taken answers in.
+  std::uint64_t ended(const Job& job);
   // Ends the task as cancelled if it has not begun. False: it has begun, or ended.
   bool cancel(Job& job, std::uint64_t index);
 

@@ -228,6 +228,25 @@ TEST_F(EngineTest, JobsCallBackWhenTheyEnd) {
   EXPECT_EQ(ends, 4);
 }
 
+TEST_F(EngineTest, AJobCanBeWatchedAsItGrows) {
+  Engine& engine = start();
+  std::atomic<bool> over{false};
+  const JobPtr job = Engine::make_job({.bulk = true, .on_end = [&] { over = true; }});
+  EXPECT_EQ(engine.ended(*job), 0U);
+  for (std::uint64_t i = 0; i < 10; ++i) ASSERT_OK(submit(engine, job, i, i == 3 ? "kill" : "echo x"));
+  ASSERT_OK(submit(engine, job, 10, "sleep 60000"));
+  EXPECT_TRUE(eventually([&] { return engine.ended(*job) == 10; }));
+  EXPECT_FALSE(over);
+  std::vector<Answer> answers;
+  ASSERT_OK(engine.collect(*job, answers, 4, os::Deadline::never()));
+  EXPECT_EQ(engine.ended(*job), 10U);  // collected or not
+  engine.seal(job);
+  engine.terminate();
+  EXPECT_EQ(engine.ended(*job), 11U);
+  EXPECT_EQ(submit(engine, job, 11, "echo x").code(), Code::kClosed);
+  EXPECT_EQ(engine.ended(*job), 11U);  // what was never accepted does not count
+}
+
 TEST_F(EngineTest, ThreadsCollectForEachOther) {
   Engine& engine = start();
   std::vector<std::thread> threads;

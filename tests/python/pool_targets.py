@@ -43,6 +43,13 @@ def nap(seconds: float) -> float:
     return seconds
 
 
+def spin(seconds: float) -> float:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
+    return seconds
+
+
 def fail(x: Any) -> None:
     raise ValueError(f"no {x}")  # the line that fails
 
@@ -153,6 +160,14 @@ def slow_start(path: str) -> None:
         return
     Path(path).write_text(str(os.getpid()))
     time.sleep(60)
+
+
+def pass_gate(turn: tuple[int, str]) -> int:
+    """Items from 50 on wait until the file is there."""
+    number, path = turn
+    while number >= 50 and not Path(path).exists():
+        time.sleep(0.01)
+    return number
 
 
 def grow(megabytes: int) -> int:

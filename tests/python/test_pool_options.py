@@ -99,3 +99,29 @@ def test_a_pool_at_rest_uses_no_processor(fork: Any) -> None:
         before = used(pids)
         time.sleep(1)
         assert used(pids) - before < 0.05
+
+
+def test_a_watcher_of_progress(ctx: Any, tmp_path: Path) -> None:
+    """`result._number_left * result._chunksize`, which packages show, falls while nobody waits."""
+    gate = tmp_path / "gate"
+    with ctx.Pool(2) as pool:
+        result = pool.map_async(targets.pass_gate, [(i, str(gate)) for i in range(101)], chunksize=10)
+        assert (result._number_left, result._chunksize) == (11, 10)
+        support.until(lambda: result._number_left == 6, "the chunks before the gate")
+        assert not result.ready()
+        assert not result._event.is_set()
+        assert result._number_left == 6
+        gate.touch()
+        support.until(lambda: result._number_left == 0, "all chunks")
+        assert result._event.wait(support.DEADLINE)
+        assert len(result.get(0)) == 101
+        assert result._number_left == 0
+        # What cannot be sent has ended, too.
+        refused = pool.map_async(targets.same, [1, targets.Unpicklable(), 3], chunksize=1)
+        with pytest.raises(RuntimeError, match="will not be pickled"):
+            refused.get(support.DEADLINE)
+        assert refused._number_left == 0
+        assert pool.map_async(targets.same, [])._number_left == 0
+        turns = pool.imap_unordered(targets.same, range(5))
+        assert sorted(turns) == list(range(5))
+        assert (turns._length, turns._index) == (5, 5)

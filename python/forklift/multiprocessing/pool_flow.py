@@ -209,6 +209,11 @@ class IMapIterator(_std.IMapIterator):  # type: ignore[type-arg]
         if flow is not None and flow.lookahead is not None:
             flow.stop()  # nobody will take what it would still send
 
+    @property
+    def _length(self) -> int | None:
+        """How many results there will be, once that is known: the standard library's private name."""
+        return self._flow.length
+
     def __iter__(self) -> Any:
         return self
 
@@ -259,10 +264,10 @@ class IMapIterator(_std.IMapIterator):  # type: ignore[type-arg]
             self._unsorted[index] = (ok, value)
         while self._index in self._unsorted:
             self._hand_out(*self._unsorted.pop(self._index))
-            self._index += 1
 
     def _hand_out(self, ok: bool, value: Any) -> None:
         flow = self._flow
+        self._index += 1
         if ok and flow.chunksize > 1:
             self._items.extend((True, each) for each in value)
         else:

@@ -50,6 +50,20 @@ class Notices:
             thread.join()
 
 
+class _Event:
+    """Stands for the event that a result of the standard library's waits for."""
+
+    def __init__(self, result: ApplyResult) -> None:
+        self._result = result
+
+    def is_set(self) -> bool:
+        return self._result.ready()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self._result.wait(timeout)
+        return self.is_set()
+
+
 class ApplyResult(_std.ApplyResult):  # type: ignore[type-arg]
     """What ``apply_async`` returns; ``await`` waits for it in a coroutine."""
 
@@ -74,6 +88,11 @@ class ApplyResult(_std.ApplyResult):  # type: ignore[type-arg]
         """Everything of it is on its way."""
         if self._told is not None:
             self._notices.watch(self)
+
+    @property
+    def _event(self) -> _Event:
+        """The standard library's private name: read-only here."""
+        return _Event(self)
 
     def ready(self) -> bool:
         if self._told is not None:
@@ -180,6 +199,12 @@ class MapResult(ApplyResult, _std.MapResult):  # type: ignore[type-arg]
         ApplyResult.__init__(self, pool, task, number, callback, error_callback)
         self._chunksize = chunksize
         self._value = [None] * length
+        self._chunks = -(-length // chunksize) if chunksize > 0 else 0
+
+    @property
+    def _number_left(self) -> int:
+        """How many chunks have not ended: what progress watchers read of the standard library's, too."""
+        return max(self._chunks - int(self._task.ended()), 0)
 
     def _take(self) -> None:
         error = self._task.gather(self._value, max(self._chunksize, 1))
