@@ -36,7 +36,7 @@ class Case:
 class _Hand:
     """One worker process at work on a list of cases."""
 
-    def __init__(self, env: Environment, suite: str, names: list[str], number: int) -> None:
+    def __init__(self, env: Environment, suite: str, names: list[str], number: int, limit: float) -> None:
         self.left = list(names)
         self.current: str | None = None
         self.began = time.monotonic()
@@ -44,7 +44,7 @@ class _Hand:
         results, given = os.pipe()
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
-                [*env.command(suite), "--results", str(given)],
+                [*env.command(suite), "--results", str(given), "--limit", str(limit)],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
@@ -150,7 +150,7 @@ class Crew:
 
     def _begin(self, names: list[str]) -> _Hand:
         self._number += 1
-        return _Hand(self._env, self._suite, names, self._number)
+        return _Hand(self._env, self._suite, names, self._number, self._limit)
 
     def _take(self, hand: _Hand, said: list[dict[str, Any]]) -> Iterator[Case]:
         for each in said:

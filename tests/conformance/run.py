@@ -34,9 +34,8 @@ sys.path.insert(0, str(HERE))
 import environment  # noqa: E402
 from crew import Case, Crew  # noqa: E402
 
-# How often a case is tried again that races in CPython itself, and how long it may take then.
-TRIES_AGAIN = 2
-RACE_LIMIT_S = 20.0
+# So many cases of a suite may be left out.
+MOST_LEFT_OUT = 12
 SUITES = ("fork", "spawn", "forkserver", "main", "futures")
 # What `make test` runs of each: what Forklift's own code has most to do with there. All of "fork".
 SHORT: dict[str, list[str]] = {
@@ -76,7 +75,7 @@ class Totals:
 
 @dataclasses.dataclass
 class Deviation:
-    """A case that is left out, or that may be tried again."""
+    """A case that is left out."""
 
     name: str
     reason: str
@@ -94,11 +93,10 @@ def short(case: str) -> str:
     return ".".join(case.split(".")[-2:])
 
 
-def read_deviations(kind: str) -> list[Deviation]:
-    """Of the kind "case" (left out) or "race" (tried again)."""
+def read_deviations() -> list[Deviation]:
     with open(HERE / "deviations.toml", "rb") as file:
         listed: dict[str, Any] = tomllib.load(file)
-    return [Deviation(**each) for each in listed.get(kind, [])]
+    return [Deviation(**each) for each in listed["case"]]
 
 
 def chosen(cases: dict[str, list[str]], patterns: list[str]) -> dict[str, list[str]]:
@@ -126,36 +124,22 @@ def without(
     for case, each in left_out:
         print(f"left out  {short(case)}: {each.reason}")
     gone = {case for case, _ in left_out}
+    if len(gone) > MOST_LEFT_OUT:
+        sys.exit(f"{suite}: {len(gone)} cases are left out, {MOST_LEFT_OUT} may be")
     kept = {cls: [name for name in names if f"{cls}.{name}" not in gone] for cls, names in cases.items()}
     return {cls: names for cls, names in kept.items() if names}
-
-
-def tried_again(
-    env: environment.Environment, case: Case, races: list[Deviation], options: argparse.Namespace
-) -> Case:
-    """What became of a case in the end, if it is one of those that race in CPython itself."""
-    reasons = [each.reason for each in races if each.matches(case.suite, case.name, env.version())]
-    for _ in range(TRIES_AGAIN if reasons else 0):
-        if case.outcome != "failed":
-            break
-        print(f"again     {short(case.name)}: {reasons[0]}", flush=True)
-        cls, _, name = case.name.rpartition(".")
-        (case,) = Crew(env, case.suite, 1, min(RACE_LIMIT_S, options.limit)).run({cls: [name]})
-    return case
 
 
 def run(
     env: environment.Environment,
     suite: str,
     cases: dict[str, list[str]],
-    races: list[Deviation],
     options: argparse.Namespace,
 ) -> Totals:
     began = time.monotonic()
     crew = Crew(env, suite, options.jobs, options.limit)
     totals = Totals()
-    for first in crew.run(cases):
-        case = tried_again(env, first, races, options)
+    for case in crew.run(cases):
         if options.verbose or case.outcome == "failed":
             print(f"{case.outcome:8}  {short(case.name)}  {case.seconds:.2f} s", flush=True)
         if case.outcome == "failed":
@@ -195,18 +179,18 @@ def main() -> int:
     if options.short and not environment.has_tests(options.python):
         print(f"{options.python} came without CPython's tests: no conformance run")
         return 0
-    deviations, races = read_deviations("case"), read_deviations("race")
+    deviations = read_deviations()
     ours, theirs = Totals(), Totals()
     with environment.pair(options.python) as (replaced, standard):
         for suite in suites:
             cases = chosen(standard.cases(suite), SHORT[suite] if options.short else options.only)
             if not options.control_only:
                 kept = without(suite, cases, deviations, replaced.version())
-                totals = run(replaced, suite, kept, races, options)
+                totals = run(replaced, suite, kept, options)
                 print(f"{suite}: {totals} in {totals.seconds:.1f} s", flush=True)
                 ours += totals
             if options.control or options.control_only:
-                totals = run(standard, suite, cases, races, options)
+                totals = run(standard, suite, cases, options)
                 print(f"{suite}, standard library: {totals} in {totals.seconds:.1f} s", flush=True)
                 theirs += totals
     for case in ours.failures:

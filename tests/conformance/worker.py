@@ -3,6 +3,10 @@
     worker.py SUITE --list                     {"module.Class": ["test_a", ...], ...} on stdout
     worker.py SUITE --results FD < names       one JSON object a line on FD, for each test named on stdin
 
+With --limit the tests' own "long time-out" (five minutes) ends well before a case is killed, as it does with
+--timeout in CPython's own runner. Until 3.12 WithThreadsTestPool.test_terminate needs that: it has threads of
+the standard library sleep so long, and waits for those that had begun before it could stop them.
+
 Knows only the standard library. Children started as fresh interpreters import this file as their main module.
 """
 
@@ -132,6 +136,7 @@ def main():
     parser.add_argument("suite", choices=[*METHODS, "main", "futures"])
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--results", type=int)
+    parser.add_argument("--limit", type=float, help="seconds that a case may take")
     parser.add_argument(
         "--control", action="store_true", help="the standard library's own modules are expected"
     )
@@ -143,6 +148,9 @@ def main():
         print(json.dumps({name: list(tests) for name, tests in cases_of(options.suite).items()}))
         return
     faulthandler.enable()
+    if options.limit is not None:
+        support = importlib.import_module("test.support")
+        support.LONG_TIMEOUT = min(support.LONG_TIMEOUT, options.limit / 4)
     with open(options.results, "w") as results:
         os.set_inheritable(options.results, False)
         run(options.suite, results)
