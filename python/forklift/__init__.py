@@ -6,36 +6,91 @@ Arrays that pass through a queue travel through shared memory. ``forklift.Tensor
 share: what one writes, the others see.
 """
 
+from __future__ import annotations
+
 import os as _os
+from importlib import import_module as _import_module
 
 from forklift._core import Tensor, __version__, audit, empty, reap, set_budget, stats, tensor, trim, zeros
-from forklift.adapters.carried import Carried
-from forklift.broadcast import Broadcast, Latest, Subscription
-from forklift.cmake import get_cmake_dir
-from forklift.errors import (
-    AbandonedLockWarning,
-    ConversionError,
-    CorruptError,
-    DisconnectedError,
-    FinishedError,
-    ForkliftError,
-    NameTakenError,
-    NoSpaceError,
-    NotAttachedError,
-    NotFoundError,
-    OverBudgetError,
-    PeerDiedError,
-    RefusedError,
-    StalledError,
-    VersionError,
-)
-from forklift.frozen import FrozenDict, FrozenList, FrozenTuple, freeze, open_frozen, share, thaw
 from forklift.installing import install
-from forklift.meeting import Domain, attach, meet, own_domain, serve
-from forklift.portable import PortableQueue, Program, _accept_invitation, inherited
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # as everywhere on the way of a child that is a fresh interpreter
+    from typing import Any
+
+    from forklift.adapters.carried import Carried
+    from forklift.broadcast import Broadcast, Latest, Subscription
+    from forklift.cmake import get_cmake_dir
+    from forklift.errors import (
+        AbandonedLockWarning,
+        ConversionError,
+        CorruptError,
+        DisconnectedError,
+        FinishedError,
+        ForkliftError,
+        NameTakenError,
+        NoSpaceError,
+        NotAttachedError,
+        NotFoundError,
+        OverBudgetError,
+        PeerDiedError,
+        RefusedError,
+        StalledError,
+        VersionError,
+    )
+    from forklift.frozen import FrozenDict, FrozenList, FrozenTuple, freeze, open_frozen, share, thaw
+    from forklift.meeting import Domain, attach, meet, own_domain, serve
+    from forklift.portable import PortableQueue, Program, inherited
+
+# Imported when they are asked for: every child that is a fresh interpreter imports this package, and most use
+# nothing of it but queues and locks.
+_LATER = {
+    "adapters.carried": ("Carried",),
+    "broadcast": ("Broadcast", "Latest", "Subscription"),
+    "cmake": ("get_cmake_dir",),
+    "errors": (
+        "AbandonedLockWarning",
+        "ConversionError",
+        "CorruptError",
+        "DisconnectedError",
+        "FinishedError",
+        "ForkliftError",
+        "NameTakenError",
+        "NoSpaceError",
+        "NotAttachedError",
+        "NotFoundError",
+        "OverBudgetError",
+        "PeerDiedError",
+        "RefusedError",
+        "StalledError",
+        "VersionError",
+    ),
+    "frozen": ("FrozenDict", "FrozenList", "FrozenTuple", "freeze", "open_frozen", "share", "thaw"),
+    "meeting": ("Domain", "attach", "meet", "own_domain", "serve"),
+    "portable": ("PortableQueue", "Program", "inherited"),
+}
+_MODULE_OF = {name: module for module, names in _LATER.items() for name in names}
+_MODULES = {*(each.partition(".")[0] for each in _LATER), "multiprocessing", "reducers"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULE_OF:
+        value = getattr(_import_module("forklift." + _MODULE_OF[name]), name)
+        globals()[name] = value
+        return value
+    if name in _MODULES:
+        return _import_module("forklift." + name)
+    raise AttributeError(f"module 'forklift' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULE_OF, *_MODULES})
+
 
 if "FORKLIFT_DOMAIN" in _os.environ:
     # Another program started this one with queues: be of its domain before there is one of our own.
+    from forklift.portable import _accept_invitation
+
     _accept_invitation()
 
 __all__ = [

@@ -21,7 +21,10 @@ import sys
 import types
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # not at run time, since every fresh interpreter among the children imports this
+    from typing import Any
 
 __all__ = ["install", "install_for_children", "installed"]
 

@@ -17,7 +17,10 @@ from multiprocessing.context import (  # noqa: F401
     get_spawning_popen,
     set_spawning_popen,
 )
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # not at run time, since every fresh interpreter among the children imports this
+    from typing import Any
 
 __all__: tuple[str, ...] = ()
 

@@ -16,17 +16,18 @@ from multiprocessing import context as _std_context
 from multiprocessing import process as _std_process
 from multiprocessing import reduction as _std_reduction
 from multiprocessing import util as _std_util
-from pathlib import Path
-from typing import Any
 
 from forklift import _core, installing
 from forklift.multiprocessing.lifeline import Line, lifeline_for
-from forklift.reducers import spawn_table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # not at run time, since every fresh interpreter among the children imports this
+    from typing import Any
 
 __all__ = ["Invitation", "Parcel", "ensure_domain", "invitation_for", "is_invited", "parent_sentinel"]
 
 _ATTRIBUTE = "_forklift_invitation"
-_FOLDER = str(Path(__file__).absolute().parents[2])
+_FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 class Invitation:
@@ -90,6 +91,8 @@ class Parcel:
     def __reduce__(self) -> Any:
         # A pickle of its own, since arrays in shared memory need a reducer that the standard library's
         # pickler must not have: registered there, it would count for all of the program's pickling.
+        from forklift.reducers import spawn_table
+
         stream = io.BytesIO()
         pickler: Any = _std_reduction.ForkingPickler(stream)
         pickler.dispatch_table = spawn_table()

@@ -11,9 +11,12 @@ import os
 import sys
 from multiprocessing import reduction as _std_reduction
 from multiprocessing import util as _std_util
-from typing import Any
 
 from forklift import _core
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # not at run time, since every fresh interpreter among the children imports this
+    from typing import Any
 
 __all__ = ["Line", "Tied", "end_with_parent", "lifeline_for"]
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
+from multiprocessing import forkserver as _std_forkserver
 from multiprocessing import popen_forkserver as _std
 from typing import Any
 
@@ -11,12 +14,35 @@ from forklift.multiprocessing.joining import Parcel, invitation_for
 
 __all__ = ["Popen"]
 
+# What a child would otherwise import, each anew. None of it makes a domain, a thread or a descriptor.
+_PRELOADED = tuple(f"forklift.multiprocessing.{name}" for name in ("joining", "queues", "synchronize"))
+
+
+@contextlib.contextmanager
+def _preloading() -> Iterator[None]:
+    """A fork server that is started meanwhile has the parts loaded that its children need.
+
+    The program's own list of modules stays as it is: it may be read, or set to another, at any time.
+    """
+    server: Any = _std_forkserver._forkserver
+    wanted = server._preload_modules
+    if server._forkserver_pid is not None:
+        yield
+        return
+    more = server._preload_modules = [*wanted, *_PRELOADED]
+    try:
+        yield
+    finally:
+        if server._preload_modules is more:
+            server._preload_modules = wanted
+
 
 class Popen(_std.Popen):
     def _launch(self, process_obj: Any) -> None:
         invitation = invitation_for(self)
         try:
-            super()._launch(Parcel(process_obj, invitation))  # type: ignore[misc]
+            with _preloading():
+                super()._launch(Parcel(process_obj, invitation))  # type: ignore[misc]
         finally:
             invitation.close()
 
