@@ -69,16 +69,18 @@ def test_a_main_module_without_a_guard(library: str, method: str, tmp_path: Path
     assert "An attempt has been made to start a new process before" in done.stderr
 
 
+# By fork nothing is unpickled.
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("how", [targets.ExitsWhenUnpickled, targets.RaisesWhenUnpickled])
-def test_a_child_that_dies_while_unpickling(each: Any, how: Any, capfd: Any) -> None:
-    if each.get_start_method() == "fork":
-        pytest.skip("nothing is unpickled")
+def test_a_child_that_dies_while_unpickling(how: Any, library: str, method: str, capfd: Any) -> None:
+    each = LIBRARIES[library].get_context(method)  # type: ignore[attr-defined]
     queue = each.Queue()
     process = each.Process(target=targets.put_one, args=(queue, how()))
     process.start()
     process.join(support.DEADLINE)
     assert process.exitcode == (7 if how is targets.ExitsWhenUnpickled else 1)
-    if each.get_start_method() == "spawn":  # the fork server says it where it was started
+    if method == "spawn":  # the fork server says it where it was started
         assert ("cannot be made" in capfd.readouterr().err) == (how is targets.RaisesWhenUnpickled)
     good = each.Process(target=targets.put_one, args=(queue, "goes on"))
     good.start()
