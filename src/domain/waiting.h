@@ -32,6 +32,9 @@ struct WaitPoint {
   const sync::Word& peer_cpu;  // processor on which the other end last ran, + 1; 0: unknown
 };
 
+// For a place with many other ends, of which no one is waited for.
+inline const sync::Word kUnknownCpu{0};
+
 // Leaves word of where this end runs; stored only when it changes, since the other end's line is at stake.
 inline void note_cpu(sync::Word& cpu) noexcept {
   const auto here = static_cast<std::uint64_t>(os::current_cpu()) + 1;

@@ -6,8 +6,6 @@ namespace forklift::locks {
 
 namespace {
 
-const Word kUnknownCpu{0};
-
 BarrierState state_in(const LockRow& row) {
   return static_cast<BarrierState>(row.depth.load(std::memory_order_acquire));
 }
@@ -80,8 +78,8 @@ Result<Arrival> Barrier::arrive(WaitHooks* hooks) {
     if (!status) return status;
     if (!wait) return arrival;
     table_.look_after_all(id_);
-    status = domain::wait_for({row_.event, row_.spinner, kUnknownCpu}, ready, domain(), os::Deadline::never(),
-                              hooks);
+    status = domain::wait_for({row_.event, row_.spinner, domain::kUnknownCpu}, ready, domain(),
+                              os::Deadline::never(), hooks);
     if (!status) return status;
   }
 }
@@ -110,7 +108,7 @@ Result<bool> Barrier::wait(const Arrival& arrival, os::Deadline deadline, WaitHo
     const os::Deadline limit = state() == BarrierState::kActing ? os::Deadline::never() : deadline;
     table_.look_after_all(id_);
     Status status =
-        domain::wait_for({row_.event, row_.spinner, kUnknownCpu}, settled, domain(), limit, hooks);
+        domain::wait_for({row_.event, row_.spinner, domain::kUnknownCpu}, settled, domain(), limit, hooks);
     if (status || settled()) continue;
     if (status.code() == Code::kTimeout) {
       status = step([&](sync::Transaction& change) -> Status {

@@ -4,9 +4,7 @@
 
 namespace forklift::locks {
 
-namespace {
-const Word kUnknownCpu{0};
-}  // namespace
+namespace {}  // namespace
 
 Result<EventPtr> Event::create(Table& table) {
   Result<Right> right = table.make(Kind::kEvent, 0, 0, 0);
@@ -46,8 +44,8 @@ Status Event::wait(os::Deadline deadline, WaitHooks* hooks) {
     return (now & 1) != 0 || (now >> 1) != (before >> 1);
   };
   while (!happened()) {
-    Status status =
-        domain::wait_for({row_.event, row_.spinner, kUnknownCpu}, happened, domain(), deadline, hooks);
+    Status status = domain::wait_for({row_.event, row_.spinner, domain::kUnknownCpu}, happened, domain(),
+                                     deadline, hooks);
     if (!status && !happened()) return status;
   }
   return {};

@@ -4,7 +4,6 @@ namespace forklift::locks {
 
 namespace {
 // Nobody notes where a holder runs: that would cost each acquisition a system call's worth.
-const Word kUnknownCpu{0};
 }  // namespace
 
 Result<MutexPtr> Mutex::create(Table& table, bool recursive) {
@@ -36,7 +35,7 @@ Took Mutex::try_again(std::uint64_t seen, std::uint64_t me) noexcept {
 }
 
 Status Mutex::acquire(os::Deadline deadline, WaitHooks* hooks, Took& how) {
-  const domain::WaitPoint place{row_.event, row_.spinner, kUnknownCpu};
+  const domain::WaitPoint place{row_.event, row_.spinner, domain::kUnknownCpu};
   const auto ready = [this] { return Owner::is_free(row_.state.load(std::memory_order_acquire)); };
   for (;;) {
     how = try_acquire();

@@ -7,8 +7,6 @@ namespace forklift::locks {
 
 namespace {
 
-const Word kUnknownCpu{0};
-
 Status too_many(std::uint64_t value, std::uint64_t units, std::uint64_t most) {
   return {Code::kInvalid, "a semaphore of " + std::to_string(value) + " units, at most " +
                               std::to_string(most) + ", cannot have " + std::to_string(units) + " more"};
@@ -34,7 +32,7 @@ Result<SemaphorePtr> Semaphore::open(Table& table, LockId id) {
 }
 
 Status Semaphore::acquire(os::Deadline deadline, WaitHooks* hooks) {
-  const domain::WaitPoint place{row_.event, row_.spinner, kUnknownCpu};
+  const domain::WaitPoint place{row_.event, row_.spinner, domain::kUnknownCpu};
   const auto ready = [this] { return value() != 0; };
   for (;;) {
     bool taken = false;

@@ -45,8 +45,18 @@ SHORT: dict[str, list[str]] = {
         "TestSimpleQueue",
         "WithProcessesTestLock",
         "WithProcessesTestCondition",
+        "WithProcessesTestSemaphore",
+        "WithProcessesTestEvent",
     ],
-    "forkserver": ["WithProcessesTestConnection", "WithProcessesTestPickling", "WithProcessesTestValue"],
+    "forkserver": [
+        "WithProcessesTestConnection",
+        "WithProcessesTestListener",
+        "WithProcessesTestPickling",
+        "WithProcessesTestPoll",
+        "WithProcessesTestValue",
+        "WithProcessesTestArray",
+        "WithProcessesTestBarrier",
+    ],
 }
 
 

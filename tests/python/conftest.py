@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import multiprocessing
 import os
 import sys
@@ -23,6 +24,8 @@ import support
 import targets
 from forklift import _core
 
+support.own_dev_shm()
+
 METHODS = ("fork", "spawn", "forkserver")
 WATCHDOG_S = 100
 
@@ -39,6 +42,10 @@ def _lasting_parts() -> None:
         process.start()
         queue.get(timeout=support.DEADLINE)
         process.join()
+    # The leak check collects garbage after each test; without this it would look at all of torch and jax each
+    # time, which takes longer than most tests.
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import multiprocessing
 import os
@@ -29,6 +30,22 @@ def until(condition: Callable[[], Any], what: str, seconds: float = DEADLINE) ->
         if time.monotonic() > end:
             raise AssertionError(f"waited {seconds} s in vain for: {what}")
         pause.wait(0.002)
+
+
+def own_dev_shm() -> bool:
+    """Give this process, where it may, a /dev/shm that no other program writes into; was it allowed?
+
+    The leak check looks at all of it. To be called before there are threads: the namespace is the caller's
+    and that of all whom it starts.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    clone_newns, ms_rec, ms_private, ms_nosuid, ms_nodev = 0x20000, 0x4000, 0x40000, 0x2, 0x4
+    if libc.unshare(clone_newns) != 0:
+        return False
+    return (
+        libc.mount(b"none", b"/", None, ms_rec | ms_private, None) == 0
+        and libc.mount(b"tmpfs", b"/dev/shm", b"tmpfs", ms_nosuid | ms_nodev, None) == 0
+    )
 
 
 def helpers() -> set[int]:

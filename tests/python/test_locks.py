@@ -7,12 +7,9 @@ import math
 import multiprocessing.synchronize
 import pickle
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import forklift
@@ -252,14 +249,3 @@ def test_handlers_that_return_let_it_wait(either: Any) -> None:
     assert seen
     assert seen[0] - start < 0.2
     signal.signal(signal.SIGALRM, before)
-
-
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_cpythons_own_tests_pass(method: str) -> None:
-    pytest.importorskip("test._test_multiprocessing")
-    script = Path(__file__).parent / "cpython_locks.py"
-    done = subprocess.run(
-        [sys.executable, str(script), method], capture_output=True, text=True, timeout=240, cwd=script.parent
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Ran 78 tests" in done.stderr or sys.version_info[:2] != (3, 11)

@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 from multiprocessing import reduction, resource_sharer
-from pathlib import Path
 from typing import Any
 
 import forklift
@@ -315,14 +314,3 @@ def test_listener_and_client_stay_the_standard_librarys() -> None:
         assert accepted.recv() == [1, 2]
         client.close()
         accepted.close()
-
-
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_cpythons_own_tests_pass(method: str) -> None:
-    pytest.importorskip("test._test_multiprocessing")
-    script = Path(__file__).parent / "cpython_connections.py"
-    done = subprocess.run(
-        [sys.executable, str(script), method], capture_output=True, text=True, timeout=120, cwd=script.parent
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Ran 30 tests" in done.stderr or sys.version_info[:2] != (3, 11), done.stderr
