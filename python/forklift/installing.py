@@ -41,6 +41,7 @@ _REPLACED: dict[str, tuple[str, tuple[str, ...]]] = {
     "popen_forkserver": ("popen_forkserver", ("Popen",)),
     "popen_spawn_posix": ("popen_spawn_posix", ("Popen",)),
     "queues": ("queues", ("JoinableQueue", "Queue", "SimpleQueue")),
+    "shared_memory": ("shared_memory", ("ShareableList", "SharedMemory")),
     "sharedctypes": ("sharedctypes", ("Array", "RawArray", "RawValue", "Value", "copy")),
     "synchronize": (
         "synchronize",

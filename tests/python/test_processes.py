@@ -31,7 +31,6 @@ MODULES = [
     "process",
     "util",
     "managers",
-    "shared_memory",
     "reduction",
     "resource_tracker",
     "resource_sharer",

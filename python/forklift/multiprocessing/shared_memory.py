@@ -1,7 +1,78 @@
-"""``multiprocessing.shared_memory`` itself, under this package's name."""
+"""``SharedMemory`` and ``ShareableList``: whoever only attaches never removes another's segment.
 
-import multiprocessing.shared_memory as _std
-import sys
-from multiprocessing.shared_memory import *  # noqa: F403
+In the standard library a process that attached tells its resource tracker of the segment, too. Where that is
+not its creator's tracker (the two programs did not start each other), the segment is gone as soon as the one
+that attached ends. Here only the creator's tracker knows of it. ``track=`` of Python 3.13 means what it
+means there, when it is given.
+"""
 
-sys.modules[__name__] = _std
+from __future__ import annotations
+
+import _posixshmem  # type: ignore[import-not-found,unused-ignore]
+import functools
+import mmap
+import os
+import types
+from multiprocessing import resource_tracker
+from multiprocessing import shared_memory as _std
+from typing import Any
+
+__all__ = ["ShareableList", "SharedMemory"]
+
+# Saved, since forklift.install() puts ours in its place.
+_Standard: Any = _std.SharedMemory
+_KIND = "shared_memory"
+
+
+class SharedMemory(_std.SharedMemory):
+    """Creates a segment of shared memory, or attaches to one by its name."""
+
+    _fd: int
+    _flags: int
+    _mode: int
+    _mmap: mmap.mmap | None
+    _buf: memoryview | None
+    _attached = False  # without the tracker's knowledge
+
+    @functools.wraps(_Standard.__init__)  # type: ignore[misc]
+    def __init__(self, name: str | None = None, create: bool = False, size: int = 0, **track: Any) -> None:
+        # Everything but a plain attachment, and what is wrong, is the standard library's.
+        if create or name is None or size < 0 or track or self._flags & os.O_CREAT:
+            _Standard.__init__(self, name, create, size, **track)
+            return
+        self._attached = True
+        self._track = False
+        own_name = "/" + name if self._prepend_leading_slash else name  # type: ignore[attr-defined]
+        self._fd = _posixshmem.shm_open(own_name, self._flags, mode=self._mode)
+        self._name = own_name
+        self._size = os.fstat(self._fd).st_size
+        self._mmap = mmap.mmap(self._fd, self._size)
+        self._buf = memoryview(self._mmap)
+
+    def unlink(self) -> None:
+        """Remove the name; the memory goes with the last process that is attached."""
+        if not self._attached:
+            _Standard.unlink(self)
+            return
+        name: str = self._name
+        _posixshmem.shm_unlink(name)
+        # The creator's entry is to go, if this is its tracker. If not: it wants to know what it is to forget.
+        resource_tracker.register(name, _KIND)
+        resource_tracker.unregister(name, _KIND)
+
+
+class ShareableList(_std.ShareableList[Any]):
+    """A list of numbers, strings, bytes and None in shared memory, of a fixed length."""
+
+    # The standard library's own, but for what it calls SharedMemory.
+    __init__ = types.FunctionType(
+        _std.ShareableList.__init__.__code__,
+        {**vars(_std), "SharedMemory": SharedMemory},
+        "__init__",
+        _std.ShareableList.__init__.__defaults__,
+    )
+    __init__.__kwdefaults__ = _std.ShareableList.__init__.__kwdefaults__
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(_std, name)
