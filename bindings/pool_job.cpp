@@ -281,7 +281,7 @@ nb::object PoolJob::call(nb::handle function, nb::handle arguments, unsigned sty
   nb::object value;
   if (send(callee, arguments.ptr(), static_cast<Style>(style), 0, task_options(seconds, retries), true) ==
       Fed::kFailed) {
-    value = std::move(early_.front().second);
+    value = std::exchange(early_, {}).front().second;
   } else {
     std::vector<process::Answer> answers;
     (void)collect(answers, 1, os::Deadline::never());
@@ -364,8 +364,41 @@ nb::object PoolJob::gather(nb::list values, std::size_t chunk) {
   return error;
 }
 
+int PoolJob::visit(visitproc visitor, void* argument) const {
+  const auto see = [&](const nb::object& each) {
+    return each.is_valid() ? visitor(each.ptr(), argument) : 0;
+  };
+  for (const auto& [index, exception] : early_) {
+    if (const int stop = see(exception); stop != 0) return stop;
+  }
+  return see(stop_error_);
+}
+
+void PoolJob::clear() {
+  // Emptied before a destructor of theirs may look at it.
+  const auto early = std::exchange(early_, {});
+  const nb::object stopped = std::exchange(stop_error_, {});
+}
+
+namespace {
+
+int traverse_job(PyObject* self, visitproc visitor, void* argument) {
+  if (const int stop = visitor(reinterpret_cast<PyObject*>(Py_TYPE(self)), argument); stop != 0) return stop;
+  return nb::inst_ready(self) ? nb::inst_ptr<PoolJob>(self)->visit(visitor, argument) : 0;
+}
+
+int clear_job(PyObject* self) {
+  if (nb::inst_ready(self)) nb::inst_ptr<PoolJob>(self)->clear();
+  return 0;
+}
+
+}  // namespace
+
 void bind_pool_job(nb::module_& module) {
-  nb::class_<PoolJob>(module, "PoolJob")
+  static PyType_Slot slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse_job)},
+                                {Py_tp_clear, reinterpret_cast<void*>(clear_job)},
+                                {0, nullptr}};
+  nb::class_<PoolJob>(module, "PoolJob", nb::type_slots(slots))
       .def(nb::init<nb::object, nb::object, std::uint64_t, bool>(), nb::arg("core"), nb::arg("label").none(),
            nb::arg("number"), nb::arg("eager"))
       .def("submit", &PoolJob::submit)

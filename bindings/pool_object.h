@@ -100,6 +100,10 @@ class PoolJob {
   // All that has come into `values`: the first error, or None.
   nb::object gather(nb::list values, std::size_t chunk);
 
+  // For the garbage collector: exceptions refer to the frames that raised them, and so to this object.
+  int visit(visitproc visitor, void* argument) const;
+  void clear();
+
  private:
   struct State {
     std::atomic<bool> ended{false};

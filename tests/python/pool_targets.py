@@ -43,6 +43,14 @@ def nap(seconds: float) -> float:
     return seconds
 
 
+class Unlistable:
+    def __len__(self) -> int:
+        return 3
+
+    def __iter__(self) -> Any:
+        raise ValueError("no items")
+
+
 def spin(seconds: float) -> float:
     end = time.monotonic() + seconds
     while time.monotonic() < end:

@@ -151,6 +151,29 @@ def test_terminate_ends_what_is_waited_for(ctx: Any) -> None:
         turns.next(support.DEADLINE)
 
 
+REFUSED = {
+    "apply": lambda pool: pool.apply(targets.same, (1,)),
+    "apply_async": lambda pool: pool.apply_async(targets.same, (1,)).get(support.DEADLINE),
+    "map": lambda pool: pool.map(targets.same, range(5), 1),
+    "map_async": lambda pool: pool.map_async(targets.same, range(5), 1).get(support.DEADLINE),
+    "imap": lambda pool: pool.imap(targets.same, iter(range(5))).next(support.DEADLINE),
+}
+
+
+@pytest.mark.parametrize("call", REFUSED)
+def test_an_error_of_a_refused_task_keeps_no_pool(fork: Any, call: str) -> None:
+    """Its traceback refers to the call, so the call must not refer to it. (What is left is checked after.)"""
+    with fork.Pool(1) as pool:
+        pool._core.terminate()  # as by another thread, in the middle of the call
+        with pytest.raises(PoolStoppedError):
+            REFUSED[call](pool)
+
+
+def test_an_error_that_nobody_asks_for_keeps_no_pool(fork: Any) -> None:
+    with fork.Pool(1) as pool:
+        pool.map_async(targets.same, targets.Unlistable()).wait(support.DEADLINE)
+
+
 def _error_of(result: Any) -> Exception:
     try:
         result.get(support.DEADLINE)
