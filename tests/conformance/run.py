@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import fnmatch
+import signal
 import sys
 import time
 from pathlib import Path
@@ -181,6 +182,8 @@ def arguments() -> argparse.Namespace:
 
 def main() -> int:
     options = arguments()
+    # In the background shells have it ignored, and so would the tests, some of which are about it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     suites = options.start_method or ["all"]
     if "all" in suites:
         suites = list(SUITES)

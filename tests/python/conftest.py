@@ -6,6 +6,7 @@ import faulthandler
 import gc
 import multiprocessing
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from multiprocessing import resource_sharer
@@ -25,6 +26,10 @@ import targets
 from forklift import _core
 
 support.own_dev_shm()
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Shells do that to what they run in the background, and children would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 METHODS = ("fork", "spawn", "forkserver")
 WATCHDOG_S = 100

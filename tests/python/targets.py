@@ -287,3 +287,8 @@ def fill_for_ever(queue: Any, ready: Any) -> None:
         a[:] = 1
         ready.put(0)
         threading.Event().wait(600)
+
+
+def wait_for_event(event: Any, began: Any, answer: Any) -> None:
+    began.put(None)
+    answer.put(event.wait(30))
