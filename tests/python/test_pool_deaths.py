@@ -220,7 +220,8 @@ if __name__ == "__main__":
             list(pool.imap(task, items))
         elif sys.argv[3] == "apply":
             pool.apply(task, items[:1])
-        time.sleep(30)
+        while True:
+            time.sleep(0.05)  # a signal that comes just before a sleep does not end it
 """
 
 CALLS = ["map naps", "map busy", "map idle", "get naps", "imap naps", "apply busy"]
