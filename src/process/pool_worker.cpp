@@ -62,6 +62,11 @@ Result<Worker> Worker::open(Seat seat) {
   return Worker(std::move(seat));
 }
 
+Worker::Worker(Seat seat) noexcept
+    : seat_(std::move(seat)),
+      board_(seat_.board),
+      memory_at_open_(seat_.most_memory != 0 ? os::own_memory() : 0) {}
+
 Status Worker::ready(channel::WaitHooks* hooks) {
   SeatRow& row = this->row();
   row.state.store(static_cast<std::uint64_t>(SeatState::kReady), std::memory_order_release);
@@ -98,7 +103,8 @@ bool Worker::should_leave() noexcept {
   const std::int64_t now = os::now_ns();
   if (memory_seen_ns_ != 0 && now - memory_seen_ns_ < kMemoryLookNs) return false;
   memory_seen_ns_ = now;
-  return os::own_memory() > seat_.most_memory;
+  const std::uint64_t memory = os::own_memory();
+  return memory > memory_at_open_ && memory - memory_at_open_ > seat_.most_memory;
 }
 
 Status Worker::next(channel::Incoming& task, channel::WaitHooks* hooks) {

@@ -31,7 +31,7 @@ struct Seat {
   arena::LeasePtr board;
   std::uint32_t index = 0;
   std::uint64_t most_tasks = 0;   // it leaves after so many; 0: never
-  std::uint64_t most_memory = 0;  // it leaves when more bytes of it are resident; 0: never
+  std::uint64_t most_memory = 0;  // it leaves when it has grown by more bytes since open(); 0: never
 };
 
 class Worker {
@@ -59,7 +59,7 @@ class Worker {
   channel::Hub& hub() const noexcept { return seat_.tasks->hub(); }
 
  private:
-  explicit Worker(Seat seat) noexcept : seat_(std::move(seat)), board_(seat_.board) {}
+  explicit Worker(Seat seat) noexcept;
   SeatRow& row() const noexcept { return board_.seat(seat_.index); }
   Status take(channel::Incoming& task, os::Deadline deadline, channel::WaitHooks* hooks);
   Status accept(channel::Incoming& task, bool* mine);
@@ -75,6 +75,7 @@ class Worker {
   Seat seat_;
   PoolBoard board_;
   std::uint64_t done_ = 0;
+  std::uint64_t memory_at_open_ = 0;  // a forked process begins with all that its parent had
   std::int64_t memory_seen_ns_ = 0;
   bool untold_ = false;  // the pool was not woken for what this worker has answered
 };

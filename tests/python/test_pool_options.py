@@ -56,13 +56,15 @@ def test_recycling_with_a_warm_spare(fork: Any) -> None:
         assert len(set(pids)) == 4
 
 
-def test_a_memory_limit() -> None:
-    # Spawned: what a forked worker has of its parent counts as its own, and this process may be large.
-    with mp.get_context("spawn").Pool(1, max_memory=200 << 20) as pool:
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_memory_limit(method: str) -> None:
+    ballast = bytearray(os.urandom(1) * (300 << 20))  # what a forked worker has of its parent does not count
+    with mp.get_context(method).Pool(1, max_memory=200 << 20) as pool:
         first = pool.apply(targets.grow, (1,))
         assert pool.apply(targets.pid_of) == first
         pool.apply(targets.grow, (400,))
         support.until(lambda: pool.apply(targets.pid_of) != first, "a worker that has grown is replaced")
+    assert len(ballast) == 300 << 20
 
 
 def test_pinning(fork: Any) -> None:

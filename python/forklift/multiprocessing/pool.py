@@ -99,8 +99,8 @@ class Pool(Calls, _std.Pool):  # type: ignore[misc]
     By keyword: ``timeout`` (seconds that a task may run before its worker is killed) and ``retries`` (how
     often it runs again after a death of its worker) are the defaults of each call. ``finalizer`` is called
     in a worker that leaves in good order; ``warm_spare`` keeps one more ready; ``max_memory`` (bytes)
-    replaces workers that have grown beyond it; ``cpus`` pins worker i to cpus[i]; ``nested`` lets workers
-    have children; ``log`` sends their log records to this process.
+    replaces workers that have grown by more since they began; ``cpus`` pins worker i to cpus[i]; ``nested``
+    lets workers have children; ``log`` sends their log records to this process.
     """
 
     def __init__(
