@@ -1,7 +1,5 @@
 #include "doorbell.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -9,10 +7,10 @@
 #include <cerrno>
 #include <condition_variable>
 #include <mutex>
-#include <system_error>
 #include <thread>
 
 #include "os/fd.h"
+#include "os/thread.h"
 
 namespace forklift::py {
 
@@ -71,19 +69,11 @@ Result<std::unique_ptr<Doorbell>> Doorbell::make(channel::ChannelPtr channel, Ri
   state->owner = ::getpid();
   state->rings = rings;
   state->armed = rings == Rings::kForMessages;
-  // Signals are for the program's own threads.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  Status status;
-  try {
-    std::thread([state] { state->run(); }).detach();
-  } catch (const std::system_error& error) {
-    status = Status::system("pthread_create", error.code().value(), "a queue's doorbell");
-  }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  std::thread thread;
+  Status status = os::start_thread(
+      thread, [state] { state->run(); }, "a queue's doorbell");
   if (!status) return status;
+  thread.detach();
   return std::unique_ptr<Doorbell>(new Doorbell(std::move(state)));
 }
 

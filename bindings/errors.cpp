@@ -1,5 +1,7 @@
 #include "errors.h"
 
+#include <nanobind/nanobind.h>
+
 #include <string>
 
 namespace forklift::py {
@@ -84,6 +86,12 @@ PyObject* raise(const Status& status) {
   raise_as(type, status);
   Py_DECREF(type);
   return nullptr;
+}
+
+void require(const Status& status) {
+  if (status) return;
+  raise(status);
+  throw nanobind::python_error();
 }
 
 }  // namespace forklift::py

@@ -4,6 +4,8 @@
 
 #include <Python.h>
 
+#include <utility>
+
 #include "forklift/status.h"
 
 namespace forklift::py {
@@ -11,6 +13,13 @@ namespace forklift::py {
 // Sets the exception for a failed status and returns nullptr, for `return raise(status);`. kInterrupted keeps
 // the exception that is set already. kTimeout is the built-in TimeoutError: queues raise their own instead.
 PyObject* raise(const Status& status);
+// The same where nanobind calls us: it throws the exception that was set.
+void require(const Status& status);
+template <class T>
+T require(Result<T> result) {
+  require(result.status());
+  return *std::move(result);
+}
 
 // The exception that is set, taken out of the thread's state: new reference, or nullptr if there is none.
 PyObject* take_exception() noexcept;

@@ -7,16 +7,6 @@ namespace nb = nanobind;
 
 namespace forklift::py {
 
-namespace {
-
-void require(const Status& status) {
-  if (status) return;
-  raise(status);
-  throw nb::python_error();
-}
-
-}  // namespace
-
 // Neither waits, so both keep the interpreter lock.
 void bind_lifeline(nb::module_& module) {
   module.def("lifeline", [] {

@@ -64,11 +64,6 @@ class PoolWorker {
   }
 
  private:
-  static void require(const Status& status) {
-    if (status) return;
-    raise(status);
-    throw nb::python_error();
-  }
   // Is there more to do? The parent's death ends a worker as being told to leave does.
   static bool go_on(const Status& status) {
     if (status) return true;

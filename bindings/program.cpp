@@ -18,12 +18,6 @@ namespace forklift::py {
 
 namespace {
 
-void require(const Status& status) {
-  if (status) return;
-  raise(status);
-  throw nb::python_error();
-}
-
 process::ProgramInvitation* invite(const std::vector<std::pair<std::string, nb::object>>& queues) {
   process::NamedChannels channels;
   for (const auto& [name, queue] : queues) {

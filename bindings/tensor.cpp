@@ -28,16 +28,6 @@ namespace {
 
 PyTypeObject* tensor_type = nullptr;
 
-void require(const Status& status) {
-  if (status) return;
-  raise(status);
-  throw nb::python_error();
-}
-template <class T>
-T require(Result<T> result) {
-  require(result.status());
-  return *std::move(result);
-}
 nb::object owned(PyObject* object) {
   if (!object) throw nb::python_error();
   return nb::steal(object);

@@ -33,6 +33,7 @@ LAYERS = (
 # templates belongs to the last layer that it builds upon.
 PUBLIC_HEADERS = {
     "status.h": "os",
+    "hash.h": "os",
     "version.h": "os",
     "error.h": "os",
     "timeout.h": "os",

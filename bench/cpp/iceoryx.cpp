@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <iceoryx_hoofs/log/logmanager.hpp>
 #include <iceoryx_posh/popo/untyped_publisher.hpp>
 #include <iceoryx_posh/popo/untyped_subscriber.hpp>
@@ -36,8 +37,8 @@ constexpr char kPools[] =
 class Roudi {
  public:
   Roudi() {
-    char config[] = "/tmp/forklift-bench-roudi-XXXXXX";
-    const int file = ::mkstemp(config);
+    std::string config = (std::filesystem::temp_directory_path() / "forklift-bench-roudi-XXXXXX").string();
+    const int file = ::mkstemp(config.data());
     if (file < 0 || ::write(file, kPools, sizeof kPools - 1) != static_cast<ssize_t>(sizeof kPools - 1))
       fail("iceoryx: its configuration");
     ::close(file);
@@ -49,12 +50,12 @@ class Roudi {
       ::dup2(output_[1], STDOUT_FILENO);
       if (const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC); nowhere >= 0)
         ::dup2(nowhere, STDERR_FILENO);
-      ::execlp("iox-roudi", "iox-roudi", "-c", config, "-l", "off", "-m", "off", nullptr);
+      ::execlp("iox-roudi", "iox-roudi", "-c", config.c_str(), "-l", "off", "-m", "off", nullptr);
       ::_exit(127);
     }
     ::close(output_[1]);
     ready_ = wait_until_ready();
-    ::unlink(config);
+    ::unlink(config.c_str());
     if (!ready_) stop();
   }
   ~Roudi() {

@@ -35,6 +35,7 @@
 #include <variant>
 #include <vector>
 
+#include "forklift/hash.h"
 #include "forklift/value.h"
 
 namespace forklift {
@@ -90,11 +91,6 @@ template <class T>
 concept Portable = !Bytewise<T> && !Sequence<T> && KnownToValue<T>::value;
 
 // --- names of types, as a hash
-constexpr std::uint64_t hash_of(std::string_view text, std::uint64_t seed = 0xcbf29ce484222325ULL) noexcept {
-  for (const char c : text) seed = (seed ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  return seed;
-}
-
 template <class T>
 constexpr std::string_view pretty_name() noexcept {
   // "... pretty_name() [with T = NAME; std::string_view = ...]" or "... [T = NAME]"

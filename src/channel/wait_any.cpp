@@ -1,8 +1,6 @@
 #include "channel/wait_any.h"
 
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -10,8 +8,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <system_error>
 #include <thread>
+
+#include "os/thread.h"
 
 namespace forklift::channel {
 
@@ -109,25 +108,16 @@ class Waiter {
     Alarm rung_by_channel;
     Alarm no_more_needed;
     if (Status status = rung_by_channel.open(); !status) return status;
-    // Signals are for the program's own threads.
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    Status status;
-    try {
-      const std::jthread bridge([&] {
-        while (!no_more_needed.rung() && !any_message()) sleep_on_channels(sync::kSliceNs, no_more_needed);
-        rung_by_channel.ring();
-      });
-      ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-      sleep_on_descriptors(deadline, rung_by_channel.fd());
-      no_more_needed.ring();
-    } catch (const std::system_error& error) {
-      ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-      status = Status::system("pthread_create", error.code().value(), "for waiting on several objects");
-    }
-    return status;
+    const auto watch_channels = [&] {
+      while (!no_more_needed.rung() && !any_message()) sleep_on_channels(sync::kSliceNs, no_more_needed);
+      rung_by_channel.ring();
+    };
+    std::jthread bridge;
+    if (Status status = os::start_thread(bridge, watch_channels, "for waiting on several objects"); !status)
+      return status;
+    sleep_on_descriptors(deadline, rung_by_channel.fd());
+    no_more_needed.ring();
+    return {};
   }
 
  private:

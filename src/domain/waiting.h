@@ -64,17 +64,21 @@ bool spin_at(const WaitPoint& at, Ready&& ready) {
   return came;
 }
 
+// How long one sleep may take before it is looked what has happened.
+inline std::int64_t slice_ns(const WaitHooks* hooks) noexcept {
+  return hooks ? std::min(hooks->slice_ns, sync::slice_ns()) : sync::slice_ns();
+}
+
 // One sleep of at most a slice. Returns ok when the condition held or something has happened since (look
 // again), kTimeout, or what the hooks said.
 template <class Ready>
 Status sleep_at(const WaitPoint& at, Ready&& ready, Domain& domain, os::Deadline deadline, WaitHooks* hooks) {
-  const std::int64_t slice = hooks ? std::min(hooks->slice_ns, sync::slice_ns()) : sync::slice_ns();
   const sync::Event::Ticket ticket = at.event.prepare();
   if (ready()) {
     at.event.cancel(ticket);
     return {};
   }
-  const os::FutexWait how = at.event.wait(ticket, deadline.left_ns(slice));
+  const os::FutexWait how = at.event.wait(ticket, deadline.left_ns(slice_ns(hooks)));
   if (ready()) return {};
   if (how == os::FutexWait::kTimedOut) domain.check_deaths();
   if (hooks) {

@@ -7,12 +7,6 @@
 
 namespace forklift::locks {
 
-namespace {
-Kind kind_in(std::uint64_t meta) {
-  return (meta & 1) != 0 ? static_cast<Kind>((meta >> 8) & 0xff) : Kind::kNone;
-}
-}  // namespace
-
 std::vector<std::string> Table::audit() const {
   std::vector<std::string> wrong;
   const std::uint64_t rows = table_->rows_used.load(std::memory_order_acquire);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "domain/waiting.h"
+
 namespace forklift::locks {
 
 namespace {
@@ -62,8 +64,7 @@ Status Condition::wait(std::uint32_t place, os::Deadline deadline, WaitHooks* ho
       break;
     }
     look_after_notified();
-    const std::int64_t slice =
-        deadline.left_ns(hooks ? std::min(hooks->slice_ns, sync::slice_ns()) : sync::slice_ns());
+    const std::int64_t slice = deadline.left_ns(domain::slice_ns(hooks));
     const os::FutexWait how = os::futex_wait(cell.bell, bell, slice);
     sync::note_sleep(slice, how == os::FutexWait::kTimedOut);
     if (notified()) return {};

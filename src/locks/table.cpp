@@ -12,15 +12,10 @@ namespace forklift::locks {
 
 namespace {
 
-constexpr std::uint64_t kInUse = 1;
-
 std::uint64_t meta_word(std::uint32_t generation, Kind kind) {
   return (std::uint64_t{generation} << 32) | (static_cast<std::uint64_t>(kind) << 8) | kInUse;
 }
 std::uint32_t generation_of(std::uint64_t meta) { return static_cast<std::uint32_t>(meta >> 32); }
-Kind kind_in(std::uint64_t meta) {
-  return (meta & kInUse) != 0 ? static_cast<Kind>((meta >> 8) & 0xff) : Kind::kNone;
-}
 
 }  // namespace
 

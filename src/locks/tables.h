@@ -35,6 +35,12 @@ enum class Kind : std::uint8_t {
   kBarrier = 7
 };
 
+// A row's meta word: {generation:32, unused:16, Kind:8, unused:7, in use:1}.
+inline constexpr std::uint64_t kInUse = 1;
+constexpr Kind kind_in(std::uint64_t meta) noexcept {
+  return (meta & kInUse) != 0 ? static_cast<Kind>((meta >> 8) & 0xff) : Kind::kNone;
+}
+
 // Who holds a lock: {left:1, generation:29, slot:12, thread:22}. All zero: nobody. Bit 63 with a thread: this
 // holder took over from one that died; without: nobody holds it, and the last one died. Slots are reaped
 // before their generation changes, so the low bits of it suffice.
@@ -61,7 +67,7 @@ static_assert(domain::kSlotCount == 1U << (Owner::kGenerationShift - Owner::kSlo
 
 struct alignas(64) LockRow {
   // What does not change while the object lives.
-  Word meta;   // [ledger] {generation:32, unused:16, Kind:8, unused:7, in use:1}
+  Word meta;   // [ledger] as above
   Word count;  // [ledger] lease rows naming this row
   Word next;   // [ledger] free list: row index + 1
   Word most;   // [ledger] semaphore: the largest value; barrier: parties

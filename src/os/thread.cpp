@@ -6,7 +6,25 @@
 
 #include <mutex>
 
-namespace forklift::os::detail {
+namespace forklift::os {
+
+SignalMask::SignalMask() noexcept {
+  sigset_t all;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+}
+
+SignalMask::SignalMask(const sigset_t& mask) noexcept { ::pthread_sigmask(SIG_SETMASK, &mask, &before_); }
+
+SignalMask::~SignalMask() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+sigset_t SignalMask::current() noexcept {
+  sigset_t now;
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &now);
+  return now;
+}
+
+namespace detail {
 
 constinit thread_local std::uint32_t thread_id = 0;
 
@@ -18,4 +36,5 @@ std::uint32_t find_thread_id() noexcept {
   return thread_id;
 }
 
-}  // namespace forklift::os::detail
+}  // namespace detail
+}  // namespace forklift::os

@@ -1,8 +1,6 @@
 #include "process/door.h"
 
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -10,10 +8,10 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
-#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "os/thread.h"
 #include "process/join.h"
 
 namespace forklift::process {
@@ -176,19 +174,8 @@ Status Door::start() {
   if (!stop_.valid()) return Status::system("eventfd", errno, "the door of a domain");
   std::uint64_t rung = 0;
   (void)!::read(stop_.get(), &rung, sizeof rung);
-  // Signals are for the program's own threads.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  Status status;
-  try {
-    thread_ = std::thread([this] { run(); });
-  } catch (const std::system_error& error) {
-    status = Status::system("pthread_create", error.code().value(), "the door of a domain");
-  }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return status;
+  return os::start_thread(
+      thread_, [this] { run(); }, "the door of a domain");
 }
 
 void Door::stop() noexcept {

@@ -35,9 +35,9 @@ Pipe& own_pipe() {
 }
 
 // The handlers hold the lock across the fork, so that the child finds both ends or none.
-void before_fork() { own_pipe().mutex.lock(); }
-void after_fork_in_parent() { own_pipe().mutex.unlock(); }
-void after_fork_in_child() {
+void hold_pipe() { own_pipe().mutex.lock(); }
+void let_pipe_go() { own_pipe().mutex.unlock(); }
+void drop_pipe() {
   Pipe& pipe = own_pipe();
   disown_foreign(pipe);
   pipe.write_end.close();
@@ -49,7 +49,7 @@ void after_fork_in_child() {
 
 Result<int> lifeline() {
   static std::once_flag installed;
-  std::call_once(installed, [] { ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child); });
+  std::call_once(installed, [] { ::pthread_atfork(hold_pipe, let_pipe_go, drop_pipe); });
   Pipe& pipe = own_pipe();
   const std::lock_guard<std::mutex> lock(pipe.mutex);
   disown_foreign(pipe);

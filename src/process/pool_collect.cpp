@@ -1,8 +1,8 @@
 // Taking in answers: those who wait do it, for everybody. And messages that may go out again.
 #include <algorithm>
-#include <system_error>
 
 #include "os/clock.h"
+#include "os/thread.h"
 #include "process/pool_engine.h"
 
 namespace forklift::process {
@@ -103,17 +103,8 @@ Status Engine::join(os::Deadline deadline, channel::WaitHooks* hooks) {
 // A thread that does nothing but waiting, for jobs that somebody is to be told of.
 Status Engine::need_collector_locked(Job& job) {
   if (!collector_.joinable()) {
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    Status status;
-    try {
-      collector_ = std::thread([this] { run_collector(); });
-    } catch (const std::system_error& error) {
-      status = Status::system("pthread_create", error.code().value(), "a pool's collector");
-    }
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    Status status = os::start_thread(
+        collector_, [this] { run_collector(); }, "a pool's collector");
     if (!status) return status;
   }
   job.eager = true;

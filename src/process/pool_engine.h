@@ -65,7 +65,7 @@ struct EngineOptions {
   std::uint32_t workers = 1;
   std::uint32_t spares = 0;       // more, started and ready, that wait to take the place of one that is gone
   std::uint64_t most_tasks = 0;   // a worker is replaced after so many tasks; 0: never
-  std::uint64_t most_memory = 0;  // a worker is replaced when it has more bytes for itself; 0: never
+  std::uint64_t most_memory = 0;  // a worker is replaced when it has grown by more bytes; 0: never
 };
 
 struct TaskOptions {
@@ -271,7 +271,7 @@ class Engine {
   bool collector_ends_ = false;
   std::condition_variable collector_bell_;
   std::vector<pid_t> pids_;
-  sigset_t signals_{};  // the mask with which workers start
+  sigset_t signals_;  // the mask with which workers start
 
   std::atomic<std::uint32_t> news_{0};   // changed when waiters should look again
   std::atomic<std::uint32_t> quiet_{0};  // tasks that no worker was woken for

@@ -8,9 +8,9 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <system_error>
 
 #include "os/clock.h"
+#include "os/thread.h"
 #include "process/pool_engine.h"
 
 namespace forklift::process {
@@ -27,24 +27,6 @@ constexpr unsigned kOwnFailure = 10;
 constexpr unsigned kForeignFailure = 1;
 constexpr unsigned kMostFailures = 50;
 
-// Signals are for the program's own threads; workers start with the mask that it has.
-class Signals {
- public:
-  explicit Signals(const sigset_t& mask) { ::pthread_sigmask(SIG_SETMASK, &mask, &before_); }
-  ~Signals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  Signals(const Signals&) = delete;
-  Signals& operator=(const Signals&) = delete;
-
- private:
-  sigset_t before_{};
-};
-
-sigset_t all_signals() {
-  sigset_t all;
-  sigfillset(&all);
-  return all;
-}
-
 void clear_row(SeatRow& row) noexcept {
   for (Word* word :
        {&row.claim.place, &row.claim.tag, &row.began, &row.fate, &row.state, &row.done, &row.gate})
@@ -54,9 +36,11 @@ void clear_row(SeatRow& row) noexcept {
 }  // namespace
 
 Engine::Engine(channel::Hub& hub, const EngineOptions& options, WorkerFactory factory)
-    : hub_(hub), options_(options), factory_(std::move(factory)), check_ns_(kNever) {
-  ::pthread_sigmask(SIG_SETMASK, nullptr, &signals_);
-}
+    : hub_(hub),
+      options_(options),
+      factory_(std::move(factory)),
+      check_ns_(kNever),
+      signals_(os::SignalMask::current()) {}
 
 Result<std::unique_ptr<Engine>> Engine::create(channel::Hub& hub, const EngineOptions& options,
                                                WorkerFactory factory) {
@@ -82,13 +66,8 @@ Status Engine::open() {
   if (!minder_bell_.valid()) return Status::system("eventfd", errno, "a pool's minder");
   fill_seats();
   if (!broken_.ok() || retry_ns_ != 0) return start_failure_;
-  const Signals blocked(all_signals());
-  try {
-    minder_ = std::thread([this] { run_minder(); });
-  } catch (const std::system_error& error) {
-    return Status::system("pthread_create", error.code().value(), "a pool's minder");
-  }
-  return {};
+  return os::start_thread(
+      minder_, [this] { run_minder(); }, "a pool's minder");
 }
 
 Engine::~Engine() { shut_down(); }
@@ -193,7 +172,7 @@ bool Engine::start(std::size_t seat, bool spare) {
   clear_row(row);
   row.gate.store(static_cast<std::uint64_t>(spare ? Gate::kWait : Gate::kOpen), std::memory_order_release);
   Result<std::unique_ptr<WorkerHandle>> started = [&] {
-    const Signals as_the_program(signals_);
+    const os::SignalMask as_the_program(signals_);
     return factory_({tasks_, answers_, board_.block(), static_cast<std::uint32_t>(seat), options_.most_tasks,
                      options_.most_memory});
   }();

@@ -9,6 +9,8 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "forklift/hash.h"
+
 namespace forklift::process {
 namespace {
 
@@ -23,13 +25,6 @@ struct Registry {
   std::map<std::string, Entry, std::less<>> by_name;
   std::unordered_map<Address, std::uint64_t> keys;
 };
-
-// FNV-1a
-std::uint64_t key_of_name(std::string_view name) noexcept {
-  std::uint64_t key = 0xcbf29ce484222325ULL;
-  for (const char c : name) key = (key ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  return key;
-}
 
 Registry& registry() {
   static Registry* const instance = new Registry;  // static objects of other files use it, in any order
@@ -93,7 +88,7 @@ Result<std::uint64_t> key_of(Address function) {
   }
   Result<std::string> name = name_of(function);
   if (!name) return name.status();
-  const std::uint64_t key = key_of_name(*name);
+  const std::uint64_t key = detail::hash_of(*name);
   const std::lock_guard<std::mutex> lock(all.mutex);
   all.keys.emplace(function, key);
   return key;
@@ -104,7 +99,7 @@ Result<Address> function_of(std::uint64_t key) {
   const std::lock_guard<std::mutex> lock(all.mutex);
   const Entry* found = nullptr;
   for (const auto& [name, entry] : all.by_name) {
-    if (key_of_name(name) != key) continue;
+    if (detail::hash_of(name) != key) continue;
     if (found != nullptr || entry.ambiguous) return ambiguous(name);
     found = &entry;
   }

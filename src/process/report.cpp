@@ -10,6 +10,7 @@
 #include <typeinfo>
 #include <utility>
 
+#include "process/bytes.h"
 #include "process/stack.h"
 
 namespace forklift {
@@ -110,11 +111,6 @@ std::vector<std::string> lines_of(std::string_view text) {
     text.remove_prefix(end + 1);
   }
   return lines;
-}
-
-void append(std::vector<std::byte>& out, const void* data, std::size_t size) {
-  const auto* bytes = static_cast<const std::byte*>(data);
-  out.insert(out.end(), bytes, bytes + size);
 }
 
 }  // namespace

@@ -134,9 +134,9 @@ Zygote& own_zygote() {
 }
 
 // A forked child's copy of the connection would keep the zygote alive.
-void before_fork() { own_zygote().mutex.lock(); }
-void after_fork_in_parent() { own_zygote().mutex.unlock(); }
-void after_fork_in_child() {
+void hold_zygote() { own_zygote().mutex.lock(); }
+void let_zygote_go() { own_zygote().mutex.unlock(); }
+void drop_zygote() {
   own_zygote().forget();
   own_zygote().mutex.unlock();
 }
@@ -169,7 +169,7 @@ Result<std::optional<Child>> let_go(pid_t pid, int go) {
 
 Result<std::optional<Child>> start_copy(const ProgramInvitation& invitation) {
   static std::once_flag installed;
-  std::call_once(installed, [] { ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child); });
+  std::call_once(installed, [] { ::pthread_atfork(hold_zygote, let_zygote_go, drop_zygote); });
   std::vector<std::int32_t> numbers(invitation.descriptors.begin(), invitation.descriptors.end());
   for (int standard = 0; standard <= 2; ++standard)
     if (::fcntl(standard, F_GETFD) >= 0) numbers.push_back(standard);

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "process/bytes.h"
+
 namespace forklift::process {
 namespace {
 
@@ -19,11 +21,6 @@ union Control {
   cmsghdr align;
   std::byte bytes[CMSG_SPACE(sizeof(int) * (kMostDescriptors + 1))];
 };
-
-void append(std::vector<std::byte>& out, const void* data, std::size_t size) {
-  const auto* bytes = static_cast<const std::byte*>(data);
-  out.insert(out.end(), bytes, bytes + size);
-}
 
 std::vector<os::Fd> received_descriptors(msghdr& message) {
   std::vector<os::Fd> found;

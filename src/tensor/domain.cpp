@@ -14,7 +14,7 @@ namespace forklift {
 
 namespace {
 
-channel::Hub& hub() { return *need(channel::Hub::current()); }
+channel::Hub& own_hub() { return *need(channel::Hub::current()); }
 
 process::DoorOptions door_options(const AttachOptions& options) {
   process::DoorOptions made;
@@ -30,7 +30,7 @@ bool published(const Status& status) {
 }
 
 std::optional<channel::Published> look_up(std::string_view name) {
-  Result<channel::Published> found = hub().names().find(name);
+  Result<channel::Published> found = own_hub().names().find(name);
   if (found.code() == Code::kNotFound) return std::nullopt;
   return need(std::move(found));
 }
@@ -45,7 +45,7 @@ bool publish_queue(std::string_view name, const ChannelRef& queue, std::uint64_t
 }
 
 bool publish_lock(std::string_view name, const LockRef& lock) {
-  return published(channel::publish(hub(), *lock.get(), name));
+  return published(channel::publish(own_hub(), *lock.get(), name));
 }
 
 bool publish_board(std::string_view name, const BoardRef& board, std::uint64_t sort) {
@@ -56,7 +56,8 @@ std::optional<BoardRef> find_published_board(std::string_view name) {
   const std::optional<channel::Published> found = look_up(name);
   if (!found) return std::nullopt;
   if (found->object.kind != arena::ObjectKind::kBoard) throw_published_otherwise(name);
-  Result<channel::BoardPtr> opened = channel::Board::open(hub(), {found->object.index, found->generation});
+  Result<channel::BoardPtr> opened =
+      channel::Board::open(own_hub(), {found->object.index, found->generation});
   // Unpublished and gone since it was looked up.
   if (opened.code() == Code::kInvalid) return std::nullopt;
   return BoardRef(need(std::move(opened)));
@@ -67,7 +68,7 @@ std::optional<ChannelRef> find_published_queue(std::string_view name, std::uint6
   if (!found) return std::nullopt;
   if (found->object.kind != arena::ObjectKind::kChannel) throw_published_otherwise(name);
   Result<channel::ChannelPtr> opened =
-      channel::Channel::open(hub(), {found->object.index, found->generation});
+      channel::Channel::open(own_hub(), {found->object.index, found->generation});
   // Unpublished and gone since it was looked up.
   if (opened.code() == Code::kInvalid) return std::nullopt;
   ChannelPtr queue = need(std::move(opened));
@@ -110,7 +111,7 @@ Domain Domain::meet(std::string_view name, const AttachOptions& options) {
 }
 
 Domain Domain::own() {
-  (void)hub();
+  (void)own_hub();
   return Domain(nullptr);
 }
 
@@ -126,7 +127,7 @@ void Domain::close() noexcept {
 }
 
 bool Domain::unpublish(std::string_view name) {
-  const Status status = hub().names().unpublish(name);
+  const Status status = own_hub().names().unpublish(name);
   if (status.code() == Code::kNotFound) return false;
   check(status);
   return true;
@@ -134,7 +135,7 @@ bool Domain::unpublish(std::string_view name) {
 
 std::vector<Domain::Published> Domain::published() const {
   std::vector<Published> all;
-  for (const channel::Published& one : need(hub().names().list())) {
+  for (const channel::Published& one : need(own_hub().names().list())) {
     all.push_back({one.name, channel::sort_name(one)});
   }
   return all;

@@ -6,21 +6,18 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
-#include <cerrno>
-#include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <new>
 #include <random>
 
 #include "channel/board.h"
+#include "storm.h"
 #include "support/numbered_message.h"
 #include "support/watchdog.h"
 
@@ -33,19 +30,8 @@ using channel::ReaderPtr;
 using channel::WhenSlow;
 using os::Deadline;
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr std::int64_t kSlower = 6;
-#else
-constexpr std::int64_t kSlower = 1;
-#endif
-constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kProgressNs = 3 * kSecond * kSlower;
 constexpr std::size_t kMostWriters = 1U << 16;  // of all lives
-
-long setting(const char* name, long otherwise) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? std::strtol(text, nullptr, 10) : otherwise;
-}
 
 // Outside of the domain: the account.
 struct Account {
@@ -174,52 +160,27 @@ class BoardStorm : public testing::Test {
   Account* account_ = nullptr;
 };
 
-void wait_for(pid_t pid, int& status) {
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-}
-
 TEST_F(BoardStorm, EverythingArrivesOnceAndNobodyIsHeldUp) {
-  const std::int64_t length = setting("FORKLIFT_STORM_SECONDS", 20) * kSecond / 3;
-  std::mt19937 dice(static_cast<unsigned>(setting("FORKLIFT_STORM_SEED", static_cast<long>(::getpid()))));
+  const std::int64_t length = storm_seconds() * kSecond / 3;
+  std::mt19937 dice(static_cast<unsigned>(storm_seed(::getpid())));
   const pid_t immortal = start([&] { read_everything(must(stream_->subscribe())); });
   must(stream_->wait_readers(1, Deadline::after_seconds(10)));
   std::array<pid_t, 5> workers{};
   for (unsigned i = 0; i < workers.size(); ++i) workers[i] = start_worker(i);
-  const std::int64_t begin = os::now_ns();
-  std::uint64_t kills = 0;
-  std::uint64_t puts = 0;
-  std::uint64_t gets = 0;
-  std::int64_t put_at = begin;
-  std::int64_t got_at = begin;
-  while (os::now_ns() - begin < length) {
-    ::usleep(static_cast<useconds_t>(dice() % 6000));
-    const auto victim = static_cast<unsigned>(dice() % workers.size());
-    ::kill(workers[victim], SIGKILL);
-    int status = 0;
-    wait_for(workers[victim], status);
-    if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
-      FAIL() << "a worker ended by signal " << WTERMSIG(status);
-    ++kills;
-    workers[victim] = start_worker(victim);
-    const std::int64_t now = os::now_ns();
-    if (account_->puts != puts) put_at = now;
-    if (account_->gets != gets) got_at = now;
-    puts = account_->puts;
-    gets = account_->gets;
-    ASSERT_LT(now - put_at, kProgressNs) << "nobody puts";
-    ASSERT_LT(now - got_at, kProgressNs) << "nobody gets";
-  }
-  const auto end = [](pid_t pid) {
-    int status = 0;
-    wait_for(pid, status);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-  };
+  Progress puts(account_->puts, kProgressNs, "nobody puts");
+  Progress gets(account_->gets, kProgressNs, "nobody gets");
+  const std::uint64_t kills = kill_at_random(
+      workers, dice, length, 6000, [&](unsigned i) { return start_worker(i); },
+      [&] {
+        puts.look();
+        gets.look();
+      });
+  ASSERT_FALSE(HasFailure());
   account_->stop_writing = true;
-  for (unsigned i = 0; i < 2; ++i) end(workers[i]);
+  for (unsigned i = 0; i < 2; ++i) expect_clean_end(workers[i]);
   account_->stop = true;
-  for (unsigned i = 2; i < workers.size(); ++i) end(workers[i]);
-  end(immortal);
+  for (unsigned i = 2; i < workers.size(); ++i) expect_clean_end(workers[i]);
+  expect_clean_end(immortal);
   hub_->domain().reap();
   EXPECT_EQ(account_->wrong, 0U);
   for (std::uint32_t life = 1; life <= account_->lives && life < kMostWriters; ++life) {

@@ -6,41 +6,27 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
-#include <cerrno>
-#include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <new>
 #include <random>
 
 #include "locks/condition.h"
 #include "locks/mutex.h"
 #include "locks/semaphore.h"
+#include "storm.h"
 #include "support/numbered_message.h"
 #include "support/watchdog.h"
 
 namespace forklift::test {
 namespace {
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr std::int64_t kSlower = 6;
-#else
-constexpr std::int64_t kSlower = 1;
-#endif
-constexpr std::int64_t kSecond = 1'000'000'000;
 // Survivors make progress so soon after a kill.
 constexpr std::int64_t kProgressNs = 2 * kSecond * kSlower;
 constexpr std::uint32_t kUnits = 3;
-
-long setting(const char* name, long otherwise) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? std::strtol(text, nullptr, 10) : otherwise;
-}
 
 // Outside of the domain: what the locks guard, and the account.
 struct Guarded {
@@ -140,46 +126,22 @@ class LockStorm : public testing::Test {
   Guarded* guarded_ = nullptr;
 };
 
-void wait_for(pid_t pid, int& status) {
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-}
-
 TEST_F(LockStorm, NobodyIsStuckAndNothingHalfChangedGoesUntold) {
-  const std::int64_t length = setting("FORKLIFT_STORM_SECONDS", 20) * kSecond / 3;
-  std::mt19937 dice(static_cast<unsigned>(setting("FORKLIFT_STORM_SEED", static_cast<long>(::getpid()))));
+  const std::int64_t length = storm_seconds() * kSecond / 3;
+  std::mt19937 dice(static_cast<unsigned>(storm_seed(::getpid())));
   std::array<pid_t, 6> workers{};
   for (unsigned i = 0; i < workers.size(); ++i) workers[i] = start(i);
-  const std::int64_t begin = os::now_ns();
-  std::uint64_t kills = 0;
-  std::uint64_t turns = 0;
-  std::uint64_t taken = 0;
-  std::int64_t progress = begin;
-  std::int64_t fetched = begin;
-  while (os::now_ns() - begin < length) {
-    ::usleep(static_cast<useconds_t>(dice() % 4000));
-    const auto victim = static_cast<unsigned>(dice() % workers.size());
-    ::kill(workers[victim], SIGKILL);
-    int status = 0;
-    wait_for(workers[victim], status);
-    if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
-      FAIL() << "a worker ended by signal " << WTERMSIG(status);
-    ++kills;
-    workers[victim] = start(victim);
-    const std::int64_t now = os::now_ns();
-    if (guarded_->turns != turns) progress = now;
-    if (guarded_->taken != taken) fetched = now;
-    turns = guarded_->turns;
-    taken = guarded_->taken;
-    ASSERT_LT(now - progress, kProgressNs) << "nobody gets the lock";
-    ASSERT_LT(now - fetched, 3 * kProgressNs) << "no item is taken";
-  }
+  Progress turns(guarded_->turns, kProgressNs, "nobody gets the lock");
+  Progress taken(guarded_->taken, 3 * kProgressNs, "no item is taken");
+  const std::uint64_t kills = kill_at_random(
+      workers, dice, length, 4000, [&](unsigned i) { return start(i); },
+      [&] {
+        turns.look();
+        taken.look();
+      });
+  ASSERT_FALSE(HasFailure());
   guarded_->stop = true;
-  for (const pid_t pid : workers) {
-    int status = 0;
-    wait_for(pid, status);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-  }
+  for (const pid_t pid : workers) expect_clean_end(pid);
   hub_->domain().reap();
   EXPECT_EQ(guarded_->wrong, 0U);
   EXPECT_EQ(units_->value(), kUnits);
@@ -188,8 +150,8 @@ TEST_F(LockStorm, NobodyIsStuckAndNothingHalfChangedGoesUntold) {
   EXPECT_GT(guarded_->takeovers, 0U);
   for (const std::string& line : hub_->audit()) ADD_FAILURE() << line;
   std::printf("%llu kills, %llu turns, %llu items taken, %llu takeovers\n",
-              static_cast<unsigned long long>(kills), static_cast<unsigned long long>(turns),
-              static_cast<unsigned long long>(taken),
+              static_cast<unsigned long long>(kills), static_cast<unsigned long long>(guarded_->turns.load()),
+              static_cast<unsigned long long>(guarded_->taken.load()),
               static_cast<unsigned long long>(guarded_->takeovers.load()));
   lock_.reset();
   rlock_.reset();

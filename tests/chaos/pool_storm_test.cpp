@@ -10,13 +10,13 @@
 #include <array>
 #include <atomic>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <random>
 #include <thread>
 
 #include "process/pool_engine.h"
+#include "storm.h"
 #include "support/hub_fixture.h"
 #include "support/numbered_message.h"
 #include "support/pool_crew.h"
@@ -29,18 +29,6 @@ using process::Answer;
 using process::JobPtr;
 using process::TaskOptions;
 using process::Worker;
-
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr std::int64_t kSlower = 6;
-#else
-constexpr std::int64_t kSlower = 1;
-#endif
-constexpr std::int64_t kSecond = 1'000'000'000;
-
-long setting(const char* name, long otherwise) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? std::strtol(text, nullptr, 10) : otherwise;
-}
 
 // Which tasks began to run, each time: a file to which every worker appends.
 class RunLog {
@@ -159,8 +147,8 @@ class PoolStorm : public HubFixture {
 
   void rage(const Weather& weather) {
     weather_ = &weather;
-    const long seconds = setting("FORKLIFT_STORM_SECONDS", 20);
-    const auto seed = static_cast<std::uint64_t>(setting("FORKLIFT_STORM_SEED", 4711));
+    const long seconds = storm_seconds();
+    const std::uint64_t seed = storm_seed(4711);
     set_test_timeout(std::chrono::seconds(seconds * 2 + 60) * kSlower);
     std::unique_ptr<Engine> engine = must(Engine::create(hub(), weather.engine, factory()));
     std::atomic<bool> stop{false};

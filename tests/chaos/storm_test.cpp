@@ -21,25 +21,15 @@
 
 #include "ledger.h"
 #include "os/clock.h"
+#include "storm.h"
 #include "support/numbered_message.h"
 #include "support/watchdog.h"
 
 namespace forklift::test {
 namespace {
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr std::int64_t kSlower = 6;
-#else
-constexpr std::int64_t kSlower = 1;
-#endif
-constexpr std::int64_t kSecond = 1'000'000'000;
 // Survivors make progress so soon after a kill.
 constexpr std::int64_t kProgressNs = 2 * kSecond * kSlower;
-
-long setting(const char* name, long otherwise) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? std::strtol(text, nullptr, 10) : otherwise;
-}
 
 struct Traffic {
   const char* name;
@@ -217,10 +207,10 @@ class Storm : public testing::Test {
 };
 
 TEST_F(Storm, NothingIsLostOrDoubled) {
-  const long seconds = setting("FORKLIFT_STORM_SECONDS", 20);
-  const long seed = setting("FORKLIFT_STORM_SEED", 20260101);
+  const long seconds = storm_seconds();
+  const std::uint64_t seed = storm_seed(20260101);
   set_test_timeout(std::chrono::seconds(seconds + 60 * kSlower));
-  std::mt19937_64 dice(static_cast<std::uint64_t>(seed));
+  std::mt19937_64 dice(seed);
 
   std::vector<Worker> workers;
   for (std::uint32_t channel = 0; channel < channels_.size(); ++channel) {
@@ -234,8 +224,7 @@ TEST_F(Storm, NothingIsLostOrDoubled) {
   while (os::now_ns() < end && !HasFailure()) {
     usleep(static_cast<useconds_t>(500 + dice() % 12'000));
     Worker& victim = workers[dice() % workers.size()];
-    ::kill(victim.pid, SIGKILL);
-    waitpid(victim.pid, nullptr, 0);
+    kill_and_bury(victim.pid);
     ++kills;
     if (!victim.produces) account_.consumer_killed(victim.channel);
     start(victim);
@@ -277,9 +266,10 @@ TEST_F(Storm, NothingIsLostOrDoubled) {
   EXPECT_EQ(hub_->live_channels(), 0U);
   for (const std::string& wrong : hub_->audit()) ADD_FAILURE() << "audit at the end: " << wrong;
 
-  std::printf("  seed %ld: %llu kills, %llu processes in %ld s; longest standstill of a channel %lld ms\n",
-              seed, static_cast<unsigned long long>(kills), static_cast<unsigned long long>(workers_),
-              seconds, static_cast<long long>(slowest_ / 1'000'000));
+  std::printf("  seed %llu: %llu kills, %llu processes in %ld s; longest standstill of a channel %lld ms\n",
+              static_cast<unsigned long long>(seed), static_cast<unsigned long long>(kills),
+              static_cast<unsigned long long>(workers_), seconds,
+              static_cast<long long>(slowest_ / 1'000'000));
   for (std::uint32_t channel = 0; channel < traffic().size(); ++channel) {
     std::printf("  %-20s %9llu sent, %9llu received\n", traffic()[channel].name,
                 static_cast<unsigned long long>(account_.sent(channel)),

@@ -202,8 +202,8 @@ TEST_F(ProcessTest, TheSentinelIsReadableAtTheEnd) {
 }
 
 TEST_F(ProcessTest, OutputIsWrittenOnceAndWithoutTheParentsExitHandlers) {
-  char path[] = "/tmp/forklift-process-test-XXXXXX";
-  const int file = ::mkstemp(path);
+  std::string path = test::temporary("process-test");
+  const int file = ::mkstemp(path.data());
   ASSERT_GE(file, 0);
   Process outer = Process::fork([&] {
                     // In a child, so that the test's own handlers stay as they are.
@@ -221,7 +221,7 @@ TEST_F(ProcessTest, OutputIsWrittenOnceAndWithoutTheParentsExitHandlers) {
   text << std::ifstream(path).rdbuf();
   EXPECT_EQ(text.str(), "before child after");
   ::close(file);
-  ::unlink(path);
+  ::unlink(path.c_str());
 }
 
 TEST_F(ProcessTest, AScopeThatEndsJoins) {

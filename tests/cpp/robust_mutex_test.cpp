@@ -18,6 +18,7 @@
 #include "os/memfd.h"
 #include "support/child.h"
 #include "support/hub_fixture.h"
+#include "support/runtime_dir.h"
 #include "support/status_check.h"
 #include "sync/robust_mutex.h"
 
@@ -199,12 +200,12 @@ class CoreDumpTest : public test::HubFixture {};
 
 // Without MADV_DONTDUMP the dump would populate terabytes, and the lock would stay held meanwhile.
 TEST_F(CoreDumpTest, AnAbortInsideALockReleasesItPromptlyAndDumpsLittle) {
-  char folder[] = "/tmp/forklift-core-XXXXXX";
-  ASSERT_NE(::mkdtemp(folder), nullptr);
+  std::string folder = temporary("core");
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
   arena::LeasePtr block = allocate(arena::Kind::kShare, 64 << 20);
   Gate ready;
   Child child([&] {
-    ASSERT_EQ(::chdir(folder), 0);
+    ASSERT_EQ(::chdir(folder.c_str()), 0);
     const rlimit unlimited{RLIM_INFINITY, RLIM_INFINITY};
     (void)::setrlimit(RLIMIT_CORE, &unlimited);
     ::signal(SIGABRT, SIG_DFL);

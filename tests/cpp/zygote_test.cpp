@@ -25,6 +25,7 @@
 #include "process/zygote_wire.h"
 #include "support/child.h"
 #include "support/process_fixture.h"
+#include "support/runtime_dir.h"
 #include "support/status_check.h"
 
 namespace forklift {
@@ -282,9 +283,9 @@ int be_replaced(const std::vector<std::string>& arguments) {
 const bool kBeReplaced = test::add_helper("be-replaced", be_replaced);
 
 TEST_F(ZygoteTest, AProgramFileThatIsReplaced) {
-  char folder[] = "/tmp/forklift-replaced-XXXXXX";
-  ASSERT_NE(::mkdtemp(folder), nullptr);
-  const std::string copy = std::string(folder) + "/program";
+  std::string folder = test::temporary("replaced");
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const std::string copy = folder + "/program";
   std::filesystem::copy_file("/proc/self/exe", copy);
   Process child = Process::program({copy, "--run-helper", "be-replaced", copy}).start();
   child.join();

@@ -10,8 +10,12 @@ namespace forklift::test {
 
 namespace fs = std::filesystem;
 
+std::string temporary(const std::string& name) {
+  return (fs::temp_directory_path() / ("forklift-" + name + "-XXXXXX")).string();
+}
+
 RuntimeDir::RuntimeDir() {
-  std::string pattern = (fs::temp_directory_path() / "forklift-test-XXXXXX").string();
+  std::string pattern = temporary("test");
   if (::mkdtemp(pattern.data()) == nullptr) ADD_FAILURE() << "mkdtemp " << pattern;
   path_ = pattern;
   if (const char* before = ::getenv("XDG_RUNTIME_DIR")) {

@@ -11,6 +11,9 @@
 
 namespace forklift::test {
 
+// For mkstemp and mkdtemp: a name of its own in the folder for temporary files.
+std::string temporary(const std::string& name);
+
 class RuntimeDir {
  public:
   RuntimeDir();

@@ -1,0 +1,14 @@
+// Messages between processes that are no channel's: put together byte by byte.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace forklift::process {
+
+inline void append(std::vector<std::byte>& out, const void* data, std::size_t size) {
+  const auto* bytes = static_cast<const std::byte*>(data);
+  out.insert(out.end(), bytes, bytes + size);
+}
+
+}  // namespace forklift::process
