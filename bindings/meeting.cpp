@@ -20,12 +20,6 @@ namespace forklift::py {
 
 namespace {
 
-void require(const Status& status) {
-  if (status) return;
-  raise(status);
-  throw nb::python_error();
-}
-
 // Runs `call(hub)` without the interpreter lock: a Result.
 template <class Call>
 auto with_hub(Call&& call) {
@@ -59,20 +53,19 @@ struct PyDoor {
   process::DoorPtr door;
 };
 
-Status publish(const std::string& name, bool is_lock, std::uint32_t index, std::uint32_t generation,
+Status publish(const std::string& name, arena::ObjectKind kind, std::uint32_t index, std::uint32_t generation,
                std::uint64_t sort) {
   Result<channel::Hub*> hub = channel::Hub::current();
   if (!hub) return hub.status();
-  channel::Published what{
-      {is_lock ? arena::ObjectKind::kLock : arena::ObjectKind::kChannel, index}, generation, sort, {}};
-  if (is_lock) {
+  channel::Published what{{kind, index}, generation, sort, {}};
+  if (kind == arena::ObjectKind::kLock) {
     what.kind = static_cast<std::uint64_t>(channel::Sort::kLocks) +
                 static_cast<std::uint64_t>((*hub)->locks().kind_of({index, generation}));
   }
   return (*hub)->names().publish(name, what);
 }
 
-// (sort, flags of the channel, index, generation, the sort in words)
+// (sort, flags of the channel or board, index, generation, the sort in words)
 using Found = std::tuple<std::uint64_t, std::uint64_t, std::uint32_t, std::uint32_t, std::string>;
 Result<Found> find(channel::Hub& hub, const std::string& name) {
   Result<channel::Published> found = hub.names().find(name);
@@ -82,6 +75,11 @@ Result<Found> find(channel::Hub& hub, const std::string& name) {
     const channel::ChannelRow* row = hub.row(found->object.index);
     if (row == nullptr) return Status(Code::kCorrupt, "a name of a channel that does not exist");
     flags = row->flags.load(std::memory_order_relaxed);
+  } else if (found->object.kind == arena::ObjectKind::kBoard) {
+    const Result<channel::BoardPtr> board =
+        channel::Board::open(hub, {found->object.index, found->generation});
+    if (!board) return board.status();
+    flags = (*board)->flags();
   }
   return Found{found->kind, flags, found->object.index, found->generation, channel::sort_name(*found)};
 }
@@ -116,11 +114,14 @@ void bind_meeting(nb::module_& module) {
   door("serve", process::Door::serve);
   door("attach", process::Door::attach);
   door("meet", process::Door::meet);
-  module.def("publish", [](const std::string& name, bool is_lock, std::uint32_t index,
-                           std::uint32_t generation, std::uint64_t sort) {
+  module.attr("KIND_CHANNEL") = static_cast<int>(arena::ObjectKind::kChannel);
+  module.attr("KIND_LOCK") = static_cast<int>(arena::ObjectKind::kLock);
+  module.attr("KIND_BOARD") = static_cast<int>(arena::ObjectKind::kBoard);
+  module.def("publish", [](const std::string& name, int kind, std::uint32_t index, std::uint32_t generation,
+                           std::uint64_t sort) {
     const Status status = [&] {
       const nb::gil_scoped_release released;
-      return publish(name, is_lock, index, generation, sort);
+      return publish(name, static_cast<arena::ObjectKind>(kind), index, generation, sort);
     }();
     require(status);
   });

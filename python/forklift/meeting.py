@@ -1,4 +1,4 @@
-"""Programs that did not start each other meet by name, and share queues and locks.
+"""Programs that did not start each other meet by name, and share queues, locks and broadcasts.
 
     # a service                                   # a client: another program, in Python or C++
     domain = forklift.serve("camera")             domain = forklift.attach("camera")
@@ -24,6 +24,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from forklift import _core
+from forklift.broadcast import Broadcast, Latest
 from forklift.multiprocessing.queues import JoinableQueue, Queue, SimpleQueue
 from forklift.portable import PortableQueue
 
@@ -34,6 +35,7 @@ T = TypeVar("T")
 _TIMEOUT = 5.0
 # What is published: numbers of channel::Sort and locks::Kind.
 _QUEUE, _JOINABLE, _SIMPLE = 1, 2, 3
+_BROADCAST, _LATEST = 8, 9
 _LOCK, _RLOCK, _SEMAPHORE, _RECOVERING, _CONDITION, _EVENT, _BARRIER = range(17, 24)
 _PORTABLE = 1  # of a channel's flags
 
@@ -74,12 +76,12 @@ class Domain:
         return f"<forklift.Domain {self.name!r} {how}>"
 
     def publish(self, name: str, obj: Any) -> None:
-        """Give a queue or a lock a name in this domain. NameTakenError if the name is in use.
+        """Give an object a name in this domain. NameTakenError if the name is in use.
 
         It stays until ``unpublish``, whatever becomes of this process. Published can be: ``PortableQueue``
-        (which C++ programs open, too), the queues of ``forklift.multiprocessing`` for other Python programs,
-        ``Lock``, ``RLock``, semaphores, ``Event``, ``Barrier`` (without its action) and ``Condition``
-        (without its lock).
+        (which C++ programs open, too), the queues of ``forklift.multiprocessing``, ``Broadcast`` and
+        ``Latest`` for other Python programs, ``Lock``, ``RLock``, semaphores, ``Event``, ``Barrier`` (without
+        its action) and ``Condition`` (without its lock).
         """
         _core.publish(name, *_identity(obj))
 
@@ -92,6 +94,8 @@ class Domain:
         sort, flags, index, generation, words = _core.find_published(name)
         if sort in (_QUEUE, _JOINABLE, _SIMPLE):
             return _open_queue(name, sort, flags, (index, generation), tensors)
+        if sort in (_BROADCAST, _LATEST):
+            return _open_board(name, sort, flags, (index, generation))
         return _open_lock(name, sort, (index, generation), words, lock)
 
     def open_or_create(self, name: str, make: Callable[[], T]) -> T:
@@ -157,18 +161,22 @@ def _errors() -> Any:
     return errors
 
 
-def _identity(obj: Any) -> tuple[bool, int, int, int]:
-    """(is it a lock, its row, its generation, its sort)"""
+def _identity(obj: Any) -> tuple[int, int, int, int]:
+    """(kind of row, its number, its generation, what sort of object it is)"""
     if isinstance(obj, _core.QueueBase):
         if isinstance(obj, JoinableQueue):
-            return (False, *obj._id(), _JOINABLE)
-        return (False, *obj._id(), _SIMPLE if isinstance(obj, SimpleQueue) else _QUEUE)
+            return (_core.KIND_CHANNEL, *obj._id(), _JOINABLE)
+        return (_core.KIND_CHANNEL, *obj._id(), _SIMPLE if isinstance(obj, SimpleQueue) else _QUEUE)
+    if isinstance(obj, _core.BoardCore):
+        return (_core.KIND_BOARD, *obj._id(), _LATEST if isinstance(obj, Latest) else _BROADCAST)
     if isinstance(obj, _core.SemLockCore):
-        return (True, *obj._id()[:2], 0)
+        return (_core.KIND_LOCK, *obj._id()[:2], 0)
     core = getattr(obj, "_core", None)
     if isinstance(core, (_core.ConditionCore, _core.EventCore, _core.BarrierCore)):
-        return (True, *core.id(), 0)
-    raise TypeError(f"{type(obj).__qualname__!r} cannot be published: queues and locks of forklift can")
+        return (_core.KIND_LOCK, *core.id(), 0)
+    raise TypeError(
+        f"{type(obj).__qualname__!r} cannot be published: queues, locks, Broadcast and Latest of forklift can"
+    )
 
 
 def _open_queue(name: str, sort: int, flags: int, identity: tuple[int, int], tensors: bool) -> Any:
@@ -191,6 +199,18 @@ def _open_queue(name: str, sort: int, flags: int, identity: tuple[int, int], ten
     if flags == _PORTABLE:
         queue._arrive_as(tensors)
     return queue
+
+
+def _open_board(name: str, sort: int, flags: int, identity: tuple[int, int]) -> Any:
+    kind = Latest if sort == _LATEST else Broadcast
+    if flags != 0:
+        raise TypeError(
+            f"{name!r} is a {kind.__name__} of values of a C++ type, which only C++ programs can take: "
+            "send them to Python through a forklift::Queue<forklift::Value>"
+        )
+    board = kind.__new__(kind)
+    board._open(*identity)
+    return board
 
 
 def _open_lock(name: str, sort: int, identity: tuple[int, int], words: str, lock: Any) -> Any:

@@ -10,9 +10,11 @@ import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import forklift
 import forklift.multiprocessing as mp
+import numpy as np
 import pytest
 import support
 
@@ -133,6 +135,35 @@ def test_who_attached_is_a_full_member_that_may_be_killed() -> None:
         lock.release()
         for name in ("numbers", "lock"):
             domain.unpublish(name)
+
+
+def test_broadcast_and_latest_between_programs() -> None:
+    with forklift.serve("x") as domain:
+        stream: Any = forklift.Broadcast(4, when_slow="wait")
+        newest: Any = forklift.Latest()
+        domain.publish("stream", stream)
+        domain.publish("newest", newest)
+        assert domain.published() == {"stream": "broadcast", "newest": "latest"}
+        client = Program(
+            """
+            domain = forklift.attach("x")
+            stream, newest = domain.open("stream"), domain.open("newest")
+            assert type(stream) is forklift.Broadcast and type(newest) is forklift.Latest
+            with stream.subscribe() as reader:
+                for array in reader:
+                    newest.put(float(array.sum()))
+            newest.put("end")
+            """
+        )
+        assert stream.wait_for_readers(1, support.DEADLINE)
+        for i in range(20):
+            stream.put(np.full(10_000, i))
+        stream.finish()
+        support.until(lambda: newest.peek() == "end", "the client has read everything")
+        assert newest.version == 21
+        assert client.end() == 0
+        for name in ("stream", "newest"):
+            assert domain.unpublish(name)
 
 
 def test_a_killed_server_is_replaced_by_a_client() -> None:

@@ -1,4 +1,4 @@
-"""Queues and locks under a name in a domain: every kind of them, opened again here and in children."""
+"""Queues, locks, broadcasts under a name in a domain: each kind, opened again here and in children."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ def test_every_queue_and_lock_can_be_published() -> None:
         "bounded": mp.BoundedSemaphore(2),
         "event": mp.Event(),
         "barrier": mp.Barrier(1),
+        "broadcast": forklift.Broadcast(keep=1),
+        "latest": forklift.Latest(),
         "condition": mp.Condition(lock),
     }
     for name, thing in things.items():
@@ -59,6 +61,10 @@ def test_every_queue_and_lock_can_be_published() -> None:
         again["bounded"].release()
     again["event"].set()
     assert things["event"].is_set()
+    again["broadcast"].put([1, 2])
+    assert things["broadcast"].subscribe(oldest=True).get(5) == [1, 2]
+    things["latest"].put({"a": 1})
+    assert (again["latest"].get(5), again["latest"].version) == ({"a": 1}, 1)
     assert again["barrier"].parties == 1
     assert again["barrier"].wait(5) == 0
     woken = []
