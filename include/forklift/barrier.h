@@ -28,6 +28,7 @@
 
 namespace forklift {
 
+// Thrown at a barrier that was aborted or reset, whose time was over, or of which a party died.
 class BrokenBarrier : public Error {
  public:
   using Error::Error;
@@ -35,11 +36,13 @@ class BrokenBarrier : public Error {
 
 class Barrier {
  public:
+  // `completion` runs in the last one to arrive, before the others go on.
   explicit Barrier(std::uint32_t parties, std::function<void()> completion = {});
   static Barrier found(detail::LockName name);
 
+  // Which of the parties this was, in the order of arrival, from 0. Waits for the others.
   std::uint32_t arrive_and_wait() { return *pass(detail::kForever, nullptr); }
-  // A time that is over breaks the barrier.
+  // A time that is over breaks the barrier (BrokenBarrier).
   template <class Rep, class Period>
   std::uint32_t arrive_and_wait_for(std::chrono::duration<Rep, Period> time) {
     return *pass(detail::nanoseconds(time), nullptr);
@@ -48,12 +51,18 @@ class Barrier {
   std::optional<std::uint32_t> arrive_and_wait(const std::stop_token& stop) {
     return pass(detail::kForever, &stop);
   }
+  template <class Rep, class Period>
+  std::optional<std::uint32_t> arrive_and_wait_for(std::chrono::duration<Rep, Period> time,
+                                                   const std::stop_token& stop) {
+    return pass(detail::nanoseconds(time), &stop);
+  }
   void abort();
   void reset();
   bool broken() const;
   std::uint32_t parties() const;
   std::uint32_t waiting() const;
 
+  // To send it, publish it, open it again.
   LockRef ref() const;
 
  private:

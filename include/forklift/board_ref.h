@@ -23,6 +23,7 @@ class BoardRef {
  public:
   BoardRef() noexcept = default;
   explicit BoardRef(std::shared_ptr<channel::Board> board) noexcept : board_(std::move(board)) {}
+  // For the library's own parts; null: closed.
   const std::shared_ptr<channel::Board>& get() const noexcept { return board_; }
 
  private:

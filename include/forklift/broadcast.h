@@ -43,16 +43,19 @@
 
 namespace forklift {
 
+// What happens to a reader who is `capacity` messages behind: it misses the oldest, put() waits for it, or it
+// is one no more (Disconnected).
 enum class WhenSlow : std::uint8_t {
   kDropOldest,
   kWait,
   kDisconnect
 };
 
+// How much a Broadcast holds, and what becomes of who does not read it in time.
 struct BroadcastOptions {
-  std::uint32_t capacity = 64;  // messages
-  WhenSlow when_slow = WhenSlow::kDropOldest;
-  std::uint32_t keep = 0;  // of the newest, for readers to come
+  std::uint32_t capacity = 64;                 // messages
+  WhenSlow when_slow = WhenSlow::kDropOldest;  // what happens to who is `capacity` behind
+  std::uint32_t keep = 0;                      // of the newest, for readers to come
 };
 
 // Where a subscription begins: with the next message, or with the oldest that is there.
@@ -107,6 +110,7 @@ std::uint64_t behind_of(const ReaderPtr& reader);
 
 }  // namespace detail
 
+// A reader of a Broadcast, with a position of its own; it belongs to the process that made it.
 template <class T>
 class Subscription {
   using Transfer = detail::Transfer<T>;
@@ -163,6 +167,7 @@ class Broadcast {
  public:
   using value_type = T;
 
+  // A new one; or a handle on the one behind a BoardRef, which must be of T: TypeMismatch.
   explicit Broadcast(const BroadcastOptions& options = {}) : board_(detail::make_board(kKind, options)) {}
   explicit Broadcast(const BoardRef& board) : board_(detail::board_of_kind(board, kKind)) {}
 
@@ -180,6 +185,7 @@ class Broadcast {
     return Transfer::put(board_.get(), item, {detail::nanoseconds(time), stop});
   }
 
+  // A reader of its own, from the next message on, or from the oldest one that is there.
   Subscription<T> subscribe(From from = From::kNext) {
     return Subscription<T>(detail::subscribe(board_, from == From::kOldest));
   }
@@ -194,6 +200,11 @@ class Broadcast {
   }
   bool wait_for_readers(std::uint32_t count, const std::stop_token& stop) {
     return detail::wait_for_readers(board_, count, stop);
+  }
+  template <class Rep, class Period>
+  bool wait_for_readers(std::uint32_t count, std::chrono::duration<Rep, Period> time,
+                        const std::stop_token& stop) {
+    return detail::wait_for_readers(board_, count, {detail::nanoseconds(time), stop});
   }
 
   // Nothing more will be put, by anybody: readers get what is there, then Finished.

@@ -24,6 +24,7 @@ class ChannelRef {
  public:
   ChannelRef() noexcept = default;
   explicit ChannelRef(std::shared_ptr<channel::Channel> channel) noexcept : channel_(std::move(channel)) {}
+  // For the library's own parts; null: closed.
   const std::shared_ptr<channel::Channel>& get() const noexcept { return channel_; }
 
  private:

@@ -56,6 +56,7 @@ class Condition {
   Condition();
   static Condition found(detail::LockName name);
 
+  // Gives the lock up, waits for a notification, takes the lock again. With a predicate: until that holds.
   template <class L>
   void wait(std::unique_lock<L>& guard) {
     (void)wait_once(guard, detail::kForever, nullptr);
@@ -64,6 +65,7 @@ class Condition {
   void wait(std::unique_lock<L>& guard, Predicate ready) {
     while (!ready()) wait(guard);
   }
+  // The same, as long as said.
   template <class L, class Rep, class Period>
   std::cv_status wait_for(std::unique_lock<L>& guard, std::chrono::duration<Rep, Period> time) {
     return wait_once(guard, detail::nanoseconds(time), nullptr) ? std::cv_status::no_timeout
@@ -79,10 +81,15 @@ class Condition {
                   Predicate ready) {
     return wait_within(guard, detail::nanoseconds(when - Clock::now()), nullptr, std::move(ready));
   }
-  // The predicate's last answer: false when stop was requested first.
+  // The predicate's last answer: false when stop was requested first, or the time was over.
   template <class L, class Predicate>
   bool wait(std::unique_lock<L>& guard, const std::stop_token& stop, Predicate ready) {
     return wait_within(guard, detail::kForever, &stop, std::move(ready));
+  }
+  template <class L, class Rep, class Period, class Predicate>
+  bool wait_for(std::unique_lock<L>& guard, std::chrono::duration<Rep, Period> time,
+                const std::stop_token& stop, Predicate ready) {
+    return wait_within(guard, detail::nanoseconds(time), &stop, std::move(ready));
   }
 
   // By who holds the lock.
@@ -92,6 +99,7 @@ class Condition {
   std::size_t notify(std::size_t most);
   std::size_t waiting() const;
 
+  // To send it, publish it, open it again.
   LockRef ref() const;
 
  private:

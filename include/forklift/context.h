@@ -41,8 +41,10 @@ namespace detail {
 
 class Context {
  public:
+  // How its processes are started.
   constexpr explicit Context(StartMethod method) noexcept : method_(method) {}
 
+  // Which one that is.
   constexpr StartMethod start_method() const noexcept { return method_; }
 
   // A process that will run function(args...). The arguments are taken now.
@@ -75,6 +77,8 @@ class Context {
   StartMethod method_;
 };
 
+// The three of them: a copy of this process; a fresh one of this program; a copy of a fresh one that was made
+// early (the forkserver).
 constexpr Context fork_context() noexcept { return Context(StartMethod::kFork); }
 constexpr Context spawn_context() noexcept { return Context(StartMethod::kSpawn); }
 constexpr Context forkserver_context() noexcept { return Context(StartMethod::kForkserver); }

@@ -1,9 +1,14 @@
 // Domain: how programs that did not start each other meet, and what they publish for each other.
 //
-//   // a service                                            // a client: another program, started by anybody
-//   auto domain = forklift::Domain::serve("camera");        auto domain = forklift::Domain::attach("camera");
-//   forklift::Queue<Value> frames({.capacity = 8});         auto frames =
-//   domain.open<Queue<Value>>("frames"); domain.publish("frames", frames); show(frames.get());
+//   // a service
+//   auto domain = forklift::Domain::serve("camera");
+//   forklift::Queue<Value> frames({.capacity = 8});
+//   domain.publish("frames", frames);
+//
+//   // a client: another program, started by anybody
+//   auto domain = forklift::Domain::attach("camera");
+//   auto frames = domain.open<Queue<Value>>("frames");
+//   show(frames.get());
 //
 //   // either of them, whoever comes first, and again after it was killed:
 //   auto domain = forklift::Domain::meet("camera");
@@ -60,6 +65,7 @@ class Door;
 template <class T>
 class Broadcast;
 
+// How long to wait for the server, and whether to take its place.
 struct AttachOptions {
   std::chrono::nanoseconds timeout = std::chrono::seconds(5);  // for all that attach() waits for
   bool stand_by = true;  // answer for the name when the server is gone; costs a thread
@@ -151,6 +157,7 @@ concept Publishable = requires {
 
 class Domain {
  public:
+  // Gives this process's domain a name, under which others attach; or joins the domain of that name.
   static Domain serve(std::string_view name);
   static Domain attach(std::string_view name, const AttachOptions& options = {});
   // Attaches if the name is served, and serves it if not.
@@ -165,6 +172,7 @@ class Domain {
   // No longer answers, nor stands by to. Not needed before the process ends.
   void close() noexcept;
 
+  // Gives a queue, a lock, a Broadcast or a Latest a name in this domain; and opens what has it.
   template <detail::Publishable T>
   void publish(std::string_view name, const T& object) {
     if (!detail::Publishing<T>::publish(name, object)) detail::throw_published(name);
@@ -188,8 +196,9 @@ class Domain {
   // False: it was not published. Those who have it open keep it.
   bool unpublish(std::string_view name);
 
+  // Everything that has a name in this domain.
   struct Published {
-    std::string name;
+    std::string name;  // under which it was published
     std::string kind;  // "queue", "lock", "event", ...
   };
   std::vector<Published> published() const;

@@ -27,6 +27,7 @@ namespace forklift {
 
 static_assert(std::endian::native == std::endian::little, "the wire format and typestrings assume it");
 
+// The types of elements. Their numbers are part of the wire format.
 enum class DType : std::uint8_t {
   kBool = 1,
   kInt8 = 2,
@@ -45,6 +46,7 @@ enum class DType : std::uint8_t {
   kComplex128 = 15,
 };
 
+// The numbers of DType, from the first to the last.
 inline constexpr std::uint8_t kFirstDType = 1;
 inline constexpr std::uint8_t kLastDType = 15;
 
@@ -98,35 +100,42 @@ constexpr float bfloat_to_float(std::uint16_t bits) noexcept {
 
 // IEEE 754 half precision. Arithmetic happens in float, through the conversion.
 struct Float16 {
-  std::uint16_t bits;
+  std::uint16_t bits;  // sign, 5 bits of exponent, 10 of fraction
 
   Float16() noexcept = default;
+  // Rounds to the nearest, ties to even.
   constexpr explicit Float16(float value) noexcept : bits(detail::float_to_half(value)) {}
+  // The number of that representation.
   static constexpr Float16 from_bits(std::uint16_t bits) noexcept {
     Float16 out(0.0f);
     out.bits = bits;
     return out;
   }
+  // Exact.
   constexpr operator float() const noexcept { return detail::half_to_float(bits); }
 };
 
 // The upper half of a float32: its range, 8 bits of precision.
 struct BFloat16 {
-  std::uint16_t bits;
+  std::uint16_t bits;  // sign, 8 bits of exponent, 7 of fraction
 
   BFloat16() noexcept = default;
+  // Rounds to the nearest, ties to even.
   constexpr explicit BFloat16(float value) noexcept : bits(detail::float_to_bfloat(value)) {}
+  // The number of that representation.
   static constexpr BFloat16 from_bits(std::uint16_t bits) noexcept {
     BFloat16 out(0.0f);
     out.bits = bits;
     return out;
   }
+  // Exact.
   constexpr operator float() const noexcept { return detail::bfloat_to_float(bits); }
 };
 
 static_assert(sizeof(Float16) == 2 && std::is_trivially_copyable_v<Float16>);
 static_assert(sizeof(BFloat16) == 2 && std::is_trivially_copyable_v<BFloat16>);
 
+// Bytes of an element.
 std::size_t item_size(DType dtype) noexcept;
 // What the type needs in memory: a complex number needs its component's alignment only.
 std::size_t alignment(DType dtype) noexcept;
@@ -178,6 +187,7 @@ template <class T>
 concept Element = detail::find_dtype<T>()
 .has_value();
 
+// The dtype of a C++ type.
 template <Element T>
 constexpr DType dtype_of() noexcept {
   return *detail::find_dtype<T>();

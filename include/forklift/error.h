@@ -23,8 +23,10 @@ namespace forklift {
 
 class Error : public std::runtime_error {
  public:
+  // What failed: its code, and the words that what() shows.
   explicit Error(Status status) : std::runtime_error(status.to_string()), status_(std::move(status)) {}
 
+  // What failed, as the library's inner parts say it; and which kind of failure that is.
   const Status& status() const noexcept { return status_; }
   Code code() const noexcept { return status_.code(); }
 

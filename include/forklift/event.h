@@ -25,18 +25,25 @@ class Event {
   Event();
   static Event found(detail::LockName name);
 
+  // Sets the flag, which wakes all who wait; takes it back; looks at it.
   void set();
   void clear();
   bool is_set() const;
+  // Until the flag is set.
   void wait() const { (void)wait_within(detail::kForever, nullptr); }
   // False: the time is over.
   template <class Rep, class Period>
   bool wait_for(std::chrono::duration<Rep, Period> time) const {
     return wait_within(detail::nanoseconds(time), nullptr);
   }
-  // False: stop was requested first.
+  // False: stop was requested first, or the time is over.
   bool wait(const std::stop_token& stop) const { return wait_within(detail::kForever, &stop); }
+  template <class Rep, class Period>
+  bool wait_for(std::chrono::duration<Rep, Period> time, const std::stop_token& stop) const {
+    return wait_within(detail::nanoseconds(time), &stop);
+  }
 
+  // To send it, publish it, open it again.
   LockRef ref() const;
 
  private:

@@ -105,6 +105,7 @@ class Fields : detail::FieldsOf<detail::ClassOf<Members...>, Members...> {
   using Base = detail::FieldsOf<C, Members...>;
 
  public:
+  // A struct as a list of its fields, and back.
   static Value to(const C& object) {
     Base::check();
     return Value::List{Value(object.*Members)...};
@@ -118,12 +119,14 @@ class Fields : detail::FieldsOf<detail::ClassOf<Members...>, Members...> {
   }
 };
 
+// As Fields, as a dict by the members' names.
 template <auto... Members>
 class NamedFields : detail::FieldsOf<detail::ClassOf<Members...>, Members...> {
   using C = detail::ClassOf<Members...>;
   using Base = detail::FieldsOf<C, Members...>;
 
  public:
+  // A struct as a dict of its fields, and back.
   static Value to(const C& object) {
     Base::check();
     return Value::Map{{Value(detail::member_name<Members>()), Value(object.*Members)}...};

@@ -8,10 +8,10 @@
 //   std::string_view name = *table.find("name")->string(); // points into the block
 //   for (std::size_t i = 0; i < rows.size(); ++i) use(*rows.at(i)->integer());
 //
-// Nobody can change it, so any number of processes and threads read one copy without a lock. A part (at, key,
-// find) is a small handle that keeps the whole block. Python's forklift.freeze() makes the same structures:
-// one that is put into a PortableQueue arrives as a Tensor, of which Frozen::over() makes a Frozen; memory()
-// is the way back.
+// Thread and process safety: nobody can change it, so any number of both read one copy without a lock. A part
+// (at, key, find) is a small handle that keeps the whole block. Python's forklift.freeze() makes the same
+// structures: one that is put into a PortableQueue arrives as a Tensor, of which Frozen::over() makes a
+// Frozen; memory() is the way back.
 //
 // Errors: what the block holds was written by another process. Each access is checked against the block's
 // size; what does not read is kCorrupt where a Result is returned, an empty optional elsewhere.
@@ -34,6 +34,7 @@ namespace forklift {
 
 class Frozen {
  public:
+  // What there can be in a frozen structure.
   enum class Kind : std::uint8_t {
     kNull,
     kBool,
@@ -56,6 +57,7 @@ class Frozen {
   // The block, as a read-only tensor of bytes.
   Tensor memory() const;
 
+  // What this part of it is.
   Kind kind() const noexcept;
   // Items of a list, entries of a map; 0 of anything else.
   std::size_t size() const noexcept;

@@ -40,13 +40,15 @@
 
 namespace forklift {
 
+// The worker of a task died, and there were no retries left.
 class WorkerDiedError : public Error {
  public:
+  // As the pool throws it.
   WorkerDiedError(std::string task, pid_t pid, int exitcode);
   const std::string& task() const noexcept { return task_; }  // the registered name of its function
-  pid_t pid() const noexcept { return pid_; }
-  int exitcode() const noexcept { return exitcode_; }  // as Process::exitcode: negative for a signal
-  int signal() const noexcept { return exitcode_ < 0 ? -exitcode_ : 0; }
+  pid_t pid() const noexcept { return pid_; }                 // the worker's
+  int exitcode() const noexcept { return exitcode_; }         // as Process::exitcode: negative for a signal
+  int signal() const noexcept { return exitcode_ < 0 ? -exitcode_ : 0; }  // that ended it; 0: none
 
  private:
   std::string task_;
@@ -54,16 +56,19 @@ class WorkerDiedError : public Error {
   int exitcode_;
 };
 
+// A task was over its time, and its worker was killed.
 class TaskTimeoutError : public Error {
  public:
   using Error::Error;
 };
 
+// A task was cancelled before it had begun.
 class CancelledError : public Error {
  public:
   using Error::Error;
 };
 
+// Workers cannot be made ready: what the last one said.
 class BrokenPoolError : public Error {
  public:
   using Error::Error;
@@ -123,6 +128,7 @@ class Future {
   Future(Future&&) noexcept = default;
   Future& operator=(Future&&) noexcept = default;
 
+  // Whether there is a task behind it: not after get(), then(), or being moved from.
   bool valid() const noexcept { return task_ != nullptr; }
 
   // Waits for the result, and hands it over.
@@ -144,6 +150,7 @@ class Future {
     }
   }
 
+  // Until the task has ended, in whatever way.
   void wait() const { detail::wait_task(state(), detail::kForever, {}); }
   // False: a stop was requested, or the time is over.
   bool wait(const std::stop_token& stop) const { return detail::wait_task(state(), detail::kForever, stop); }

@@ -30,17 +30,20 @@
 
 namespace forklift {
 
+// How a group is started, and ends.
 struct SpawnOptions {
-  Context context = spawn_context();
-  bool join = true;     // wait for the end of all
-  bool daemon = false;  // the processes end with this one, however it ends
-  std::chrono::nanoseconds grace = ProcessContext::kGrace;
+  Context context = spawn_context();  // fork, spawn or forkserver
+  bool join = true;                   // wait for the end of all
+  bool daemon = false;                // the processes end with this one, however it ends
+  std::chrono::nanoseconds grace =
+      ProcessContext::kGrace;  // between SIGTERM and SIGKILL, when one has failed
 };
 
 namespace detail {
 void check_group_size(int count);
 }  // namespace detail
 
+// Starts nprocs processes that run function(rank, args...). Throws what ProcessContext::join() does.
 template <class Function, class... Args>
 ProcessContext spawn(const SpawnOptions& options, Function&& function, int nprocs, const Args&... args) {
   detail::check_group_size(nprocs);
@@ -54,6 +57,7 @@ ProcessContext spawn(const SpawnOptions& options, Function&& function, int nproc
   return group;
 }
 
+// The same, registered, in fresh processes: until all have ended.
 template <class R, class... Params, class... Args>
 void spawn(R (*function)(Params...), int nprocs, const Args&... args) {
   spawn(SpawnOptions{}, function, nprocs, args...);

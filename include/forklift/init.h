@@ -32,14 +32,15 @@ namespace forklift {
 // process was invited to cannot be joined.
 void init(int argc, char** argv);
 
+// How things stand in this process's domain.
 struct Stats {
   std::uint64_t budget_bytes;     // may be committed
   std::uint64_t committed_bytes;  // pages that exist or may exist
   std::uint64_t cached_bytes;     // of these: free, kept warm
-  std::uint64_t held_blocks;
-  std::uint64_t leases;     // of all processes and messages
-  std::uint64_t channels;   // in use
-  std::uint64_t processes;  // alive or not yet reaped
+  std::uint64_t held_blocks;      // of the arena, by processes and messages
+  std::uint64_t leases;           // of all processes and messages
+  std::uint64_t channels;         // in use
+  std::uint64_t processes;        // alive or not yet reaped
 };
 
 // These make the domain if there is none yet; they throw Error when that fails.

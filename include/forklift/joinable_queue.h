@@ -34,15 +34,18 @@ namespace forklift {
 template <class T>
 class JoinableQueue : public Queue<T> {
  public:
+  // As Queue's.
   explicit JoinableQueue(const QueueOptions& options = {}) : Queue<T>(options) {}
   explicit JoinableQueue(const ChannelRef& channel) noexcept : Queue<T>(channel) {}
   static JoinableQueue inherited(std::string_view name) {
     return JoinableQueue(ChannelRef(Queue<T>::inherited(name)));
   }
 
+  // What was got is done; Error (kInvalid) if nothing is unfinished. And how much that is.
   void task_done() { detail::task_done(channel()); }
   std::size_t unfinished() const { return detail::unfinished_tasks(channel()); }
 
+  // Until everything that was put is done.
   void join() const { (void)detail::join_tasks(channel(), detail::kForever); }
   // False: the time is over, or a stop was requested.
   template <class Rep, class Period>
@@ -50,6 +53,10 @@ class JoinableQueue : public Queue<T> {
     return detail::join_tasks(channel(), detail::nanoseconds(time));
   }
   bool join(const std::stop_token& stop) const { return detail::join_tasks(channel(), stop); }
+  template <class Rep, class Period>
+  bool join_for(std::chrono::duration<Rep, Period> time, const std::stop_token& stop) const {
+    return detail::join_tasks(channel(), {detail::nanoseconds(time), stop});
+  }
 
  private:
   channel::Channel* channel() const { return ChannelRef(*this).get().get(); }

@@ -61,6 +61,7 @@ class Latest {
   using value_type = T;
 
   Latest() : Latest(BoardRef(detail::make_board(kKind, detail::kLatestOptions))) {}
+  // A handle on the one behind a BoardRef, which must be of T: TypeMismatch.
   explicit Latest(const BoardRef& board)
       : board_(detail::board_of_kind(board, kKind)), reader_(detail::look_at(board_)) {}
   Latest(const Latest& other) : Latest(other.ref()) {}
@@ -72,6 +73,7 @@ class Latest {
   Latest& operator=(Latest&&) noexcept = default;
   ~Latest() = default;
 
+  // Makes the value the newest. Never waits.
   void put(const T& item) { Transfer::put(board_.get(), item, detail::kForever); }
   // A tensor that is given away: as Queue::put(Tensor&&).
   void put(T&& item) requires std::same_as<T, Tensor> {

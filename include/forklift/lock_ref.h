@@ -37,6 +37,7 @@ class LockRef {
  public:
   LockRef() noexcept = default;
   explicit LockRef(std::shared_ptr<locks::Object> object) noexcept : object_(std::move(object)) {}
+  // For the library's own parts.
   const std::shared_ptr<locks::Object>& get() const noexcept { return object_; }
 
  private:

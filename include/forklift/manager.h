@@ -30,7 +30,8 @@
 // those that are waiting. The server ends with the process that made the Manager, however that ends.
 //
 // Thread and process safety: any number of threads and processes use a handle. The Manager belongs to the
-// process that made it. Errors: Error (kPeerDied; kTimeout after within(); kInvalid for a key that is none;
+// process that made it. Errors: Error (kPeerDied; kTimeout and kInterrupted
+// after within(); kInvalid for a key that is none;
 // what sending a message throws), std::out_of_range for what is not there, TypeMismatch.
 // Invariant: calls on one Manager's objects happen one after another, in one order for all.
 #pragma once
@@ -42,6 +43,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -65,7 +67,10 @@ class ManagedHandle {
   Value call(ManagerOp op, Value::List arguments) const;
   Value describe() const;
   static Result<ManagedHandle> from(const Value& value);
-  void set_limit(std::int64_t ns) noexcept { limit_ns_ = ns; }
+  void set_limit(std::int64_t ns, std::stop_token stop = {}) noexcept {
+    limit_ns_ = ns;
+    stop_ = std::move(stop);
+  }
   void set_object(std::uint64_t object) noexcept { object_ = object; }
 
  private:
@@ -74,6 +79,7 @@ class ManagedHandle {
   std::uint32_t generation_;
   std::uint64_t object_;
   std::int64_t limit_ns_ = kForever;
+  std::stop_token stop_;
 };
 
 template <class T>
@@ -85,8 +91,10 @@ T taken_as(const Value& value) {
 
 }  // namespace detail
 
+// A dictionary that processes share.
 class ManagedDict {
  public:
+  // Puts it there, in place of what had this key.
   void set(const Value& key, const Value& value) const;
   // Nothing: there is no such key.
   template <class T = Value>
@@ -142,12 +150,18 @@ class ManagedDict {
     }
   }
 
-  // The same object, with a limit to the time that a call may take: beyond it an Error (kTimeout). The step
-  // may then still be done, if the server goes on.
+  // The same object, with a limit to the time that a call may take: beyond it an Error (kTimeout), or, when a
+  // stop was requested, an Error (kInterrupted). The step may then still be done, if the server goes on; not
+  // if the stop was requested before the call.
   template <class Rep, class Period>
-  ManagedDict within(std::chrono::duration<Rep, Period> time) const {
+  ManagedDict within(std::chrono::duration<Rep, Period> time, const std::stop_token& stop = {}) const {
     ManagedDict limited(*this);
-    limited.handle_.set_limit(detail::nanoseconds(time));
+    limited.handle_.set_limit(detail::nanoseconds(time), stop);
+    return limited;
+  }
+  ManagedDict within(const std::stop_token& stop) const {
+    ManagedDict limited(*this);
+    limited.handle_.set_limit(detail::kForever, stop);
     return limited;
   }
 
@@ -163,8 +177,10 @@ class ManagedDict {
   detail::ManagedHandle handle_;
 };
 
+// A list that processes share.
 class ManagedList {
  public:
+  // At the end.
   void append(const Value& value) const;
   void extend(const Value::List& values) const;
   // Before the item of that index; at the end if there are fewer.
@@ -192,9 +208,14 @@ class ManagedList {
 
   // As ManagedDict's.
   template <class Rep, class Period>
-  ManagedList within(std::chrono::duration<Rep, Period> time) const {
+  ManagedList within(std::chrono::duration<Rep, Period> time, const std::stop_token& stop = {}) const {
     ManagedList limited(*this);
-    limited.handle_.set_limit(detail::nanoseconds(time));
+    limited.handle_.set_limit(detail::nanoseconds(time), stop);
+    return limited;
+  }
+  ManagedList within(const std::stop_token& stop) const {
+    ManagedList limited(*this);
+    limited.handle_.set_limit(detail::kForever, stop);
     return limited;
   }
 
@@ -216,6 +237,7 @@ class Manager {
   Manager& operator=(Manager&&) noexcept;
   ~Manager();
 
+  // New and empty.
   ManagedDict dict();
   ManagedList list();
 

@@ -58,15 +58,17 @@ namespace forklift {
 // As many as processors that this process may use.
 std::size_t default_workers() noexcept;
 
+// How many workers, how they are started, and when they are replaced.
 struct PoolOptions {
-  std::size_t workers = default_workers();
-  Context context = fork_context();
-  std::size_t spares = 0;               // more, ready to take the place of one that is gone
-  std::uint64_t tasks_per_worker = 0;   // a worker is replaced after so many; 0: never
-  std::uint64_t memory_per_worker = 0;  // a worker is replaced when it has more bytes for itself; 0: never
-  std::string name = "PoolWorker";      // a worker's, before its number
+  std::size_t workers = default_workers();  // at least 1
+  Context context = fork_context();         // fork, spawn or forkserver
+  std::size_t spares = 0;                   // more, ready to take the place of one that is gone
+  std::uint64_t tasks_per_worker = 0;       // a worker is replaced after so many; 0: never
+  std::uint64_t memory_per_worker = 0;      // a worker is replaced when it has grown by more bytes; 0: never
+  std::string name = "PoolWorker";          // a worker's, before its number
 };
 
+// What tasks are given beside their arguments: Pool::with().
 struct CallOptions {
   std::chrono::nanoseconds timeout{0};  // a task may run so long, then its worker is killed; 0: without end
   unsigned retries = 0;                 // so often a task runs again when its worker has died
@@ -82,11 +84,13 @@ class ResultStream;
 // What can be called on a pool, with the options that were given to Pool::with().
 class PoolCalls {
  public:
+  // function(args...) in a worker: its result, or what it threw.
   template <class R, class... Params, class... Args>
   detail::Returned<R> apply(R (*function)(Params...), Args&&... args) const {
     return submit(function, std::forward<Args>(args)...).get();
   }
 
+  // The same, without waiting.
   template <class R, class... Params, class... Args>
   Future<detail::Returned<R>> submit(R (*function)(Params...), Args&&... args) const {
     using Kind = detail::TaskKind<R, Params...>;
@@ -220,18 +224,14 @@ class ResultStream {
     if (fed_ - fetched_ <= batch_->ahead() - batch_->ahead() / 4) top_up();
     return std::move(item).get();
   }
-  // Whether next() would return at once. False: the time is over.
+  // Whether next() would return at once. False: the time is over, or a stop was requested.
   template <class Rep, class Period>
-  bool wait_for(std::chrono::duration<Rep, Period> time) {
-    const auto until = std::chrono::steady_clock::now() + time;
-    while (!has_next() && fetched_ != fed_) {
-      const auto left = until - std::chrono::steady_clock::now();
-      if (left.count() <= 0) return false;
-      batch_->collect(deliver, &arrived_, detail::nanoseconds(left));
-    }
-    return true;
+  bool wait_for(std::chrono::duration<Rep, Period> time, const std::stop_token& stop = {}) {
+    return wait_within(detail::nanoseconds(time), stop);
   }
+  bool wait(const std::stop_token& stop) { return wait_within(detail::kForever, stop); }
 
+  // Of an input range: each step is a next().
   class Iterator {
    public:
     using iterator_category = std::input_iterator_tag;
@@ -264,6 +264,18 @@ class ResultStream {
     (*static_cast<Arrived*>(into))[index].take(outcome);
   }
   bool has_next() const { return ordered_ ? arrived_.count(fetched_) != 0 : !arrived_.empty(); }
+  bool wait_within(std::int64_t ns, const std::stop_token& stop) {
+    using Clock = std::chrono::steady_clock;
+    const auto begin = Clock::now();
+    std::int64_t left = ns;
+    while (!has_next() && fetched_ != fed_) {
+      if (!batch_->collect(deliver, &arrived_, left, stop)) return has_next();
+      if (ns == detail::kForever) continue;
+      const std::int64_t passed = detail::nanoseconds(Clock::now() - begin);
+      left = passed < ns ? ns - passed : 0;
+    }
+    return true;
+  }
   void top_up() {
     while (feed_ && fed_ - fetched_ < batch_->ahead()) {
       if (!feed_(fed_)) {
@@ -285,6 +297,8 @@ class ResultStream {
 
 class Pool : public PoolCalls {
  public:
+  // Starts the workers, without waiting for them. Error (kInvalid): none are wanted; kSystem: none can be
+  // started.
   explicit Pool(const PoolOptions& options = {}) : PoolCalls(detail::make_pool(options, {}), {}) {}
   // Each worker calls initializer(args...) first. One that throws cannot work; if none can, the pool is
   // broken.
@@ -296,6 +310,7 @@ class Pool : public PoolCalls {
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
+  // The same calls, with a deadline, retries or another look-ahead.
   PoolCalls with(const CallOptions& options) const noexcept { return PoolCalls(core(), options); }
 
   // No more tasks; workers leave when all have ended.
@@ -311,6 +326,7 @@ class Pool : public PoolCalls {
   }
   bool join(const std::stop_token& stop) { return detail::join_pool(*core(), detail::kForever, stop); }
 
+  // Of the workers that live now.
   std::vector<pid_t> pids() const { return detail::pool_pids(*core()); }
 };
 

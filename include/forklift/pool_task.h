@@ -196,8 +196,9 @@ class Batch {
   void submit(std::uint64_t index, const TaskInput& input) const;
   // After the last one of several.
   void flush() const noexcept;
-  // Delivers what has come, waiting for something. False: the time is over, or nothing is left.
-  bool collect(Deliver deliver, void* into, std::int64_t ns) const;
+  // Delivers what has come, waiting for something. False: the time is over, a stop was requested, or nothing
+  // is left.
+  bool collect(Deliver deliver, void* into, std::int64_t ns, const std::stop_token& stop = {}) const;
   std::size_t ahead() const noexcept;
 
  private:

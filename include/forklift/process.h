@@ -134,6 +134,7 @@ class Process {
 
   void terminate();  // SIGTERM
   void kill();       // SIGKILL
+  // Whether it was started and has not ended.
   bool is_alive();
   // Nothing before the end; then the exit code, or minus the signal that ended it. 255: somebody else has
   // waited for the child, so nobody knows.
@@ -141,6 +142,8 @@ class Process {
   pid_t pid() const;     // 0 before start
   int sentinel() const;  // a descriptor that becomes readable when the child ends; owned by this object
 
+  // What it is called; whether it ends with this process, however that ends; its place in a group. Set before
+  // start().
   const std::string& name() const;  // "Process-1", ... unless set
   Process& set_name(std::string name);
   bool daemon() const;

@@ -34,6 +34,7 @@ namespace forklift {
 
 class ProcessContext {
  public:
+  // Between SIGTERM and SIGKILL.
   static constexpr std::chrono::seconds kGrace{5};
 
   // Precondition: all of them are started. The error's rank is the process's own, or else its place here.
@@ -44,6 +45,7 @@ class ProcessContext {
   ProcessContext& operator=(ProcessContext&&) = delete;
   ~ProcessContext();
 
+  // Until all have ended, or one has failed: then ends the others and throws its error.
   void join() { join_within(detail::kForever, {}); }
   // False: some still run, and none has failed; the time is over or a stop was requested.
   bool join(const std::stop_token& stop) { return join_within(detail::kForever, stop); }
@@ -59,6 +61,7 @@ class ProcessContext {
   // Ends all members: SIGTERM, after the grace SIGKILL. What they threw meanwhile is nobody's.
   void stop();
 
+  // The members, by rank.
   std::size_t size() const noexcept { return processes_.size(); }
   Process& operator[](std::size_t rank) { return processes_.at(rank); }
   std::vector<pid_t> pids() const;

@@ -51,6 +51,7 @@
 
 namespace forklift {
 
+// What bounds a queue: put() waits where it is full.
 struct QueueOptions {
   std::uint32_t capacity = 0;  // messages; 0: as many as the memory budget allows
   // Of messages and their tensors, in transit; 0: likewise. A longer message waits until the queue is empty.
@@ -212,6 +213,7 @@ class Queue {
  public:
   using value_type = T;
 
+  // A new queue. Error: kOverBudget, kNoSpace, kNotAttached.
   explicit Queue(const QueueOptions& options = {}) : channel_(detail::make_queue(Transfer::kType, options)) {}
   // What Process::program (or a Python parent) gave this program under the name. Call forklift::init first.
   static Queue inherited(std::string_view name) {
@@ -220,6 +222,7 @@ class Queue {
   // A handle on the queue behind a ChannelRef, which must be a queue of T.
   explicit Queue(const ChannelRef& channel) noexcept : channel_(channel.get()) {}
 
+  // Waits while the queue is full; try_put and put_for only so long, and say whether it was put.
   void put(const T& item) { Transfer::put(channel_.get(), item, detail::kForever); }
   bool try_put(const T& item) { return Transfer::put(channel_.get(), item, 0); }
   template <class Rep, class Period>
@@ -248,6 +251,7 @@ class Queue {
     item = Tensor();
   }
 
+  // The oldest message, waiting for one; try_get and get_for only so long: nothing if there is none.
   T get() { return Transfer::get(channel_.get()); }
   std::optional<T> try_get() { return Transfer::get(channel_.get(), 0); }
   template <class Rep, class Period>

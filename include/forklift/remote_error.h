@@ -33,18 +33,21 @@ namespace forklift {
 
 class RemoteError : public std::runtime_error {
  public:
+  // What is known of the exception and of the process that threw it.
   struct Details {
     std::string type;                 // "std::out_of_range"
     std::string message;              // its what(); empty where the exception is no std::exception
     std::vector<std::string> causes;  // the nested ones, outermost first: "std::system_error: ..."
     std::vector<std::string> stack;   // frames, innermost first; empty where there is none
     std::string process;              // name of the process
-    pid_t pid = 0;
-    int rank = -1;  // in its group; -1: none
+    pid_t pid = 0;                    // of that process
+    int rank = -1;                    // in its group; -1: none
   };
 
+  // As join() throws it.
   explicit RemoteError(Details details);
 
+  // As in Details.
   const std::string& type() const noexcept { return details_->type; }
   const std::string& message() const noexcept { return details_->message; }
   const std::vector<std::string>& causes() const noexcept { return details_->causes; }
@@ -67,12 +70,13 @@ class ProcessRaisedError : public RemoteError {
 // A member of a group was ended by a signal, or with an exit code other than 0.
 class ProcessExitedError : public std::runtime_error {
  public:
+  // As a group's join() throws it.
   ProcessExitedError(const std::string& process, int rank, pid_t pid, int exitcode);
 
-  int rank() const noexcept { return rank_; }
-  pid_t pid() const noexcept { return pid_; }
+  int rank() const noexcept { return rank_; }          // in its group
+  pid_t pid() const noexcept { return pid_; }          // of the process
   int exitcode() const noexcept { return exitcode_; }  // as Process::exitcode: negative for a signal
-  int signal() const noexcept { return exitcode_ < 0 ? -exitcode_ : 0; }
+  int signal() const noexcept { return exitcode_ < 0 ? -exitcode_ : 0; }  // that ended it; 0: none
 
  private:
   int rank_;

@@ -26,28 +26,37 @@
 
 namespace forklift {
 
+// What a semaphore begins with.
 struct SemaphoreOptions {
-  std::uint32_t value = 1;
-  std::uint32_t most = 0x7fffffff;
-  bool recover = false;
+  std::uint32_t value = 1;          // units that there are at first
+  std::uint32_t most = 0x7fffffff;  // that there can be; more is an error
+  bool recover = false;             // units of a process that dies are given back
 };
 
+// Units that are taken and given back, by any process.
 class Semaphore {
  public:
+  // Error: kInvalid, kNoSpace, kNotAttached.
   explicit Semaphore(const SemaphoreOptions& options = {});
   static Semaphore found(detail::LockName name);
 
+  // Takes a unit, waiting for one; the others only so long, and say whether they have it.
   void acquire() { (void)acquire_within(detail::kForever, nullptr); }
   bool try_acquire() { return acquire_within(0, nullptr); }
   template <class Rep, class Period>
   bool try_acquire_for(std::chrono::duration<Rep, Period> time) {
     return acquire_within(detail::nanoseconds(time), nullptr);
   }
-  // False: stop was requested first.
+  // False: stop was requested first, or the time is over.
   bool acquire(const std::stop_token& stop) { return acquire_within(detail::kForever, &stop); }
+  template <class Rep, class Period>
+  bool try_acquire_for(std::chrono::duration<Rep, Period> time, const std::stop_token& stop) {
+    return acquire_within(detail::nanoseconds(time), &stop);
+  }
   void release(std::uint32_t units = 1);
   std::uint32_t value() const;
 
+  // To send it, publish it, open it again.
   LockRef ref() const;
 
  private:
@@ -60,6 +69,7 @@ class Semaphore {
 // A semaphore that never has more than it began with: a release too many is an error.
 class BoundedSemaphore : public Semaphore {
  public:
+  // With `value` units, and never more.
   explicit BoundedSemaphore(std::uint32_t value = 1, bool recover = false)
       : Semaphore({value, value, recover}) {}
   static BoundedSemaphore found(detail::LockName name) { return BoundedSemaphore(Semaphore::found(name)); }

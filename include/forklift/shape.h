@@ -31,9 +31,11 @@ inline constexpr std::size_t kMaxDims = 64;
 // A short list of lengths or strides. Up to kInline of them lie inside the object; more (rare) on the heap.
 class Dims {
  public:
+  // So many lie inside the object.
   static constexpr std::size_t kInline = 8;
 
   Dims() noexcept = default;
+  // These lengths.
   Dims(std::initializer_list<std::int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
   explicit Dims(std::span<const std::int64_t> values) : size_(values.size()) {
     if (size_ > kInline) [[unlikely]]
@@ -41,6 +43,7 @@ class Dims {
     std::int64_t* out = data();
     for (std::size_t i = 0; i < size_; ++i) out[i] = values[i];
   }
+  // `count` times the same.
   Dims(std::size_t count, std::int64_t value);
   Dims(const Dims& other) : Dims(std::span(other.data(), other.size())) {}
   // Every way of a tensor moves two of these: inside the object a copy of fixed size is the fastest.
@@ -75,6 +78,7 @@ class Dims {
   const std::int64_t* begin() const noexcept { return data(); }
   const std::int64_t* end() const noexcept { return data() + size_; }
 
+  // One more at the end.
   void push_back(std::int64_t value) {
     if (size_ == capacity_) [[unlikely]]
       grow();
@@ -96,8 +100,10 @@ class Dims {
   std::int64_t inline_[kInline] = {};
 };
 
+// Lengths or strides of whoever has them.
 using DimSpan = std::span<const std::int64_t>;
 
+// Row-major as in C, column-major as in Fortran.
 enum class Order : std::uint8_t {
   kC,
   kF
@@ -122,8 +128,8 @@ bool is_f_contiguous(DimSpan shape, DimSpan strides) noexcept;
 // The bytes that the elements occupy, relative to the element with all indices zero: [low, high), low <= 0.
 // Both are zero if there are no elements.
 struct Extent {
-  std::int64_t low = 0;
-  std::int64_t high = 0;
+  std::int64_t low = 0;   // of the first byte
+  std::int64_t high = 0;  // behind the last one
 };
 
 // `strides` in units of `unit` bytes (the item's size, or 1 for strides in bytes). kInvalid if shape and

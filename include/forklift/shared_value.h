@@ -99,6 +99,7 @@ class SharedArray {
   T* data() const noexcept { return reinterpret_cast<T*>(memory_.raw()); }
   T* begin() const noexcept { return data(); }
   T* end() const noexcept { return data() + count_; }
+  // All of it.
   std::span<T> span() const noexcept { return {data(), count_}; }
   // Precondition: i < size().
   T& operator[](std::size_t i) const noexcept { return data()[i]; }
@@ -125,18 +126,22 @@ class SharedArray {
   std::size_t count_;
 };
 
+// One item that processes share.
 template <class T>
 class SharedValue {
  public:
   using value_type = T;
 
   SharedValue() : item_(1) {}
+  // Begins with that value.
   explicit SharedValue(const T& value) : item_(1) { item_[0] = value; }
 
+  // Plain reads and writes: a lock, or atomic(), makes them safe.
   T get() const noexcept { return item_[0]; }
   void set(const T& value) const noexcept { item_[0] = value; }
   T& operator*() const noexcept { return item_[0]; }
   T* operator->() const noexcept { return item_.data(); }
+  // For numbers: an operation that no other process comes in between.
   std::atomic_ref<T> atomic() const requires(std::atomic_ref<T>::is_always_lock_free) {
     return item_.atomic(0);
   }

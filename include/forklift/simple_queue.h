@@ -25,9 +25,11 @@ namespace forklift {
 template <class T>
 class SimpleQueue : public Queue<T> {
  public:
+  // What it holds before put() waits, as a pipe does.
   static constexpr std::uint64_t kBytes = 64 * 1024;
 
   SimpleQueue() : Queue<T>({.capacity = 0, .bytes = kBytes}) {}
+  // As Queue's.
   explicit SimpleQueue(const ChannelRef& channel) noexcept : Queue<T>(channel) {}
   static SimpleQueue inherited(std::string_view name) {
     return SimpleQueue(ChannelRef(Queue<T>::inherited(name)));

@@ -159,9 +159,11 @@ Signature<R, Params...> signature_of(R (*)(Params...) noexcept);
 
 }  // namespace detail
 
+// A function that can be started in a fresh process, by its name.
 template <auto Function>
 class Registered {
  public:
+  // Under a name of its own, the same in every process of the program.
   explicit Registered(const char* name) {
     detail::register_function(name, reinterpret_cast<detail::Address>(Function),
                               [](const detail::ChannelPtr& arguments) {

@@ -21,6 +21,7 @@
 
 namespace forklift {
 
+// What kind of failure: each asks for another reaction.
 enum class Code : std::uint8_t {
   kOk = 0,
   kTimeout,      // the caller's deadline passed; nothing was changed
@@ -41,17 +42,21 @@ enum class Code : std::uint8_t {
   kSystem,       // a system call failed; see errno_value() and call()
 };
 
+// "timed out", "closed", ...
 std::string_view code_name(Code code) noexcept;
 
+// Whether a call succeeded, and what was wrong.
 class [[nodiscard]] Status {
  public:
   Status() noexcept = default;
+  // A failure, with words for people.
   Status(Code code, std::string what)
       : rep_(std::make_shared<const Rep>(Rep{code, 0, {}, std::move(what)})) {}
 
   // A failed system call: `call` is its name ("mmap"), `error` its errno, `what` the values involved.
   static Status system(std::string_view call, int error, std::string what = {});
 
+  // No failure; or which, with errno, the system call and the words.
   bool ok() const noexcept { return !rep_; }
   explicit operator bool() const noexcept { return ok(); }
   Code code() const noexcept { return rep_ ? rep_->code : Code::kOk; }
@@ -74,19 +79,23 @@ class [[nodiscard]] Status {
   std::shared_ptr<const Rep> rep_;
 };
 
+// A value, or the Status that says why there is none.
 template <class T>
 class [[nodiscard]] Result {
  public:
+  // A success.
   Result(T value) : value_(std::move(value)) {}
   // Precondition: !status.ok(). A success without a value cannot be expressed.
   Result(Status status) : status_(std::move(status)) {}
   Result(Code code, std::string what) : status_(code, std::move(what)) {}
 
+  // Whether there is a value; otherwise why not.
   bool ok() const noexcept { return value_.has_value(); }
   explicit operator bool() const noexcept { return ok(); }
   const Status& status() const noexcept { return status_; }
   Code code() const noexcept { return status_.code(); }
 
+  // Precondition for all of these: ok().
   T& operator*() & noexcept { return *value_; }
   const T& operator*() const& noexcept { return *value_; }
   // By value, so that `for (float& x : *tensor.span<float>())` does not walk through what is gone already.

@@ -47,6 +47,7 @@ class Storage {
   Storage& operator=(const Storage&) = delete;
   virtual ~Storage() = default;
 
+  // Where it is, and how long.
   std::byte* data() const noexcept { return data_; }
   std::size_t bytes() const noexcept { return bytes_; }
 
@@ -77,6 +78,7 @@ class Tensor {
   Tensor& operator=(const Tensor&) = default;
   Tensor& operator=(Tensor&& other) noexcept;
   ~Tensor() = default;
+  // Exchanges the two, whatever they are.
   void swap(Tensor& other) noexcept;
 
   // New memory in the process's own arena (made by the first call), elements in C order: it travels to other
@@ -92,6 +94,7 @@ class Tensor {
   static Result<Tensor> wrap_strided(std::shared_ptr<Storage> storage, DType dtype, Dims shape, Dims strides,
                                      std::size_t byte_offset = 0, bool readonly = false);
 
+  // What the elements are, and how many in which order.
   DType dtype() const noexcept { return dtype_; }
   const Dims& shape() const noexcept { return shape_; }
   const Dims& strides() const noexcept { return strides_; }  // in elements

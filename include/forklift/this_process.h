@@ -29,20 +29,24 @@
 
 namespace forklift {
 
+// What a process knows of itself or of its child.
 struct ProcessInfo {
-  std::string name;
-  pid_t pid = 0;
-  int rank = -1;  // in its group; -1: none
-  bool daemon = false;
+  std::string name;     // "MainProcess", "Process-1", ... unless set
+  pid_t pid = 0;        // as the system has it
+  int rank = -1;        // in its group; -1: none
+  bool daemon = false;  // it ends with its parent
 };
 
+// This one.
 ProcessInfo this_process();
 
 // The children that Process objects of this process have started and that have not ended yet.
 std::vector<ProcessInfo> active_children();
 
+// The process that started this one.
 class ParentProcess {
  public:
+  // As the child was told; and whether it lives still.
   const std::string& name() const noexcept;
   pid_t pid() const noexcept;
   bool is_alive() const;

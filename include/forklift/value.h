@@ -49,6 +49,7 @@ namespace forklift {
 
 class Value;
 
+// Lists and maps in one another: more is refused.
 inline constexpr std::size_t kMaxValueDepth = 64;
 
 // How a T becomes a Value and the reverse: `static Value to(const T&)` and `static Result<T> from(const
@@ -72,11 +73,13 @@ concept ToValue = !std::same_as<T, Value> && requires(const T& object) {
 
 class Value {
  public:
+  // What a Value may hold beside numbers and strings. A map keeps the order of its entries.
   using Bytes = std::vector<std::byte>;
   using List = std::vector<Value>;
   using Entry = std::pair<Value, Value>;
   using Map = std::vector<Entry>;
 
+  // Which of these it holds.
   enum class Kind : std::uint8_t {
     kNull,
     kBool,
@@ -91,6 +94,7 @@ class Value {
   };
 
   Value() noexcept = default;
+  // Null, as Value() is.
   Value(std::nullptr_t) noexcept {}
   // A template, so that a pointer is never taken for a bool.
   template <std::same_as<bool> T>
@@ -117,6 +121,7 @@ class Value {
   template <ToValue T>
   Value(const T& object) : Value(ValueTraits<T>::to(object)) {}
 
+  // What it holds; scalars are all but lists, maps and tensors.
   Kind kind() const noexcept { return static_cast<Kind>(rep_.index()); }
   bool is_null() const noexcept { return kind() == Kind::kNull; }
   bool is_scalar() const noexcept { return kind() <= Kind::kBytes; }
@@ -157,6 +162,7 @@ class Value {
       rep_;
 };
 
+// "list", ...
 std::string_view kind_name(Value::Kind kind) noexcept;
 
 namespace detail {

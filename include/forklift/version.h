@@ -16,6 +16,7 @@
 
 namespace forklift {
 
+// Of these headers.
 inline constexpr int kVersionMajor = 0;
 inline constexpr int kVersionMinor = 1;
 inline constexpr int kVersionPatch = 0;

@@ -29,8 +29,10 @@
 
 namespace forklift {
 
+// Something that becomes ready: a queue, a connection, a reader, a process, a descriptor.
 class Waitable {
  public:
+  // A queue with a message; a connection with one, or at its end.
   template <class T>
   Waitable(const Queue<T>& queue) : queue_(ChannelRef(queue).get()) {}
   template <class In, class Out>
@@ -39,12 +41,14 @@ class Waitable {
   template <detail::ReaderHandle T>
   Waitable(const T& handle) : reader_(handle.reader()) {}
   Waitable(const Process& process) : descriptor_(process.sentinel()) {}
+  // Any descriptor that poll() knows, when it is readable.
   static Waitable descriptor(int fd) {
     Waitable made;
     made.descriptor_ = fd;
     return made;
   }
 
+  // Which of them it is.
   const detail::ChannelPtr& queue() const noexcept { return queue_; }
   channel::PipeEnd* pipe() const noexcept { return pipe_; }
   const detail::ReaderPtr& reader() const noexcept { return reader_; }

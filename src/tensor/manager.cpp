@@ -26,24 +26,37 @@ Status server_is_gone(std::uint64_t object) {
                                " is gone with it"};
 }
 
-class ServerAlive final : public channel::WaitHooks {
+// Whether there is still somebody to wait for, and somebody who waits.
+class CallHooks final : public channel::WaitHooks {
  public:
-  ServerAlive(domain::Domain& domain, domain::SlotRef server, std::uint64_t object)
-      : domain_(domain), server_(server), object_(object) {
+  CallHooks(domain::Domain& domain, domain::SlotRef server, std::uint64_t object, const std::stop_token& stop)
+      : domain_(domain), server_(server), object_(object), stop_(stop) {
     slice_ns = kServerCheckNs;
   }
-  Status poll() override { return domain_.is_dead(server_) ? server_is_gone(object_) : Status(); }
+  Status poll() override {
+    if (stop_.stop_requested())
+      return {Code::kInterrupted, "a stop was requested before the manager's server had answered"};
+    return domain_.is_dead(server_) ? server_is_gone(object_) : Status();
+  }
 
  private:
   domain::Domain& domain_;
   domain::SlotRef server_;
   std::uint64_t object_;
+  const std::stop_token& stop_;
 };
 
-Status send(channel::Channel& channel, const Value& value) {
+Status send(channel::Channel& channel, const Value& value, os::Deadline deadline = os::Deadline::never(),
+            channel::WaitHooks* hooks = nullptr) {
   tensor::Parcel parcel(channel.hub().arena());
   if (Status packed = parcel.add(value); !packed) return packed;
-  return channel.put(parcel.message(), os::Deadline::never());
+  return channel.put(parcel.message(), deadline, hooks);
+}
+
+void require_in_time(const Status& status) {
+  if (status.code() == Code::kTimeout)
+    throw Error({Code::kTimeout, "the manager's server did not answer in time: it is stopped or busy"});
+  check(status);
 }
 
 // One request, done and answered. False: it was the last.
@@ -94,22 +107,20 @@ namespace detail {
 Value ManagedHandle::call(ManagerOp op, Value::List arguments) const {
   channel::Hub& hub = *need(channel::Hub::current());
   const domain::SlotRef server{slot_, generation_};
-  ServerAlive alive(hub.domain(), server, object_);
+  CallHooks hooks(hub.domain(), server, object_, stop_);
   if (!requests_.get()) throw Error(server_is_gone(object_));
-  check(alive.poll());
+  check(hooks.poll());
+  const os::Deadline deadline =
+      limit_ns_ == kForever ? os::Deadline::never() : os::Deadline::after_ns(limit_ns_);
   // A channel of its own for each answer: no thread or process takes another's, and nothing is left of a
   // call that was given up.
   const channel::ChannelPtr reply = need(channel::Channel::create(hub, {.flags = channel::kPortable}));
   Value::List request{reply->id().index, reply->id().generation, object_, static_cast<std::uint8_t>(op)};
   for (Value& argument : arguments) request.push_back(std::move(argument));
-  check(send(*requests_.get(), Value(std::move(request))));
+  require_in_time(send(*requests_.get(), Value(std::move(request)), deadline, &hooks));
   channel::Incoming message;
-  const os::Deadline deadline =
-      limit_ns_ == kForever ? os::Deadline::never() : os::Deadline::after_ns(limit_ns_);
-  const Status got = reply->get(message, deadline, &alive);
-  if (got.code() == Code::kTimeout)
-    throw Error({Code::kTimeout, "the manager's server did not answer in time: it is stopped or busy"});
-  check(got);
+  const std::stop_callback wake(stop_, [&] { reply->wake_all(); });
+  require_in_time(reply->get(message, deadline, &hooks));
   Value answer = need(tensor::unpack(message));
   auto* parts = answer.get_if<Value::List>();
   if (parts == nullptr || parts->size() != 2) throw TypeMismatch(wrong_kind(answer, "a manager's answer"));

@@ -223,8 +223,9 @@ template <class Wait>
 bool PoolCore::wait(Wait&& wait, std::int64_t ns, const std::stop_token& stop) {
   const os::Deadline deadline = ns == kForever ? os::Deadline::never() : os::Deadline::after_ns(ns);
   Status status;
-  if (stop.stop_possible()) {
-    if (stop.stop_requested()) return false;
+  if (stop.stop_requested()) {
+    status = wait(os::Deadline::after_ns(0), nullptr);
+  } else if (stop.stop_possible()) {
     StopHooks hooks(stop);
     const std::stop_callback on_stop(stop, [this] { engine_->wake(); });
     status = wait(deadline, &hooks);
@@ -328,14 +329,14 @@ void Batch::flush() const noexcept {
   if (state_->pool->is_mine()) state_->pool->engine().flush();
 }
 
-bool Batch::collect(Deliver deliver, void* into, std::int64_t ns) const {
+bool Batch::collect(Deliver deliver, void* into, std::int64_t ns, const std::stop_token& stop) const {
   State& state = *state_;
   process::Engine& engine = state.pool->engine();
   const bool came = state.pool->wait(
-      [&](os::Deadline deadline, channel::WaitHooks*) {
-        return engine.collect(*state.job, state.answers, state.most, deadline);
+      [&](os::Deadline deadline, channel::WaitHooks* hooks) {
+        return engine.collect(*state.job, state.answers, state.most, deadline, hooks);
       },
-      ns, {});
+      ns, stop);
   if (!came || state.answers.empty()) return false;
   for (process::Answer& answer : state.answers) {
     Outcome outcome(*state.pool, state.function, answer);

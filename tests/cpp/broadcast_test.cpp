@@ -173,6 +173,8 @@ TEST_F(BroadcastTest, ReadersWaitAsLongAsTheySay) {
   EXPECT_EQ(reader.get_for(std::chrono::duration<double>(1e300)), 3);
   EXPECT_FALSE(stream.wait_for_readers(2, 5ms));
   EXPECT_FALSE(stream.wait_for_readers(2, stop.get_token()));
+  EXPECT_FALSE(stream.wait_for_readers(2, 1h, stop.get_token()));
+  EXPECT_FALSE(stream.wait_for_readers(2, 5ms, std::stop_source().get_token()));
 }
 
 TEST_F(BroadcastTest, ForkedChildrenSubscribeAnew) {

@@ -127,12 +127,23 @@ TEST_F(LockApi, StopEndsEveryWait) {
   stops([&](const std::stop_token& stop) { return lock.lock(stop); });
   stops([&](const std::stop_token& stop) { return lock.try_lock_for(std::chrono::hours(1), stop); });
   stops([&](const std::stop_token& stop) { return units.acquire(stop); });
+  stops([&](const std::stop_token& stop) { return units.try_acquire_for(std::chrono::hours(1), stop); });
   stops([&](const std::stop_token& stop) { return event.wait(stop); });
+  stops([&](const std::stop_token& stop) { return event.wait_for(std::chrono::hours(1), stop); });
   Lock guarded;
   stops([&](const std::stop_token& stop) {
     std::unique_lock guard(guarded);
     return condition.wait(guard, stop, [] { return false; });
   });
+  stops([&](const std::stop_token& stop) {
+    std::unique_lock guard(guarded);
+    return condition.wait_for(guard, std::chrono::hours(1), stop, [] { return false; });
+  });
+  std::stop_source never;
+  EXPECT_FALSE(units.try_acquire_for(milliseconds(5), never.get_token()));
+  EXPECT_FALSE(event.wait_for(milliseconds(5), never.get_token()));
+  std::unique_lock guard(guarded);
+  EXPECT_FALSE(condition.wait_for(guard, milliseconds(5), never.get_token(), [] { return false; }));
   lock.unlock();
 }
 

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <csignal>
 #include <map>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -220,6 +221,36 @@ TEST_F(ManagerTest, AStoppedServerEndsAWaitWithALimit) {
   ::kill(manager.pid(), SIGCONT);
   dict.set("after", 1);
   EXPECT_EQ(dict.get<int>("k"), 1) << "the step was done when the server went on";
+}
+
+TEST_F(ManagerTest, AStopEndsAWait) {
+  Manager manager;
+  const ManagedDict dict = manager.dict();
+  const ManagedList list = manager.list();
+  ::kill(manager.pid(), SIGSTOP);
+  std::stop_source stop;
+  std::jthread stopper([&] {
+    std::this_thread::sleep_for(30ms);
+    stop.request_stop();
+  });
+  const auto interrupted = [](auto&& call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error.code() == Code::kInterrupted;
+    }
+    return false;
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_TRUE(interrupted([&] { dict.within(stop.get_token()).set("k", 1); }));
+  EXPECT_TRUE(interrupted([&] { dict.within(1h, stop.get_token()).set("never asked", 1); }));
+  EXPECT_TRUE(interrupted([&] { list.within(stop.get_token()).append(1); }));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);
+  ::kill(manager.pid(), SIGCONT);
+  std::stop_source never;
+  EXPECT_EQ(dict.within(1h, never.get_token()).get<int>("k"), 1) << "it was asked before the stop";
+  EXPECT_FALSE(dict.contains("never asked"));
+  EXPECT_TRUE(list.empty());
 }
 
 TEST_F(ManagerTest, EndsWithItsOwner) {

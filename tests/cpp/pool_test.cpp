@@ -65,6 +65,12 @@ const Registered<&pick> kPick{"pool pick"};
 void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 const Registered<&sleep_ms> kSleep{"pool sleep"};
 
+int slow_square(int ms) {
+  sleep_ms(ms);
+  return ms * ms;
+}
+const Registered<&slow_square> kSlowSquare{"pool slow square"};
+
 void fail() { throw std::out_of_range("no such thing"); }
 const Registered<&fail> kFail{"pool fail"};
 
@@ -168,8 +174,29 @@ TEST_P(PoolTest, ImapGoesOnBehindAFailure) {
   EXPECT_TRUE(results.wait_for(20s));
   EXPECT_EQ(results.next(), 0);
   EXPECT_THROW((void)results.next(), RemoteError);
+  EXPECT_TRUE(results.wait_for(std::chrono::hours::max()));
   EXPECT_EQ(results.next(), 2);
   EXPECT_EQ(results.next(), std::nullopt);
+}
+
+TEST_P(PoolTest, AWaitForResultsHasAnEnd) {
+  Pool pool(options(1));
+  ResultStream<int> results = pool.imap(slow_square, std::vector<int>{300, 3});
+  EXPECT_FALSE(results.wait_for(10ms));
+  std::stop_source stop;
+  std::jthread stopper([&] {
+    std::this_thread::sleep_for(30ms);
+    stop.request_stop();
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_FALSE(results.wait(stop.get_token()));
+  EXPECT_FALSE(results.wait_for(1h, stop.get_token()));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 250ms);
+  EXPECT_EQ(results.next(), 90'000);
+  std::stop_source never;
+  EXPECT_TRUE(results.wait(never.get_token()));
+  EXPECT_TRUE(results.wait(stop.get_token())) << "what is there is there";
+  EXPECT_EQ(results.next(), 9);
 }
 
 TEST_P(PoolTest, Futures) {

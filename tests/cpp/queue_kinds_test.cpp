@@ -81,6 +81,8 @@ TEST_F(QueueKinds, JoiningHasAnEnd) {
   EXPECT_EQ(jobs.unfinished(), 1u);
   EXPECT_FALSE(jobs.join_for(5ms));
   EXPECT_LT(stopped_after([&](const std::stop_token& stop) { EXPECT_FALSE(jobs.join(stop)); }), 5s);
+  EXPECT_LT(stopped_after([&](const std::stop_token& stop) { EXPECT_FALSE(jobs.join_for(1h, stop)); }), 5s);
+  EXPECT_FALSE(jobs.join_for(5ms, std::stop_source().get_token()));
   EXPECT_EQ(jobs.get(), 1);
   EXPECT_FALSE(jobs.join_for(5ms)) << "taken is not done";
   jobs.task_done();
@@ -160,7 +162,14 @@ TEST_F(QueueKinds, AStopEndsTheWaitAtABarrierAndBreaksIt) {
   EXPECT_TRUE(barrier.broken());
   EXPECT_THROW((void)barrier.arrive_and_wait(), BrokenBarrier);
   barrier.reset();
+  EXPECT_LT(stopped_after([&](const std::stop_token& stop) {
+              EXPECT_EQ(barrier.arrive_and_wait_for(1h, stop), std::nullopt);
+            }),
+            5s);
+  barrier.reset();
   std::stop_source never;
+  EXPECT_THROW((void)barrier.arrive_and_wait_for(5ms, never.get_token()), BrokenBarrier);
+  barrier.reset();
   std::jthread other([&] { (void)barrier.arrive_and_wait(); });
   EXPECT_TRUE(barrier.arrive_and_wait(never.get_token()).has_value());
 }
