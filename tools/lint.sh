@@ -29,6 +29,7 @@ step clang-format format_cpp
 step ruff ruff check --quiet .
 step ruff-format ruff format --check --quiet .
 step mypy mypy --no-error-summary
+step docs python tools/check_docs.py
 step clang-tidy tidy
 
 if [ ${#failed[@]} -gt 0 ]; then

@@ -56,6 +56,7 @@ sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.
   if [ "$want" = lint ] && ! tools/find_clang_tidy.sh >/dev/null; then
     needs+=('clang-tidy-14|clang-tidy-15|clang-tidy-16|clang-tidy-17|clang-tidy-18|clang-tidy-19|clang-tidy')
   fi
+  if [ "$want" = lint ] && ! command -v doxygen >/dev/null; then needs+=(doxygen); fi
   printf '%s\n' "${needs[@]+"${needs[@]}"}"
 }
 

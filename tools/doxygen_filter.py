@@ -1,0 +1,87 @@
+"""Show Doxygen the comments of our headers: python tools/doxygen_filter.py HEADER
+
+The headers are written to be read as they are: plain comments. What Doxygen needs beside that follows from
+where a comment stands:
+
+- the first comment of a file describes the file, and its first sentence a class of that name that has no
+  comment of its own;
+- a comment behind a declaration describes that declaration;
+- a comment on lines of its own describes what follows it without an empty line between, be it one declaration
+  or several (overloads, for the most part).
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+_ALONE = re.compile(r"^\s*// ?(.*)$")
+_CLASS = re.compile(r"^(?:class|struct)(?: \[\[nodiscard\]\])? (\w+)(?: final)?(?: : .*)?(?: \{)?$")
+_BEHIND = re.compile(r"^(.*\S)\s+// (.*)$")
+
+
+def _words(text: str) -> str:
+    """Without what Doxygen would take for a command, a tag or a link."""
+    return re.sub(r"([@\\<>#&%])", r"\\\1", text)
+
+
+def _shown(text: str, indent: int) -> str:
+    # Four more columns are an example, in Markdown.
+    example = text.startswith("  ")
+    return " " * indent + "/// " + ("    " + text if example else _words(text))
+
+
+class _Filter:
+    def __init__(self, headline: str) -> None:
+        self.headline = headline
+        self.lines: list[str] = []
+        self.comment: list[str] = []  # describes the declarations that follow
+        self.indent = 0
+        self.complete = True  # nothing of a declaration is missing
+        self.reading = False  # a comment
+
+    def line(self, line: str) -> None:
+        indent = len(line) - len(line.lstrip())
+        alone = _ALONE.match(line)
+        if alone:
+            if not self.reading:
+                self.comment, self.indent = [], indent
+            self.reading = True
+            if not alone[1].startswith("---"):
+                self.comment.append(alone[1])
+            return
+        self.reading = False
+        behind = _BEHIND.match(line)
+        code = behind[1] if behind else line.rstrip()
+        if not code.strip() or indent < self.indent or code.strip() in ("public:", "private:"):
+            self.comment = []
+        elif self.complete and indent == self.indent and not code.strip().startswith(("}", "#")):
+            self.lines += [_shown(text, indent) for text in self.comment]
+        named = _CLASS.match(code)
+        if named and not self.comment and named[1] in re.findall(r"\w+", self.headline):
+            # Above the template's parameters.
+            at = len(self.lines) - (1 if self.lines[-1].startswith("template") else 0)
+            self.lines.insert(at, _shown(self.headline, 0))
+        self.complete = not code.strip() or code.endswith((";", "}", "{", ",", ":")) or code.startswith("#")
+        if behind and not code.strip().startswith(("}", "#", "namespace")):
+            self.lines.append(f"{code}  ///< {_words(behind[2])}")
+        else:
+            self.lines.append(code)
+
+
+def filtered(text: str) -> str:
+    lines = text.splitlines()
+    about = 0
+    while about < len(lines) and _ALONE.match(lines[about]):
+        about += 1
+    head = [match[1] for line in lines[:about] if (match := _ALONE.match(line))]
+    shown = _Filter(re.split(r"(?<=\.)(?:\s|$)|\n\n", "\n".join(head))[0].replace("\n", " "))
+    shown.lines = ["/// \\file"] + [_shown(text, 0) for text in head]
+    for line in lines[about:]:
+        shown.line(line)
+    return "\n".join(shown.lines)
+
+
+if __name__ == "__main__":
+    print(filtered(Path(sys.argv[1]).read_text()))
