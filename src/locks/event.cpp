@@ -4,8 +4,6 @@
 
 namespace forklift::locks {
 
-namespace {}  // namespace
-
 Result<EventPtr> Event::create(Table& table) {
   Result<Right> right = table.make(Kind::kEvent, 0, 0, 0);
   if (!right) return right.status();

@@ -55,6 +55,7 @@ void init(int argc, char** argv) {
   if (was_initialised.exchange(true)) return;
   own_name() = argc > 0 && argv != nullptr ? argv[0] : "forklift";
   if (channel::Hub::existing() != nullptr) {
+    was_initialised = false;  // a fresh process of this program would be as late
     throw Error({Code::kInvalid,
                  "forklift::init() was called late: a queue, tensor or lock was made before it. Make it the "
                  "first line of main, and make none of them in static objects: a process that is started to "

@@ -16,15 +16,15 @@ namespace {
 
 constexpr std::int64_t kSliceNs = 100'000'000;
 
-// What came of a conversation: a reply, or that it is worth another try.
-struct Reply {
+// What came of a conversation: an answer, or that it is worth another try.
+struct Conversation {
   bool again = false;
   os::Fd socket;
   Greeting said;
   std::vector<os::Fd> files;
 };
-Reply once_more() {
-  Reply answer;
+Conversation once_more() {
+  Conversation answer;
   answer.again = true;
   return answer;
 }
@@ -57,8 +57,8 @@ Status wait_readable(const os::Fd& socket, os::Deadline deadline, domain::WaitHo
 }
 
 // kRefused: what listens there is none of this user's servers. kTimeout: it does not answer.
-Result<Reply> converse(const Place& place, const Greeting& own, os::Deadline deadline,
-                       domain::WaitHooks* hooks, int stop) {
+Result<Conversation> converse(const Place& place, const Greeting& own, os::Deadline deadline,
+                              domain::WaitHooks* hooks, int stop) {
   Result<os::Fd> socket = place.knock();
   if (!socket) {
     const int error = socket.status().errno_value();
@@ -88,7 +88,7 @@ Result<Reply> converse(const Place& place, const Greeting& own, os::Deadline dea
     if (packet->bytes == 0) return once_more();
     const std::optional<Greeting> said = read_greeting(std::span(buffer).first(packet->bytes));
     if (!said || packet->cut) return no_server(place);
-    return Reply{false, *std::move(socket), *said, std::move(packet->files)};
+    return Conversation{false, *std::move(socket), *said, std::move(packet->files)};
   }
 }
 
@@ -115,7 +115,7 @@ Result<os::Fd> enter(Place& place, const DoorOptions& options, bool& again) {
   channel::Hub* const mine = channel::Hub::existing();
   const Greeting own =
       greeting(mine ? Says::kStandBy : Says::kJoin, mine ? mine->domain().header().domain_id : 0);
-  Result<Reply> answer = converse(place, own, options.deadline, options.hooks, -1);
+  Result<Conversation> answer = converse(place, own, options.deadline, options.hooks, -1);
   if (!answer) {
     return answer.code() == Code::kTimeout ? does_not_answer(place) : answer.status();
   }
@@ -200,7 +200,7 @@ Result<os::Fd> join_at(Place& place, const DoorOptions& options) {
 
 Result<os::Fd> report_at(const Place& place, channel::Hub& hub, int stop, std::int64_t most_ns) {
   const Greeting own = greeting(Says::kStandBy, hub.domain().header().domain_id);
-  Result<Reply> answer = converse(place, own, os::Deadline::after_ns(most_ns), nullptr, stop);
+  Result<Conversation> answer = converse(place, own, os::Deadline::after_ns(most_ns), nullptr, stop);
   if (!answer) return answer.status();
   if (answer->again) return Status(Code::kTimeout, "nobody answers yet");
   if (Status status = judge(place, own, answer->said); !status) return status;

@@ -5,6 +5,8 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -57,6 +59,30 @@ void open_model(const std::string& name, Queue<int>& opened) {
 const Registered<&open_model> kOpenModel{"pool open model"};
 std::string ask_model(int x) { return model() + std::to_string(x); }
 const Registered<&ask_model> kAskModel{"pool ask model"};
+
+// What an initializer is given for its worker's tasks.
+struct Shared {
+  Queue<int> queue;
+  Broadcast<int> stream;
+  Latest<std::string> latest;
+  Lock lock;
+};
+std::optional<Shared>& shared() {
+  static std::optional<Shared> given;
+  return given;
+}
+void keep_shared(Queue<int> queue, Broadcast<int> stream, Latest<std::string> latest, Lock lock) {
+  shared() = Shared{std::move(queue), std::move(stream), std::move(latest), std::move(lock)};
+}
+const Registered<&keep_shared> kKeepShared{"pool keep shared"};
+std::string use_shared(int x) {
+  const std::scoped_lock guard(shared()->lock);
+  shared()->queue.put(x);
+  shared()->stream.put(x * 10);
+  return shared()->latest.peek().value_or("nothing") + std::to_string(x);
+}
+const Registered<&use_shared> kUseShared{"pool use shared"};
+
 void cannot_open(const std::string& name) { throw std::runtime_error("no model " + name); }
 const Registered<&cannot_open> kCannotOpen{"pool cannot open"};
 
@@ -135,6 +161,35 @@ TEST_P(PoolLifeTest, WorkersArePrepared) {
   EXPECT_EQ(worker_id(), -1);
   EXPECT_THROW(pool.apply(fail, 4), WorkerDiedError);
   EXPECT_THAT(ids, testing::Contains(opened.get()));  // the one in its place is prepared, too
+}
+
+TEST_P(PoolLifeTest, QueuesBroadcastsAndLocksReachWorkersByTheInitializer) {
+  Queue<int> queue;
+  Broadcast<int> stream;
+  Latest<std::string> latest;
+  Lock lock;
+  latest.put("task ");
+  auto reader = stream.subscribe();
+  Pool pool(options(), keep_shared, queue, stream, latest, lock);
+  std::set<int> expected;
+  std::vector<int> inputs;
+  for (int i = 1; i <= 20; ++i) {
+    inputs.push_back(i);
+    expected.insert(i);
+  }
+  const std::vector<std::string> answers = pool.map(use_shared, inputs);
+  EXPECT_EQ(answers.front(), "task 1");
+  EXPECT_EQ(answers.back(), "task 20");
+  std::set<int> queued;
+  std::set<int> streamed;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    queued.insert(queue.get());
+    streamed.insert(reader.get() / 10);
+  }
+  EXPECT_EQ(queued, expected);
+  EXPECT_EQ(streamed, expected);
+  EXPECT_TRUE(lock.try_lock());
+  lock.unlock();
 }
 
 TEST_P(PoolLifeTest, WorkersThatCannotBePreparedBreakThePool) {

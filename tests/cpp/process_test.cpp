@@ -22,6 +22,7 @@
 #include "os/proc.h"
 #include "process/lifeline.h"
 #include "support/child.h"
+#include "support/runtime_dir.h"
 
 namespace forklift {
 namespace {

@@ -200,7 +200,7 @@ class CoreDumpTest : public test::HubFixture {};
 
 // Without MADV_DONTDUMP the dump would populate terabytes, and the lock would stay held meanwhile.
 TEST_F(CoreDumpTest, AnAbortInsideALockReleasesItPromptlyAndDumpsLittle) {
-  std::string folder = temporary("core");
+  std::string folder = test::temporary("core");
   ASSERT_NE(::mkdtemp(folder.data()), nullptr);
   arena::LeasePtr block = allocate(arena::Kind::kShare, 64 << 20);
   Gate ready;

@@ -219,3 +219,15 @@ def handle_signals() -> None:
 
 def is_main_thread(_: Any = None) -> bool:
     return threading.current_thread() is threading.main_thread()
+
+
+def keep(*shared: Any) -> None:
+    """An initializer: what tasks find in told."""
+    told[:] = shared
+
+
+def use_kept(x: int) -> Any:
+    queue, stream, latest = told
+    queue.put(x)
+    stream.put(x * 10)
+    return latest.peek(), x

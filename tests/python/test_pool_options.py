@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import forklift
 import forklift.multiprocessing as mp
 import pool_targets as targets
 import pytest
@@ -27,6 +28,21 @@ def test_initializer_and_finalizer(ctx: Any, tmp_path: Path) -> None:
         pool.close()
         pool.join()
     assert mark.read_text() == "finished"
+
+
+def test_queues_and_broadcasts_reach_workers_by_the_initializer(ctx: Any) -> None:
+    queue: Any = ctx.Queue()
+    stream: Any = forklift.Broadcast()
+    latest: Any = forklift.Latest()
+    latest.put("newest")
+    with stream.subscribe() as reader, ctx.Pool(2, targets.keep, (queue, stream, latest)) as pool:
+        assert pool.map(targets.use_kept, range(10), 1) == [("newest", x) for x in range(10)]
+        assert {queue.get(timeout=support.DEADLINE) for _ in range(10)} == set(range(10))
+        assert {reader.get(support.DEADLINE) for _ in range(10)} == set(range(0, 100, 10))
+        # As in the standard library: by inheritance, and not in messages.
+        for shared in (queue, stream):
+            with pytest.raises(RuntimeError, match="inheritance"):
+                pool.apply(targets.same, (shared,))
 
 
 def test_worker_ids(ctx: Any) -> None:
