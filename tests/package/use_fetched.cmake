@@ -1,8 +1,7 @@
 # cmake -D compiler=... -D source=... -D scratch=... -D generator=... -P use_fetched.cmake
 #
 # Builds programs with the source tree as a part of the project (FetchContent of a local tree: no network), and
-# checks that nothing of ours slips into what that project installs. ccache, where it is there, knows the
-# library's objects from the build proper.
+# checks that nothing of ours slips into what that project installs.
 cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
 if(NOT compiler_path)
@@ -10,12 +9,7 @@ if(NOT compiler_path)
 endif()
 
 cmake_path(SET root NORMALIZE ${source}/../..)
-find_program(launcher ccache)
-set(launch)
-if(launcher)
-  set(launch -D CMAKE_CXX_COMPILER_LAUNCHER=${launcher})
-endif()
-build_and_run(${scratch} -D FETCH=${root} -D FORKLIFT_WERROR=ON -D "PROGRAMS=tutorial/first tutorial/queues" ${launch})
+build_and_run(${scratch} -D FETCH=${root} -D FORKLIFT_WERROR=ON -D "PROGRAMS=tutorial/first tutorial/queues")
 run(${CMAKE_COMMAND} --install ${scratch} --prefix ${scratch}/prefix)
 file(GLOB_RECURSE installed ${scratch}/prefix/*)
 if(installed)
