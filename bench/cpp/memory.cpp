@@ -1,5 +1,6 @@
 // cpp-handle-1M: blocks of 1 MB allocated, sent, received and released, no byte copied; the time of one.
-// cpp-lease: one more lease on a block and its release. cpp-alloc: a block of 1 MB allocated and freed.
+// cpp-lease: one more lease on a block and its release; beside it, one that is entered in the ledger as for a
+// message. cpp-alloc: a block of 1 MB allocated and freed.
 #include <array>
 #include <atomic>
 
@@ -129,6 +130,15 @@ double ours_lease(const Run& run) {
   return each_ns(run.count(5'000'000), [&] { must(hub().arena().another(block)); });
 }
 
+// One that is to be passed on: with a row of its own in the ledger that all processes share.
+double entered_lease(const Run& run) {
+  const LeasePtr block = must(hub().arena().allocate(Kind::kShare, kMega));
+  return each_ns(run.count(5'000'000), [&] {
+    const LeasePtr more = must(hub().arena().another(block));
+    must(hub().arena().separate(more));
+  });
+}
+
 double atomic_pair(const Run& run) {
   Shared<std::atomic<std::uint64_t>> count(std::uint64_t{1});
   return each_ns(run.count(50'000'000), [&] {
@@ -148,6 +158,7 @@ double robust_pair(const Run& run) {
 }
 
 const Contender lease{"cpp-lease", "forklift", Role::kOurs, "ns", ours_lease};
+const Contender lease_entered{"cpp-lease", "with a row of its own", Role::kPart, "ns", entered_lease};
 const Contender lease_atomic{"cpp-lease", "atomic pair (cannot be repaired)", Role::kFloor, "ns",
                              atomic_pair};
 const Contender lease_robust{"cpp-lease", "two passes of a robust mutex", Role::kFloor, "ns", robust_pair};

@@ -45,7 +45,8 @@ class OurQueue {
   forklift::Queue<Message> queue_;
 };
 
-// Queue<std::vector<std::byte>>: what is put is copied once, what is got is a new vector.
+// Queue<std::vector<std::byte>>: what is put is copied once, what is got as well, into a vector that is
+// there.
 class OurVectorQueue {
  public:
   explicit OurVectorQueue(std::uint32_t capacity = 0) : queue_({.capacity = capacity}) {}
@@ -54,7 +55,7 @@ class OurVectorQueue {
     queue_.put(message_);
   }
   void receive(std::span<std::byte> into) {
-    message_ = queue_.get();
+    queue_.get_into(message_);
     if (message_.size() != into.size()) fail("a message of another size");
     keep(message_.data());
   }

@@ -248,7 +248,7 @@ class Queue {
   // the message, and the sender may end at once. The tensor is empty afterwards.
   void put(T&& item) requires std::same_as<T, Tensor> {
     detail::put_tensor(channel_.get(), item, true, detail::kForever);
-    item = Tensor();
+    const Tensor given(std::move(item));
   }
 
   // The oldest message, waiting for one; try_get and get_for only so long: nothing if there is none.
@@ -263,6 +263,11 @@ class Queue {
   template <class Rep, class Period>
   std::optional<T> get_for(std::chrono::duration<Rep, Period> time, const std::stop_token& stop) {
     return Transfer::get(channel_.get(), {detail::nanoseconds(time), stop});
+  }
+  // As get(), into a string or vector that is there already: its memory is used again where it suffices.
+  void get_into(T& item) requires detail::Sequence<T> {
+    detail::get_sequence(channel_.get(), Transfer::kType, detail::assign_sequence<T>, &item,
+                         detail::kForever);
   }
 
   // A moment's truth: others may put and get meanwhile.

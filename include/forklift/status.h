@@ -84,7 +84,8 @@ template <class T>
 class [[nodiscard]] Result {
  public:
   // A success.
-  Result(T value) : value_(std::move(value)) {}
+  Result(const T& value) : value_(value) {}
+  Result(T&& value) : value_(std::move(value)) {}
   // Precondition: !status.ok(). A success without a value cannot be expressed.
   Result(Status status) : status_(std::move(status)) {}
   Result(Code code, std::string what) : status_(code, std::move(what)) {}

@@ -178,6 +178,15 @@ class Tensor {
   std::string to_string() const;  // "float32(480, 640)", for messages
 
  private:
+  Tensor(std::shared_ptr<Storage> storage, std::size_t offset, std::int64_t numel, Dims shape, Dims strides,
+         DType dtype, bool readonly) noexcept
+      : storage_(std::move(storage)),
+        offset_(offset),
+        numel_(numel),
+        shape_(std::move(shape)),
+        strides_(std::move(strides)),
+        dtype_(dtype),
+        readonly_(readonly) {}
   Status check_access(DType wanted, bool write, bool contiguous) const;
   std::optional<std::int64_t> element_offset(DimSpan index) const noexcept;
   void fill_items(const void* item);

@@ -1,13 +1,11 @@
-// The process-private side: mapping, Lease objects, what fork does to them. Transactions are in ledger.cpp.
+// The process-private side: mapping, allocation, handles. Lease objects are in lease.cpp, transactions in
+// ledger.cpp.
 #include "arena/arena.h"
-
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
-#include "arena/recycler.h"
 #include "os/memfd.h"
 
 namespace forklift::arena {
@@ -124,21 +122,6 @@ bool Arena::enter_block(Lease& lease, Kind kind, std::size_t bytes, const Grant&
   return bytes >= kPopulateFrom && resident_.misses(got.block, bytes);
 }
 
-Result<LeasePtr> Arena::another(const LeasePtr& lease) {
-  if (!domain_.attached()) return domain_.not_attached();
-  if (!lease->held()) return Status(Code::kInvalid, "the lease was passed on already");
-  Result<std::uint32_t> row = add_row(lease->object_, Holder::process(domain_.self()));
-  if (!row) return row.status();
-  LeasePtr copy = make_lease(lease->object_, *row);
-  copy->kind_ = lease->kind_;
-  copy->size_ = lease->size_;
-  copy->data_ = lease->data_;
-  copy->handle_ = lease->handle_;
-  copy->handle_.lease = *row;
-  enlist(*copy);
-  return copy;
-}
-
 Result<LeasePtr> Arena::hold(Object object) {
   if (!domain_.attached()) return domain_.not_attached();
   Result<std::uint32_t> row = add_row(object, Holder::process(domain_.self()));
@@ -181,6 +164,7 @@ Result<Handle> Arena::offer(const LeasePtr& lease, domain::SlotRef child) {
   if (Status status = check_child(); !status) return status;
   Result<std::uint32_t> row = add_row(lease->object_, Holder::process(child), true);
   if (!row) return row.status();
+  const std::lock_guard<sync::SpinLock> lock(mutex_);
   Handle handle = lease->handle_;
   handle.lease = *row;
   return handle;
@@ -290,105 +274,6 @@ Status Arena::privatise(Lease& lease) {
   }
   if (populate) os::populate_read(lease.data_, lease.size_);
   return {};
-}
-
-// Of no arena yet: dropping it gives nothing up.
-LeasePtr Arena::blank_lease() {
-  struct Made : Lease {};  // what allocate_shared may construct: count and lease in one allocation
-  return std::allocate_shared<Made>(Recycler<Made>());
-}
-
-LeasePtr Arena::make_lease(Object object, std::uint32_t row) {
-  LeasePtr lease = blank_lease();
-  lease->arena_ = this;
-  lease->object_ = object;
-  lease->row_.store(row, std::memory_order_relaxed);
-  return lease;
-}
-
-void Arena::enlist(Lease& lease) {
-  const std::lock_guard<sync::SpinLock> lock(mutex_);
-  link(lease);
-}
-
-void Arena::link(Lease& lease) noexcept {
-  lease.next_ = first_;
-  if (first_) first_->previous_ = &lease;
-  first_ = &lease;
-}
-
-Lease::~Lease() {
-  if (arena_) arena_->discard(*this);
-}
-
-void Arena::discard(Lease& lease) {
-  // Private pages go before the right does: afterwards the block may already be somebody else's message.
-  bool dropped = false;
-  const auto drop_pages = [&] {
-    if (!lease.view_ || dropped || !lease.view_->is_private) return;
-    os::discard_private(lease.data_, lease.size_);
-    dropped = true;
-  };
-  drop_pages();
-  const bool ours = lease.held() && domain_.attached();
-  bool kept = false;
-  Batch surplus;
-  {
-    const std::lock_guard<sync::SpinLock> lock(mutex_);
-    drop_pages();  // a fork in another thread may have made the view private since
-    if (lease.view_) views_.leave(*lease.view_);
-    if (first_ == &lease) first_ = lease.next_;
-    if (lease.previous_) lease.previous_->next_ = lease.next_;
-    if (lease.next_) lease.next_->previous_ = lease.previous_;
-    kept = ours && keep(lease, surplus);
-  }
-  if (surplus.count != 0) pass_on(surplus);
-  if (ours && !kept) release_row(lease.row_, Holder::process(domain_.self()));
-}
-
-void Arena::before_fork(const domain::SlotRef* child) {
-  mutex_.lock();
-  std::uint64_t low = ~std::uint64_t{0};
-  std::uint64_t high = 0;
-  bool stuck = false;
-  for (Lease* lease = first_; lease; lease = lease->next_) {
-    lease->child_row_ = Lease::kNoRow;
-    if (lease->view_ && lease->view_ == views_.open_view()) {
-      const std::uint64_t mask = os::page_size() - 1;
-      low = std::min(low, lease->handle_.offset);
-      high = std::max(high, (lease->handle_.offset + lease->size_ + mask) & ~mask);
-    }
-    if (!child || !lease->held() || stuck) continue;
-    Result<std::uint32_t> row = add_row(lease->object_, Holder::process(*child));
-    if (row) lease->child_row_ = *row;
-    stuck = row.code() == Code::kStalled;  // waiting seconds for each of many leases would not help
-  }
-  if (low < high && !views_.isolate(low, high)) {
-    // Without address space or commit charge for a private mapping (vm.overcommit_memory=2) the child would
-    // see the parent's writes. Nothing here can stop the fork; say it where somebody may read it.
-    static constexpr char kWarning[] =
-        "forklift: fork without isolation: no private mapping for received arrays could be made; "
-        "parent and child share their pages\n";
-    (void)!::write(STDERR_FILENO, kWarning, sizeof kWarning - 1);
-  }
-}
-
-// In a process made behind fork's back: the rows are its parent's.
-void Arena::forget_leases() {
-  const std::lock_guard<sync::SpinLock> lock(mutex_);
-  for (Lease* lease = first_; lease; lease = lease->next_) lease->row_ = Lease::kNoRow;
-  shelves_.forget();
-}
-
-void Arena::after_fork_in_child(bool attached) {
-  for (Lease* lease = first_; lease; lease = lease->next_) {
-    lease->row_.store(attached && lease->held() ? lease->child_row_ : Lease::kNoRow);
-    lease->handle_.lease = lease->row_.load();
-  }
-  shelves_.forget();
-  views_.forget_residency();
-  resident_.forget();
-  mutex_.unlock();
 }
 
 }  // namespace forklift::arena

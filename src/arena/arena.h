@@ -5,9 +5,9 @@
 //   std::memcpy((*block)->data(), source, 1 << 20);
 //
 // A Lease is this process's right to one object; inside the process it is shared by pointer and counted
-// privately. Between processes the ledger counts: one row a lease. When the last row of a block goes, the
-// block is reused. A process that dies loses its leases to the reaper; a forked child is entered as a second
-// holder of each.
+// privately, and those that were taken from each other share one row of the ledger. That counts rows: with
+// the last one of a block, the block is reused. A process that dies loses its leases to the reaper; a forked
+// child is entered as a second holder of each.
 //
 // Thread safety: all functions may be called from any thread. The arena's lock is never held while memory is
 // copied, populated or punched.
@@ -76,6 +76,11 @@ class Lease {
   std::size_t size_ = 0;
   Handle handle_;
   View* view_ = nullptr;  // where a received private payload is seen
+  // The ring of those that share its row (lease.cpp), under the arena's private lock; nullptr: alone.
+  bool alone() const noexcept { return next_sharer_.load(std::memory_order_acquire) == nullptr; }
+  std::atomic<Lease*> next_sharer_{nullptr};
+  Lease* previous_sharer_ = nullptr;
+  std::atomic<bool> promised_{false};  // its row is its own and is not shared any more
   Lease* previous_ = nullptr;
   Lease* next_ = nullptr;
 };
@@ -117,17 +122,20 @@ class Arena {
   // Contents are undefined unless `zeroed`. Holder: this process.
   Result<LeasePtr> allocate(Kind kind, std::size_t bytes, bool zeroed = false);
 
-  // A second right to the same object, for a message to come while this process keeps its own.
+  // A second right to the same object, for a message to come while this process keeps its own. Costs no
+  // transaction: that comes when it is separated.
   Result<LeasePtr> another(const LeasePtr& lease);
 
-  // How many leases there are on its object just now, this one included.
-  std::uint64_t holders(const Lease& lease) const noexcept {
-    return count_of(lease.object_).load(std::memory_order_acquire);
-  }
+  // How many rights there are to its object just now, this lease and those that share its row included. Other
+  // processes', and this one's that were received or made apart, count by their rows.
+  std::uint64_t holders(const Lease& lease) noexcept;
 
   // --- for channels
-  // ------------------------------------------------------------------------------------------- Passes the
-  // right on to a message: one store. The Lease object is empty afterwards.
+  // -------------------------------------------------------------------------------------------
+  // Before a lease is passed on: a row of its own, of which its handle tells from then on. kStalled, kNoSpace
+  // (the ledger is full).
+  Status separate(const LeasePtr& lease);
+  // Passes the right of a separated lease on to a message: one store. The Lease object is empty afterwards.
   void give(Lease& lease, Holder message) noexcept;
   // Takes the right of a message for this process: one store. The handle must have been checked.
   void take(const Handle& handle) noexcept;
@@ -273,6 +281,8 @@ class Arena {
   LeasePtr make_lease(Object object, std::uint32_t row);
   void enlist(Lease& lease);
   void link(Lease& lease) noexcept;
+  void share_right(Lease& with, Lease& fresh) noexcept;
+  static bool leave_sharers(Lease& lease) noexcept;
   bool enter_block(Lease& lease, Kind kind, std::size_t bytes, const Grant& got);
   void discard(Lease& lease);
   void before_fork(const domain::SlotRef* child);

@@ -27,7 +27,7 @@ bool names_one_twice(std::span<const arena::LeasePtr> leases) {
 
 }  // namespace
 
-Status check_leases(std::span<const arena::LeasePtr> leases, const arena::Arena& arena) {
+Status check_leases(std::span<const arena::LeasePtr> leases, arena::Arena& arena) {
   for (const arena::LeasePtr& lease : leases) {
     if (!lease || !lease->held()) return {Code::kInvalid, "a lease of the message was passed on already"};
     if (lease->object().kind != arena::ObjectKind::kBlock)
@@ -35,6 +35,8 @@ Status check_leases(std::span<const arena::LeasePtr> leases, const arena::Arena&
     if (&lease->arena() != &arena) return {Code::kInvalid, "a lease of the message is of another domain"};
   }
   if (names_one_twice(leases)) return {Code::kInvalid, "a lease is in the message twice"};
+  for (const arena::LeasePtr& lease : leases)
+    if (Status status = arena.separate(lease); !status) return status;
   return {};
 }
 

@@ -5,8 +5,9 @@
 
 namespace forklift::channel {
 
-// kInvalid: a lease that was passed on, is of another domain, occurs twice, or is a right to no block.
-Status check_leases(std::span<const arena::LeasePtr> leases, const arena::Arena& arena);
+// Makes each ready to be passed on. kInvalid: one that was passed on already, is of another domain, occurs
+// twice, or is a right to no block. kStalled, kNoSpace: of the ledger.
+Status check_leases(std::span<const arena::LeasePtr> leases, arena::Arena& arena);
 // A block with the message's handles and bytes: {SpillHeader, handles, bytes}.
 Result<arena::LeasePtr> spill(const Outgoing& message, arena::Arena& arena);
 

@@ -22,27 +22,43 @@ class ArenaStorage final : public Storage {
   arena::LeasePtr lease_;
 };
 
-// Elements in C order in the process's own arena; zero elements need no memory.
-Result<Tensor> in_arena(Dims shape, DType dtype, bool zeroed) {
-  const Result<std::int64_t> bytes = byte_count(shape, item_size(dtype));
+// Memory for so many bytes in the process's own arena; none where none is needed.
+Result<std::shared_ptr<Storage>> own_memory(std::int64_t bytes, bool zeroed) {
+  if (bytes == 0) return std::shared_ptr<Storage>();
+  const Result<channel::Hub*> hub = channel::Hub::current();
+  if (!hub) return hub.status();
+  return tensor::arena_storage((*hub)->arena(), static_cast<std::size_t>(bytes), zeroed);
+}
+
+// Elements in C order. `make` is the constructor, which only members may call: nothing is left to check.
+template <class Make>
+Result<Tensor> in_arena(Dims shape, DType dtype, bool zeroed, Make&& make) {
+  const std::size_t item = item_size(dtype);
+  const Result<std::int64_t> bytes = byte_count(shape, item);
   if (!bytes) return bytes.status();
-  std::shared_ptr<Storage> storage;
-  if (*bytes != 0) {
-    const Result<channel::Hub*> hub = channel::Hub::current();
-    if (!hub) return hub.status();
-    Result<std::shared_ptr<Storage>> made =
-        tensor::arena_storage((*hub)->arena(), static_cast<std::size_t>(*bytes), zeroed);
-    if (!made) return made.status();
-    storage = *std::move(made);
-  }
-  return Tensor::wrap(std::move(storage), dtype, std::move(shape));
+  Result<std::shared_ptr<Storage>> memory = own_memory(*bytes, zeroed);
+  if (!memory) return memory.status();
+  if (*bytes == 0) return Tensor::wrap(nullptr, dtype, std::move(shape));
+  Dims strides = c_strides(shape);
+  return make(*std::move(memory), *bytes / static_cast<std::int64_t>(item), std::move(shape),
+              std::move(strides));
 }
 
 }  // namespace
 
-Result<Tensor> Tensor::empty(Dims shape, DType dtype) { return in_arena(std::move(shape), dtype, false); }
+Result<Tensor> Tensor::empty(Dims shape, DType dtype) {
+  return in_arena(
+      std::move(shape), dtype, false, [dtype](auto memory, auto count, Dims&& its, Dims&& strides) {
+        return Tensor(std::move(memory), 0, count, std::move(its), std::move(strides), dtype, false);
+      });
+}
 
-Result<Tensor> Tensor::zeros(Dims shape, DType dtype) { return in_arena(std::move(shape), dtype, true); }
+Result<Tensor> Tensor::zeros(Dims shape, DType dtype) {
+  return in_arena(
+      std::move(shape), dtype, true, [dtype](auto memory, auto count, Dims&& its, Dims&& strides) {
+        return Tensor(std::move(memory), 0, count, std::move(its), std::move(strides), dtype, false);
+      });
+}
 
 }  // namespace forklift
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tensor/copy.h"
+#include "tensor/dense.h"
 
 namespace forklift {
 namespace {
@@ -108,27 +109,8 @@ void Tensor::swap(Tensor& other) noexcept {
 
 Result<Tensor> Tensor::wrap(std::shared_ptr<Storage> storage, DType dtype, Dims shape,
                             std::size_t byte_offset, bool readonly) {
-  const Result<std::int64_t> count = forklift::numel(shape);
-  if (!count) return count.status();
+  if (const Result<std::int64_t> count = forklift::numel(shape); !count) return count.status();
   Dims strides = c_strides(shape);
-  // Without gaps, what lies within is a matter of the number alone. Whatever is not plainly right is for the
-  // general way to judge.
-  const std::uint64_t bytes = storage ? storage->bytes() : 0;
-  std::uint64_t need = 0;
-  if (*count > 0 && forklift::item_size(dtype) != 0 &&
-      !__builtin_mul_overflow(static_cast<std::uint64_t>(*count), forklift::item_size(dtype), &need) &&
-      byte_offset <= bytes && need <= bytes - byte_offset &&
-      (reinterpret_cast<std::uintptr_t>(storage->data()) + byte_offset) % alignment(dtype) == 0) {
-    Tensor tensor;
-    tensor.storage_ = std::move(storage);
-    tensor.offset_ = byte_offset;
-    tensor.numel_ = *count;
-    tensor.shape_ = std::move(shape);
-    tensor.strides_ = std::move(strides);
-    tensor.dtype_ = dtype;
-    tensor.readonly_ = readonly;
-    return tensor;
-  }
   return wrap_strided(std::move(storage), dtype, std::move(shape), std::move(strides), byte_offset, readonly);
 }
 
@@ -137,23 +119,24 @@ Result<Tensor> Tensor::wrap_strided(std::shared_ptr<Storage> storage, DType dtyp
   const std::size_t item = forklift::item_size(dtype);
   if (item == 0) return {Code::kInvalid, "no dtype " + std::to_string(static_cast<int>(dtype))};
   const std::size_t bytes = storage ? storage->bytes() : 0;
-  if (Status status = check_within(shape, strides, item, byte_offset, bytes); !status.ok()) return status;
-  const std::int64_t count = *forklift::numel(shape);
+  std::int64_t count = 0;
+  // Without gaps, what lies within is a matter of the number alone. Whatever is not plainly right is for the
+  // general way to judge.
+  if (const std::optional<std::int64_t> dense = tensor::dense_count(shape, strides);
+      dense && tensor::is_within(*dense, item, byte_offset, bytes)) [[likely]] {
+    count = *dense;
+  } else {
+    if (Status status = check_within(shape, strides, item, byte_offset, bytes); !status.ok()) return status;
+    count = *forklift::numel(shape);
+  }
   if (count == 0) {
     strides = c_strides(shape);  // they mean nothing: whatever came is not carried on
   } else if ((reinterpret_cast<std::uintptr_t>(storage->data()) + byte_offset) % alignment(dtype) != 0) {
     return {Code::kInvalid, std::string(name(dtype)) + " at an address that is no multiple of " +
                                 std::to_string(alignment(dtype))};
   }
-  Tensor tensor;
-  tensor.storage_ = std::move(storage);
-  tensor.offset_ = byte_offset;
-  tensor.numel_ = count;
-  tensor.shape_ = std::move(shape);
-  tensor.strides_ = std::move(strides);
-  tensor.dtype_ = dtype;
-  tensor.readonly_ = readonly;
-  return tensor;
+  return Tensor(std::move(storage), byte_offset, count, std::move(shape), std::move(strides), dtype,
+                readonly);
 }
 
 bool Tensor::is_contiguous(Order order) const noexcept {

@@ -22,23 +22,13 @@ Status Parcel::add(const Value& value) {
       value, [this](const Tensor& tensor) { return place(tensor); }, bytes_);
 }
 
-Status Parcel::add(const Tensor& tensor) {
-  Result<wire::TensorMeta> meta = place(tensor, false);
-  if (!meta) return meta.status();
-  append(*meta);
-  return {};
-}
+Status Parcel::add(const Tensor& tensor) { return append(tensor, false); }
 
-Status Parcel::add_last(const Tensor& tensor) {
-  Result<wire::TensorMeta> meta = place(tensor, true);
-  if (!meta) return meta.status();
-  append(*meta);
-  return {};
-}
+Status Parcel::add_last(const Tensor& tensor) { return append(tensor, true); }
 
-void Parcel::append(const wire::TensorMeta& meta) {
-  const std::size_t size = wire::meta_bytes(meta.shape.size());
+Status Parcel::append(const Tensor& tensor, bool last_use) {
   std::array<std::byte, wire::kMaxMetaBytes + 4> out;
+  const std::size_t size = wire::meta_bytes(tensor.ndim());
   std::size_t at = 0;
   if (size <= 0xff) {
     out[at++] = kExt8;
@@ -48,26 +38,43 @@ void Parcel::append(const wire::TensorMeta& meta) {
   }
   out[at++] = static_cast<std::byte>(size & 0xff);
   out[at++] = static_cast<std::byte>(kTensorExtension);
-  wire::encode_meta(meta, out.data() + at);
+  Result<std::uint32_t> lease = lease_of(tensor, last_use);
+  if (!lease) return lease.status();
+  if (*lease != kNoLease) [[likely]] {
+    wire::encode_tensor(tensor, *lease, out.data() + at);
+  } else {
+    Result<wire::TensorMeta> meta = place(tensor);
+    if (!meta) return meta.status();
+    wire::encode_meta(*meta, out.data() + at);
+  }
   bytes_.insert(bytes_.end(), out.begin(), out.begin() + static_cast<std::ptrdiff_t>(at + size));
+  return {};
 }
 
-Result<wire::TensorMeta> Parcel::place(const Tensor& tensor, bool last_use) {
+Result<wire::TensorMeta> Parcel::place(const Tensor& tensor) {
   if (tensor.numel() == 0) {
     wire::TensorMeta meta = wire::meta_of(tensor, kNoLease);
     meta.byte_offset = 0;
     return meta;
   }
+  Result<std::uint32_t> lease = lease_of(tensor, false);
+  if (!lease) return lease.status();
+  return *lease != kNoLease ? wire::meta_of(tensor, *lease) : place_copy(tensor);
+}
+
+Result<std::uint32_t> Parcel::lease_of(const Tensor& tensor, bool last_use) {
+  if (tensor.numel() == 0) return kNoLease;
   const std::shared_ptr<Storage>& storage = tensor.storage();
   const arena::LeasePtr* lease = share_lease(*storage);
-  if (lease == nullptr || &(*lease)->arena() != arena_) return place_copy(tensor);
+  if (lease == nullptr || &(*lease)->arena() != arena_) return kNoLease;
   // By block, not by storage: two storages may hold leases on the same one.
   const std::uint64_t block = (*lease)->handle().offset;
   for (const auto& [offset, index] : placed_) {
-    if (offset == block) return wire::meta_of(tensor, index);
+    if (offset == block) return index;
   }
   const auto index = static_cast<std::uint32_t>(leases_.size());
   if (last_use && storage.use_count() == 1 && lease->use_count() == 1) {
+    if (Status status = arena_->separate(*lease); !status) return status;  // while nobody else has it
     leases_.push_back(*lease);
   } else {
     Result<arena::LeasePtr> more = arena_->another(*lease);
@@ -75,7 +82,7 @@ Result<wire::TensorMeta> Parcel::place(const Tensor& tensor, bool last_use) {
     leases_.push_back(*std::move(more));
   }
   placed_.emplace_back(block, index);
-  return wire::meta_of(tensor, index);
+  return index;
 }
 
 Result<wire::TensorMeta> Parcel::place_copy(const Tensor& tensor) {
@@ -150,14 +157,16 @@ Result<Tensor> unpack_tensor(channel::Incoming& message) {
     return value ? value->as<Tensor>() : value.status();
   }
   // Its own length is checked against what is left; ext's length field adds nothing to that.
-  Result<wire::TensorMeta> meta = wire::decode_meta(bytes.subspan(header));
-  if (!meta) return meta.status();
-  if (message.leases().size() == 1 && meta->index == 0) {
+  const std::span<const std::byte> description = bytes.subspan(header);
+  if (message.leases().size() == 1 && wire::index_of(description) == 0U) {
     // The common message: without tables of its leases and storages.
     Result<std::shared_ptr<Storage>> memory = received_storage(std::move(message.leases().front()));
     message.leases().clear();
-    return memory ? wire::tensor_over(*std::move(meta), *std::move(memory)) : memory.status();
+    if (!memory) return memory.status();
+    return wire::decode_tensor(description, *std::move(memory));
   }
+  Result<wire::TensorMeta> meta = wire::decode_meta(description);
+  if (!meta) return meta.status();
   return Unpacker(message).tensor(*std::move(meta));
 }
 

@@ -52,7 +52,7 @@ class Parcel {
   // of another one. The caller drops the tensor when the message was put, and may keep it when that failed.
   Status add_last(const Tensor& tensor);
   // Enters one tensor: what describes it in the message. The caller writes it wherever its codec wants it.
-  Result<wire::TensorMeta> place(const Tensor& tensor) { return place(tensor, false); }
+  Result<wire::TensorMeta> place(const Tensor& tensor);
 
   std::vector<std::byte>& bytes() noexcept { return bytes_; }
   std::vector<arena::LeasePtr>& leases() noexcept { return leases_; }
@@ -65,9 +65,10 @@ class Parcel {
   void reset(arena::Arena& arena) noexcept;
 
  private:
-  Result<wire::TensorMeta> place(const Tensor& tensor, bool last_use);
+  // Of a tensor that travels as it lies; kNoLease: it is to be copied.
+  Result<std::uint32_t> lease_of(const Tensor& tensor, bool last_use);
   Result<wire::TensorMeta> place_copy(const Tensor& tensor);
-  void append(const wire::TensorMeta& meta);
+  Status append(const Tensor& tensor, bool last_use);
 
   arena::Arena* arena_;
   arena::Kind copies_;

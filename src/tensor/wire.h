@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "forklift/tensor.h"
@@ -42,6 +43,8 @@ TensorMeta meta_of(const Tensor& tensor, std::uint32_t index);
 
 // Writes meta_bytes(meta.shape.size()) bytes. Precondition: `out` is that large; the meta is some tensor's.
 void encode_meta(const TensorMeta& meta, std::byte* out) noexcept;
+// The same of meta_of(tensor, index).
+void encode_tensor(const Tensor& tensor, std::uint32_t index, std::byte* out) noexcept;
 
 // `bytes` may lie in shared memory. Checked: exact length, known dtype and flags, ndim, no negative length,
 // no overflow.
@@ -50,5 +53,10 @@ Result<TensorMeta> decode_meta(std::span<const std::byte> bytes);
 // The tensor that the meta describes over the memory of its lease. Checked: every element inside, and
 // aligned.
 Result<Tensor> tensor_over(TensorMeta meta, std::shared_ptr<Storage> storage);
+
+// Both at once, for the tensor that is alone in its message. The index is not looked at: see index_of.
+Result<Tensor> decode_tensor(std::span<const std::byte> bytes, std::shared_ptr<Storage> storage);
+// Nothing: not as long as a description is.
+std::optional<std::uint32_t> index_of(std::span<const std::byte> bytes) noexcept;
 
 }  // namespace forklift::wire

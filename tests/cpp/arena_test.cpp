@@ -186,10 +186,11 @@ TEST_F(ArenaTest, AnotherRightIsIndependent) {
   ASSERT_OK(second);
   EXPECT_EQ((*second)->data(), block->data());
   EXPECT_EQ((*second)->size(), 5000U);
-  EXPECT_EQ(arena().stats().leases, 2U);
+  EXPECT_EQ(arena().holders(**second), 2U);
   EXPECT_EQ(arena().stats().held_blocks, 1U);
   EXPECT_EQ(audit_of(hub()), "");
   block.reset();
+  EXPECT_EQ(arena().holders(**second), 1U);
   EXPECT_EQ(arena().stats().held_blocks, 1U);
   (*second)->data()[4999] = std::byte{1};
   second->reset();

@@ -291,9 +291,15 @@ TEST_F(FullLedgerTest, AFullLeaseTableSaysSoAndRecovers) {
   for (std::size_t i = 1; i < rows; ++i) {
     Result<LeasePtr> one = arena().another(block);
     ASSERT_OK(one);
+    ASSERT_OK(arena().separate(*one));
     all.push_back(*std::move(one));
   }
-  EXPECT_CODE(Code::kNoSpace, arena().another(block));
+  {
+    Result<LeasePtr> shared = arena().another(block);
+    ASSERT_OK(shared);
+    EXPECT_CODE(Code::kNoSpace, arena().separate(*shared));
+    EXPECT_TRUE((*shared)->held());
+  }
   EXPECT_CODE(Code::kNoSpace, arena().allocate(Kind::kShare, 64));
   EXPECT_CODE(Code::kNoSpace, channel::Channel::create(hub(), {}));
   EXPECT_EQ(arena().trim(0), 0U);

@@ -75,6 +75,25 @@ TEST(QueuePlace, VectorsAndStringsOfEverySizeArrive) {
   }
 }
 
+TEST(QueuePlace, WhatIsThereIsUsedAgain) {
+  Queue<std::vector<std::uint32_t>> queue;
+  std::vector<std::uint32_t> into(300'000, 7U);
+  const std::uint32_t* const memory = into.data();
+  for (const std::size_t size : {300'000, 10, 0, 5000}) {
+    std::vector<std::uint32_t> sent(size);
+    std::iota(sent.begin(), sent.end(), 5U);
+    queue.put(sent);
+    queue.get_into(into);
+    EXPECT_EQ(into, sent);
+    EXPECT_EQ(into.data(), memory);
+  }
+  Queue<std::string> texts;
+  std::string text = "a text that is there and longer than what comes";
+  texts.put("short");
+  texts.get_into(text);
+  EXPECT_EQ(text, "short");
+}
+
 struct alignas(64) Wide {
   std::uint64_t value;
 };

@@ -110,10 +110,14 @@ TEST(ArenaStep, AllocateMerge) {
   EXPECT_TRUE(survives_every_kill("allocate, merge buddies", operation, {.most_points = 3000}));
 }
 
+// Another right, which is nobody else's affair until it is to be passed on; then its row is made.
 class Another : public ArenaOperation {
  public:
   void prepare() override { kept_ = {allocate(1000)}; }
-  void act() override { second_ = must(arena().another(kept_[0])); }
+  void act() override {
+    second_ = must(arena().another(kept_[0]));
+    must(arena().separate(second_));
+  }
 
  private:
   LeasePtr second_;
@@ -121,12 +125,48 @@ class Another : public ArenaOperation {
 
 TEST(ArenaStep, Another) {
   Another operation;
-  EXPECT_TRUE(survives_every_kill("reference", operation));
+  EXPECT_TRUE(survives_every_kill("reference, with a row of its own", operation));
+}
+
+// Of two that share a row, the one that was there first gets another and is passed on; the other one stays.
+class SendShared : public ArenaOperation {
+ public:
+  void prepare() override {
+    channel_ = must(channel::Channel::create(hub(), {}));
+    kept_ = {allocate(1000)};
+  }
+  void enter() override {
+    first_ = allocate(1000);
+    second_ = must(arena().another(first_));
+  }
+  void act() override {
+    must(channel_->put({.leases = {&first_, 1}}, os::Deadline::after_seconds(2)));
+    second_.reset();
+  }
+  void check(const Death& death, Findings& found) override {
+    channel_.reset();
+    ArenaOperation::check(death, found);
+  }
+
+ private:
+  ChannelPtr channel_;
+  LeasePtr first_;
+  LeasePtr second_;
+};
+
+TEST(ArenaStep, SendShared) {
+  SendShared operation;
+  EXPECT_TRUE(survives_every_kill("put of a lease that shares its row", operation));
 }
 
 class Release : public ArenaOperation {
  public:
-  Release(std::size_t bytes, bool last) : bytes_(bytes), last_(last) {}
+  enum Others {
+    kNone,
+    kApart,   // with a row of its own
+    kSharing  // on the same row
+  };
+  Release(std::size_t bytes, Others others) : bytes_(bytes), others_(others) {}
   void prepare() override {
     // Neighbours in the free list before and behind.
     { const std::vector<LeasePtr> neighbours = {allocate(bytes_), allocate(bytes_)}; }
@@ -134,24 +174,29 @@ class Release : public ArenaOperation {
   }
   void enter() override {
     lease_ = allocate(bytes_);
-    if (!last_) other_ = must(arena().another(lease_));
+    if (others_ != kNone) other_ = must(arena().another(lease_));
+    if (others_ == kApart) must(arena().separate(other_));
   }
   void act() override { lease_.reset(); }
 
  private:
   std::size_t bytes_;
-  bool last_;
+  Others others_;
   LeasePtr lease_;
   LeasePtr other_;
 };
 
 TEST(ArenaStep, ReleaseLast) {
-  Release operation(1000, true);
+  Release operation(1000, Release::kNone);
   EXPECT_TRUE(survives_every_kill("release, last", operation));
 }
 TEST(ArenaStep, ReleaseNotLast) {
-  Release operation(1000, false);
+  Release operation(1000, Release::kApart);
   EXPECT_TRUE(survives_every_kill("release, not last", operation));
+}
+TEST(ArenaStep, ReleaseSharing) {
+  Release operation(1000, Release::kSharing);
+  EXPECT_TRUE(survives_every_kill("release, others share the row", operation));
 }
 
 // A class in steady use, so that its blocks are kept.
