@@ -40,7 +40,7 @@ ROWS = (
     Row("cpp-oneway-4K", "ns", at_most=350, floor_factor=1.45, floor_of=RING),
     Row("cpp-oneway-1M", "us", floor_factor=1.1, floor_of="memcpy", note="copied in and out"),
     Row("cpp-handle-1M", "ns", at_most=300, note="allocate, send, receive, free; no copy"),
-    Row("cpp-lease", "ns", at_most=40, note="add and release"),
+    Row("cpp-lease", "ns", at_most=40, note="another right of a process, and its end"),
     Row("cpp-lock", "ns", at_most=40, floor_of="robust mutex", note="lock and unlock, alone"),
     Row("cpp-lock-contended", "ns", floor_of="robust mutex", note="two processes"),
     Row("cpp-pool", "ns", floor_of="two channels", note="a trivial task, two workers, Pool::map"),
