@@ -13,6 +13,7 @@
 
 #include "channel/hub.h"
 #include "errors.h"
+#include "gil.h"
 #include "stats.h"
 
 namespace nb = nanobind;
@@ -25,7 +26,7 @@ namespace {
 template <class Call>
 auto without_gil(Call&& call) {
   auto result = [&] {
-    const nb::gil_scoped_release released;
+    const GilRelease released;
     return call();
   }();
   if (!result) {
@@ -73,7 +74,7 @@ nb::dict stats() {
   std::uint64_t locks = 0;
   std::uint64_t processes = 0;
   if (hub) {
-    const nb::gil_scoped_release released;
+    const GilRelease released;
     arena = hub->arena().stats();
     queues = hub->live_channels();
     locks = hub->locks().live_locks();
@@ -132,20 +133,20 @@ void bind_domain(nb::module_& module) {
       nb::arg("file"), nb::arg("offset"), nb::arg("from_zero"));
   module.def("reap", [] {
     channel::Hub* hub = channel::Hub::existing();
-    const nb::gil_scoped_release released;
+    const GilRelease released;
     return hub ? hub->domain().reap() : 0U;
   });
   module.def(
       "trim",
       [](std::uint64_t keep) {
         channel::Hub* hub = channel::Hub::existing();
-        const nb::gil_scoped_release released;
+        const GilRelease released;
         return hub ? hub->arena().trim(keep) : std::uint64_t{0};
       },
       nb::arg("keep") = 0);
   module.def("audit", [] {
     channel::Hub* hub = channel::Hub::existing();
-    const nb::gil_scoped_release released;
+    const GilRelease released;
     return hub ? hub->audit() : std::vector<std::string>();
   });
 }

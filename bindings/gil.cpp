@@ -37,6 +37,22 @@ void GilRelease::acquire() {
   }
 }
 
+WithGil::WithGil() {
+  try {
+    state_ = PyGILState_Ensure();
+  } catch (...) {
+    for (;;) ::pause();  // as above
+  }
+}
+
+bool interpreter_ends() noexcept {
+#if PY_VERSION_HEX >= 0x030d0000
+  return Py_IsFinalizing() != 0;
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
+}
+
 Status PyHooks::poll() {
   if (main_) {
     released_.acquire();

@@ -6,6 +6,9 @@
 //   released.acquire();                      // before anything of Python is touched
 //
 // No core lock is held while a PyHooks polls, so Python code may run there.
+//
+// nanobind's own gil_scoped_release must not be used: when the interpreter ends, a thread that waits for the
+// lock is unwound, and its destructor, which is noexcept, would end the program (tools/check_layers.py).
 #pragma once
 
 #include <Python.h>
@@ -31,6 +34,21 @@ class GilRelease {
  private:
   PyThreadState* state_;
 };
+
+// The interpreter lock, in whichever thread.
+class WithGil {
+ public:
+  WithGil();
+  ~WithGil() { PyGILState_Release(state_); }
+  WithGil(const WithGil&) = delete;
+  WithGil& operator=(const WithGil&) = delete;
+
+ private:
+  PyGILState_STATE state_;
+};
+
+// Is the interpreter on its way out, so that its lock may never come?
+bool interpreter_ends() noexcept;
 
 // Is this the thread in which Python runs signal handlers?
 bool on_main_thread() noexcept;

@@ -25,7 +25,7 @@ template <class Call>
 auto with_hub(Call&& call) {
   using Answer = decltype(call(std::declval<channel::Hub&>()));
   Answer answer = [&]() -> Answer {
-    const nb::gil_scoped_release released;
+    const GilRelease released;
     Result<channel::Hub*> hub = channel::Hub::current();
     return hub ? call(**hub) : Answer(hub.status());
   }();
@@ -100,7 +100,7 @@ void bind_meeting(nb::module_& module) {
       .def_prop_ro("name", [](const PyDoor& self) { return self.door->name(); })
       .def_prop_ro("serving", [](const PyDoor& self) { return self.door->serving(); })
       .def("close", [](PyDoor& self) {
-        const nb::gil_scoped_release released;
+        const GilRelease released;
         self.door->close();
       });
   const auto door = [&module](const char* name, auto open) {
@@ -120,7 +120,7 @@ void bind_meeting(nb::module_& module) {
   module.def("publish", [](const std::string& name, int kind, std::uint32_t index, std::uint32_t generation,
                            std::uint64_t sort) {
     const Status status = [&] {
-      const nb::gil_scoped_release released;
+      const GilRelease released;
       return publish(name, static_cast<arena::ObjectKind>(kind), index, generation, sort);
     }();
     require(status);

@@ -48,7 +48,7 @@ PoolCore::PoolCore(nb::object crew, std::uint32_t workers, std::uint32_t spares,
   crew_->python = crew.release().ptr();
   Status status;
   {
-    const nb::gil_scoped_release released;
+    const GilRelease released;
     const Result<channel::Hub*> hub = channel::Hub::current();
     status = hub.status();
     if (hub) {
@@ -87,7 +87,7 @@ PoolCore::~PoolCore() {
     }).detach();
     return;
   }
-  const nb::gil_scoped_release released;
+  const GilRelease released;
   engine_.reset();
 }
 
@@ -155,14 +155,14 @@ std::pair<bool, nb::object> PoolCore::outcome(process::Answer& answer, nb::handl
 
 void PoolCore::close() {
   process::Engine& engine = this->engine();
-  const nb::gil_scoped_release released;
+  const GilRelease released;
   engine.close();
 }
 
 void PoolCore::terminate() {
   process::Engine& engine = this->engine();
   stopping_.store(true, std::memory_order_release);
-  const nb::gil_scoped_release released;
+  const GilRelease released;
   engine.terminate();
 }
 
@@ -184,7 +184,7 @@ nb::object PoolCore::next_ended() {
   std::uint64_t number = 0;
   bool over = false;
   {
-    const nb::gil_scoped_release released;
+    const GilRelease released;
     std::unique_lock<std::mutex> lock(ended_->mutex);
     ended_->bell.wait(lock, [this] { return ended_->over || !ended_->jobs.empty(); });
     over = ended_->jobs.empty();

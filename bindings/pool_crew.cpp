@@ -11,26 +11,10 @@
 
 #include "block.h"
 #include "errors.h"
+#include "gil.h"
 #include "queue.h"
 
 namespace forklift::py {
-
-WithGil::WithGil() {
-  try {
-    state_ = PyGILState_Ensure();
-  } catch (...) {
-    // As in GilRelease::acquire: a thread that outlives the interpreter must not be unwound.
-    for (;;) ::pause();
-  }
-}
-
-bool interpreter_ends() noexcept {
-#if PY_VERSION_HEX >= 0x030d0000
-  return Py_IsFinalizing() != 0;
-#else
-  return _Py_IsFinalizing() != 0;
-#endif
-}
 
 namespace {
 

@@ -7,24 +7,10 @@
 
 #include <Python.h>
 
+#include "gil.h"
 #include "process/pool_engine.h"
 
 namespace forklift::py {
-
-// The interpreter lock, in whichever thread.
-class WithGil {
- public:
-  WithGil();
-  ~WithGil() { PyGILState_Release(state_); }
-  WithGil(const WithGil&) = delete;
-  WithGil& operator=(const WithGil&) = delete;
-
- private:
-  PyGILState_STATE state_;
-};
-
-// Is the interpreter on its way out, so that its lock may never come?
-bool interpreter_ends() noexcept;
 
 // What the pool's threads share with its Python side.
 struct Crew {

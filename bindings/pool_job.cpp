@@ -203,7 +203,7 @@ std::uint64_t PoolJob::feed(nb::handle function, nb::handle items, bool starred,
 
 void PoolJob::seal() {
   process::Engine& engine = core_.engine();
-  const nb::gil_scoped_release released;
+  const GilRelease released;
   engine.seal(job_);
 }
 
@@ -296,7 +296,7 @@ nb::object PoolJob::call(nb::handle function, nb::handle arguments, unsigned sty
 std::uint64_t PoolJob::ended() const {
   process::Engine& engine = core_.engine();
   const std::uint64_t refused = refused_;
-  const nb::gil_scoped_release released;
+  const GilRelease released;
   return refused + engine.ended(*job_);
 }
 

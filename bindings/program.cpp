@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "errors.h"
+#include "gil.h"
 #include "process/invitation.h"
 #include "queue.h"
 
@@ -26,7 +27,7 @@ process::ProgramInvitation* invite(const std::vector<std::pair<std::string, nb::
     channels.emplace_back(name, std::move(channel));
   }
   Result<process::ProgramInvitation> made = [&]() -> Result<process::ProgramInvitation> {
-    const nb::gil_scoped_release released;
+    const GilRelease released;
     const Result<channel::Hub*> hub = channel::Hub::current();
     if (!hub) return hub.status();
     return process::invite_program(**hub, channels);
@@ -49,7 +50,7 @@ void bind_program(nb::module_& module) {
   module.def("invite_program", invite, nb::arg("queues"), nb::rv_policy::take_ownership);
   module.def("accept_invitation", [] {
     const Status status = [] {
-      const nb::gil_scoped_release released;
+      const GilRelease released;
       return process::accept_invitation();
     }();
     require(status);
@@ -58,7 +59,7 @@ void bind_program(nb::module_& module) {
       "open_inherited",
       [](nb::handle queue, const std::string& name) {
         Result<channel::ChannelPtr> channel = [&] {
-          const nb::gil_scoped_release released;
+          const GilRelease released;
           return process::inherited_channel(name);
         }();
         require(channel.status());

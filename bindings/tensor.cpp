@@ -55,11 +55,11 @@ Tensor new_tensor(const std::vector<std::int64_t>& shape, DType dtype, bool zero
   const auto bytes = static_cast<std::size_t>(require(byte_count(dims, item_size(dtype))));
   std::shared_ptr<Storage> storage;
   if (bytes != 0) {
-    const nb::gil_scoped_release released;
+    GilRelease released;
     const Result<channel::Hub*> hub = channel::Hub::current();
     Result<std::shared_ptr<Storage>> made = hub ? tensor::arena_storage((*hub)->arena(), bytes, zeroed)
                                                 : Result<std::shared_ptr<Storage>>(hub.status());
-    const nb::gil_scoped_acquire acquired;
+    released.acquire();
     storage = require(std::move(made));
   } else {
     storage = require(Storage::heap(0));
@@ -72,7 +72,7 @@ Tensor copy_to_arena(const Tensor& source) {
   Tensor made = new_tensor(shape, source.dtype(), false);
   Status status;
   {
-    const nb::gil_scoped_release released;
+    const GilRelease released;
     status = made.copy_from(source);
   }
   require(status);

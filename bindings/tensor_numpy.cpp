@@ -6,6 +6,7 @@
 #include "block.h"
 #include "errors.h"
 #include "forklift/dlpack.h"
+#include "gil.h"
 #include "numpy.h"
 #include "tensor.h"
 #include "tensor/arena_storage.h"
@@ -15,19 +16,12 @@ namespace forklift::py {
 
 namespace {
 
-#if PY_VERSION_HEX >= 0x030d0000
-bool finalizing() { return Py_IsFinalizing() != 0; }
-#else
-bool finalizing() { return _Py_IsFinalizing() != 0; }
-#endif
-
 // Keeps a Python object for as long as C++ uses its memory; whoever is last may be any thread.
 std::shared_ptr<const void> keep_object(PyObject* object) {
   return {static_cast<const void*>(Py_NewRef(object)), [](const void* kept) {
-            if (!Py_IsInitialized() || finalizing()) return;  // its memory goes with the process
-            const PyGILState_STATE state = PyGILState_Ensure();
+            if (!Py_IsInitialized() || interpreter_ends()) return;  // its memory goes with the process
+            const WithGil locked;
             Py_DECREF(static_cast<PyObject*>(const_cast<void*>(kept)));
-            PyGILState_Release(state);
           }};
 }
 

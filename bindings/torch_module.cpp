@@ -8,6 +8,7 @@
 
 #include "channel/hub.h"
 #include "errors.h"
+#include "gil.h"
 #include "pickling.h"
 #include "stats.h"
 #include "torch_codec.h"
@@ -47,7 +48,7 @@ void* pointer(std::uintptr_t address) { return reinterpret_cast<void*>(address);
 
 arena::LeasePtr new_block(std::size_t bytes) {
   Result<arena::LeasePtr> lease = [&]() -> Result<arena::LeasePtr> {
-    const nb::gil_scoped_release released;
+    const GilRelease released;
     const Result<channel::Hub*> hub = channel::Hub::current();
     if (!hub) return hub.status();
     return (*hub)->arena().allocate(arena::Kind::kShare, bytes);
@@ -60,7 +61,7 @@ arena::LeasePtr new_block(std::size_t bytes) {
 arena::LeasePtr copy_of(const void* data, std::size_t bytes) {
   arena::LeasePtr lease = new_block(bytes);
   {
-    const nb::gil_scoped_release released;
+    const GilRelease released;
     std::memcpy(lease->data(), data, bytes);
   }
   count_block_bytes(bytes);
@@ -169,7 +170,7 @@ void bind_torch(nb::module_& parent) {
         if (!held) throw nb::value_error("not a storage in Forklift's memory");
         const arena::LeasePtr lease = held->lease;
         const Result<arena::Handle> handle = [&] {
-          const nb::gil_scoped_release released;
+          const GilRelease released;
           return lease->arena().offer(lease, {slot, generation});
         }();
         if (!handle) fail(handle.status());
@@ -180,7 +181,7 @@ void bind_torch(nb::module_& parent) {
     if (bytes.size() != sizeof handle) throw nb::value_error("not a handle");
     std::memcpy(&handle, bytes.c_str(), sizeof handle);
     Result<arena::LeasePtr> lease = [&]() -> Result<arena::LeasePtr> {
-      const nb::gil_scoped_release released;
+      const GilRelease released;
       const Result<channel::Hub*> hub = channel::Hub::current();
       if (!hub) return hub.status();
       return (*hub)->arena().claim(handle);

@@ -153,6 +153,16 @@ def check_layers(root: Path) -> Iterator[str]:
             yield from check_file(path, parts[0], False, root)
 
 
+def check_bindings(root: Path) -> Iterator[str]:
+    """What a thread that waits for the lock of an ending interpreter must not be unwound through: gil.h."""
+    unsafe = re.compile(r"gil_scoped_(release|acquire)|PyGILState_Ensure|Py_BEGIN_ALLOW")
+    for path in sorted((root / "bindings").glob("*.cpp")):
+        text = path.read_text(encoding="utf-8")
+        for found in unsafe.finditer(text if path.name != "gil.cpp" else ""):
+            number = text.count("\n", 0, found.start()) + 1
+            yield f"{path.relative_to(root)}:{number}: {found[0]}: use GilRelease or WithGil of gil.h"
+
+
 def check_lengths(root: Path) -> Iterator[tuple[bool, str]]:
     """(whether it is an error, the words) for each file that is longer than wanted."""
     for folder in SOURCES:
@@ -167,7 +177,7 @@ def check_lengths(root: Path) -> Iterator[tuple[bool, str]]:
 
 def main(arguments: list[str]) -> int:
     root = Path(arguments[0] if arguments else Path(__file__).parent.parent).resolve()
-    errors = list(check_layers(root))
+    errors = [*check_layers(root), *check_bindings(root)]
     for is_error, words in check_lengths(root):
         if is_error:
             errors.append(words)

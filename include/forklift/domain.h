@@ -47,6 +47,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -68,7 +69,8 @@ class Broadcast;
 // How long to wait for the server, and whether to take its place.
 struct AttachOptions {
   std::chrono::nanoseconds timeout = std::chrono::seconds(5);  // for all that attach() waits for
-  bool stand_by = true;  // answer for the name when the server is gone; costs a thread
+  bool stand_by = true;       // answer for the name when the server is gone; costs a thread
+  std::stop_token stop = {};  // ends the wait with Error (kInterrupted), within 100 ms
 };
 
 namespace detail {

@@ -6,6 +6,7 @@
 #include "channel/board.h"
 #include "channel/channel.h"
 #include "channel/published.h"
+#include "channel/stop.h"
 #include "forklift/barrier.h"
 #include "locks/table.h"
 #include "process/door.h"
@@ -16,11 +17,18 @@ namespace {
 
 channel::Hub& own_hub() { return *need(channel::Hub::current()); }
 
-process::DoorOptions door_options(const AttachOptions& options) {
+// `enter` is Door::attach or Door::meet.
+template <class Enter>
+process::DoorPtr through_door(std::string_view name, const AttachOptions& options, Enter&& enter) {
   process::DoorOptions made;
   made.deadline = os::Deadline::after_ns(options.timeout.count());
   made.stand_by = options.stand_by;
-  return made;
+  channel::StopHooks hooks(options.stop);
+  if (options.stop.stop_possible()) {
+    check(hooks.poll());
+    made.hooks = &hooks;
+  }
+  return need(enter(name, made));
 }
 
 bool published(const Status& status) {
@@ -103,11 +111,11 @@ void throw_published_otherwise(std::string_view name) {
 Domain Domain::serve(std::string_view name) { return Domain(need(process::Door::serve(name))); }
 
 Domain Domain::attach(std::string_view name, const AttachOptions& options) {
-  return Domain(need(process::Door::attach(name, door_options(options))));
+  return Domain(through_door(name, options, process::Door::attach));
 }
 
 Domain Domain::meet(std::string_view name, const AttachOptions& options) {
-  return Domain(need(process::Door::meet(name, door_options(options))));
+  return Domain(through_door(name, options, process::Door::meet));
 }
 
 Domain Domain::own() {

@@ -10,6 +10,7 @@
 #include <new>
 #include <utility>
 
+#include "channel/stop.h"
 #include "os/proc.h"
 #include "process/registry.h"
 #include "process/report.h"
@@ -38,18 +39,6 @@ WorkerDiedError::WorkerDiedError(std::string task, pid_t pid, int exitcode)
 
 namespace detail {
 namespace {
-
-// Asks a stop token while a wait goes on.
-class StopHooks : public channel::WaitHooks {
- public:
-  explicit StopHooks(std::stop_token stop) noexcept : stop_(std::move(stop)) {}
-  Status poll() override {
-    return stop_.stop_requested() ? Status(Code::kInterrupted, "a stop was requested") : Status();
-  }
-
- private:
-  std::stop_token stop_;
-};
 
 class ProcessWorker : public process::WorkerHandle {
  public:
@@ -226,7 +215,7 @@ bool PoolCore::wait(Wait&& wait, std::int64_t ns, const std::stop_token& stop) {
   if (stop.stop_requested()) {
     status = wait(os::Deadline::after_ns(0), nullptr);
   } else if (stop.stop_possible()) {
-    StopHooks hooks(stop);
+    channel::StopHooks hooks(stop);
     const std::stop_callback on_stop(stop, [this] { engine_->wake(); });
     status = wait(deadline, &hooks);
   } else {

@@ -9,6 +9,7 @@
 
 #include "channel/hub.h"
 #include "forklift/multiprocessing.h"
+#include "os/proc.h"
 #include "support/child.h"
 #include "support/runtime_dir.h"
 #include "support/status_check.h"
@@ -213,6 +214,21 @@ TEST_F(ServeTest, NobodyServes) {
   EXPECT_EQ(code_of([&] { Domain::attach(name_); }, &words), Code::kNotFound);
   EXPECT_THAT(words, HasSubstr("nobody serves \"camera\""));
   EXPECT_THAT(words, HasSubstr(directory_.path()));
+}
+
+TEST_F(ServeTest, AStopEndsTheWaitForAServerThatDoesNotAnswer) {
+  const Child server = start_and_wait("serve", "stay");
+  ASSERT_EQ(::kill(server.pid(), SIGSTOP), 0);
+  std::stop_source asked;
+  const AttachOptions patient{.timeout = std::chrono::hours(1), .stop = asked.get_token()};
+  const pid_t waiting = ::gettid();
+  std::jthread other([&] {
+    EXPECT_TRUE(eventually([&] { return os::task_state(waiting) == 'S'; }));
+    asked.request_stop();
+  });
+  EXPECT_EQ(code_of([&] { Domain::attach(name_, patient); }), Code::kInterrupted);
+  EXPECT_EQ(code_of([&] { Domain::meet(name_, patient); }), Code::kInterrupted);  // asked before it began
+  directory_.empty();
 }
 
 TEST_F(ServeTest, AProcessThatHasADomainOfItsOwnCannotAttach) {

@@ -286,6 +286,7 @@ def test_a_pool_left_alone_at_the_interpreters_end(tmp_path: Path) -> None:
         "import forklift.multiprocessing as mp; p = mp.Pool(2); print(p.map(abs, range(9), 1)); "
         "r = p.map_async(abs, range(9)); i = p.imap(abs, iter(range(5)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "[0, 1, 2, 3, 4, 5, 6, 7, 8]\n"
+    for _ in range(20):  # where its threads are when the interpreter ends is a matter of luck
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == "[0, 1, 2, 3, 4, 5, 6, 7, 8]\n"
