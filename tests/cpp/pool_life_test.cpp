@@ -14,6 +14,7 @@
 #include "forklift/multiprocessing.h"
 #include "os/proc.h"
 #include "support/child.h"
+#include "support/leak_check.h"
 #include "support/process_fixture.h"
 
 namespace forklift {
@@ -38,7 +39,7 @@ void fail(int how) {
     case 2: std::terminate();
     case 3: ::_exit(7);
     case 4: ::raise(SIGKILL); break;
-    case 5: std::exit(0);
+    case 5: test::expect_no_leak_report_here(), std::exit(0);
     default: std::this_thread::sleep_for(60s);
   }
 }
