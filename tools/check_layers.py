@@ -156,9 +156,9 @@ def check_layers(root: Path) -> Iterator[str]:
 def check_bindings(root: Path) -> Iterator[str]:
     """What a thread that waits for the lock of an ending interpreter must not be unwound through: gil.h."""
     unsafe = re.compile(r"gil_scoped_(release|acquire)|PyGILState_Ensure|Py_BEGIN_ALLOW")
-    for path in sorted((root / "bindings").glob("*.cpp")):
+    for path in sorted((root / "bindings").glob("*.*")):
         text = path.read_text(encoding="utf-8")
-        for found in unsafe.finditer(text if path.name != "gil.cpp" else ""):
+        for found in unsafe.finditer(text if path.stem != "gil" else ""):
             number = text.count("\n", 0, found.start()) + 1
             yield f"{path.relative_to(root)}:{number}: {found[0]}: use GilRelease or WithGil of gil.h"
 

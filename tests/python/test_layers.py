@@ -57,6 +57,7 @@ def test_a_tree_without_fault_passes(tree: Path) -> None:
         ("include/forklift/unheard_of.h", "", "has no layer"),
         ("src/os/fd.h", '#include "forklift/unheard_of.h"\n', "has no layer"),
         ("src/misc/x.cpp", "", "not directly in the folder of a layer"),
+        ("bindings/x.h", "{ nb::gil_scoped_release r; }\n", "bindings/x.h:1: gil_scoped_release: use"),
         ("bindings/x.cpp", "const nb::gil_scoped_release r;\n", "bindings/x.cpp:1: gil_scoped_release: use"),
         ("src/os/deep/x.cpp", "", "not directly in the folder of a layer"),
         ("src/os/long.cpp", "//\n" * 451, "451 lines"),

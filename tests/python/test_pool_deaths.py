@@ -281,7 +281,7 @@ def _alive(pid: int) -> bool:
         return False
 
 
-def test_a_pool_left_alone_at_the_interpreters_end(tmp_path: Path) -> None:
+def test_a_pool_left_alone_at_the_interpreters_end() -> None:
     code = (
         "import forklift.multiprocessing as mp; p = mp.Pool(2); print(p.map(abs, range(9), 1)); "
         "r = p.map_async(abs, range(9)); i = p.imap(abs, iter(range(5)))"

@@ -48,7 +48,6 @@ def test_who_attached_leaves_it(head: str, segment: SharedMemory) -> None:
     again.close()
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 14), reason="may be repaired there")
 def test_the_standard_librarys_removes_it(segment: SharedMemory) -> None:
     program(THEIRS, "SharedMemory(sys.argv[1]).close()", segment.name)
     assert not (Path("/dev/shm") / segment.name).exists()
