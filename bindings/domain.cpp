@@ -48,15 +48,40 @@ struct Invitation {
   int lock() const { return parts.child.lock.get(); }
 };
 
-bool join(int control, int data, int lock, std::uint32_t index, std::uint32_t generation) {
-  // One pickle may carry an invitation several times; its descriptors are taken over once.
+// One pickle may carry an invitation several times; its descriptors are taken over once.
+bool is_first(int control, domain::SlotRef slot) {
   static auto* const joined = new std::set<std::tuple<int, std::uint32_t, std::uint32_t>>;
-  if (!joined->insert({control, index, generation}).second) return false;
-  without_gil([&] {
-    return channel::Hub::join(os::Fd(control), os::Fd(data),
-                              domain::ChildSlot{{index, generation}, os::Fd(lock)}, true);
-  });
+  return joined->insert({control, slot.index, slot.generation}).second;
+}
+
+Status join_as(int control, int data, int lock, domain::SlotRef slot) {
+  const GilRelease released;
+  return channel::Hub::join(os::Fd(control), os::Fd(data), domain::ChildSlot{slot, os::Fd(lock)}, true)
+      .status();
+}
+
+bool join(int control, int data, int lock, std::uint32_t index, std::uint32_t generation) {
+  const domain::SlotRef slot{index, generation};
+  if (!is_first(control, slot)) return false;
+  require(join_as(control, data, lock, slot));
   return true;
+}
+
+// A child that is a fresh interpreter was told whose it is before it needed this module (forklift.invited).
+// Where that cannot be, whatever needs a domain says why.
+void join_as_invited() {
+  const nb::object invited = nb::steal(PyImport_GetModule(nb::str("forklift.invited").ptr()));
+  if (!invited.is_valid()) {
+    if (PyErr_Occurred()) throw nb::python_error();
+    return;
+  }
+  const nb::object taken = invited.attr("take")();
+  if (taken.is_none()) return;
+  const auto [control, data, lock, index, generation] =
+      nb::cast<std::tuple<int, int, int, std::uint32_t, std::uint32_t>>(taken);
+  const domain::SlotRef slot{index, generation};
+  if (!is_first(control, slot)) return;
+  if (const Status status = join_as(control, data, lock, slot); !status) channel::Hub::stay_out(status);
 }
 
 nb::dict stats() {
@@ -149,6 +174,7 @@ void bind_domain(nb::module_& module) {
     const GilRelease released;
     return hub ? hub->audit() : std::vector<std::string>();
   });
+  join_as_invited();
 }
 
 }  // namespace forklift::py

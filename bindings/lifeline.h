@@ -1,5 +1,6 @@
-// Python's daemons end with their parent (process/lifeline.h): lifeline() in the parent, end_with_parent() in
-// the child. forklift.multiprocessing.lifeline says who counts as a daemon.
+// Python's daemons end with their parent (process/lifeline.h): lifeline() in the parent. What the child does
+// is in forklift.invited, since a daemon may need nothing else. forklift.multiprocessing.lifeline says who
+// counts.
 #pragma once
 
 #include <nanobind/nanobind.h>

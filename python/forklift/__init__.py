@@ -6,18 +6,25 @@ Arrays that pass through a queue travel through shared memory. ``forklift.Tensor
 share: what one writes, the others see.
 """
 
-from __future__ import annotations
-
 import os as _os
 from importlib import import_module as _import_module
-
-from forklift._core import Tensor, __version__, audit, empty, reap, set_budget, stats, tensor, trim, zeros
-from forklift.installing import install
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # as everywhere on the way of a child that is a fresh interpreter
     from typing import Any
 
+    from forklift._core import (
+        Tensor,
+        __version__,
+        audit,
+        empty,
+        reap,
+        set_budget,
+        stats,
+        tensor,
+        trim,
+        zeros,
+    )
     from forklift.adapters.carried import Carried
     from forklift.broadcast import Broadcast, Latest, Subscription
     from forklift.cmake import get_cmake_dir
@@ -39,12 +46,25 @@ if TYPE_CHECKING:  # as everywhere on the way of a child that is a fresh interpr
         VersionError,
     )
     from forklift.frozen import FrozenDict, FrozenList, FrozenTuple, freeze, open_frozen, share, thaw
+    from forklift.installing import install
     from forklift.meeting import Domain, attach, meet, own_domain, serve
     from forklift.portable import PortableQueue, Program, inherited
 
-# Imported when they are asked for: every child that is a fresh interpreter imports this package, and most use
-# nothing of it but queues and locks.
+# Imported when they are asked for: every child that is a fresh interpreter imports this package, and many use
+# nothing of it, not even queues and locks, which need the C++ core.
 _LATER = {
+    "_core": (
+        "Tensor",
+        "__version__",
+        "audit",
+        "empty",
+        "reap",
+        "set_budget",
+        "stats",
+        "tensor",
+        "trim",
+        "zeros",
+    ),
     "adapters.carried": ("Carried",),
     "broadcast": ("Broadcast", "Latest", "Subscription"),
     "cmake": ("get_cmake_dir",),
@@ -66,6 +86,7 @@ _LATER = {
         "VersionError",
     ),
     "frozen": ("FrozenDict", "FrozenList", "FrozenTuple", "freeze", "open_frozen", "share", "thaw"),
+    "installing": ("install",),
     "meeting": ("Domain", "attach", "meet", "own_domain", "serve"),
     "portable": ("PortableQueue", "Program", "inherited"),
 }
@@ -73,7 +94,7 @@ _MODULE_OF = {name: module for module, names in _LATER.items() for name in names
 _MODULES = {*(each.partition(".")[0] for each in _LATER), "multiprocessing", "reducers"}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name in _MODULE_OF:
         value = getattr(_import_module("forklift." + _MODULE_OF[name]), name)
         globals()[name] = value

@@ -13,18 +13,17 @@ or derived from before. ``importlib.reload`` of a module of ``multiprocessing`` 
 are started by ``subprocess`` know nothing of it.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import sys
 import types
-from collections.abc import Sequence
 from functools import partial
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # not at run time, since every fresh interpreter among the children imports this
     from typing import Any
+else:
+    Any = object
 
 __all__ = ["install", "install_for_children", "installed"]
 
@@ -53,7 +52,7 @@ _PREFIX = "from forklift.installing import install_for_children as _f; _f(); "
 # What was replaced, by name; forklift.originals gives it to the pickles of objects that were made before.
 originals: dict[str, Any] = {}
 _done: set[str] = set()
-_watcher: _Watcher | None = None
+_watcher: "_Watcher | None" = None
 
 
 def installed() -> bool:
@@ -95,7 +94,7 @@ def install_for_children() -> None:
             report.follow()
 
 
-def _spawn(start: Any, path: Any, args: Sequence[Any], passfds: Any) -> Any:
+def _spawn(start: Any, path: Any, args: Any, passfds: Any) -> Any:
     args = list(args)  # strings and bytes
     at = next((i for i, each in enumerate(args) if each in ("-c", b"-c")), None)
     if at is not None and "resource_tracker" not in args[at + 1]:

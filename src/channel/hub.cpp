@@ -21,6 +21,7 @@ std::mutex process_hub_mutex;
 std::atomic<Hub*> inherited_hub{nullptr};
 // The process that made or joined process_hub. Its children inherit both, and differ.
 std::atomic<pid_t> process_hub_owner{0};
+std::atomic<const Status*> stays_out{nullptr};
 
 Hub* publish(std::unique_ptr<Hub> hub) {
   Hub* made = hub.release();  // never destroyed: leases of static objects may outlive main
@@ -38,6 +39,11 @@ void Hub::mark_all_clean() noexcept {
   }
 }
 
+void Hub::stay_out(const Status& why) {
+  static auto* const said = new Status(why);
+  stays_out.store(said, std::memory_order_release);
+}
+
 Hub* Hub::existing() noexcept { return process_hub.load(std::memory_order_acquire); }
 
 Result<Hub*> Hub::current() {
@@ -49,6 +55,7 @@ Result<Hub*> Hub::current() {
   }
   const std::lock_guard<std::mutex> lock(process_hub_mutex);
   if (Hub* hub = existing()) return hub;
+  if (const Status* const why = stays_out.load(std::memory_order_acquire)) return *why;
   Result<std::unique_ptr<Hub>> made = create();
   if (!made) return made.status();
   return publish(*std::move(made));

@@ -35,6 +35,10 @@ class Hub {
   static Result<Hub*> join(os::Fd control, os::Fd data, std::optional<domain::ChildSlot> slot,
                            bool beside_inherited = false);
 
+  // Could not join the domain that it was invited to: from now on current() fails with that, instead of
+  // making another one.
+  static void stay_out(const Status& why);
+
   // Tells the others, of each domain that this process is in, that it leaves in good order.
   static void mark_all_clean() noexcept;
 

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-HOOK = "forklift_conformance_hook"
 BORROW = "forklift_borrow"
 
 
@@ -88,8 +87,10 @@ def _make(python: str, folder: Path, package: str | None, borrowed: Path | None)
     subprocess.run([python, "-m", "venv", "--without-pip", str(folder)], check=True)
     site = next((folder / "lib").glob("python3.*/site-packages"))
     if package is not None:
-        shutil.copy(HERE / "hook.py", site / f"{HOOK}.py")
-        (site / "forklift_conformance.pth").write_text(f"{package}\nimport {HOOK}\n")
+        # Nothing but forklift itself, of what may be installed beside it. No .pth file says so: reading one
+        # takes an interpreter half a millisecond, which the other environment's would not.
+        (site / "forklift").symlink_to(Path(package) / "forklift")
+        shutil.copy(HERE / "hook.py", site / "sitecustomize.py")
     if borrowed is not None:
         shutil.copy(borrowed, site / "forklift_borrowed_tests.py")
         shutil.copy(HERE / "borrow.py", site / f"{BORROW}.py")
@@ -106,11 +107,8 @@ def pair(python: str) -> Iterator[tuple[Environment, Environment]]:
     base = _ask(python, "import sys; print(sys._base_executable)")
     with tempfile.TemporaryDirectory(prefix="fl-", ignore_cleanup_errors=True) as name:
         root = Path(name)
-        # Nothing but forklift itself, of what may be installed beside it.
-        (root / "site").mkdir()
-        (root / "site" / "forklift").symlink_to(Path(package) / "forklift")
         borrowed = _borrowed(python)
         yield (
-            _make(base, root / "forklift", str(root / "site"), borrowed),
+            _make(base, root / "forklift", package, borrowed),
             _make(base, root / "standard", None, borrowed),
         )

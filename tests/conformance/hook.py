@@ -1,7 +1,7 @@
-"""Lies in the conformance run's environment, where a .pth file imports it into every interpreter (-E and -I
-included): when ``multiprocessing`` has been imported, it is replaced. Until then it is only a finder."""
+"""Is ``sitecustomize`` in the conformance run's environment, so that every interpreter (-E and -I included)
+runs it: when ``multiprocessing`` has been imported, it is replaced. Until then this is only a finder, and a
+cheap one, since children are timed. The resource tracker is left alone, as by ``python -m forklift``."""
 
-import importlib.util
 import sys
 
 
@@ -10,7 +10,7 @@ class _Hook:
         if name != "multiprocessing":
             return None
         sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        spec = next(filter(None, (each.find_spec(name, path) for each in sys.meta_path)))
         loader = spec.loader
         execute = loader.exec_module
 
@@ -25,4 +25,5 @@ class _Hook:
         return spec
 
 
-sys.meta_path.insert(0, _Hook())
+if not any("multiprocessing.resource_tracker" in each for each in sys.orig_argv):
+    sys.meta_path.insert(0, _Hook())

@@ -7,18 +7,28 @@ Everything that ``multiprocessing`` exports is here under the same name. Queues,
 programs may mix the two.
 """
 
-from __future__ import annotations
-
 import sys
 
 if sys.platform != "linux":
     raise ImportError(f"forklift.multiprocessing needs Linux, not {sys.platform}")
 
-from multiprocessing import AuthenticationError, BufferTooShort, ProcessError, TimeoutError
-from multiprocessing import reduction as reducer
+from multiprocessing import (
+    AuthenticationError,
+    BufferTooShort,
+    ProcessError,
+    TimeoutError,
+    process,
+    reduction,
+)
 
-from forklift.multiprocessing import context, process, reduction  # noqa: F401
+from forklift.multiprocessing import context  # noqa: F401
 from forklift.multiprocessing.context import Process, _default_context
+
+# The standard library's own modules, under our names, too. Here rather than by an import of each, since every
+# fresh interpreter among the children imports this.
+reducer = reduction
+sys.modules[__name__ + ".process"] = process
+sys.modules[__name__ + ".reduction"] = reduction
 
 SUBDEBUG = 5
 SUBWARNING = 25

@@ -4,8 +4,6 @@ There is one state, the standard library's: which start method was chosen, who t
 children there are. Setting the start method here sets it there, and the reverse.
 """
 
-from __future__ import annotations
-
 from multiprocessing import context as _std
 from multiprocessing import reduction  # noqa: F401
 from multiprocessing.context import (  # noqa: F401
@@ -21,6 +19,8 @@ from multiprocessing.context import (  # noqa: F401
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # not at run time, since every fresh interpreter among the children imports this
     from typing import Any
+else:
+    Any = object
 
 __all__: tuple[str, ...] = ()
 

@@ -1,8 +1,8 @@
 """How a spawned child joins its parent's domain.
 
 The parent reserves a slot and lets the child inherit three descriptors (control segment, data segment, the
-lock that proves the child's life); the child takes them over while its arguments are unpickled. Forked
-children need none of this: they inherit the domain itself.
+lock that proves the child's life); the child takes them over when it loads the core (forklift.invited).
+Forked children need none of this: they inherit the domain itself.
 """
 
 from __future__ import annotations
@@ -10,21 +10,28 @@ from __future__ import annotations
 import io
 import operator
 import os
-import pickle
 import sys
 from multiprocessing import context as _std_context
 from multiprocessing import process as _std_process
 from multiprocessing import reduction as _std_reduction
 from multiprocessing import util as _std_util
 
-from forklift import _core, installing
-from forklift.multiprocessing.lifeline import Line, lifeline_for
+from forklift import _core, installing, invited
+from forklift.multiprocessing.lifeline import lifeline_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # not at run time, since every fresh interpreter among the children imports this
     from typing import Any
 
-__all__ = ["Invitation", "Parcel", "ensure_domain", "invitation_for", "is_invited", "parent_sentinel"]
+__all__ = [
+    "Invitation",
+    "Parcel",
+    "descriptor_for_child",
+    "ensure_domain",
+    "invitation_for",
+    "is_invited",
+    "parent_sentinel",
+]
 
 _ATTRIBUTE = "_forklift_invitation"
 _FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -42,10 +49,8 @@ class Invitation:
     def __reduce__(self) -> Any:
         if self._reduced is None:
             # Once: the same descriptor must not be passed twice.
-            duplicates = [
-                _std_reduction.DupFd(fd) for fd in (self._core.control, self._core.data, self._core.lock)
-            ]
-            self._reduced = (_accept, (*duplicates, *self.slot))
+            fds = [descriptor_for_child(fd) for fd in (self._core.control, self._core.data, self._core.lock)]
+            self._reduced = (invited.accept, (*fds, *self.slot))
         return self._reduced
 
     def close(self) -> None:
@@ -55,13 +60,28 @@ class Invitation:
         self._core = None
 
 
-def _accept(control: Any, data: Any, lock: Any, slot: int, generation: int) -> None:
-    """In the child: join, unless an earlier pickle of this invitation did."""
-    fds = [wrapped.detach() for wrapped in (control, data, lock)]
-    if _core.join(fds[0], fds[1], fds[2], slot, generation):
-        for fd in fds:
-            # Not for programs that the child executes: its slot must be free when it is gone.
-            os.set_inheritable(fd, False)
+def descriptor_for_child(fd: int) -> Any:
+    """A descriptor among what a child is given, as the child will get it from its pickle.
+
+    The standard library's own wrappers belong to the modules that start children, which the child would
+    import for them.
+    """
+    popen: Any = _std_context.get_spawning_popen()
+    wrapper = getattr(popen, "DupFd", None)
+    for name in ("popen_spawn_posix", "popen_forkserver"):
+        module = sys.modules.get("multiprocessing." + name)
+        if module is not None and wrapper is getattr(module, "_DupFd", module):
+            number: int = popen.duplicate_for_child(fd)
+            return number if name == "popen_spawn_posix" else _Inherited(number)
+    return _std_reduction.DupFd(fd)
+
+
+class _Inherited:
+    def __init__(self, index: int) -> None:
+        self._index = index
+
+    def __reduce__(self) -> Any:
+        return (invited.inherited, (self._index,))
 
 
 def invitation_for(popen: Any) -> Invitation:
@@ -85,7 +105,7 @@ class Parcel:
     """
 
     def __init__(self, process_obj: Any, invitation: Invitation) -> None:
-        self._name = _Name(process_obj._name, invitation, Line(lifeline_for(process_obj)))
+        self._name = _Name(process_obj._name, invitation, _Line(lifeline_for(process_obj)))
         self._contents = (invitation, process_obj)
 
     def __reduce__(self) -> Any:
@@ -98,7 +118,7 @@ class Parcel:
         pickler.dispatch_table = spawn_table()
         pickler.dump(self._contents)
         managed = "forklift.multiprocessing.manager_channels" in sys.modules
-        return (_unpack, (stream.getvalue(), installing.installed(), managed))
+        return (invited.unpack, (stream.getvalue(), installing.installed(), managed))
 
 
 class _Name:
@@ -108,7 +128,7 @@ class _Name:
     which may make locks and queues of its own. Its ``sys.path`` is not its parent's yet.
     """
 
-    def __init__(self, name: str, invitation: Invitation, line: Line) -> None:
+    def __init__(self, name: str, invitation: Invitation, line: _Line) -> None:
         self._parts = (_Path(), line, invitation, name)
 
     def __reduce__(self) -> Any:
@@ -123,14 +143,17 @@ class _Path:
         return (exec, (code, {}))
 
 
-def _unpack(pickled: bytes, install: bool, managed: bool) -> Any:
-    if install:
-        installing.install()
-    if managed:
-        from forklift.multiprocessing import manager_channels
+class _Line:
+    """A lifeline among what a fresh interpreter is given; None: no line."""
 
-        manager_channels.enable()
-    return pickle.loads(pickled)[1]
+    def __init__(self, read_end: int | None) -> None:
+        self._read_end = read_end
+
+    def __reduce__(self) -> Any:
+        return (
+            invited.follow_parent,
+            (None if self._read_end is None else descriptor_for_child(self._read_end),),
+        )
 
 
 def ensure_domain() -> None:

@@ -7,18 +7,16 @@ when it is gone: no thread, no polling.
 
 from __future__ import annotations
 
-import os
 import sys
-from multiprocessing import reduction as _std_reduction
 from multiprocessing import util as _std_util
 
-from forklift import _core
+from forklift import _core, invited
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # not at run time, since every fresh interpreter among the children imports this
     from typing import Any
 
-__all__ = ["Line", "Tied", "end_with_parent", "lifeline_for"]
+__all__ = ["Tied", "lifeline_for"]
 
 
 def _serves(process_obj: Any) -> bool:
@@ -50,14 +48,6 @@ def lifeline_for(process_obj: Any) -> int | None:
         return None
 
 
-def end_with_parent(read_end: int) -> None:
-    """In the child: die when the parent does, at once if it is gone already."""
-    try:
-        _core.end_with_parent(read_end)
-    except Exception as error:
-        _std_util.info("forklift: a daemon without a lifeline: %s", error)
-
-
 class Tied:
     """A process object for the standard library's fork, which bootstraps it in the child."""
 
@@ -66,28 +56,6 @@ class Tied:
         self._read_end = read_end
 
     def _bootstrap(self, parent_sentinel: int | None = None) -> int:
-        end_with_parent(self._read_end)
+        invited.end_with_parent(self._read_end)
         code: int = self._process_obj._bootstrap(parent_sentinel=parent_sentinel)
         return code
-
-
-class Line:
-    """A lifeline among what a fresh interpreter is given; None: no line."""
-
-    def __init__(self, read_end: int | None) -> None:
-        self._read_end = read_end
-
-    def __reduce__(self) -> Any:
-        if self._read_end is None:
-            return (_no_line, ())
-        return (_take, (_std_reduction.DupFd(self._read_end),))
-
-
-def _no_line() -> None:
-    return None
-
-
-def _take(line: Any) -> None:
-    read_end = line.detach()
-    end_with_parent(read_end)
-    os.close(read_end)
