@@ -10,10 +10,8 @@ neither the task's error nor the pool.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import pickle
-import traceback
 from collections.abc import Callable, Sequence
 from multiprocessing import process as _std_process
 from multiprocessing import util as _std_util
@@ -42,18 +40,29 @@ def worker_id() -> int:
     return _index
 
 
-@dataclasses.dataclass(frozen=True)
 class Plan:
     """What each worker of a pool is told."""
 
-    initializer: Callable[..., Any] | None = None
-    initargs: Any = ()
-    finalizer: Callable[[], Any] | None = None
-    most_tasks: int = 0
-    most_memory: int = 0
-    cpus: Sequence[Any] | None = None
-    nested: bool = False
-    log: Any = None  # (queue, level)
+    # No dataclass: importing what makes one takes as long as all else that a worker imports of ours.
+    def __init__(
+        self,
+        initializer: Callable[..., Any] | None = None,
+        initargs: Any = (),
+        finalizer: Callable[[], Any] | None = None,
+        most_tasks: int = 0,
+        most_memory: int = 0,
+        cpus: Sequence[Any] | None = None,
+        nested: bool = False,
+        log: Any = None,  # (queue, level)
+    ) -> None:
+        self.initializer = initializer
+        self.initargs = initargs
+        self.finalizer = finalizer
+        self.most_tasks = most_tasks
+        self.most_memory = most_memory
+        self.cpus = cpus
+        self.nested = nested
+        self.log = log
 
 
 class Crew:
@@ -157,6 +166,8 @@ class _Shown:
 
 
 def _text_of(exc: BaseException) -> str:
+    import traceback
+
     try:
         return "".join(traceback.format_exception(type(exc), exc, exc.__traceback__))
     except Exception:
