@@ -1,5 +1,8 @@
 // forklift._core: what Python sees of libforklift. One file a concept; this one only puts them together.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
+#include <string>
 
 #include "block.h"
 #include "board.h"
@@ -17,11 +20,37 @@
 #include "tensor.h"
 #include "torch_module.h"
 
+namespace {
+
+// Equal to the function that nanobind registers with atexit, for the sake of its leak checker, which is off
+// here.
+PyObject* is_nanobinds(PyObject*, PyObject* other, int operation) {
+  bool same = false;
+  if (operation == Py_EQ && PyFunction_Check(other)) {
+    const nanobind::handle code = PyFunction_GetCode(other);
+    same = nanobind::cast<std::string>(code.attr("co_filename")) == "<internal>" &&
+           nanobind::cast<std::string>(code.attr("co_name")) == "cleanup";
+  }
+  return PyBool_FromLong(same ? 1 : 0);
+}
+
+// Each forked child would free that function, and copy twenty pages for it.
+void forget_cleanup() {
+  PyType_Slot slots[] = {{Py_tp_richcompare, reinterpret_cast<void*>(is_nanobinds)}, {0, nullptr}};
+  PyType_Spec spec{"forklift._core._Cleanup", sizeof(PyObject), 0, Py_TPFLAGS_DEFAULT, slots};
+  const nanobind::object type = nanobind::steal(PyType_FromSpec(&spec));
+  if (!type.is_valid()) throw nanobind::python_error();
+  nanobind::module_::import_("atexit").attr("unregister")(type());
+}
+
+}  // namespace
+
 NB_MODULE(_core, m) {
   m.doc() = "The C++ core of Forklift. Private: use the forklift package.";
   m.attr("__version__") = FORKLIFT_VERSION;
   // A program may leave a pool alone until the interpreter ends.
   nanobind::set_leak_warnings(false);
+  forget_cleanup();
   if (forklift::py::add_block_type(m.ptr()) != 0 || forklift::py::add_pickling_types(m.ptr()) != 0 ||
       forklift::py::add_queue_types(m.ptr()) != 0 || forklift::py::add_frozen_type(m.ptr()) != 0 ||
       forklift::py::add_pipe_type(m.ptr()) != 0 || forklift::py::add_lock_types(m.ptr()) != 0 ||

@@ -6,7 +6,10 @@ Failures that the standard library has a class for keep that class: ``queue.Empt
 
 from __future__ import annotations
 
-from typing import Any
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 
 __all__ = [
     "AbandonedLockWarning",

@@ -6,9 +6,12 @@ Objects that were made before pickle by these names: in a child, too, whether it
 from __future__ import annotations
 
 import importlib
-from typing import Any
 
 from forklift import installing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _MODULES = {name: module for module, (_, names) in installing._REPLACED.items() for name in names}
 

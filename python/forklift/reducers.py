@@ -13,9 +13,12 @@ from collections import ChainMap
 from collections.abc import Callable
 from multiprocessing import context as _std_context
 from multiprocessing.reduction import ForkingPickler
-from typing import Any
 
 from forklift import _core
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "claim_block",

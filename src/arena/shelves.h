@@ -97,8 +97,17 @@ class Shelves {
     }
     return false;
   }
-  // Without giving anything back: the blocks are another process's.
-  void forget() noexcept { *this = Shelves(); }
+  // Without giving anything back: the blocks are another process's. Writes only where something is, since a
+  // forked child has to copy each page that it writes to.
+  void forget() noexcept {
+    for (auto& of_kind : shelves_) {
+      for (Shelf& one : of_kind) {
+        if (one.given_up != 0) one.given_up = 0;
+        if (one.count != 0) one.count = 0;
+      }
+    }
+    if (bytes_ != 0) bytes_ = 0;
+  }
   // Committed bytes of all that is kept.
   std::uint64_t bytes() const noexcept { return bytes_; }
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -19,10 +20,11 @@ namespace forklift::os {
 namespace {
 
 // The part of /proc/PID/stat behind the command's closing parenthesis (a command may hold spaces and ')').
-// Into a caller's buffer and without stdio: it is called in at-fork handlers too.
+// Into a caller's buffer and without stdio or locale: each forked child calls it, and would copy their pages.
 const char* stat_tail(pid_t pid, char* buffer, std::size_t capacity) noexcept {
-  char path[40];
-  std::snprintf(path, sizeof path, "/proc/%d/stat", static_cast<int>(pid));
+  char path[40] = "/proc/";
+  char* const end = std::to_chars(path + 6, path + 24, static_cast<int>(pid)).ptr;
+  std::memcpy(end, "/stat", 6);
   const Fd file(::open(path, O_RDONLY | O_CLOEXEC));
   if (!file.valid()) return nullptr;
   const ssize_t got = ::read(file.get(), buffer, capacity - 1);
@@ -47,7 +49,9 @@ std::uint64_t start_time(pid_t pid) noexcept {
     field = std::strchr(field, ' ');
     if (field) ++field;
   }
-  return field ? std::strtoull(field, nullptr, 10) : 0;
+  std::uint64_t ticks = 0;
+  if (field) std::from_chars(field, buffer + sizeof buffer, ticks);
+  return ticks;
 }
 
 bool is_gone(pid_t pid) noexcept { return ::kill(pid, 0) != 0 && errno == ESRCH; }

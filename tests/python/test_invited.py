@@ -18,6 +18,12 @@ from forklift import _core
 spawn = forklift.multiprocessing.get_context("spawn")
 
 
+@pytest.fixture(autouse=True)
+def _without_managers(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Children of a process that has used managers are ready for them, which needs the core.
+    monkeypatch.delitem(sys.modules, "forklift.multiprocessing.manager_channels", raising=False)
+
+
 def _answer(target: Any, daemon: bool = False, context: Any = spawn) -> Any:
     # The standard library's: nothing of ours is among the arguments.
     mine, its = multiprocessing.connection.Pipe()

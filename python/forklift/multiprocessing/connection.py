@@ -12,10 +12,13 @@ import multiprocessing.connection as _std
 import time
 from collections.abc import Iterable
 from multiprocessing.connection import Client, Listener
-from typing import Any
 
 from forklift import _core
 from forklift.multiprocessing.pipes import Connection, Pipe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["Client", "Connection", "Listener", "Pipe", "wait"]
 

@@ -19,7 +19,10 @@ import time
 import weakref
 from collections.abc import Callable
 from queue import Empty, Full
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["get", "put", "receive", "send"]
 

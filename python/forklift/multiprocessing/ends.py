@@ -7,9 +7,12 @@ here are thin: they hold the queue and no state of their own.
 from __future__ import annotations
 
 import pickle
-from typing import Any
 
 from forklift.multiprocessing.joining import parent_sentinel
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["NoLock", "Reader", "SlotsLeft", "Tasks", "Writer"]
 

@@ -8,10 +8,13 @@ import signal
 from multiprocessing import context as _std_context
 from multiprocessing import pool as _std
 from multiprocessing.reduction import ForkingPickler
-from typing import Any
 
 from forklift.errors import ForkliftError, PoolStoppedError, WorkerDiedError
 from forklift.multiprocessing.pool_workers import Description, shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["ResultDecodingError", "TaskTimeoutError", "ended", "pickle_by_value", "revive", "stopped"]
 

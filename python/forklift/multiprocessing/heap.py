@@ -12,9 +12,12 @@ from __future__ import annotations
 import sys
 from multiprocessing import heap as _std
 from multiprocessing.heap import Arena, Heap
-from typing import Any
 
 from forklift import _core
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["Arena", "BufferWrapper", "Heap"]
 

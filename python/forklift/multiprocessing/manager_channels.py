@@ -17,10 +17,13 @@ import pickle
 import struct
 from multiprocessing import connection as _std
 from multiprocessing import reduction as _reduction
-from typing import Any
 
 from forklift import _core
 from forklift.multiprocessing.pipes import Connection, Pipe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["Client", "Listener", "enable"]
 

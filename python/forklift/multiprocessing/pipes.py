@@ -15,10 +15,13 @@ from multiprocessing import context as _std_context
 from multiprocessing import reduction as _reduction
 from multiprocessing import resource_sharer as _sharer
 from multiprocessing.reduction import ForkingPickler
-from typing import Any
 
 from forklift import _core
 from forklift.multiprocessing.joining import invitation_for
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["Connection", "Pipe"]
 

@@ -33,7 +33,6 @@ from multiprocessing.pool import (
     MapResult,
     ThreadPool,
 )
-from typing import Any
 
 from forklift import _core
 from forklift.errors import PoolStoppedError, WorkerDiedError
@@ -44,6 +43,10 @@ from forklift.multiprocessing.pool_flow import Feeding
 from forklift.multiprocessing.pool_logging import Log
 from forklift.multiprocessing.pool_results import Notices
 from forklift.multiprocessing.pool_workers import Crew, Plan, worker_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "CLOSE",

@@ -7,11 +7,14 @@ import warnings
 from collections.abc import Callable, Iterable, Sized
 from multiprocessing import pool as _std
 from multiprocessing.pool import RUN
-from typing import Any
 
 from forklift import _core
 from forklift.multiprocessing.pool_flow import Feeding, Flow, IMapIterator
 from forklift.multiprocessing.pool_results import ApplyResult, MapResult, Notices
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["Calls"]
 

@@ -13,9 +13,12 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing import pool as _std
 from multiprocessing.context import TimeoutError
-from typing import Any
 
 from forklift.errors import PoolStoppedError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["Feeding", "Flow", "IMapIterator"]
 

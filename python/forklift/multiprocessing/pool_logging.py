@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["Log"]
 

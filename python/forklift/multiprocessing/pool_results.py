@@ -10,10 +10,13 @@ import threading
 from collections.abc import Callable, Generator
 from multiprocessing import pool as _std
 from multiprocessing.context import TimeoutError
-from typing import Any
 
 from forklift.errors import PoolStoppedError
 from forklift.multiprocessing.pool_flow import Feeding
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["ApplyResult", "MapResult", "Notices"]
 

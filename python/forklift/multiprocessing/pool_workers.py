@@ -16,11 +16,14 @@ from collections.abc import Callable, Sequence
 from multiprocessing import process as _std_process
 from multiprocessing import util as _std_util
 from multiprocessing.reduction import ForkingPickler
-from typing import Any
 
 from forklift import _core
 from forklift.multiprocessing.joining import parent_sentinel
 from forklift.multiprocessing.queues import SimpleQueue
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["Crew", "Description", "Plan", "describe", "describe_unsendable", "shown", "work", "worker_id"]
 

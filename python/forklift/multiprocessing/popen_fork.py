@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from multiprocessing import popen_fork as _std
-from typing import Any
 
 from forklift import _core
 from forklift.multiprocessing.joining import ensure_domain
 from forklift.multiprocessing.lifeline import Tied, lifeline_for
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["Popen"]
 

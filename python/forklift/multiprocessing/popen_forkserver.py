@@ -7,10 +7,13 @@ import os
 from collections.abc import Iterator
 from multiprocessing import forkserver as _std_forkserver
 from multiprocessing import popen_forkserver as _std
-from typing import Any
 
 from forklift import _core
 from forklift.multiprocessing.joining import Parcel, invitation_for
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["Popen"]
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from multiprocessing import popen_spawn_posix as _std
-from typing import Any
 
 from forklift import _core
 from forklift.multiprocessing.joining import Parcel, invitation_for
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["Popen"]
 

@@ -20,11 +20,14 @@ from multiprocessing import queues as _std
 from multiprocessing import util as _std_util
 from operator import index as _index
 from queue import Empty, Full
-from typing import Any
 
 from forklift import _core
 from forklift.multiprocessing.ends import NoLock, Reader, SlotsLeft, Tasks, Writer
 from forklift.multiprocessing.joining import Invitation, invitation_for
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["Empty", "Full", "JoinableQueue", "Queue", "SimpleQueue"]
 

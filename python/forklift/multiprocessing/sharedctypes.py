@@ -14,10 +14,13 @@ import ctypes
 from multiprocessing import reduction
 from multiprocessing import sharedctypes as _std
 from multiprocessing.context import assert_spawning  # noqa: F401
-from typing import Any
 
 from forklift.multiprocessing import heap
 from forklift.multiprocessing.context import _default_context
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["Array", "RawArray", "RawValue", "Value", "copy", "synchronized"]
 

@@ -21,10 +21,13 @@ import time
 from collections.abc import Callable
 from multiprocessing import context as _std_context
 from multiprocessing import synchronize as _std
-from typing import Any
 
 from forklift import _core
 from forklift.multiprocessing.joining import Invitation, invitation_for
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["BoundedSemaphore", "Condition", "Event", "Lock", "RLock", "Semaphore"]
 
