@@ -51,6 +51,19 @@ inline constexpr std::uint8_t kFirstDType = 1;
 inline constexpr std::uint8_t kLastDType = 15;
 
 namespace detail {
+// By number; 0 is no type.
+struct Sizes {
+  std::uint8_t item;
+  std::uint8_t alignment;
+};
+inline constexpr Sizes kSizes[kLastDType + 1] = {{0, 1}, {1, 1}, {1, 1}, {2, 2}, {4, 4}, {8, 8},
+                                                 {1, 1}, {2, 2}, {4, 4}, {8, 8}, {2, 2}, {2, 2},
+                                                 {4, 4}, {8, 8}, {8, 4}, {16, 8}};
+constexpr const Sizes& sizes_of(DType dtype) noexcept {
+  const auto code = static_cast<std::uint8_t>(dtype);
+  return kSizes[code <= kLastDType ? code : 0];
+}
+
 // Round to nearest, ties to even, as the hardware's conversions do; a NaN stays a NaN and keeps its sign and
 // the upper bits of its payload.
 constexpr std::uint16_t float_to_half(float value) noexcept {
@@ -136,9 +149,9 @@ static_assert(sizeof(Float16) == 2 && std::is_trivially_copyable_v<Float16>);
 static_assert(sizeof(BFloat16) == 2 && std::is_trivially_copyable_v<BFloat16>);
 
 // Bytes of an element.
-std::size_t item_size(DType dtype) noexcept;
+constexpr std::size_t item_size(DType dtype) noexcept { return detail::sizes_of(dtype).item; }
 // What the type needs in memory: a complex number needs its component's alignment only.
-std::size_t alignment(DType dtype) noexcept;
+constexpr std::size_t alignment(DType dtype) noexcept { return detail::sizes_of(dtype).alignment; }
 // "float32", as NumPy and PyTorch name it; "invalid" for a number that is no dtype.
 std::string_view name(DType dtype) noexcept;
 // NumPy's array-interface string, "<f4"; empty for bfloat16, which NumPy has none for.

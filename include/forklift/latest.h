@@ -77,8 +77,7 @@ class Latest {
   void put(const T& item) { Transfer::put(board_.get(), item, detail::kForever); }
   // A tensor that is given away: as Queue::put(Tensor&&).
   void put(T&& item) requires std::same_as<T, Tensor> {
-    detail::put_tensor(board_.get(), item, true, detail::kForever);
-    item = Tensor();
+    detail::give_tensor(board_.get(), item, detail::kForever);
   }
 
   // The newest value, when it is newer than what this handle got last; waits for one.

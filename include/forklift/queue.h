@@ -63,22 +63,42 @@ namespace detail {
 using ChannelPtr = std::shared_ptr<channel::Channel>;
 
 // Where messages go and come from: a queue's channel, a pipe's end (pipe.h), a board or who reads one
-// (broadcast.h, latest.h).
-struct Way {
+// (broadcast.h, latest.h). Two words, so that it travels in registers.
+class Way {
+ public:
   enum Peek {
     kPeek
   };
-  Way(channel::Channel* queue) noexcept : channel(queue) {}
-  Way(channel::PipeEnd* end) noexcept : pipe(end) {}
-  Way(channel::Board* writer) noexcept : board(writer) {}
-  Way(channel::Reader* subscriber) noexcept : reader(subscriber) {}
+  Way(channel::Channel* queue) noexcept : end_(queue), kind_(Kind::kChannel) {}
+  Way(channel::PipeEnd* end) noexcept : end_(end), kind_(Kind::kPipe) {}
+  Way(channel::Board* writer) noexcept : end_(writer), kind_(Kind::kBoard) {}
+  Way(channel::Reader* subscriber) noexcept : end_(subscriber), kind_(Kind::kReader) {}
   // The newest message, seen or not.
-  Way(channel::Reader* looker, Peek) noexcept : reader(looker), peek(true) {}
-  channel::Channel* channel = nullptr;
-  channel::PipeEnd* pipe = nullptr;
-  channel::Board* board = nullptr;
-  channel::Reader* reader = nullptr;
-  bool peek = false;
+  Way(channel::Reader* looker, Peek) noexcept : end_(looker), kind_(Kind::kPeek) {}
+
+  // Null: it is something else, or closed.
+  channel::Channel* channel() const noexcept { return as<channel::Channel>(Kind::kChannel); }
+  channel::PipeEnd* pipe() const noexcept { return as<channel::PipeEnd>(Kind::kPipe); }
+  channel::Board* board() const noexcept { return as<channel::Board>(Kind::kBoard); }
+  channel::Reader* reader() const noexcept {
+    return as<channel::Reader>(peek() ? Kind::kPeek : Kind::kReader);
+  }
+  bool peek() const noexcept { return kind_ == Kind::kPeek; }
+
+ private:
+  enum class Kind : std::uint8_t {
+    kChannel,
+    kPipe,
+    kBoard,
+    kReader,
+    kPeek
+  };
+  template <class End>
+  End* as(Kind kind) const noexcept {
+    return kind_ == kind ? static_cast<End*>(end_) : nullptr;
+  }
+  void* end_;
+  Kind kind_;
 };
 
 // A portable queue has type 0.
@@ -91,7 +111,9 @@ void check_queue_type(const channel::Channel& channel, std::string_view name, st
 // end.
 bool put_bytes(Way way, std::uint64_t type, std::span<const std::byte> bytes, Limit limit);
 bool put_value(Way way, const Value& value, Limit limit);
-bool put_tensor(Way way, const Tensor& tensor, bool last_use, Limit limit);
+bool put_tensor(Way way, const Tensor& tensor, Limit limit);
+// The tensor is empty when it was put.
+bool give_tensor(Way way, Tensor& tensor, Limit limit);
 // Exactly `out.size()` bytes.
 bool get_bytes(Way way, std::uint64_t type, std::span<std::byte> out, Limit limit);
 // `sink(into, bytes)` may throw: the message is gone then.
@@ -148,7 +170,7 @@ struct Transfer {
     } else if constexpr (Sequence<T>) {
       return put_view(way, item, limit);
     } else if constexpr (std::same_as<T, Tensor>) {
-      return put_tensor(way, item, false, limit);
+      return put_tensor(way, item, limit);
     } else {
       return put_value(way, Value(item), limit);
     }
@@ -247,8 +269,7 @@ class Queue {
   // A tensor that is given away: where it is the only one on its memory, the sender's right goes along with
   // the message, and the sender may end at once. The tensor is empty afterwards.
   void put(T&& item) requires std::same_as<T, Tensor> {
-    detail::put_tensor(channel_.get(), item, true, detail::kForever);
-    const Tensor given(std::move(item));
+    detail::give_tensor(channel_.get(), item, detail::kForever);
   }
 
   // The oldest message, waiting for one; try_get and get_for only so long: nothing if there is none.

@@ -46,21 +46,12 @@ class Dims {
   // `count` times the same.
   Dims(std::size_t count, std::int64_t value);
   Dims(const Dims& other) : Dims(std::span(other.data(), other.size())) {}
-  // Every way of a tensor moves two of these: inside the object a copy of fixed size is the fastest.
-  Dims(Dims&& other) noexcept
-      : size_(std::exchange(other.size_, 0)),
-        capacity_(std::exchange(other.capacity_, kInline)),
-        heap_(std::exchange(other.heap_, nullptr)) {
-    std::memcpy(inline_, other.inline_, sizeof inline_);
-  }
+  Dims(Dims&& other) noexcept { take(other); }
   Dims& operator=(const Dims& other);
   Dims& operator=(Dims&& other) noexcept {
     if (this != &other) {
       delete[] heap_;
-      size_ = std::exchange(other.size_, 0);
-      capacity_ = std::exchange(other.capacity_, kInline);
-      heap_ = std::exchange(other.heap_, nullptr);
-      std::memcpy(inline_, other.inline_, sizeof inline_);
+      take(other);
     }
     return *this;
   }
@@ -86,18 +77,37 @@ class Dims {
   }
   // Precondition: i < size().
   void erase(std::size_t i) noexcept;
+  // Of this one alone. Without an allocation, whatever it held.
+  void be_one(std::int64_t value) noexcept {
+    size_ = 1;
+    *data() = value;
+  }
 
   bool operator==(const Dims& other) const noexcept;
   std::string to_string() const;  // "(480, 640, 3)"
 
  private:
+  // Every way of a tensor moves two of these, mostly short: number by number, since a copy of wider pieces
+  // waits for the single numbers that were stored last (store forwarding).
+  void take(Dims& other) noexcept {
+    size_ = other.size_;
+    capacity_ = other.capacity_;
+    heap_ = other.heap_;
+    if (heap_ == nullptr) [[likely]] {
+      for (std::size_t i = 0; i < size_; ++i) inline_[i] = other.inline_[i];
+    } else {
+      other.capacity_ = kInline;
+      other.heap_ = nullptr;
+    }
+    other.size_ = 0;
+  }
   void reserve_discarding(std::size_t count);
   void grow();
 
   std::size_t size_ = 0;
   std::size_t capacity_ = kInline;
   std::int64_t* heap_ = nullptr;
-  std::int64_t inline_[kInline] = {};
+  std::int64_t inline_[kInline];  // the first size_ of them, where there is no heap_
 };
 
 // Lengths or strides of whoever has them.

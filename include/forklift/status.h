@@ -86,6 +86,9 @@ class [[nodiscard]] Result {
   // A success.
   Result(const T& value) : value_(value) {}
   Result(T&& value) : value_(std::move(value)) {}
+  // A success whose value is made in its place.
+  template <class... Args>
+  explicit Result(std::in_place_t, Args&&... args) : value_(std::in_place, std::forward<Args>(args)...) {}
   // Precondition: !status.ok(). A success without a value cannot be expressed.
   Result(Status status) : status_(std::move(status)) {}
   Result(Code code, std::string what) : status_(code, std::move(what)) {}

@@ -70,9 +70,29 @@ class Storage {
   std::size_t bytes_;
 };
 
+namespace detail {
+struct TensorAccess;
+}
+
 class Tensor {
+  // Only the library has one: its tensors are checked where they are made.
+  struct Key {
+    explicit Key() = default;
+  };
+
  public:
   Tensor() = default;
+  // For the library alone.
+  template <class Shape, class Strides>
+  Tensor(Key, std::shared_ptr<Storage>&& storage, std::size_t offset, std::int64_t numel, Shape&& shape,
+         Strides&& strides, DType dtype, bool readonly) noexcept
+      : storage_(std::move(storage)),
+        offset_(offset),
+        numel_(numel),
+        shape_(std::forward<Shape>(shape)),
+        strides_(std::forward<Strides>(strides)),
+        dtype_(dtype),
+        readonly_(readonly) {}
   Tensor(const Tensor&) = default;
   Tensor(Tensor&& other) noexcept;
   Tensor& operator=(const Tensor&) = default;
@@ -178,15 +198,10 @@ class Tensor {
   std::string to_string() const;  // "float32(480, 640)", for messages
 
  private:
-  Tensor(std::shared_ptr<Storage> storage, std::size_t offset, std::int64_t numel, Dims shape, Dims strides,
-         DType dtype, bool readonly) noexcept
-      : storage_(std::move(storage)),
-        offset_(offset),
-        numel_(numel),
-        shape_(std::move(shape)),
-        strides_(std::move(strides)),
-        dtype_(dtype),
-        readonly_(readonly) {}
+  friend struct detail::TensorAccess;
+  static Result<Tensor> in_arena(Dims&& shape, DType dtype, bool zeroed);
+  // Without storage any more: what an empty one says.
+  void forget_layout() noexcept;
   Status check_access(DType wanted, bool write, bool contiguous) const;
   std::optional<std::int64_t> element_offset(DimSpan index) const noexcept;
   void fill_items(const void* item);

@@ -14,7 +14,9 @@
 // makes three tensors keeps none.
 //
 // A full shelf passes half of itself on to the depot (arena/depot.cpp), where other processes find it: sender
-// and receiver of a flow of blocks then meet once in a batch.
+// and receiver of a flow of blocks then meet once in a batch. It holds two batches where blocks are also
+// taken from it, so that taking and giving by turns meets nobody; where they are only given, one, so that
+// fewer are on their way.
 //
 // Process-private, and empty in a forked child. Not thread-safe: guarded by the arena's process-private lock.
 #pragma once
@@ -46,8 +48,10 @@ struct Batch {
 class Shelves {
  public:
   // Blocks of a class that change hands together: as many as make 4 MiB, so that what circulates stays in the
-  // caches.
+  // caches. Beyond 1 MiB one at a time: whoever fills such a block does not notice a meeting, but does notice
+  // when the pages of all that circulate are more than the translation buffer holds (2,048 of 4 KiB).
   static constexpr std::size_t batch(unsigned size_class) noexcept {
+    if (size_class > 20) return 1;
     return std::clamp<std::size_t>((std::size_t{4} << 20) >> size_class, 1, Batch::kMost);
   }
 
@@ -60,11 +64,13 @@ class Shelves {
     return false;
   }
   bool full(Kind kind, unsigned size_class) noexcept {
-    return shelf(kind, size_class).count >= 2 * batch(size_class);
+    Shelf& one = shelf(kind, size_class);
+    return one.count >= (one.taken ? 2 : 1) * batch(size_class);
   }
   // The colder half.
   void clear_half(Kind kind, unsigned size_class, Batch& out) noexcept {
     Shelf& one = shelf(kind, size_class);
+    one.taken = false;
     out.count = std::min(one.count, batch(size_class));
     std::copy_n(one.kept.begin(), out.count, out.items.begin());
     std::copy(one.kept.begin() + static_cast<std::ptrdiff_t>(out.count),
@@ -84,6 +90,7 @@ class Shelves {
     Shelf& one = shelf(kind, size_class);
     if (one.count == 0 || one.kept[one.count - 1].committed < need) return false;
     out = one.kept[--one.count];
+    one.taken = true;
     bytes_ -= out.committed;
     return true;
   }
@@ -116,6 +123,7 @@ class Shelves {
   struct Shelf {
     std::size_t given_up = 0;
     std::size_t count = 0;
+    bool taken = false;  // since half of it was passed on last
     std::array<Kept, 2 * Batch::kMost> kept;
   };
   Shelf& shelf(Kind kind, unsigned size_class) noexcept {

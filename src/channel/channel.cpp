@@ -77,8 +77,7 @@ Status Channel::unrepaired() {
           "stopped; continue or kill it"};
 }
 
-void Incoming::clear() noexcept {
-  bytes_ = {};
+void Incoming::drop() noexcept {
   spill_.reset();
   leases_.clear();
   handles_.clear();
@@ -133,11 +132,11 @@ Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* h
     }
     if (done) {
       if (!message.quiet) row_.items.notify_after_unlock(1);
-      if (sequence) *sequence = plan.header.sequence;
+      if (sequence) *sequence = plan.sequence;
       return {};
     }
     const auto roomy = [&] {
-      return has_room(Position::unpack(row_.tail.load(std::memory_order_acquire)), plan.weight());
+      return has_room(Position::unpack(row_.tail.load(std::memory_order_acquire)), plan.weight);
     };
     Status status =
         wait_until({row_.space, row_.space_spinner, row_.get_cpu}, roomy, hub_.domain(), deadline, hooks);

@@ -53,7 +53,10 @@ class Incoming {
   std::vector<arena::LeasePtr>& leases() noexcept { return leases_; }
   std::uint8_t codec() const noexcept { return codec_; }
   std::uint64_t tag() const noexcept { return tag_; }
-  void clear() noexcept;
+  void clear() noexcept {
+    bytes_ = {};
+    if (spill_ || !leases_.empty() || !handles_.empty()) drop();
+  }
   // Where inline bytes are to be copied to, if they fit; bytes() tells. It has to stay until this is called
   // again, with nothing.
   void aim(std::span<std::byte> target) noexcept { target_ = target; }
@@ -63,6 +66,7 @@ class Incoming {
  private:
   friend class Channel;
   friend class Board;
+  void drop() noexcept;
   void make_buffer() {
     constexpr std::size_t kMostBytes = std::size_t{kChunkUnits} * kUnitBytes;
     if (buffer_bytes_ >= kMostBytes) return;

@@ -146,7 +146,7 @@ Status Channel::try_get(Incoming& into, bool* done, Claim* claim) {
     into.make_buffer();
     bytes = header.bytes <= into.target_.size() ? into.target_.data() : into.buffer_.get();
     in += sizeof header;
-    into.handles_.resize(header.handles);
+    if (header.handles != into.handles_.size()) into.handles_.resize(header.handles);
     if (handle_bytes != 0) std::memcpy(into.handles_.data(), in, handle_bytes);
     if (header.bytes != 0) std::memcpy(bytes, in + handle_bytes, header.bytes);
 

@@ -16,10 +16,15 @@ struct Channel::Plan {
 
   const Outgoing& message;
   int bell;  // the descriptor that is rung; -1: none
-  RecordHeader header{};
+  // What the record's header will say. In whole words, and put together in registers (try_put): a narrow
+  // store that a wider load follows at once holds the processor up.
+  std::uint64_t units = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t handles = 0;
+  std::uint64_t spilled = 0;
+  std::uint64_t weight = 0;
+  std::uint32_t sequence = 0;
   arena::LeasePtr spill;  // holds handles and bytes when they do not fit inline
-
-  std::uint64_t weight() const noexcept { return header.weight; }
 };
 
 }  // namespace forklift::channel

@@ -1,6 +1,9 @@
 // Putting a message: everything is prepared outside of the lock; inside, the record is written, the leases
 // change hands, and one store commits.
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
 #include <cstring>
 
 #include "channel/channel.h"
@@ -18,6 +21,18 @@ constexpr std::uint32_t units_for(std::size_t bytes) {
 // Half the sequence space: beyond it older and newer could not be told apart.
 constexpr std::uint32_t kMostInTransit = 1U << (kSequenceBits - 1);
 
+// As RecordHeader's fields lie.
+std::array<std::uint64_t, sizeof(RecordHeader) / 8> header_words(const auto& plan) noexcept {
+  static_assert(std::endian::native == std::endian::little);
+  static_assert(offsetof(RecordHeader, sequence) == 4 && offsetof(RecordHeader, bytes) == 8 &&
+                offsetof(RecordHeader, handles) == 12 && offsetof(RecordHeader, codec) == 14 &&
+                offsetof(RecordHeader, spilled) == 15 && offsetof(RecordHeader, weight) == 16 &&
+                offsetof(RecordHeader, tag) == 24);
+  return {plan.units | std::uint64_t{plan.sequence} << 32,
+          plan.bytes | plan.handles << 32 | std::uint64_t{plan.message.codec} << 48 | plan.spilled << 56,
+          plan.weight, plan.message.tag};
+}
+
 std::byte* unit_address(Chunk& chunk, std::uint32_t unit) {
   return chunk.units + (unit - 1) * std::size_t{kUnitBytes};
 }
@@ -26,28 +41,25 @@ std::byte* unit_address(Chunk& chunk, std::uint32_t unit) {
 
 Status Channel::plan_put(const Outgoing& message, Plan& plan) {
   const std::size_t handle_bytes = message.leases.size() * sizeof(arena::Handle);
-  RecordHeader& header = plan.header;
-  header.codec = message.codec;
-  header.tag = message.tag;
   // In a pipe, messages without contents count as well, like the standard library's with their lengths.
-  header.weight = message.bytes.size() + (plan.bell >= 0 ? 4 : 0);
+  plan.weight = message.bytes.size() + (plan.bell >= 0 ? 4 : 0);
   if (!message.leases.empty()) {
     if (Status status = check_leases(message.leases, hub_.arena()); !status) return status;
-    for (const arena::LeasePtr& lease : message.leases) header.weight += lease->size();
+    for (const arena::LeasePtr& lease : message.leases) plan.weight += lease->size();
   }
   const std::size_t body = handle_bytes + message.bytes.size();
   if (body <= kInlineBytes) {
-    header.units = units_for(sizeof(RecordHeader) + body);
-    header.bytes = static_cast<std::uint32_t>(message.bytes.size());
-    header.handles = static_cast<std::uint16_t>(message.leases.size());
+    plan.units = units_for(sizeof(RecordHeader) + body);
+    plan.bytes = message.bytes.size();
+    plan.handles = message.leases.size();
     return {};
   }
   Result<arena::LeasePtr> spilled = spill(message, hub_.arena());
   if (!spilled) return spilled.status();
   plan.spill = *std::move(spilled);
-  header.units = units_for(sizeof(RecordHeader) + sizeof(arena::Handle));
-  header.handles = 1;
-  header.spilled = 1;
+  plan.units = units_for(sizeof(RecordHeader) + sizeof(arena::Handle));
+  plan.handles = 1;
+  plan.spilled = 1;
   return {};
 }
 
@@ -75,17 +87,16 @@ bool Channel::has_room(Position tail, std::uint64_t weight, bool locked) const n
 }
 
 Status Channel::try_put(Plan& plan, bool* done) {
-  RecordHeader& header = plan.header;
   sync::LockGuard guard(row_.tail_mutex, [this] { hub_.repair_tail(id_.index); });
   if (!guard.ok()) return guard.status();
   if (row_.tail_broken.load(std::memory_order_relaxed) != 0 && !hub_.repair_tail(id_.index))
     return unrepaired();
   const Position tail = Position::unpack(row_.tail.load(std::memory_order_relaxed));
-  if (!has_room(tail, header.weight, true)) return {};
+  if (!has_room(tail, plan.weight, true)) return {};
 
   ChunkPool& pool = hub_.chunks();
   Chunk* current = pool.chunk(tail.chunk);
-  const bool fits = current != nullptr && tail.unit + header.units <= kChunkUnits;
+  const bool fits = current != nullptr && tail.unit + plan.units <= kChunkUnits;
   Position start = tail;
   if (!fits) {
     if (row_.spare.load(std::memory_order_relaxed) == 0) {
@@ -107,9 +118,10 @@ Status Channel::try_put(Plan& plan, bool* done) {
   }
 
   std::byte* out = unit_address(*current, start.unit);
-  header.sequence = tail.sequence;
-  std::memcpy(out, &header, sizeof header);
-  out += sizeof header;
+  plan.sequence = tail.sequence;
+  const auto header = header_words(plan);
+  std::memcpy(out, header.data(), sizeof header);
+  out += sizeof(RecordHeader);
   const arena::Holder message = arena::Holder::message(id_.index, tail.sequence);
   if (plan.spill) {
     std::memcpy(out, &plan.spill->handle(), sizeof(arena::Handle));
@@ -125,11 +137,12 @@ Status Channel::try_put(Plan& plan, bool* done) {
 
   const std::uint32_t next = (tail.sequence + 1) & kSequenceMask;
   row_.tail_bytes[next & 1].store(
-      row_.tail_bytes[tail.sequence & 1].load(std::memory_order_relaxed) + header.weight,
+      row_.tail_bytes[tail.sequence & 1].load(std::memory_order_relaxed) + plan.weight,
       std::memory_order_relaxed);
   row_.put_cpu.store(static_cast<std::uint64_t>(os::current_cpu()) + 1, std::memory_order_relaxed);
   sync::crash_fence();
-  row_.tail.store(Position{start.chunk, start.unit + header.units, next}.pack(), std::memory_order_release);
+  row_.tail.store(Position{start.chunk, start.unit + static_cast<std::uint32_t>(plan.units), next}.pack(),
+                  std::memory_order_release);
   sync::crash_fence();
   if (!fits) row_.spare.store(0, std::memory_order_relaxed);
   *done = true;

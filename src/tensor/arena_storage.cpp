@@ -5,6 +5,8 @@
 
 #include "arena/recycler.h"
 #include "channel/hub.h"
+#include "tensor/access.h"
+#include "tensor/dense.h"
 
 namespace forklift {
 namespace {
@@ -22,43 +24,33 @@ class ArenaStorage final : public Storage {
   arena::LeasePtr lease_;
 };
 
-// Memory for so many bytes in the process's own arena; none where none is needed.
-Result<std::shared_ptr<Storage>> own_memory(std::int64_t bytes, bool zeroed) {
-  if (bytes == 0) return std::shared_ptr<Storage>();
-  const Result<channel::Hub*> hub = channel::Hub::current();
-  if (!hub) return hub.status();
-  return tensor::arena_storage((*hub)->arena(), static_cast<std::size_t>(bytes), zeroed);
-}
-
-// Elements in C order. `make` is the constructor, which only members may call: nothing is left to check.
-template <class Make>
-Result<Tensor> in_arena(Dims shape, DType dtype, bool zeroed, Make&& make) {
-  const std::size_t item = item_size(dtype);
-  const Result<std::int64_t> bytes = byte_count(shape, item);
-  if (!bytes) return bytes.status();
-  Result<std::shared_ptr<Storage>> memory = own_memory(*bytes, zeroed);
-  if (!memory) return memory.status();
-  if (*bytes == 0) return Tensor::wrap(nullptr, dtype, std::move(shape));
-  Dims strides = c_strides(shape);
-  return make(*std::move(memory), *bytes / static_cast<std::int64_t>(item), std::move(shape),
-              std::move(strides));
-}
-
 }  // namespace
 
-Result<Tensor> Tensor::empty(Dims shape, DType dtype) {
-  return in_arena(
-      std::move(shape), dtype, false, [dtype](auto memory, auto count, Dims&& its, Dims&& strides) {
-        return Tensor(std::move(memory), 0, count, std::move(its), std::move(strides), dtype, false);
-      });
+// Elements in C order: nothing is left to check once there are so many.
+Result<Tensor> Tensor::in_arena(Dims&& shape, DType dtype, bool zeroed) {
+  const std::size_t item = forklift::item_size(dtype);
+  std::int64_t strides[Dims::kInline];
+  const std::optional<std::int64_t> dense = tensor::dense_strides(shape, strides);
+  if (!dense || item == 0 || !tensor::is_within(*dense, item, 0, INT64_MAX)) [[unlikely]] {
+    const Result<std::int64_t> bytes = byte_count(shape, item);
+    if (!bytes) return bytes.status();
+    if (*bytes == 0) return wrap(nullptr, dtype, std::move(shape));
+  }
+  const Result<channel::Hub*> hub = channel::Hub::current();
+  if (!hub) return hub.status();
+  const std::int64_t count = dense ? *dense : *forklift::numel(shape);
+  Result<std::shared_ptr<Storage>> memory =
+      tensor::arena_storage((*hub)->arena(), static_cast<std::size_t>(count) * item, zeroed);
+  if (!memory) return memory.status();
+  if (!dense) [[unlikely]]
+    return wrap(*std::move(memory), dtype, std::move(shape));
+  const DimSpan filled(strides, shape.size());
+  return detail::TensorAccess::make(*std::move(memory), 0, count, std::move(shape), filled, dtype, false);
 }
 
-Result<Tensor> Tensor::zeros(Dims shape, DType dtype) {
-  return in_arena(
-      std::move(shape), dtype, true, [dtype](auto memory, auto count, Dims&& its, Dims&& strides) {
-        return Tensor(std::move(memory), 0, count, std::move(its), std::move(strides), dtype, false);
-      });
-}
+Result<Tensor> Tensor::empty(Dims shape, DType dtype) { return in_arena(std::move(shape), dtype, false); }
+
+Result<Tensor> Tensor::zeros(Dims shape, DType dtype) { return in_arena(std::move(shape), dtype, true); }
 
 }  // namespace forklift
 

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "forklift/shape.h"
 
@@ -23,6 +24,19 @@ inline std::optional<std::int64_t> dense_count(DimSpan shape, DimSpan strides) n
     if (shape[i] <= 0 || (strides[i] != count && shape[i] != 1) ||
         __builtin_mul_overflow(count, shape[i], &count))
       return std::nullopt;
+  }
+  return count;
+}
+
+// The same of a shape alone; writes the strides of C order. Nothing, also for more dimensions than lie inside
+// a Dims: the general functions know.
+inline std::optional<std::int64_t> dense_strides(DimSpan shape,
+                                                 std::span<std::int64_t, Dims::kInline> strides) noexcept {
+  if (shape.size() > Dims::kInline) return std::nullopt;
+  std::int64_t count = 1;
+  for (std::size_t i = shape.size(); i-- > 0;) {
+    strides[i] = count;
+    if (shape[i] <= 0 || __builtin_mul_overflow(count, shape[i], &count)) return std::nullopt;
   }
   return count;
 }

@@ -6,30 +6,28 @@ namespace forklift {
 namespace {
 
 struct Row {
-  std::size_t size;
-  std::size_t align;
   std::string_view name;
   std::string_view typestr;
 };
 
 // Indexed by the dtype's number.
 constexpr std::array<Row, kLastDType + 1> kRows = {{
-    {0, 1, "invalid", ""},
-    {1, 1, "bool", "|b1"},
-    {1, 1, "int8", "|i1"},
-    {2, 2, "int16", "<i2"},
-    {4, 4, "int32", "<i4"},
-    {8, 8, "int64", "<i8"},
-    {1, 1, "uint8", "|u1"},
-    {2, 2, "uint16", "<u2"},
-    {4, 4, "uint32", "<u4"},
-    {8, 8, "uint64", "<u8"},
-    {2, 2, "float16", "<f2"},
-    {2, 2, "bfloat16", ""},
-    {4, 4, "float32", "<f4"},
-    {8, 8, "float64", "<f8"},
-    {8, 4, "complex64", "<c8"},
-    {16, 8, "complex128", "<c16"},
+    {"invalid", ""},
+    {"bool", "|b1"},
+    {"int8", "|i1"},
+    {"int16", "<i2"},
+    {"int32", "<i4"},
+    {"int64", "<i8"},
+    {"uint8", "|u1"},
+    {"uint16", "<u2"},
+    {"uint32", "<u4"},
+    {"uint64", "<u8"},
+    {"float16", "<f2"},
+    {"bfloat16", ""},
+    {"float32", "<f4"},
+    {"float64", "<f8"},
+    {"complex64", "<c8"},
+    {"complex128", "<c16"},
 }};
 
 static_assert(alignof(std::complex<float>) == 4 && alignof(std::complex<double>) == 8);
@@ -42,8 +40,6 @@ const Row& row(DType dtype) noexcept {
 
 }  // namespace
 
-std::size_t item_size(DType dtype) noexcept { return row(dtype).size; }
-std::size_t alignment(DType dtype) noexcept { return row(dtype).align; }
 std::string_view name(DType dtype) noexcept { return row(dtype).name; }
 std::string_view typestr(DType dtype) noexcept { return row(dtype).typestr; }
 

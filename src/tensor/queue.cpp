@@ -10,6 +10,7 @@
 #include "channel/wait_any.h"
 #include "forklift/broadcast.h"
 #include "process/invitation.h"
+#include "tensor/access.h"
 #include "tensor/transport.h"
 
 namespace forklift::detail {
@@ -52,20 +53,20 @@ class Received {
 }
 
 arena::Arena& arena_of(Way way) {
-  if (way.channel != nullptr) [[likely]]
-    return way.channel->hub().arena();
-  if (way.board != nullptr) return way.board->hub().arena();
-  if (way.pipe == nullptr || !way.pipe->out()) throw_closed();
-  return way.pipe->out()->hub().arena();
+  if (way.channel() != nullptr) [[likely]]
+    return way.channel()->hub().arena();
+  if (way.board() != nullptr) return way.board()->hub().arena();
+  if (way.pipe() == nullptr || !way.pipe()->out()) throw_closed();
+  return way.pipe()->out()->hub().arena();
 }
 
 // Without asking the clock where it does not matter.
-os::Deadline deadline(const Limit& limit) noexcept {
+os::Deadline deadline(Limit limit) noexcept {
   if (limit.stop != nullptr && limit.stop->stop_requested()) return os::Deadline::after_ns(0);
   return limit.ns == kForever ? os::Deadline::never() : os::Deadline::after_ns(limit.ns);
 }
 
-Status put_on(channel::Board& board, const channel::Outgoing& message, const Limit& limit) {
+Status put_on(channel::Board& board, const channel::Outgoing& message, Limit limit) {
   const os::Deadline until = deadline(limit);
   return channel::wait_stoppable(
       until.passed() ? nullptr : limit.stop,
@@ -73,18 +74,20 @@ Status put_on(channel::Board& board, const channel::Outgoing& message, const Lim
       [&board] { board.wake_all(); });
 }
 
-Status put(Way way, const channel::Outgoing& message, const Limit& limit) {
-  if (way.board != nullptr) return put_on(*way.board, message, limit);
-  if (way.channel == nullptr && way.pipe == nullptr) throw_closed();
+Status put(Way way, const channel::Outgoing& message, Limit limit) {
+  if (way.channel() != nullptr && limit.stop == nullptr && limit.ns == kForever) [[likely]]
+    return way.channel()->put(message, os::Deadline::never());
+  if (way.board() != nullptr) return put_on(*way.board(), message, limit);
+  if (way.channel() == nullptr && way.pipe() == nullptr) throw_closed();
   const os::Deadline until = deadline(limit);
   if (limit.stop == nullptr) [[likely]]
-    return way.channel != nullptr ? way.channel->put(message, until) : way.pipe->send(message, until);
-  channel::Channel* channel = way.channel != nullptr ? way.channel : way.pipe->out().get();
+    return way.channel() != nullptr ? way.channel()->put(message, until) : way.pipe()->send(message, until);
+  channel::Channel* channel = way.channel() != nullptr ? way.channel() : way.pipe()->out().get();
   return channel::wait_stoppable(
       until.passed() ? nullptr : limit.stop,
       [&](channel::WaitHooks* hooks) {
-        return way.channel != nullptr ? way.channel->put(message, until, hooks)
-                                      : way.pipe->send(message, until, hooks);
+        return way.channel() != nullptr ? way.channel()->put(message, until, hooks)
+                                        : way.pipe()->send(message, until, hooks);
       },
       [channel] {
         if (channel != nullptr) channel->wake_all();
@@ -92,7 +95,7 @@ Status put(Way way, const channel::Outgoing& message, const Limit& limit) {
 }
 
 // A pipe's reader sleeps in poll: what wakes it for a stop is a descriptor beside it.
-Status receive_from(channel::PipeEnd& pipe, channel::Incoming& message, const Limit& limit) {
+Status receive_from(channel::PipeEnd& pipe, channel::Incoming& message, Limit limit) {
   const os::Deadline until = deadline(limit);
   if (limit.stop == nullptr) [[likely]]
     return pipe.receive(message, until);
@@ -105,7 +108,7 @@ Status receive_from(channel::PipeEnd& pipe, channel::Incoming& message, const Li
   }
 }
 
-Status receive_from(channel::Channel& channel, channel::Incoming& message, const Limit& limit) {
+Status receive_from(channel::Channel& channel, channel::Incoming& message, Limit limit) {
   const os::Deadline until = deadline(limit);
   if (limit.stop == nullptr) [[likely]]
     return channel.get(message, until);
@@ -115,7 +118,7 @@ Status receive_from(channel::Channel& channel, channel::Incoming& message, const
       [&channel] { channel.wake_all(); });
 }
 
-Status receive_from(channel::Reader& reader, bool peek, channel::Incoming& message, const Limit& limit) {
+Status receive_from(channel::Reader& reader, bool peek, channel::Incoming& message, Limit limit) {
   if (peek) return reader.peek(message);
   const os::Deadline until = deadline(limit);
   Status got = channel::wait_stoppable(
@@ -154,15 +157,16 @@ std::string_view codec_name(std::uint8_t codec) {
   throw TypeMismatch({Code::kInvalid, "the message holds a value of another type than this queue's"});
 }
 
-bool receive(Received& message, Way way, std::uint8_t codec, std::uint64_t type, const Limit& limit) {
+bool receive(Received& message, Way way, std::uint8_t codec, std::uint64_t type, Limit limit) {
   Status got;
-  if (way.channel != nullptr) [[likely]] {
-    got = receive_from(*way.channel, *message, limit);
-  } else if (way.reader != nullptr) {
-    got = receive_from(*way.reader, way.peek, *message, limit);
+  if (way.channel() != nullptr) [[likely]] {
+    got = limit.stop == nullptr && limit.ns == kForever ? way.channel()->get(*message, os::Deadline::never())
+                                                        : receive_from(*way.channel(), *message, limit);
+  } else if (way.reader() != nullptr) {
+    got = receive_from(*way.reader(), way.peek(), *message, limit);
   } else {
-    if (way.pipe == nullptr) throw_closed();
-    got = receive_from(*way.pipe, *message, limit);
+    if (way.pipe() == nullptr) throw_closed();
+    got = receive_from(*way.pipe(), *message, limit);
     if (got.code() == Code::kClosed) return false;
   }
   if (!settled(got)) return false;
@@ -180,7 +184,7 @@ Tensor received_tensor(Received& message) {
   return std::move(*tensor);
 }
 
-bool send(Way way, const tensor::Parcel& parcel, const Limit& limit) {
+bool send(Way way, const tensor::Parcel& parcel, Limit limit) {
   return settled(put(way, parcel.message(), limit));
 }
 
@@ -222,15 +226,22 @@ bool put_value(Way way, const Value& value, Limit limit) {
   return send(way, parcel, limit);
 }
 
-bool put_tensor(Way way, const Tensor& tensor, bool last_use, Limit limit) {
+bool put_tensor(Way way, const Tensor& tensor, Limit limit) {
   // As `incoming`, a thread's own; the leases go before it is left, so that a thread at rest holds none.
   thread_local tensor::Parcel parcel(arena_of(way));
   parcel.reset(arena_of(way));
   struct Emptied {
     ~Emptied() { parcel.clear(); }
   } const emptied;
-  check(last_use ? parcel.add_last(tensor) : parcel.add(tensor));
+  check(parcel.add(tensor));
   return send(way, parcel, limit);
+}
+
+bool give_tensor(Way way, Tensor& tensor, Limit limit) {
+  const tensor::LastUse last(tensor, arena_of(way));
+  if (!(last ? settled(put(way, last.message(), limit)) : put_tensor(way, tensor, limit))) return false;
+  TensorAccess::empty(tensor);
+  return true;
 }
 
 bool get_bytes(Way way, std::uint64_t type, std::span<std::byte> out, Limit limit) {

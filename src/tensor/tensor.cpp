@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "tensor/access.h"
 #include "tensor/copy.h"
 #include "tensor/dense.h"
 
@@ -71,29 +72,36 @@ Result<std::shared_ptr<Storage>> Storage::borrow(void* data, std::size_t bytes,
   return std::shared_ptr<Storage>(std::make_shared<BorrowedStorage>(data, bytes, std::move(owner)));
 }
 
+void Tensor::forget_layout() noexcept {
+  offset_ = 0;
+  numel_ = 0;
+  shape_.be_one(0);
+  strides_.be_one(1);
+  dtype_ = DType::kFloat32;
+  readonly_ = false;
+}
+
 Tensor::Tensor(Tensor&& other) noexcept
     : storage_(std::move(other.storage_)),
-      offset_(std::exchange(other.offset_, 0)),
-      numel_(std::exchange(other.numel_, 0)),
+      offset_(other.offset_),
+      numel_(other.numel_),
       shape_(std::move(other.shape_)),
       strides_(std::move(other.strides_)),
-      dtype_(std::exchange(other.dtype_, DType::kFloat32)),
-      readonly_(std::exchange(other.readonly_, false)) {
-  other.shape_.push_back(0);
-  other.strides_.push_back(1);
+      dtype_(other.dtype_),
+      readonly_(other.readonly_) {
+  other.forget_layout();
 }
 
 Tensor& Tensor::operator=(Tensor&& other) noexcept {
   if (this == &other) return *this;
   storage_ = std::move(other.storage_);
-  offset_ = std::exchange(other.offset_, 0);
-  numel_ = std::exchange(other.numel_, 0);
+  offset_ = other.offset_;
+  numel_ = other.numel_;
   shape_ = std::move(other.shape_);
   strides_ = std::move(other.strides_);
-  dtype_ = std::exchange(other.dtype_, DType::kFloat32);
-  readonly_ = std::exchange(other.readonly_, false);
-  other.shape_.push_back(0);
-  other.strides_.push_back(1);
+  dtype_ = other.dtype_;
+  readonly_ = other.readonly_;
+  other.forget_layout();
   return *this;
 }
 
@@ -135,8 +143,8 @@ Result<Tensor> Tensor::wrap_strided(std::shared_ptr<Storage> storage, DType dtyp
     return {Code::kInvalid, std::string(name(dtype)) + " at an address that is no multiple of " +
                                 std::to_string(alignment(dtype))};
   }
-  return Tensor(std::move(storage), byte_offset, count, std::move(shape), std::move(strides), dtype,
-                readonly);
+  return detail::TensorAccess::make(std::move(storage), byte_offset, count, std::move(shape),
+                                    std::move(strides), dtype, readonly);
 }
 
 bool Tensor::is_contiguous(Order order) const noexcept {

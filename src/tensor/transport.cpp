@@ -14,21 +14,9 @@ namespace {
 constexpr std::byte kExt8{0xc7};
 constexpr std::byte kExt16{0xc8};
 
-}  // namespace
-
-Status Parcel::add(const Value& value) {
-  if (const auto* tensor = value.get_if<Tensor>()) return add(*tensor);
-  return encode(
-      value, [this](const Tensor& tensor) { return place(tensor); }, bytes_);
-}
-
-Status Parcel::add(const Tensor& tensor) { return append(tensor, false); }
-
-Status Parcel::add_last(const Tensor& tensor) { return append(tensor, true); }
-
-Status Parcel::append(const Tensor& tensor, bool last_use) {
-  std::array<std::byte, wire::kMaxMetaBytes + 4> out;
-  const std::size_t size = wire::meta_bytes(tensor.ndim());
+// What stands before a tensor's description; how long that head is.
+std::size_t write_head(std::size_t ndim, std::byte* out) noexcept {
+  const std::size_t size = wire::meta_bytes(ndim);
   std::size_t at = 0;
   if (size <= 0xff) {
     out[at++] = kExt8;
@@ -38,7 +26,22 @@ Status Parcel::append(const Tensor& tensor, bool last_use) {
   }
   out[at++] = static_cast<std::byte>(size & 0xff);
   out[at++] = static_cast<std::byte>(kTensorExtension);
-  Result<std::uint32_t> lease = lease_of(tensor, last_use);
+  return at;
+}
+
+}  // namespace
+
+Status Parcel::add(const Value& value) {
+  if (const auto* tensor = value.get_if<Tensor>()) return add(*tensor);
+  return encode(
+      value, [this](const Tensor& tensor) { return place(tensor); }, bytes_);
+}
+
+Status Parcel::add(const Tensor& tensor) {
+  std::array<std::byte, kMostTensorBytes> out;
+  const std::size_t at = write_head(tensor.ndim(), out.data());
+  const std::size_t size = wire::meta_bytes(tensor.ndim());
+  Result<std::uint32_t> lease = lease_of(tensor);
   if (!lease) return lease.status();
   if (*lease != kNoLease) [[likely]] {
     wire::encode_tensor(tensor, *lease, out.data() + at);
@@ -57,12 +60,12 @@ Result<wire::TensorMeta> Parcel::place(const Tensor& tensor) {
     meta.byte_offset = 0;
     return meta;
   }
-  Result<std::uint32_t> lease = lease_of(tensor, false);
+  Result<std::uint32_t> lease = lease_of(tensor);
   if (!lease) return lease.status();
   return *lease != kNoLease ? wire::meta_of(tensor, *lease) : place_copy(tensor);
 }
 
-Result<std::uint32_t> Parcel::lease_of(const Tensor& tensor, bool last_use) {
+Result<std::uint32_t> Parcel::lease_of(const Tensor& tensor) {
   if (tensor.numel() == 0) return kNoLease;
   const std::shared_ptr<Storage>& storage = tensor.storage();
   const arena::LeasePtr* lease = share_lease(*storage);
@@ -73,14 +76,9 @@ Result<std::uint32_t> Parcel::lease_of(const Tensor& tensor, bool last_use) {
     if (offset == block) return index;
   }
   const auto index = static_cast<std::uint32_t>(leases_.size());
-  if (last_use && storage.use_count() == 1 && lease->use_count() == 1) {
-    if (Status status = arena_->separate(*lease); !status) return status;  // while nobody else has it
-    leases_.push_back(*lease);
-  } else {
-    Result<arena::LeasePtr> more = arena_->another(*lease);
-    if (!more) return more.status();
-    leases_.push_back(*std::move(more));
-  }
+  Result<arena::LeasePtr> more = arena_->another(*lease);
+  if (!more) return more.status();
+  leases_.push_back(*std::move(more));
   placed_.emplace_back(block, index);
   return index;
 }
@@ -111,6 +109,16 @@ void Parcel::clear() noexcept {
   bytes_.clear();
   leases_.clear();
   placed_.clear();
+}
+
+LastUse::LastUse(const Tensor& tensor, const arena::Arena& arena) noexcept {
+  if (tensor.numel() == 0 || tensor.storage().use_count() != 1) return;
+  const arena::LeasePtr* lease = share_lease(*tensor.storage());
+  if (lease == nullptr || lease->use_count() != 1 || &(*lease)->arena() != &arena) return;
+  const std::size_t at = write_head(tensor.ndim(), bytes_.data());
+  wire::encode_tensor(tensor, 0, bytes_.data() + at);
+  size_ = at + wire::meta_bytes(tensor.ndim());
+  lease_ = lease;
 }
 
 Unpacker::Unpacker(channel::Incoming& message) : leases_(std::move(message.leases())) {

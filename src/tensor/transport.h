@@ -16,6 +16,7 @@
 // Thread safety: none; each thread its own.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -39,6 +40,9 @@ enum Codec : std::uint8_t {
 // In TensorMeta.index: the tensor has no elements and so no lease.
 inline constexpr std::uint32_t kNoLease = 0xffffffffU;
 
+// A tensor's description with MessagePack's head before it.
+inline constexpr std::size_t kMostTensorBytes = wire::kMaxMetaBytes + 4;
+
 class Parcel {
  public:
   explicit Parcel(arena::Arena& arena, arena::Kind copies = arena::Kind::kShare) noexcept
@@ -48,9 +52,6 @@ class Parcel {
   Status add(const Value& value);
   // As add(Value(tensor)), faster.
   Status add(const Tensor& tensor);
-  // As add(const Tensor&); where the tensor is the only user of its block, its own lease goes along instead
-  // of another one. The caller drops the tensor when the message was put, and may keep it when that failed.
-  Status add_last(const Tensor& tensor);
   // Enters one tensor: what describes it in the message. The caller writes it wherever its codec wants it.
   Result<wire::TensorMeta> place(const Tensor& tensor);
 
@@ -66,15 +67,32 @@ class Parcel {
 
  private:
   // Of a tensor that travels as it lies; kNoLease: it is to be copied.
-  Result<std::uint32_t> lease_of(const Tensor& tensor, bool last_use);
+  Result<std::uint32_t> lease_of(const Tensor& tensor);
   Result<wire::TensorMeta> place_copy(const Tensor& tensor);
-  Status append(const Tensor& tensor, bool last_use);
 
   arena::Arena* arena_;
   arena::Kind copies_;
   std::vector<std::byte> bytes_;
   std::vector<arena::LeasePtr> leases_;
   std::vector<std::pair<std::uint64_t, std::uint32_t>> placed_;  // block's offset -> index of its lease
+};
+
+// A tensor that is the only user of its block, as the message in which its own lease goes along instead of
+// another one. The caller empties the tensor when the message was put, and keeps it when that failed.
+class LastUse {
+ public:
+  // Is it such a tensor, in this arena? It must stay as it is while this object is used.
+  LastUse(const Tensor& tensor, const arena::Arena& arena) noexcept;
+  explicit operator bool() const noexcept { return lease_ != nullptr; }
+  // Precondition: it is. Refers to this object and the tensor.
+  channel::Outgoing message() const noexcept {
+    return {std::span(bytes_).first(size_), {lease_, 1}, kPortableCodec, 0};
+  }
+
+ private:
+  const arena::LeasePtr* lease_ = nullptr;
+  std::size_t size_ = 0;
+  std::array<std::byte, kMostTensorBytes> bytes_;
 };
 
 // The storages of a received message, made when a tensor asks for one. Takes the message's leases.

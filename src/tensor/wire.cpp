@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "tensor/access.h"
 #include "tensor/dense.h"
 
 namespace forklift::wire {
@@ -94,6 +95,15 @@ Result<TensorMeta> decode_meta(std::span<const std::byte> bytes) {
 Result<Tensor> decode_tensor(std::span<const std::byte> bytes, std::shared_ptr<Storage> storage) {
   Description its;
   if (Status status = its.read(bytes); !status) return status;
+  const std::optional<std::int64_t> dense = tensor::dense_count(its.shape(), its.strides());
+  if (dense && storage &&
+      tensor::is_within(*dense, item_size(its.dtype), its.byte_offset(), storage->bytes()) &&
+      (reinterpret_cast<std::uintptr_t>(storage->data()) + its.byte_offset()) % alignment(its.dtype) == 0)
+      [[likely]] {
+    return detail::TensorAccess::make(std::move(storage), its.byte_offset(), *dense, its.shape(),
+                                      its.strides(), its.dtype, its.readonly);
+  }
+  // What is wrong with it, or what is right in another way, is for the general way to say.
   Result<Tensor> tensor = Tensor::wrap_strided(std::move(storage), its.dtype, Dims(its.shape()),
                                                Dims(its.strides()), its.byte_offset(), its.readonly);
   if (!tensor) return corrupt(std::string(tensor.status().what()));

@@ -146,6 +146,39 @@ TEST_F(KeptTest, AFullShelfPassesHalfOnAndOthersFindIt) {
   EXPECT_EQ(leases(), 0U);
 }
 
+TEST(ShelvesTest, WhoOnlyGivesPassesOnABatchAndWhoTakesTooKeepsTwo) {
+  Shelves shelves;
+  const auto put = [&](std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) shelves.put(Kind::kShare, kClass, {0, 0, 0, 0, 4096});
+  };
+  Batch out;
+  for (int round = 0; round < 3; ++round) {
+    put(kBatch - 1);
+    EXPECT_FALSE(shelves.full(Kind::kShare, kClass));
+    put(1);
+    ASSERT_TRUE(shelves.full(Kind::kShare, kClass));
+    shelves.clear_half(Kind::kShare, kClass, out);
+    EXPECT_EQ(out.count, kBatch);
+    EXPECT_EQ(shelves.bytes(), 0U);
+  }
+  put(kBatch);
+  Kept kept;
+  ASSERT_TRUE(shelves.take(Kind::kShare, kClass, 4096, kept));
+  put(kBatch);
+  EXPECT_FALSE(shelves.full(Kind::kShare, kClass));
+  put(1);
+  ASSERT_TRUE(shelves.full(Kind::kShare, kClass));
+  shelves.clear_half(Kind::kShare, kClass, out);
+  EXPECT_EQ(shelves.bytes(), kBatch * 4096);
+}
+
+TEST(ShelvesTest, LargeBlocksChangeHandsOneByOne) {
+  EXPECT_EQ(Shelves::batch(10), Batch::kMost);
+  EXPECT_EQ(Shelves::batch(20), 4U);
+  EXPECT_EQ(Shelves::batch(21), 1U);
+  EXPECT_EQ(Shelves::batch(kLargestKept), 1U);
+}
+
 TEST_F(KeptTest, WhatAKilledProcessKeptGoesBack) {
   Gate kept;
   Child child([&] {

@@ -158,16 +158,34 @@ TEST_F(Transport, EmptyTensorsAndScalarsTravel) {
 TEST_F(Transport, TheLastUserPassesItsOwnLeaseOn) {
   Tensor tensor = *Tensor::zeros({16}, DType::kInt32);
   const std::uint64_t leases = hub_->arena().stats().leases;
-  Parcel parcel(hub_->arena());
-  ASSERT_TRUE(parcel.add_last(tensor).ok());
-  EXPECT_EQ(hub_->arena().stats().leases, leases);
-  ASSERT_TRUE(channel_->put(parcel.message(), os::Deadline::never()).ok());
+  {
+    const LastUse last(tensor, hub_->arena());
+    ASSERT_TRUE(last);
+    EXPECT_EQ(hub_->arena().stats().leases, leases);
+    ASSERT_TRUE(channel_->put(last.message(), os::Deadline::never()).ok());
+  }
   tensor = Tensor();
-  parcel.clear();
+  EXPECT_EQ(hub_->arena().stats().leases, leases);
   ASSERT_TRUE(channel_->get(incoming_, os::Deadline::never()).ok());
   const Result<Tensor> got = unpack_tensor(incoming_);
   ASSERT_TRUE(got.ok()) << got.status().to_string();
   EXPECT_EQ(got->to_string(), "int32(16,)");
+}
+
+TEST_F(Transport, OnlyTheOnlyUserHasALastUse) {
+  const Tensor tensor = *Tensor::zeros({4, 4}, DType::kInt32);
+  EXPECT_TRUE(LastUse(tensor, hub_->arena()));
+  {
+    const Tensor view = *tensor.narrow(0, 1, 2);
+    EXPECT_FALSE(LastUse(tensor, hub_->arena()));
+    EXPECT_FALSE(LastUse(view, hub_->arena()));
+  }
+  EXPECT_TRUE(LastUse(tensor, hub_->arena()));
+  EXPECT_FALSE(LastUse(Tensor(), hub_->arena()));
+  EXPECT_FALSE(LastUse(*Tensor::zeros({0, 4}, DType::kInt32), hub_->arena()));
+  std::vector<float> numbers(8);
+  const Tensor elsewhere = *Tensor::wrap(*Storage::borrow(numbers.data(), 32), DType::kFloat32, {8});
+  EXPECT_FALSE(LastUse(elsewhere, hub_->arena()));
 }
 
 TEST_F(Transport, AFullChannelLeavesTheTensorUsable) {
@@ -175,11 +193,11 @@ TEST_F(Transport, AFullChannelLeavesTheTensorUsable) {
   ASSERT_TRUE(small.ok());
   ASSERT_TRUE((*small)->put({}, os::Deadline::never()).ok());
   const Tensor tensor = *Tensor::zeros({16}, DType::kInt32);
-  Parcel parcel(hub_->arena());
-  ASSERT_TRUE(parcel.add_last(tensor).ok());
-  EXPECT_EQ((*small)->put(parcel.message(), os::Deadline::after_ns(0)).code(), Code::kTimeout);
+  const LastUse last(tensor, hub_->arena());
+  ASSERT_TRUE(last);
+  EXPECT_EQ((*small)->put(last.message(), os::Deadline::after_ns(0)).code(), Code::kTimeout);
   EXPECT_TRUE(pass(tensor).ok());
-  ASSERT_TRUE(channel_->put(parcel.message(), os::Deadline::never()).ok());
+  ASSERT_TRUE(channel_->put(last.message(), os::Deadline::never()).ok());
   // That put passed the lease on: to send the tensor again is an error, not a crash.
   EXPECT_EQ(pass(tensor).code(), Code::kInvalid);
 }
