@@ -66,6 +66,12 @@ class Door;
 template <class T>
 class Broadcast;
 
+// How long to wait where the name is just changing hands.
+struct ServeOptions {
+  std::chrono::nanoseconds timeout = std::chrono::seconds(5);
+  std::stop_token stop = {};  // ends the wait with Error (kInterrupted), within 100 ms
+};
+
 // How long to wait for the server, and whether to take its place.
 struct AttachOptions {
   std::chrono::nanoseconds timeout = std::chrono::seconds(5);  // for all that attach() waits for
@@ -160,7 +166,7 @@ concept Publishable = requires {
 class Domain {
  public:
   // Gives this process's domain a name, under which others attach; or joins the domain of that name.
-  static Domain serve(std::string_view name);
+  static Domain serve(std::string_view name, const ServeOptions& options = {});
   static Domain attach(std::string_view name, const AttachOptions& options = {});
   // Attaches if the name is served, and serves it if not.
   static Domain meet(std::string_view name, const AttachOptions& options = {});

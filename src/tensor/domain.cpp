@@ -17,7 +17,7 @@ namespace {
 
 channel::Hub& own_hub() { return *need(channel::Hub::current()); }
 
-// `enter` is Door::attach or Door::meet.
+// `enter` is Door::serve, Door::attach or Door::meet.
 template <class Enter>
 process::DoorPtr through_door(std::string_view name, const AttachOptions& options, Enter&& enter) {
   process::DoorOptions made;
@@ -108,7 +108,9 @@ void throw_published_otherwise(std::string_view name) {
 
 }  // namespace detail
 
-Domain Domain::serve(std::string_view name) { return Domain(need(process::Door::serve(name))); }
+Domain Domain::serve(std::string_view name, const ServeOptions& options) {
+  return Domain(through_door(name, {.timeout = options.timeout, .stop = options.stop}, process::Door::serve));
+}
 
 Domain Domain::attach(std::string_view name, const AttachOptions& options) {
   return Domain(through_door(name, options, process::Door::attach));

@@ -231,6 +231,23 @@ TEST_F(ServeTest, AStopEndsTheWaitForAServerThatDoesNotAnswer) {
   directory_.empty();
 }
 
+TEST_F(ServeTest, AStopEndsTheWaitForANameThatIsChangingHands) {
+  Child server = start_and_wait("serve", "stay");
+  const Child successor = start_and_wait("attach", "stay");
+  ASSERT_EQ(::kill(successor.pid(), SIGSTOP), 0);
+  server.kill_now();
+  std::stop_source asked;
+  const ServeOptions patient{.timeout = std::chrono::hours(1), .stop = asked.get_token()};
+  const pid_t waiting = ::gettid();
+  std::jthread other([&] {
+    EXPECT_TRUE(eventually([&] { return os::task_state(waiting) == 'S'; }));
+    asked.request_stop();
+  });
+  EXPECT_EQ(code_of([&] { Domain::serve(name_, patient); }), Code::kInterrupted);
+  EXPECT_EQ(code_of([&] { Domain::serve(name_, {.timeout = std::chrono::nanoseconds(1)}); }), Code::kStalled);
+  directory_.empty();
+}
+
 TEST_F(ServeTest, AProcessThatHasADomainOfItsOwnCannotAttach) {
   ASSERT_TRUE(kHasItsOwn);
   const Domain domain = Domain::serve(name_);
