@@ -261,7 +261,11 @@ bool parse_acquire(PyObject* const* arguments, Py_ssize_t count, PyObject* keywo
     int place = 0;
     while (place < 2 && PyUnicode_CompareWithASCIIString(keyword, names[place]) != 0) ++place;
     if (place == 2) {
+#if PY_VERSION_HEX >= 0x030d0000
+      PyErr_Format(PyExc_TypeError, "acquire() got an unexpected keyword argument '%U'", keyword);
+#else
       PyErr_Format(PyExc_TypeError, "'%U' is an invalid keyword argument for acquire()", keyword);
+#endif
       return false;
     }
     if (given[place]) {
