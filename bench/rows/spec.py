@@ -51,6 +51,8 @@ class Row:
     at_most: float | None = None  # in the unit
     floor_factor: float | None = None  # times the floor measured in the same run
     floor_of: str = ""  # which floor that is, where there are several
+    peer_factor: float | None = None  # times what the peer `peer_of` took in the same run
+    peer_of: str = ""
     extra_at_most: float | None = None  # beyond the peer's figure, in the unit
     note: str = ""
     measure: Measure | None = None  # None: the C++ program measures it
@@ -124,6 +126,9 @@ def _limit(row: Row, figures: Figures, floor: float | None) -> tuple[str, float]
         limits.append((row.at_most, f"{row.at_most:g} {row.unit}"))
     if row.floor_factor is not None and floor is not None:
         limits.append((row.floor_factor * floor, f"{row.floor_factor:g} x floor"))
+    if row.peer_factor is not None and row.peer_of in figures.peers:
+        theirs = statistics.median(figures.peers[row.peer_of])
+        limits.append((row.peer_factor * theirs, f"{row.peer_factor:g} x {row.peer_of}"))
     if row.extra_at_most is not None and figures.peers:
         theirs = statistics.median(next(iter(figures.peers.values())))
         limits.append((theirs + row.extra_at_most, f"theirs + {row.extra_at_most:g} {row.unit}"))

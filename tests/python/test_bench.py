@@ -68,6 +68,18 @@ def test_a_limit_is_the_larger_of_a_figure_and_a_multiple_of_the_floor(floor: fl
     assert limit["holds"] is holds
 
 
+@pytest.mark.parametrize(("theirs", "limit", "holds"), [(1000.0, 300.0, False), (1200.0, 360.0, True)])
+def test_a_limit_may_be_a_part_of_what_a_peer_takes(theirs: float, limit: float, holds: bool) -> None:
+    row = Row("r", "ns", at_most=300, peer_factor=0.3, peer_of="other")
+    figures = Figures(ours=[350.0], peers={"first": [1.0], "other": [theirs]})
+    entry = compare(row, figures)[-1]
+    assert entry["peer"] == "limit: 300 ns or 0.3 x other"
+    assert entry["theirs"] == pytest.approx(limit)
+    assert entry["holds"] is holds
+    # Without that peer (not installed) the figure alone counts.
+    assert compare(row, Figures(ours=[350.0], peers={"first": [1.0]}))[-1]["theirs"] == 300
+
+
 def test_a_prefix_names_several_rows() -> None:
     rows = [Row("a", "us"), Row("a-1", "us"), Row("ab", "us")]
     assert [row.name for row in choose(rows, "a,a-1")] == ["a", "a-1"]

@@ -8,8 +8,10 @@ import queue as queue_module
 import select
 import selectors
 import socket
+import sys
 import threading
 import time
+from concurrent.futures import process as executors
 from multiprocessing import connection as std_connection
 from typing import Any
 
@@ -20,6 +22,7 @@ import pytest
 import support
 import targets
 from forklift.multiprocessing import connection
+from forklift.multiprocessing.ends import until_taken
 
 BOTH = pytest.mark.parametrize("wait", [std_connection.wait, connection.wait], ids=["std", "ours"])
 
@@ -58,6 +61,50 @@ def test_everything_that_can_be_waited_for(ctx: Any, wait: Any) -> None:
         os.close(fd)
     left.close()
     right.close()
+
+
+def test_who_put_a_message_and_ended_is_not_seen_to_have_ended_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The queue's descriptor is rung by a thread, which may come later than the end of the process."""
+    queue = mp.Queue()
+    reader, writer = os.pipe()
+
+    def rung_late(waited: list[Any], timeout: float | None) -> list[Any]:
+        queue.put(1)
+        os.close(writer)
+        return [each for each in waited if each.object == reader]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(connection._std, "wait", rung_late)
+        assert connection.wait([queue._reader, reader], support.DEADLINE) == [queue._reader, reader]
+    assert queue.get() == 1
+    os.close(reader)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="workers of executors live on in Python 3.10")
+def test_an_executors_worker_that_has_done_its_tasks_ends_when_that_is_known(ctx: Any) -> None:
+    """The executor waits in the standard library's `wait`, which looks at the descriptors alone."""
+    calls, results = ctx.Queue(), ctx.SimpleQueue()
+    worker = ctx.Process(target=executors._process_worker, args=(calls, results, None, (), 1))
+    worker.start()
+    calls.put(executors._CallItem(7, abs, (-3,), {}))
+    assert std_connection.wait([results._reader], support.DEADLINE) == [results._reader]
+    assert std_connection.wait([worker.sentinel], 0.3) == []
+    answer = results.get()
+    assert (answer.work_id, answer.result, answer.exit_pid) == (7, 3, worker.pid)
+    worker.join(support.DEADLINE)
+    assert worker.exitcode == 0
+
+
+def test_until_what_was_put_is_taken() -> None:
+    queue = mp.SimpleQueue()
+    assert until_taken(queue, 0)
+    queue.put(1)
+    queue.put(2)
+    assert not until_taken(queue, 0.02)
+    taker = threading.Thread(target=lambda: [queue.get() for _ in range(2)])
+    taker.start()
+    assert until_taken(queue, support.DEADLINE)
+    taker.join()
 
 
 def test_queues_themselves() -> None:

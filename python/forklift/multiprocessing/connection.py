@@ -38,6 +38,10 @@ def wait(object_list: Iterable[Any], timeout: float | None = None) -> list[Any]:
         woken: Any = _std.wait(others, 0 if ready else timeout)
         # Somebody else may have taken the message that had woken us.
         ready.update(each for each in woken if each.is_ready())
+        if woken:
+            # A queue's descriptor is rung by a thread of ours: who put a message and ended may be seen to
+            # have ended first, and must not be taken for one who ended without a word.
+            ready.update(each for each in waited if each not in ready and each.has_message())
         if deadline is not None:
             timeout = max(0.0, deadline - time.monotonic())
         if ready or (not woken and timeout == 0):
