@@ -182,9 +182,9 @@ def slow_start(path: str) -> None:
 
 
 def pass_gate(turn: tuple[int, str]) -> int:
-    """Items from 50 on wait until the file is there."""
+    """Waits until the file is there."""
     number, path = turn
-    while number >= 50 and not Path(path).exists():
+    while not Path(path).exists():
         time.sleep(0.01)
     return number
 

@@ -121,10 +121,12 @@ def test_a_pool_at_rest_uses_no_processor(fork: Any) -> None:
 
 def test_a_watcher_of_progress(ctx: Any, tmp_path: Path) -> None:
     """`result._number_left * result._chunksize`, which packages show, falls while nobody waits."""
-    gate = tmp_path / "gate"
+    first, gate = tmp_path / "first", tmp_path / "gate"
     with ctx.Pool(2) as pool:
-        result = pool.map_async(targets.pass_gate, [(i, str(gate)) for i in range(101)], chunksize=10)
+        turns = [(i, str(first if i < 50 else gate)) for i in range(101)]
+        result = pool.map_async(targets.pass_gate, turns, chunksize=10)
         assert (result._number_left, result._chunksize) == (11, 10)
+        first.touch()
         support.until(lambda: result._number_left == 6, "the chunks before the gate")
         assert not result.ready()
         assert not result._event.is_set()
@@ -140,6 +142,6 @@ def test_a_watcher_of_progress(ctx: Any, tmp_path: Path) -> None:
             refused.get(support.DEADLINE)
         assert refused._number_left == 0
         assert pool.map_async(targets.same, [])._number_left == 0
-        turns = pool.imap_unordered(targets.same, range(5))
-        assert sorted(turns) == list(range(5))
-        assert (turns._length, turns._index) == (5, 5)
+        unordered = pool.imap_unordered(targets.same, range(5))
+        assert sorted(unordered) == list(range(5))
+        assert (unordered._length, unordered._index) == (5, 5)
