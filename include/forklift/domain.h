@@ -68,9 +68,8 @@ class Broadcast;
 
 // How long to wait where the name is just changing hands.
 struct ServeOptions {
-  std::chrono::nanoseconds timeout =
-      std::chrono::seconds(5);  // until the name is this program's, or another one's
-  std::stop_token stop = {};    // ends the wait with Error (kInterrupted), within 100 ms
+  std::chrono::nanoseconds timeout = std::chrono::seconds(5);  // for all that serve() waits for
+  std::stop_token stop = {};  // ends the wait with Error (kInterrupted), within 100 ms
 };
 
 // How long to wait for the server, and whether to take its place.

@@ -15,11 +15,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <initializer_list>
 #include <span>
 #include <string>
-#include <utility>
 
 #include "forklift/status.h"
 

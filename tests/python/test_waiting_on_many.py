@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing as std
 import os
 import queue as queue_module
 import select
@@ -22,7 +23,7 @@ import pytest
 import support
 import targets
 from forklift.multiprocessing import connection
-from forklift.multiprocessing.ends import until_taken
+from forklift.multiprocessing.executors import until_taken
 
 BOTH = pytest.mark.parametrize("wait", [std_connection.wait, connection.wait], ids=["std", "ours"])
 
@@ -81,10 +82,18 @@ def test_who_put_a_message_and_ended_is_not_seen_to_have_ended_first(monkeypatch
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="workers of executors live on in Python 3.10")
-def test_an_executors_worker_that_has_done_its_tasks_ends_when_that_is_known(ctx: Any) -> None:
+@pytest.mark.parametrize("installed", [False, True])
+def test_an_executors_worker_that_has_done_its_tasks_ends_when_that_is_known(
+    ctx: Any, installed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The executor waits in the standard library's `wait`, which looks at the descriptors alone."""
     calls, results = ctx.Queue(), ctx.SimpleQueue()
-    worker = ctx.Process(target=executors._process_worker, args=(calls, results, None, (), 1))
+    make = ctx.Process
+    if installed:
+        # What forklift.install() leaves: the standard library's process, started by our Popen.
+        make = std.get_context(ctx.get_start_method()).Process
+        monkeypatch.setattr(make, "_Popen", staticmethod(ctx.Process._Popen))
+    worker = make(target=executors._process_worker, args=(calls, results, None, (), 1))
     worker.start()
     calls.put(executors._CallItem(7, abs, (-3,), {}))
     assert std_connection.wait([results._reader], support.DEADLINE) == [results._reader]

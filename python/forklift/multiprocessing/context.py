@@ -4,7 +4,6 @@ There is one state, the standard library's: which start method was chosen, who t
 children there are. Setting the start method here sets it there, and the reverse.
 """
 
-import sys
 from multiprocessing import context as _std
 from multiprocessing import reduction  # noqa: F401
 from multiprocessing.context import (  # noqa: F401
@@ -153,28 +152,7 @@ class BaseContext(_Queues, _std.BaseContext):
     """Base of the contexts."""
 
 
-class _Child:
-    """What our processes do in the child."""
-
-    _target: Any
-    _args: Any
-
-    def run(self) -> None:
-        """Method to be run in sub-process; can be overridden in sub-class"""
-        executors = sys.modules.get("concurrent.futures.process")
-        if executors is None or self._target is not getattr(executors, "_process_worker", executors):
-            super().run()  # type: ignore[misc]
-            return
-        from forklift.multiprocessing.ends import Results
-
-        # Its arguments are two queues, an initializer with its arguments, and how many tasks it may do.
-        results = Results(self._args[1])
-        self._args = (self._args[0], results, *self._args[2:])
-        super().run()  # type: ignore[misc]
-        results.see_off()
-
-
-class Process(_Child, _std.Process):
+class Process(_std.Process):
     """A process, started by whichever method is chosen at that time."""
 
     @staticmethod
@@ -182,7 +160,7 @@ class Process(_Child, _std.Process):
         return _default_context.get_context().Process._Popen(process_obj)
 
 
-class ForkProcess(_Child, _std.ForkProcess):
+class ForkProcess(_std.ForkProcess):
     @staticmethod
     def _Popen(process_obj: Any) -> Any:
         from forklift.multiprocessing.popen_fork import Popen
@@ -190,7 +168,7 @@ class ForkProcess(_Child, _std.ForkProcess):
         return Popen(process_obj)
 
 
-class SpawnProcess(_Child, _std.SpawnProcess):
+class SpawnProcess(_std.SpawnProcess):
     @staticmethod
     def _Popen(process_obj: Any) -> Any:
         from forklift.multiprocessing.popen_spawn_posix import Popen
@@ -198,7 +176,7 @@ class SpawnProcess(_Child, _std.SpawnProcess):
         return Popen(process_obj)
 
 
-class ForkServerProcess(_Child, _std.ForkServerProcess):
+class ForkServerProcess(_std.ForkServerProcess):
     @staticmethod
     def _Popen(process_obj: Any) -> Any:
         from forklift.multiprocessing.popen_forkserver import Popen

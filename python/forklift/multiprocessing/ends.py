@@ -7,7 +7,6 @@ here are thin: they hold the queue and no state of their own.
 from __future__ import annotations
 
 import pickle
-import time
 
 from forklift.multiprocessing.joining import parent_sentinel
 
@@ -15,24 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["NoLock", "Reader", "Results", "SlotsLeft", "Tasks", "Writer", "until_taken"]
-
-_SEQUENCES = 1 << 30  # messages are counted modulo this
-
-
-def until_taken(queue: Any, seconds: float = 5.0) -> bool:
-    """Wait until all that is in the queue now has been taken; False: after so long it has not."""
-    taken, waiting = queue._taken(), queue._size()
-    while taken != (again := queue._taken()):  # two figures of one moment
-        taken, waiting = again, queue._size()
-    deadline = time.monotonic() + seconds
-    pause = 0.0001
-    while (queue._taken() - taken) % _SEQUENCES < waiting:
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(pause)
-        pause = min(2 * pause, 0.01)
-    return True
+__all__ = ["NoLock", "Reader", "SlotsLeft", "Tasks", "Writer"]
 
 
 class _End:
@@ -173,25 +155,3 @@ class Tasks(NoLock):
 
     def get_value(self) -> int:
         return self._semlock._get_value()
-
-
-class Results:
-    """An executor's queue of results, as its worker sees it.
-
-    The executor's thread sleeps on its workers' sentinels and on this queue, whose descriptor is rung by a
-    thread of ours. A worker that ends because it has done as many tasks as it may says so with its last
-    result: should its end be seen first, it is taken for one that was killed, and the executor is broken.
-    """
-
-    def __init__(self, queue: Any) -> None:
-        self._queue = queue
-        self._says_farewell = False
-
-    def put(self, obj: Any) -> None:
-        self._queue.put(obj)
-        self._says_farewell = getattr(obj, "exit_pid", None) is not None
-
-    def see_off(self) -> None:
-        """Before the worker ends: until the executor has heard that it will."""
-        if self._says_farewell:
-            until_taken(self._queue)

@@ -11,6 +11,7 @@ import sys
 from multiprocessing import util as _std_util
 
 from forklift import _core, invited
+from forklift.multiprocessing import executors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # not at run time, since every fresh interpreter among the children imports this
@@ -24,8 +25,7 @@ def _serves(process_obj: Any) -> bool:
     if process_obj.daemon:
         return True
     target = getattr(process_obj, "_target", None)
-    executors = sys.modules.get("concurrent.futures.process")
-    if executors is not None and target is getattr(executors, "_process_worker", executors):
+    if executors.is_worker(target):
         return True
     managers = sys.modules.get("multiprocessing.managers")
     server = getattr(target, "__self__", None)

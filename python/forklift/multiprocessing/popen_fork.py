@@ -6,6 +6,7 @@ import os
 from multiprocessing import popen_fork as _std
 
 from forklift import _core
+from forklift.multiprocessing.executors import attend
 from forklift.multiprocessing.joining import ensure_domain
 from forklift.multiprocessing.lifeline import Tied, lifeline_for
 
@@ -19,6 +20,7 @@ __all__ = ["Popen"]
 class Popen(_std.Popen):
     def _launch(self, process_obj: Any) -> None:
         ensure_domain()
+        attend(process_obj)
         line = lifeline_for(process_obj)
         super()._launch(process_obj if line is None else Tied(process_obj, line))  # type: ignore[misc]
 

@@ -1,0 +1,73 @@
+"""Workers of ``concurrent.futures.ProcessPoolExecutor``.
+
+The executor's thread sleeps on its workers' sentinels and on its queue of results, whose descriptor is rung
+by a thread of ours. A worker that ends because it has done as many tasks as it may says so with its last
+result: should its end be seen first, it is taken for one that was killed, and the executor is broken.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from forklift import _core
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["attend", "is_worker", "until_taken", "work"]
+
+_SEQUENCES = 1 << 30  # messages are counted modulo this
+
+
+def is_worker(target: Any) -> bool:
+    """Is it what an executor's processes run?"""
+    module = sys.modules.get("concurrent.futures.process")
+    return module is not None and target in (getattr(module, "_process_worker", work), work)
+
+
+def attend(process_obj: Any) -> None:
+    """In the parent, of any process that is about to be started, whatever class or context it is of."""
+    target = getattr(process_obj, "_target", None)
+    args: Any = getattr(process_obj, "_args", ())
+    # Two queues, an initializer with its arguments and, from Python 3.11 on, how many tasks it may do.
+    if is_worker(target) and len(args) > 4 and args[4] is not None and isinstance(args[1], _core.QueueBase):
+        process_obj._target = work
+
+
+def work(calls: Any, results: Any, *rest: Any) -> None:
+    """In the child: the standard library's worker, which ends when the executor knows that it does."""
+    from concurrent.futures import process
+
+    heard = _Results(results)
+    process._process_worker(calls, heard, *rest)  # type: ignore[arg-type]
+    if heard.says_farewell:
+        until_taken(results)
+
+
+class _Results:
+    """An executor's queue of results, as its worker sees it."""
+
+    def __init__(self, queue: Any) -> None:
+        self._queue = queue
+        self.says_farewell = False
+
+    def put(self, obj: Any) -> None:
+        self._queue.put(obj)
+        self.says_farewell = getattr(obj, "exit_pid", None) is not None
+
+
+def until_taken(queue: Any, seconds: float = 5.0) -> bool:
+    """Wait until all that is in the queue now has been taken; False: after so long it has not."""
+    taken, waiting = queue._taken(), queue._size()
+    while taken != (again := queue._taken()):  # two figures of one moment
+        taken, waiting = again, queue._size()
+    deadline = time.monotonic() + seconds
+    pause = 0.0001
+    while (queue._taken() - taken) % _SEQUENCES < waiting:
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(pause)
+        pause = min(2 * pause, 0.01)
+    return True
