@@ -32,7 +32,7 @@ _OURS = "forklift.multiprocessing."
 
 # Module of the standard library: ours, and the names that are looked up there.
 _REPLACED: dict[str, tuple[str, tuple[str, ...]]] = {
-    "connection": ("pipes", ("Connection", "Pipe")),
+    "connection": ("connection", ("Connection", "Pipe", "wait")),
     "heap": ("heap", ("BufferWrapper",)),
     "managers": ("manager_channels", ()),
     "pool": ("pool", ("Pool",)),

@@ -75,7 +75,7 @@ def test_who_put_a_message_and_ended_is_not_seen_to_have_ended_first(monkeypatch
         return [each for each in waited if each.object == reader]
 
     with monkeypatch.context() as patch:
-        patch.setattr(connection._std, "wait", rung_late)
+        patch.setattr(connection, "_std_wait", rung_late)
         assert connection.wait([queue._reader, reader], support.DEADLINE) == [queue._reader, reader]
     assert queue.get() == 1
     os.close(reader)

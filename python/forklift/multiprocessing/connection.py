@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Client", "Connection", "Listener", "Pipe", "wait"]
 
+_std_wait = _std.wait  # saved, since install() puts ours in its place
+
 
 def wait(object_list: Iterable[Any], timeout: float | None = None) -> list[Any]:
     """The objects of the list that are ready to be read, once there is one or the time is over.
@@ -30,12 +32,14 @@ def wait(object_list: Iterable[Any], timeout: float | None = None) -> list[Any]:
     process has ended, any other descriptor, or object with a ``fileno()``, that is readable.
     """
     waited = [_Waited(each) for each in object_list]
+    if not any(each.is_ours for each in waited):
+        return _std_wait([each.object for each in waited], timeout)
     # What has a message shows it without a descriptor; the others are then only looked at.
     ready = {each for each in waited if each.has_message()}
     deadline = None if timeout is None else time.monotonic() + timeout
     while True:
         others: Any = [each for each in waited if each not in ready]
-        woken: Any = _std.wait(others, 0 if ready else timeout)
+        woken: Any = _std_wait(others, 0 if ready else timeout)
         # Somebody else may have taken the message that had woken us.
         ready.update(each for each in woken if each.is_ready())
         if woken:
@@ -54,6 +58,7 @@ class _Waited:
     def __init__(self, each: Any) -> None:
         self.object = each
         self._ours = getattr(each, "_queue", each)  # a queue's reader stands for the queue
+        self.is_ours = isinstance(self._ours, (_core.QueueBase, _core.PipeCore))
 
     def fileno(self) -> int:
         if isinstance(self._ours, _core.QueueBase):
