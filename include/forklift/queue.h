@@ -184,14 +184,19 @@ struct Transfer {
   // Without a time limit, straight into what the caller makes of it.
   static T get(Way way) {
     if constexpr (Bytewise<T> && std::is_trivially_default_constructible_v<T>) {
-      T item;
-      get_bytes(way, kType, std::as_writable_bytes(std::span<T, 1>(&item, 1)), kForever);
-      return item;
+      return get_in_place(way);
     } else if constexpr (std::same_as<T, Tensor>) {
       return take_tensor(way);
     } else {
       return *get(way, kForever);
     }
+  }
+
+  // A function of its own, since GCC (before 14) returns a variable of an inner block by copying it.
+  static T get_in_place(Way way) {
+    T item;
+    get_bytes(way, kType, std::as_writable_bytes(std::span<T, 1>(&item, 1)), kForever);
+    return item;
   }
 
   static std::optional<T> get(Way way, Limit limit) {

@@ -85,9 +85,7 @@ Result<LeasePtr> Arena::allocate(Kind kind, std::size_t bytes, bool zeroed) {
     }
   }
   if (!found) {
-    Result<Grant> granted = obtain(kind, bytes);
-    if (!granted) return granted.status();
-    got = *granted;
+    if (Status status = obtain(kind, bytes, got); !status) return status;
     const std::lock_guard<sync::SpinLock> lock(mutex_);
     unmapped = enter_block(*lease, kind, bytes, got);
   }
@@ -111,15 +109,17 @@ Result<LeasePtr> Arena::allocate(Kind kind, std::size_t bytes, bool zeroed) {
 
 // Private lock held. True: its pages are not in this process's page table, as far as known.
 bool Arena::enter_block(Lease& lease, Kind kind, std::size_t bytes, const Grant& got) {
+  const auto row = static_cast<std::uint32_t>(got.row);
+  const auto block = static_cast<std::uint32_t>(got.block);
   lease.arena_ = this;
-  lease.object_ = {ObjectKind::kBlock, got.block};
-  lease.row_.store(got.row, std::memory_order_relaxed);
+  lease.object_ = {ObjectKind::kBlock, block};
+  lease.row_.store(row, std::memory_order_relaxed);
   lease.kind_ = kind;
   lease.size_ = bytes;
   lease.data_ = data_.data() + got.offset;
-  lease.handle_ = {0, got.block, got.generation, got.row, got.offset, bytes};
+  lease.handle_ = {0, block, static_cast<std::uint32_t>(got.generation), row, got.offset, bytes};
   link(lease);
-  return bytes >= kPopulateFrom && resident_.misses(got.block, bytes);
+  return bytes >= kPopulateFrom && resident_.misses(block, bytes);
 }
 
 Result<LeasePtr> Arena::hold(Object object) {

@@ -227,10 +227,11 @@ class Arena {
 
  private:
   friend class Lease;
+  // Whole words: two neighbouring halves would be loaded together, right behind their being stored apart.
   struct Grant {
-    std::uint32_t row;
-    std::uint32_t block;
-    std::uint32_t generation;
+    std::uint64_t row;
+    std::uint64_t block;
+    std::uint64_t generation;
     std::uint64_t offset;
     std::uint64_t fresh_from;  // bytes of the block whose pages may not exist yet: [fresh_from, fresh_to)
     std::uint64_t fresh_to;
@@ -272,7 +273,7 @@ class Arena {
   bool keep(const Lease& given_up, Batch& surplus) noexcept;
   Grant reopen(const Kept& kept, Kind kind, unsigned size_class, std::size_t bytes) noexcept;
   void fetch(Kind kind, unsigned size_class, Batch& out);
-  Result<Grant> obtain(Kind kind, std::size_t bytes);
+  Status obtain(Kind kind, std::size_t bytes, Grant& got);
   void pass_on(const Batch& batch);
   void give_up_kept();
   const char* wrong_in_depot(std::uint32_t row, Holder there);  // audit.cpp

@@ -10,7 +10,6 @@
 // block back, the next taker finds another holder and passes the cell. A putter that is killed between its
 // last two leaves a block just above the top; the next at the lock raises it.
 #include <algorithm>
-#include <optional>
 
 #include "arena/arena.h"
 
@@ -120,19 +119,25 @@ void Arena::fetch(Kind kind, unsigned size_class, Batch& out) {
 }
 
 // From the depot, with a batch for the shelf, or from the ledger.
-Result<Arena::Grant> Arena::obtain(Kind kind, std::size_t bytes) {
+Status Arena::obtain(Kind kind, std::size_t bytes, Grant& got) {
+  const auto from_ledger = [&]() -> Status {
+    Result<Grant> granted = grant(kind, bytes);
+    if (granted) got = *granted;
+    return granted.status();
+  };
   const unsigned size_class = class_for(kind, bytes);
   Batch batch;
   if (size_class <= kLargestKept) fetch(kind, size_class, batch);
-  if (batch.count == 0) return grant(kind, bytes);
-  std::optional<Grant> got;
+  if (batch.count == 0) return from_ledger();
+  bool found = false;
   Batch surplus;
   {
     const std::lock_guard<sync::SpinLock> lock(mutex_);
     for (std::size_t i = batch.count; i-- > 0;) {
       const Kept& kept = batch.items[i];
-      if (!got && kept.committed >= pages_for(bytes, size_class)) {
+      if (!found && kept.committed >= pages_for(bytes, size_class)) {
         got = reopen(kept, kind, size_class, bytes);
+        found = true;
       } else if (!shelves_.full(kind, size_class)) {
         shelves_.put(kind, size_class, kept);
       } else {
@@ -141,7 +146,7 @@ Result<Arena::Grant> Arena::obtain(Kind kind, std::size_t bytes) {
     }
   }
   if (surplus.count != 0) pass_on(surplus);
-  return got ? Result<Grant>(*got) : grant(kind, bytes);
+  return found ? Status() : from_ledger();
 }
 
 // A batch from this process's shelf; what finds no place goes back to the ledger.

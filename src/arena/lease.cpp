@@ -14,7 +14,11 @@ namespace forklift::arena {
 
 // Of no arena yet: dropping it gives nothing up.
 LeasePtr Arena::blank_lease() {
-  struct Made : Lease {};  // what allocate_shared may construct: count and lease in one allocation
+  // What allocate_shared may construct: count and lease in one allocation. Its constructor is written out,
+  // since a defaulted one would have all of it zeroed before its members are.
+  struct Made : Lease {
+    Made() noexcept {}  // NOLINT(modernize-use-equals-default)
+  };
   return std::allocate_shared<Made>(Recycler<Made>());
 }
 

@@ -61,35 +61,34 @@ void Hub::audit_channel(std::uint32_t index, std::vector<std::uint8_t>& seen,
   const Position tail = Position::unpack(channel.tail.load());
   std::uint32_t messages = 0;
   std::uint64_t weight = 0;
-  if (at.chunk != 0 && at.chunk != channel.spare.load()) ++seen[at.chunk];
-  while (at.sequence != tail.sequence) {
-    const Chunk* chunk = chunks_->chunk(at.chunk);
+  if (at.chunk() != 0 && at.chunk() != channel.spare.load()) ++seen[at.chunk()];
+  while (at.sequence() != tail.sequence()) {
+    const Chunk* chunk = chunks_->chunk(at.chunk());
     if (chunk == nullptr) {
       wrong.push_back(name + "C1: its chain is broken");
       return;
     }
-    if (at.chunk != tail.chunk && at.unit == chunk->end.load()) {
-      at.chunk = static_cast<std::uint32_t>(chunk->next.load());
-      at.unit = 1;
-      if (chunks_->chunk(at.chunk)) ++seen[at.chunk];
+    if (at.chunk() != tail.chunk() && at.unit() == chunk->end.load()) {
+      at = Position(chunk->next.load(), 1, at.sequence());
+      if (chunks_->chunk(at.chunk())) ++seen[at.chunk()];
       continue;
     }
     RecordHeader header{};
-    std::memcpy(&header, chunk->units + (at.unit - 1) * std::size_t{kUnitBytes}, sizeof header);
-    if (header.sequence != at.sequence || header.units == 0 || at.unit + header.units > kChunkUnits) {
-      wrong.push_back(name + "C1: record " + std::to_string(at.sequence) + " is wrong");
+    std::memcpy(&header, chunk->units + (at.unit() - 1) * std::size_t{kUnitBytes}, sizeof header);
+    if (header.sequence != at.sequence() || header.units == 0 || at.unit() + header.units > kChunkUnits) {
+      wrong.push_back(name + "C1: record " + std::to_string(at.sequence()) + " is wrong");
       return;
     }
-    at.unit += header.units;
-    at.sequence = (at.sequence + 1) & kSequenceMask;
+    at = at.past(header.units);
     weight += header.weight;
     ++messages;
   }
-  const std::uint64_t booked = channel.tail_bytes[tail.sequence & 1].load() -
-                               channel.head_bytes[Position::unpack(channel.head.load()).sequence & 1].load();
+  const std::uint64_t booked =
+      channel.tail_bytes[tail.sequence() & 1].load() -
+      channel.head_bytes[Position::unpack(channel.head.load()).sequence() & 1].load();
   if (channel.byte_capacity.load() != 0 && booked != weight)
     wrong.push_back(name + std::to_string(booked) + " bytes booked, " + std::to_string(weight) + " there");
-  if (channel.count.load() == 0 && (messages != 0 || tail.chunk != 0))
+  if (channel.count.load() == 0 && (messages != 0 || tail.chunk() != 0))
     wrong.push_back(name + "nobody holds it, but it is not empty");
 }
 

@@ -29,7 +29,7 @@ Result<ChannelPtr> Channel::create(Hub& hub, const ChannelOptions& options) {
         change.set(row.tokens_sent, 0);
         change.set(row.tokens_read, 0);
         change.set(row.selectable, 0);
-        change.set(row.done, Position::unpack(row.tail.load(std::memory_order_relaxed)).sequence);
+        change.set(row.done, Position::unpack(row.tail.load(std::memory_order_relaxed)).sequence());
         return {};
       });
   if (!hold) return hold.status();
@@ -104,7 +104,7 @@ Incoming Incoming::extract() {
 std::uint32_t Channel::size() const noexcept {
   const Position head = Position::unpack(row_.head.load(std::memory_order_acquire));
   const Position tail = Position::unpack(row_.tail.load(std::memory_order_acquire));
-  return (tail.sequence - head.sequence) & kSequenceMask;
+  return (tail.sequence() - head.sequence()) & kSequenceMask;
 }
 
 std::uint32_t Channel::capacity() const noexcept {
@@ -135,7 +135,11 @@ Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* h
       if (sequence) *sequence = plan.sequence;
       return {};
     }
+    // Where several are under way it can wait a little longer: each look takes the head's line from a getter
+    // who is busy with them.
+    const int looks_apart = row_.capacity.load(std::memory_order_relaxed) >= 4 ? 16 : 0;
     const auto roomy = [&] {
+      for (int i = 0; i < looks_apart; ++i) sync::cpu_relax();
       return has_room(Position::unpack(row_.tail.load(std::memory_order_acquire)), plan.weight);
     };
     Status status =
@@ -167,6 +171,7 @@ Status Channel::get(Incoming& into, os::Deadline deadline, WaitHooks* hooks, Cla
     if (!got || done) return got;
     Status status = wait_for_message(deadline, hooks);
     if (!status) return status;
+    fetch_first();
   }
 }
 
@@ -175,7 +180,7 @@ bool Channel::claim_taken(const Claim& claim) const noexcept {
   if ((place & Claim::kClaimed) != 0) return true;
   if ((place & Claim::kClaiming) == 0) return false;
   const Position head = Position::unpack(row_.head.load(std::memory_order_acquire));
-  const std::uint32_t behind = (head.sequence - static_cast<std::uint32_t>(place) - 1) & kSequenceMask;
+  const std::uint32_t behind = (head.sequence() - static_cast<std::uint32_t>(place) - 1) & kSequenceMask;
   return behind < kSequenceMask / 2;
 }
 
@@ -206,7 +211,7 @@ Status Channel::wait_readable(os::Deadline deadline, WaitHooks* hooks) {
 }
 
 std::uint32_t Channel::taken() const noexcept {
-  return Position::unpack(row_.head.load(std::memory_order_acquire)).sequence;
+  return Position::unpack(row_.head.load(std::memory_order_acquire)).sequence();
 }
 
 Status Channel::wait_taken(std::uint32_t seen, os::Deadline deadline, WaitHooks* hooks) {
@@ -226,7 +231,7 @@ void Channel::wake_all() noexcept {
 
 std::uint32_t Channel::unfinished() const noexcept {
   const Position tail = Position::unpack(row_.tail.load(std::memory_order_acquire));
-  return (tail.sequence - static_cast<std::uint32_t>(row_.done.load(std::memory_order_acquire))) &
+  return (tail.sequence() - static_cast<std::uint32_t>(row_.done.load(std::memory_order_acquire))) &
          kSequenceMask;
 }
 
@@ -234,7 +239,7 @@ bool Channel::task_done() noexcept {
   std::uint64_t done = row_.done.load(std::memory_order_acquire);
   for (;;) {
     const Position tail = Position::unpack(row_.tail.load(std::memory_order_acquire));
-    if (((tail.sequence - static_cast<std::uint32_t>(done)) & kSequenceMask) == 0) return false;
+    if (((tail.sequence() - static_cast<std::uint32_t>(done)) & kSequenceMask) == 0) return false;
     if (row_.done.compare_exchange_weak(done, (done + 1) & kSequenceMask, std::memory_order_acq_rel)) break;
   }
   if (unfinished() == 0) row_.all_done.notify(INT_MAX);

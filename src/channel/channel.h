@@ -166,6 +166,8 @@ class Channel {
   // As try_get; tells those who wait for room.
   Status take(Incoming& into, bool* done, Claim* claim = nullptr);
   void ring(int bell, std::uint32_t sequence) noexcept;
+  // Begins to fetch the message that has come, while its lock is taken.
+  void fetch_first() const noexcept;
   Status wait_for_message(os::Deadline deadline, WaitHooks* hooks);
   static Status unrepaired();
   Status next_chunk(Position& head);

@@ -10,9 +10,9 @@ namespace forklift::channel {
 namespace {
 
 Status bad_record(const char* why, Position head) {
-  return {Code::kCorrupt, std::string("a record is wrong: ") + why + " (chunk " + std::to_string(head.chunk) +
-                              ", unit " + std::to_string(head.unit) + ", sequence " +
-                              std::to_string(head.sequence) + ")"};
+  return {Code::kCorrupt, std::string("a record is wrong: ") + why + " (chunk " +
+                              std::to_string(head.chunk()) + ", unit " + std::to_string(head.unit()) +
+                              ", sequence " + std::to_string(head.sequence()) + ")"};
 }
 
 void fetch_ahead(const Chunk& chunk, std::uint32_t unit) {
@@ -24,8 +24,8 @@ void fetch_ahead(const Chunk& chunk, std::uint32_t unit) {
 
 // `framed`: its sequence and length are good, so it is known where the next record begins.
 Status check_record(const RecordHeader& header, Position head, bool* framed) {
-  if (header.sequence != head.sequence) return bad_record("another sequence", head);
-  if (header.units == 0 || header.units > kChunkUnits - head.unit) return bad_record("its length", head);
+  if (header.sequence != head.sequence()) return bad_record("another sequence", head);
+  if (header.units == 0 || header.units > kChunkUnits - head.unit()) return bad_record("its length", head);
   *framed = true;
   const std::size_t handle_bytes = header.handles * sizeof(arena::Handle);
   if (sizeof header + handle_bytes + header.bytes > std::size_t{header.units} * kUnitBytes)
@@ -48,15 +48,15 @@ void write_down(Claim* claim, const RecordHeader& header) noexcept {
 
 // Passes a record that cannot be used. Head lock held, as below.
 Status Channel::lose_record(const RecordHeader& header, Position head, Status why, bool* done) {
-  const std::uint32_t next = (head.sequence + 1) & kSequenceMask;
+  const std::uint32_t next = (head.sequence() + 1) & kSequenceMask;
   row_.head_bytes[next & 1].store(
-      row_.head_bytes[head.sequence & 1].load(std::memory_order_relaxed) + header.weight,
+      row_.head_bytes[head.sequence() & 1].load(std::memory_order_relaxed) + header.weight,
       std::memory_order_relaxed);
   sync::crash_fence();
-  row_.head.store(Position{head.chunk, head.unit + header.units, next}.pack(), std::memory_order_release);
+  row_.head.store(head.past(header.units).pack(), std::memory_order_release);
   sync::crash_fence();
   *done = true;
-  hub_.arena().release_held_by(arena::Holder::message(id_.index, head.sequence));
+  hub_.arena().release_held_by(arena::Holder::message(id_.index, head.sequence()));
   return why;
 }
 
@@ -67,19 +67,19 @@ Status Channel::lose_all(Position head, const Status& why, bool* done) {
   std::uint64_t bytes = 0;
   for (std::uint64_t seen = 0; seen != word;) {
     seen = word;
-    bytes = row_.tail_bytes[Position::unpack(word).sequence & 1].load(std::memory_order_acquire);
+    bytes = row_.tail_bytes[Position::unpack(word).sequence() & 1].load(std::memory_order_acquire);
     word = row_.tail.load(std::memory_order_acquire);
   }
   const Position tail = Position::unpack(word);
-  const std::uint32_t lost = (tail.sequence - head.sequence) & kSequenceMask;
-  if (!hub_.arena().release_messages(id_.index, head.sequence, lost)) return unrepaired();
-  while (head.chunk != tail.chunk && hub_.chunks().chunk(head.chunk) != nullptr) {
+  const std::uint32_t lost = (tail.sequence() - head.sequence()) & kSequenceMask;
+  if (!hub_.arena().release_messages(id_.index, head.sequence(), lost)) return unrepaired();
+  while (head.chunk() != tail.chunk() && hub_.chunks().chunk(head.chunk()) != nullptr) {
     if (Status status = next_chunk(head); !status) {
       if (status.code() != Code::kCorrupt) return status;
       break;  // the chain is broken as well: the rest of its chunks stays lost with the domain
     }
   }
-  row_.head_bytes[tail.sequence & 1].store(bytes, std::memory_order_relaxed);
+  row_.head_bytes[tail.sequence() & 1].store(bytes, std::memory_order_relaxed);
   row_.seen_tail.store(word, std::memory_order_relaxed);
   sync::crash_fence();
   row_.head.store(word, std::memory_order_release);
@@ -91,19 +91,25 @@ Status Channel::lose_all(Position head, const Status& why, bool* done) {
 // All records of head's chunk are taken and the chain goes on: the chunk leaves it.
 Status Channel::next_chunk(Position& head) {
   ChunkPool& pool = hub_.chunks();
-  const Chunk* old = pool.chunk(head.chunk);
+  const Chunk* old = pool.chunk(head.chunk());
   const std::uint64_t next = old->next.load(std::memory_order_relaxed);
   if (pool.chunk(next) == nullptr) return bad_record("the chain ends before the tail", head);
   if (row_.dying.load(std::memory_order_relaxed) != 0) pool.give_from(row_.dying);
   if (row_.dying.load(std::memory_order_relaxed) != 0)
     return {Code::kStalled, "the chunk pool's lock cannot be had"};
-  row_.dying.store(head.chunk, std::memory_order_relaxed);
+  row_.dying.store(head.chunk(), std::memory_order_relaxed);
   sync::crash_fence();
-  head = {static_cast<std::uint32_t>(next), 1, head.sequence};
+  head = Position(next, 1, head.sequence());
   row_.head.store(head.pack(), std::memory_order_release);
   sync::crash_fence();
   pool.give_from(row_.dying);
   return {};
+}
+
+void Channel::fetch_first() const noexcept {
+  const Position head = Position::unpack(row_.head.load(std::memory_order_relaxed));
+  const Chunk* chunk = hub_.chunks().chunk(head.chunk());
+  if (chunk != nullptr && head.unit() != 0) fetch_ahead(*chunk, head.unit());
 }
 
 Status Channel::try_get(Incoming& into, bool* done, Claim* claim) {
@@ -119,25 +125,25 @@ Status Channel::try_get(Incoming& into, bool* done, Claim* claim) {
       return unrepaired();
     Position head = Position::unpack(row_.head.load(std::memory_order_relaxed));
     Position tail = Position::unpack(row_.seen_tail.load(std::memory_order_relaxed));
-    if (head.sequence == tail.sequence) {
+    if (head.sequence() == tail.sequence()) {
       const std::uint64_t word = row_.tail.load(std::memory_order_acquire);
       tail = Position::unpack(word);
-      if (head.sequence == tail.sequence) return {};
+      if (head.sequence() == tail.sequence()) return {};
       row_.seen_tail.store(word, std::memory_order_relaxed);
     }
     // A putter may have set the first chunk of an empty channel since.
-    if (head.chunk == 0) head = Position::unpack(row_.head.load(std::memory_order_acquire));
-    Chunk* chunk = hub_.chunks().chunk(head.chunk);
+    if (head.chunk() == 0) head = Position::unpack(row_.head.load(std::memory_order_acquire));
+    Chunk* chunk = hub_.chunks().chunk(head.chunk());
     if (chunk == nullptr) return lose_all(head, bad_record("no such chunk", head), done);
-    if (head.chunk != tail.chunk && head.unit == chunk->end.load(std::memory_order_relaxed)) {
+    if (head.chunk() != tail.chunk() && head.unit() == chunk->end.load(std::memory_order_relaxed)) {
       if (Status status = next_chunk(head); !status)
         return status.code() == Code::kCorrupt ? lose_all(head, status, done) : status;
-      chunk = hub_.chunks().chunk(head.chunk);
+      chunk = hub_.chunks().chunk(head.chunk());
     }
-    if (head.unit == 0 || head.unit >= kChunkUnits)
+    if (head.unit() == 0 || head.unit() >= kChunkUnits)
       return lose_all(head, bad_record("its place is outside the chunk", head), done);
 
-    const std::byte* in = chunk->units + (head.unit - 1) * std::size_t{kUnitBytes};
+    const std::byte* in = chunk->units + (head.unit() - 1) * std::size_t{kUnitBytes};
     std::memcpy(&header, in, sizeof header);
     bool framed = false;
     if (Status bad = check_record(header, head, &framed); !bad)
@@ -150,27 +156,27 @@ Status Channel::try_get(Incoming& into, bool* done, Claim* claim) {
     if (handle_bytes != 0) std::memcpy(into.handles_.data(), in, handle_bytes);
     if (header.bytes != 0) std::memcpy(bytes, in + handle_bytes, header.bytes);
 
-    const std::uint32_t next = (head.sequence + 1) & kSequenceMask;
+    const std::uint32_t next = (head.sequence() + 1) & kSequenceMask;
     if (row_.byte_capacity.load(std::memory_order_relaxed) != 0) {
       row_.head_bytes[next & 1].store(
-          row_.head_bytes[head.sequence & 1].load(std::memory_order_relaxed) + header.weight,
+          row_.head_bytes[head.sequence() & 1].load(std::memory_order_relaxed) + header.weight,
           std::memory_order_relaxed);
     }
     note_cpu(row_.get_cpu);
     write_down(claim, header);
     sync::crash_fence();
-    row_.head.store(Position{head.chunk, head.unit + header.units, next}.pack(), std::memory_order_release);
+    row_.head.store(head.past(header.units).pack(), std::memory_order_release);
     sync::crash_fence();
-    if (claim != nullptr) claim->place.store(Claim::kClaimed | head.sequence, std::memory_order_release);
+    if (claim != nullptr) claim->place.store(Claim::kClaimed | head.sequence(), std::memory_order_release);
     *done = true;
     // Written already, by another processor: its way here is half the price of the next get. Not when it is
     // still being written, which would only take the line away from its writer.
-    if (next != tail.sequence) fetch_ahead(*chunk, head.unit + header.units);
+    if (next != tail.sequence()) fetch_ahead(*chunk, head.unit() + header.units);
     if (header.handles != 0) {
-      wrong = take_handles(into, header, head.sequence, spill);
+      wrong = take_handles(into, header, head.sequence(), spill);
       handles_ok = wrong.ok();
       // What was not taken belongs to a message that is gone (C2).
-      if (!handles_ok) hub_.arena().release_held_by(arena::Holder::message(id_.index, head.sequence));
+      if (!handles_ok) hub_.arena().release_held_by(arena::Holder::message(id_.index, head.sequence()));
     }
   }
   into.codec_ = header.codec;

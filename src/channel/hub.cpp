@@ -167,16 +167,16 @@ Result<Invitation> Hub::invite() {
   return Invitation{*std::move(control), *std::move(data), *std::move(child)};
 }
 
-// The last putter died inside. A put has committed iff its chunk became tail.chunk; what it had given to the
-// message that never was goes back (C2).
+// The last putter died inside. A put has committed iff its chunk became tail.chunk(); what it had given to
+// the message that never was goes back (C2).
 bool Hub::repair_tail(std::uint32_t index) {
   ChannelRow& channel = rows_[index];
   channel.tail_broken.store(1, std::memory_order_relaxed);
   if (!chunks_->settle()) return false;
   const Position tail = Position::unpack(channel.tail.load(std::memory_order_acquire));
-  if (channel.spare.load(std::memory_order_relaxed) == tail.chunk)
+  if (channel.spare.load(std::memory_order_relaxed) == tail.chunk())
     channel.spare.store(0, std::memory_order_relaxed);
-  if (!arena_->release_held_by(arena::Holder::message(index, tail.sequence))) return false;
+  if (!arena_->release_held_by(arena::Holder::message(index, tail.sequence()))) return false;
   channel.tail_broken.store(0, std::memory_order_relaxed);
   return true;
 }
@@ -187,12 +187,12 @@ bool Hub::repair_head(std::uint32_t index) {
   channel.head_broken.store(1, std::memory_order_relaxed);
   if (!chunks_->settle()) return false;
   const Position head = Position::unpack(channel.head.load(std::memory_order_acquire));
-  if (channel.dying.load(std::memory_order_relaxed) == head.chunk) {
+  if (channel.dying.load(std::memory_order_relaxed) == head.chunk()) {
     channel.dying.store(0, std::memory_order_relaxed);
   } else {
     chunks_->give_from(channel.dying);
   }
-  if (!arena_->release_held_by(arena::Holder::message(index, head.sequence - 1))) return false;
+  if (!arena_->release_held_by(arena::Holder::message(index, head.sequence() - 1))) return false;
   channel.head_broken.store(0, std::memory_order_relaxed);
   return true;
 }
@@ -207,15 +207,15 @@ bool Hub::empty_channel(std::uint32_t index) {
   sync::LockGuard head_guard(channel.head_mutex, [&] { repair_head(index); });
   if (!head_guard.ok() || (channel.head_broken.load() != 0 && !repair_head(index))) return false;
   const Position head = Position::unpack(channel.head.load(std::memory_order_relaxed));
-  const Position none{0, 0, head.sequence};
+  const Position none{0, 0, head.sequence()};
   chunks_->give_from(channel.dying);
   if (channel.dying.load(std::memory_order_relaxed) != 0) return false;
   // A first put that died before its commit has made its spare chunk the head: it is in its cell already.
-  const bool never_used = channel.spare.load(std::memory_order_relaxed) == head.chunk;
-  channel.dying.store(never_used ? 0 : head.chunk, std::memory_order_relaxed);
+  const bool never_used = channel.spare.load(std::memory_order_relaxed) == head.chunk();
+  channel.dying.store(never_used ? 0 : head.chunk(), std::memory_order_relaxed);
   // Getters of a channel without a byte bound do not count; its row may have one in its next life.
-  channel.head_bytes[head.sequence & 1].store(
-      channel.tail_bytes[head.sequence & 1].load(std::memory_order_relaxed), std::memory_order_relaxed);
+  channel.head_bytes[head.sequence() & 1].store(
+      channel.tail_bytes[head.sequence() & 1].load(std::memory_order_relaxed), std::memory_order_relaxed);
   sync::crash_fence();
   channel.tail.store(none.pack(), std::memory_order_relaxed);
   sync::crash_fence();

@@ -45,7 +45,7 @@ Result<PipePair> make_pipe(Hub& hub, bool duplex) {
 // Tail lock held, tail committed behind the message of this sequence.
 void Channel::ring(int bell, std::uint32_t sequence) noexcept {
   sync::full_fence();
-  const std::uint32_t head = Position::unpack(row_.head.load(std::memory_order_acquire)).sequence;
+  const std::uint32_t head = Position::unpack(row_.head.load(std::memory_order_acquire)).sequence();
   if (head == ((sequence + 1) & kSequenceMask)) return;  // taken already
   const bool was_empty = head == sequence;
   const std::uint64_t read = row_.tokens_read.load(std::memory_order_acquire);

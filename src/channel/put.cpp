@@ -1,7 +1,6 @@
 // Putting a message: everything is prepared outside of the lock; inside, the record is written, the leases
 // change hands, and one store commits.
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstring>
@@ -21,16 +20,19 @@ constexpr std::uint32_t units_for(std::size_t bytes) {
 // Half the sequence space: beyond it older and newer could not be told apart.
 constexpr std::uint32_t kMostInTransit = 1U << (kSequenceBits - 1);
 
-// As RecordHeader's fields lie.
-std::array<std::uint64_t, sizeof(RecordHeader) / 8> header_words(const auto& plan) noexcept {
+// As RecordHeader's fields lie, each word by itself: collected on the stack, they would be loaded wider than
+// they were stored.
+void write_header(std::byte* out, const auto& plan) noexcept {
   static_assert(std::endian::native == std::endian::little);
   static_assert(offsetof(RecordHeader, sequence) == 4 && offsetof(RecordHeader, bytes) == 8 &&
                 offsetof(RecordHeader, handles) == 12 && offsetof(RecordHeader, codec) == 14 &&
                 offsetof(RecordHeader, spilled) == 15 && offsetof(RecordHeader, weight) == 16 &&
-                offsetof(RecordHeader, tag) == 24);
-  return {plan.units | std::uint64_t{plan.sequence} << 32,
-          plan.bytes | plan.handles << 32 | std::uint64_t{plan.message.codec} << 48 | plan.spilled << 56,
-          plan.weight, plan.message.tag};
+                offsetof(RecordHeader, tag) == 24 && sizeof(RecordHeader) == 32);
+  const auto write = [out](std::size_t at, std::uint64_t word) { std::memcpy(out + at, &word, sizeof word); };
+  write(0, plan.units | std::uint64_t{plan.sequence} << 32);
+  write(8, plan.bytes | plan.handles << 32 | std::uint64_t{plan.message.codec} << 48 | plan.spilled << 56);
+  write(16, plan.weight);
+  write(24, plan.message.tag);
 }
 
 std::byte* unit_address(Chunk& chunk, std::uint32_t unit) {
@@ -71,18 +73,18 @@ bool Channel::has_room(Position tail, std::uint64_t weight, bool locked) const n
   const std::uint64_t limit =
       capacity != 0 ? std::min<std::uint64_t>(capacity, kMostInTransit) : kMostInTransit;
   const auto seen = static_cast<std::uint32_t>(row_.seen_head.load(std::memory_order_relaxed));
-  if (byte_limit == 0 && ((tail.sequence - seen) & kSequenceMask) < limit) return true;
+  if (byte_limit == 0 && ((tail.sequence() - seen) & kSequenceMask) < limit) return true;
 
   const std::uint64_t head_word = row_.head.load(std::memory_order_acquire);
   const Position head = Position::unpack(head_word);
   // Only with the lock: who is stopped here for long would write down what is long outdated.
-  if (locked) row_.seen_head.store(head.sequence, std::memory_order_relaxed);
-  const std::uint32_t in_transit = (tail.sequence - head.sequence) & kSequenceMask;
+  if (locked) row_.seen_head.store(head.sequence(), std::memory_order_relaxed);
+  const std::uint32_t in_transit = (tail.sequence() - head.sequence()) & kSequenceMask;
   if (in_transit >= limit) return false;
   if (byte_limit == 0 || in_transit == 0) return true;
-  const std::uint64_t left = row_.head_bytes[head.sequence & 1].load(std::memory_order_acquire);
+  const std::uint64_t left = row_.head_bytes[head.sequence() & 1].load(std::memory_order_acquire);
   if (row_.head.load(std::memory_order_acquire) != head_word) return has_room(tail, weight, locked);
-  const std::uint64_t bytes = row_.tail_bytes[tail.sequence & 1].load(std::memory_order_relaxed) - left;
+  const std::uint64_t bytes = row_.tail_bytes[tail.sequence() & 1].load(std::memory_order_relaxed) - left;
   return bytes + weight <= byte_limit;
 }
 
@@ -95,34 +97,32 @@ Status Channel::try_put(Plan& plan, bool* done) {
   if (!has_room(tail, plan.weight, true)) return {};
 
   ChunkPool& pool = hub_.chunks();
-  Chunk* current = pool.chunk(tail.chunk);
-  const bool fits = current != nullptr && tail.unit + plan.units <= kChunkUnits;
+  Chunk* current = pool.chunk(tail.chunk());
+  const bool fits = current != nullptr && tail.unit() + plan.units <= kChunkUnits;
   Position start = tail;
   if (!fits) {
     if (row_.spare.load(std::memory_order_relaxed) == 0) {
       if (Status status = pool.take_into(row_.spare); !status) return status;
     }
-    start.chunk = static_cast<std::uint32_t>(row_.spare.load(std::memory_order_relaxed));
-    start.unit = 1;
-    Chunk* fresh = pool.chunk(start.chunk);
+    start = Position(row_.spare.load(std::memory_order_relaxed), 1, tail.sequence());
+    Chunk* fresh = pool.chunk(start.chunk());
     fresh->next.store(0, std::memory_order_relaxed);
     fresh->end.store(kNoEnd, std::memory_order_relaxed);
     if (current != nullptr) {
-      current->end.store(tail.unit, std::memory_order_relaxed);
-      current->next.store(start.chunk, std::memory_order_relaxed);
+      current->end.store(tail.unit(), std::memory_order_relaxed);
+      current->next.store(start.chunk(), std::memory_order_relaxed);
     } else {
       // An empty channel's first chunk. Getters write the head of a channel that has messages only.
-      row_.head.store(Position{start.chunk, 1, tail.sequence}.pack(), std::memory_order_relaxed);
+      row_.head.store(Position{start.chunk(), 1, tail.sequence()}.pack(), std::memory_order_relaxed);
     }
     current = fresh;
   }
 
-  std::byte* out = unit_address(*current, start.unit);
-  plan.sequence = tail.sequence;
-  const auto header = header_words(plan);
-  std::memcpy(out, header.data(), sizeof header);
+  std::byte* out = unit_address(*current, start.unit());
+  plan.sequence = tail.sequence();
+  write_header(out, plan);
   out += sizeof(RecordHeader);
-  const arena::Holder message = arena::Holder::message(id_.index, tail.sequence);
+  const arena::Holder message = arena::Holder::message(id_.index, tail.sequence());
   if (plan.spill) {
     std::memcpy(out, &plan.spill->handle(), sizeof(arena::Handle));
     hub_.arena().give(*plan.spill, message);
@@ -135,18 +135,23 @@ Status Channel::try_put(Plan& plan, bool* done) {
   }
   for (const arena::LeasePtr& lease : plan.message.leases) hub_.arena().give(*lease, message);
 
-  const std::uint32_t next = (tail.sequence + 1) & kSequenceMask;
+  const std::uint32_t next = (tail.sequence() + 1) & kSequenceMask;
   row_.tail_bytes[next & 1].store(
-      row_.tail_bytes[tail.sequence & 1].load(std::memory_order_relaxed) + plan.weight,
+      row_.tail_bytes[tail.sequence() & 1].load(std::memory_order_relaxed) + plan.weight,
       std::memory_order_relaxed);
   row_.put_cpu.store(static_cast<std::uint64_t>(os::current_cpu()) + 1, std::memory_order_relaxed);
   sync::crash_fence();
-  row_.tail.store(Position{start.chunk, start.unit + static_cast<std::uint32_t>(plan.units), next}.pack(),
-                  std::memory_order_release);
+  const Position behind = start.past(plan.units);
+  row_.tail.store(behind.pack(), std::memory_order_release);
   sync::crash_fence();
   if (!fits) row_.spare.store(0, std::memory_order_relaxed);
   *done = true;
-  if (plan.bell >= 0) ring(plan.bell, tail.sequence);
+  // The next record's lines were last read by a getter.
+  if (behind.unit() + 1 < kChunkUnits) {
+    sync::fetch_to_write(unit_address(*current, behind.unit()));
+    sync::fetch_to_write(unit_address(*current, behind.unit() + 1));
+  }
+  if (plan.bell >= 0) ring(plan.bell, tail.sequence());
   return {};
 }
 

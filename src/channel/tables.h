@@ -30,19 +30,30 @@ using sync::Word;
 inline constexpr std::uint32_t kSequenceBits = 30;
 inline constexpr std::uint32_t kSequenceMask = (1U << kSequenceBits) - 1;
 
-// The word that commits: where an end stands, and the number of messages that have passed it.
-struct Position {
-  std::uint32_t chunk;     // number in the pool, from 1; 0: no chunk yet
-  std::uint32_t unit;      // of 64 bytes within the chunk
-  std::uint32_t sequence;  // 30 bits
+// The word that commits: where an end stands, and the number of messages that have passed it. Kept packed: it
+// stays in one register, where its parts would be stored one by one and loaded as a whole.
+class Position {
+ public:
+  // `chunk`: number in the pool, from 1; 0: no chunk yet. `unit`: of 64 bytes within the chunk. `sequence`:
+  // 30 bits.
+  Position(std::uint64_t chunk, std::uint64_t unit, std::uint32_t sequence) noexcept
+      : word_(chunk << 40 | unit << 30 | (sequence & kSequenceMask)) {}
+  static Position unpack(std::uint64_t word) noexcept { return Position(word); }
 
-  static Position unpack(std::uint64_t word) noexcept {
-    return {static_cast<std::uint32_t>(word >> 40), static_cast<std::uint32_t>(word >> 30) & 0x3ff,
-            static_cast<std::uint32_t>(word) & kSequenceMask};
+  std::uint32_t chunk() const noexcept { return static_cast<std::uint32_t>(word_ >> 40); }
+  std::uint32_t unit() const noexcept { return static_cast<std::uint32_t>(word_ >> 30) & 0x3ff; }
+  std::uint32_t sequence() const noexcept { return static_cast<std::uint32_t>(word_) & kSequenceMask; }
+  std::uint64_t pack() const noexcept { return word_; }
+
+  // Behind a record of so many units, which are known to lie in its chunk.
+  Position past(std::uint64_t units) const noexcept {
+    return Position(((word_ & ~std::uint64_t{kSequenceMask}) + (units << 30)) |
+                    ((word_ + 1) & kSequenceMask));
   }
-  std::uint64_t pack() const noexcept {
-    return (std::uint64_t{chunk} << 40) | (std::uint64_t{unit} << 30) | (sequence & kSequenceMask);
-  }
+
+ private:
+  explicit Position(std::uint64_t word) noexcept : word_(word) {}
+  std::uint64_t word_;
 };
 
 inline constexpr std::uint32_t kUnitBytes = 64;

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <string>
 
+#include "os/futex.h"
 #include "os/proc.h"
 #include "sync/word.h"
 
@@ -70,7 +71,13 @@ RobustMutex::Acquired RobustMutex::try_lock() noexcept {
   return rc == EOWNERDEAD ? Acquired::kOwnerDied : Acquired::kFailed;
 }
 
-RobustMutex::Acquired RobustMutex::lock_slow(int rc, Status* why) noexcept {
+void RobustMutex::wake_next() noexcept {
+  os::futex_wake(reinterpret_cast<std::atomic<std::uint32_t>&>(mutex_.__data.__lock), 1);
+}
+
+RobustMutex::Acquired RobustMutex::lock_slow(Status* why) noexcept {
+  if (robust_list_offset.load(std::memory_order_relaxed) == 0) find_robust_list();
+  int rc = pthread_mutex_trylock(&mutex_);
   // Critical sections last tens of nanoseconds and a futex round trip microseconds, so it pays to look a
   // while. glibc keeps the owner's thread id in the word: 0 means free. Reading it keeps the line shared
   // meanwhile.

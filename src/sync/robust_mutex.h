@@ -4,7 +4,9 @@
 //   if (!guard.ok()) return guard.status();                  // kStalled: the owner is stopped, not dead
 //
 // What it rests on: PTHREAD_MUTEX_ROBUST. The kernel walks a dying thread's list of held robust mutexes and
-// hands them on with EOWNERDEAD (about 110 us after SIGKILL); uncontended it costs 13 ns.
+// hands them on with EOWNERDEAD (about 110 us after SIGKILL). A free one is locked, and one that nobody waits
+// for unlocked, right here (sync/robust_list.h), with the steps of the pthread functions in their order;
+// everything else is theirs, and both may be used on one mutex, by processes or by turns.
 //
 // Rules
 //  1. Lives in the control segment only, which is never unmapped or recycled (glibc bug 14485).
@@ -19,6 +21,7 @@
 #include <utility>
 
 #include "forklift/status.h"
+#include "sync/robust_list.h"
 
 namespace forklift::sync {
 
@@ -35,18 +38,71 @@ class RobustMutex {
 
   // After kOwnerDied the caller owns the lock, must repair, then call consistent(). On kFailed `why` tells.
   Acquired lock(Status* why) noexcept {
-    const int rc = pthread_mutex_trylock(&mutex_);
-    if (rc == 0) [[likely]]
+    RobustList* const mine = robust_list();
+    if (mine != nullptr && take_if_free(*mine)) [[likely]]
       return Acquired::kClean;
-    return lock_slow(rc, why);
+    return lock_slow(why);
   }
   // kFailed, with `why` untouched, when somebody alive holds it.
   Acquired try_lock() noexcept;
   void consistent() noexcept { pthread_mutex_consistent(&mutex_); }
-  void unlock() noexcept { pthread_mutex_unlock(&mutex_); }
+  void unlock() noexcept {
+    RobustList* const mine = robust_list();
+    // Otherwise its owner had died and it was not repaired, which only the pthread function knows to say.
+    if (mine != nullptr && mutex_.__data.__owner == mine->tid) [[likely]]
+      return give(*mine);
+    pthread_mutex_unlock(&mutex_);
+  }
 
  private:
-  Acquired lock_slow(int rc, Status* why) noexcept;
+  RobustEntry& entry() noexcept { return reinterpret_cast<RobustEntry&>(mutex_.__data.__list); }
+
+  // Its count of users, which pthread_mutex_destroy looks at, is left alone: nobody destroys it.
+  bool take_if_free(RobustList& mine) noexcept {
+    mine.pending = &entry().next;
+    crash_fence();
+    int free = 0;
+    bool taken = __atomic_compare_exchange_n(&mutex_.__data.__lock, &free, mine.tid, false, __ATOMIC_ACQUIRE,
+                                             __ATOMIC_RELAXED);
+    crash_fence();
+    if (taken) [[likely]] {
+      // A free mutex has an owner where it was not repaired: lock_slow() says so.
+      if (mutex_.__data.__owner == 0) [[likely]] {
+        enter(mine, entry());
+        crash_fence();
+        mutex_.__data.__owner = mine.tid;
+      } else {
+        release_word();
+        taken = false;
+      }
+    }
+    mine.pending = nullptr;
+    crash_fence();
+    return taken;
+  }
+
+  void give(RobustList& mine) noexcept {
+    mutex_.__data.__owner = 0;
+    mine.pending = &entry().next;
+    crash_fence();
+    leave(entry());
+    crash_fence();
+    release_word();
+    // After the waking: a thread that is killed before it has the kernel do that.
+    mine.pending = nullptr;
+    crash_fence();
+  }
+
+  void release_word() noexcept {
+    const int word = __atomic_exchange_n(&mutex_.__data.__lock, 0, __ATOMIC_RELEASE);
+    if ((static_cast<unsigned>(word) & kHasWaiters) != 0) [[unlikely]]
+      wake_next();
+    crash_fence();
+  }
+
+  static constexpr unsigned kHasWaiters = 0x80000000U;  // FUTEX_WAITERS
+  Acquired lock_slow(Status* why) noexcept;
+  void wake_next() noexcept;
   pthread_mutex_t mutex_;
 };
 

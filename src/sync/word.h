@@ -46,4 +46,13 @@ inline void cpu_relax() noexcept {
 #endif
 }
 
+// Takes a cache line from whoever has it, ahead of a store to it that would have to wait for that.
+inline void fetch_to_write(const void* at) noexcept {
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(at)));
+#else
+  __builtin_prefetch(at, 1);
+#endif
+}
+
 }  // namespace forklift::sync

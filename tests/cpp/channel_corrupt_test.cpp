@@ -33,7 +33,7 @@ class ChannelCorruptTest : public test::HubFixture {
 
   ChannelRow& row() { return hub().unchecked_row(channel_->id().index); }
   std::byte* at(Position position) {
-    return hub().chunks().chunk(position.chunk)->units + (position.unit - 1) * std::size_t{kUnitBytes};
+    return hub().chunks().chunk(position.chunk())->units + (position.unit() - 1) * std::size_t{kUnitBytes};
   }
   // The oldest message's record, and its first handle.
   RecordHeader& record() { return *reinterpret_cast<RecordHeader*>(at(head())); }
@@ -250,7 +250,7 @@ TEST_F(ChannelCorruptTest, TheAuditSeesDamage) {
 TEST_F(ChannelCorruptTest, AChannelWhoseFirstPutDiedIsEmptiedOnce) {
   ASSERT_OK(hub().chunks().take_into(row().spare));
   const Position tail = Position::unpack(row().tail.load());
-  row().head = Position{static_cast<std::uint32_t>(row().spare.load()), 1, tail.sequence}.pack();
+  row().head = Position{static_cast<std::uint32_t>(row().spare.load()), 1, tail.sequence()}.pack();
   EXPECT_EQ(audit_of(hub()), "");
   channel_.reset();
   EXPECT_EQ(audit_of(hub()), "");

@@ -332,7 +332,7 @@ TEST_F(ChannelTest, SequencesWrap) {
       EXPECT_TRUE(channel->task_done());
       EXPECT_FALSE(channel->task_done());
     }
-    EXPECT_LT(Position::unpack(row.tail.load()).sequence, 100U);
+    EXPECT_LT(Position::unpack(row.tail.load()).sequence(), 100U);
   }
 }
 

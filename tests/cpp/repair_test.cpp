@@ -20,7 +20,7 @@ TEST_F(RepairTest, ABrokenTailIsRepairedBeforeTheNextPut) {
   ChannelRow& row = *hub().row(channel->id().index);
   // A putter died after its lease had changed hands and before the commit, and its repairer could not sweep.
   arena::LeasePtr stray = allocate(Kind::kShare, 4096);
-  arena().give(*stray, Holder::message(channel->id().index, Position::unpack(row.tail.load()).sequence));
+  arena().give(*stray, Holder::message(channel->id().index, Position::unpack(row.tail.load()).sequence()));
   stray.reset();
   row.tail_broken.store(1);
   EXPECT_EQ(arena().stats().held_blocks, 1U);
@@ -39,7 +39,8 @@ TEST_F(RepairTest, ABrokenHeadIsRepairedBeforeTheNextGet) {
   ASSERT_EQ(*get_text(*channel), "one");
   ChannelRow& row = *hub().row(channel->id().index);
   arena::LeasePtr stray = allocate(Kind::kPrivate, 4096);
-  arena().give(*stray, Holder::message(channel->id().index, Position::unpack(row.head.load()).sequence - 1));
+  arena().give(*stray,
+               Holder::message(channel->id().index, Position::unpack(row.head.load()).sequence() - 1));
   stray.reset();
   row.head_broken.store(1);
 

@@ -75,7 +75,7 @@ Handle& first_handle(Channel& channel) {
   channel::Hub& hub = channel.hub();
   const Position head = Position::unpack(hub.unchecked_row(channel.id().index).head.load());
   std::byte* record =
-      hub.chunks().chunk(head.chunk)->units + (head.unit - 1) * std::size_t{channel::kUnitBytes};
+      hub.chunks().chunk(head.chunk())->units + (head.unit() - 1) * std::size_t{channel::kUnitBytes};
   return *reinterpret_cast<Handle*>(record + sizeof(RecordHeader));
 }
 
