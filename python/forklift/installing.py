@@ -34,7 +34,6 @@ _OURS = "forklift.multiprocessing."
 _REPLACED: dict[str, tuple[str, tuple[str, ...]]] = {
     "connection": ("connection", ("Connection", "Pipe", "wait")),
     "heap": ("heap", ("BufferWrapper",)),
-    "managers": ("manager_channels", ()),
     "pool": ("pool", ("Pool",)),
     "popen_fork": ("popen_fork", ("Popen",)),
     "popen_forkserver": ("popen_forkserver", ("Popen",)),
@@ -47,6 +46,11 @@ _REPLACED: dict[str, tuple[str, tuple[str, ...]]] = {
         ("Barrier", "BoundedSemaphore", "Condition", "Event", "Lock", "RLock", "Semaphore"),
     ),
 }
+# Of these ours is imported when somebody asks for a name: it is much to read for a fresh interpreter among
+# the children, and most have the standard library's module only because their main module imports it.
+_ON_DEMAND = ("connection", "heap", "pool", "queues", "shared_memory", "sharedctypes", "synchronize")
+# What makes connections.
+_MAKERS = {"connection": ("Client", "Listener")}
 _PREFIX = "from forklift.installing import install_for_children as _f; _f(); "
 
 # What was replaced, by name; forklift.originals gives it to the pickles of objects that were made before.
@@ -73,6 +77,7 @@ def install() -> None:
     for name in _REPLACED:
         if _STD + name in sys.modules:
             _replace(name)
+    _see_to_managers()
 
 
 def install_for_children() -> None:
@@ -127,11 +132,12 @@ class _Watcher:
             for name, (ours, _) in _REPLACED.items():
                 if module.__name__ in (_STD + name, _OURS + ours):
                     _replace(name)
+            _see_to_managers()
 
         loader.exec_module = exec_module
 
 
-_names = {name for name, (ours, _) in _REPLACED.items()} | {ours for ours, _ in _REPLACED.values()}
+_names = {"managers", *_REPLACED, *(ours for ours, _ in _REPLACED.values())}
 _complete: set[str] = set()
 
 
@@ -140,47 +146,121 @@ def _is_complete(name: str) -> bool:
     return name in _complete or (module is not None and not getattr(module.__spec__, "_initializing", False))
 
 
-def _replace(name: str) -> None:
+def _replace(name: str, asked_for: bool = False) -> None:
     """Replace the names of a module that has been executed, as soon as ours has been, too."""
     if name in _done or not _is_complete(_STD + name):
         return
     theirs: Any = sys.modules[_STD + name]
     ours_name, what = _REPLACED[name]
+    # An executor's module that was imported before has classes derived from theirs.
+    waits = name in _ON_DEMAND and not (name == "queues" and _is_complete("concurrent.futures.process"))
+    if waits and not asked_for and _OURS + ours_name not in sys.modules:
+        if type(theirs) is types.ModuleType:
+            _defer(theirs, name, what)
+        if isinstance(theirs, _Deferred):
+            return
     # If it is being imported (and has brought us here), its own turn comes when that is done.
-    ours: Any = sys.modules.get(_OURS + ours_name) or importlib.import_module(_OURS + ours_name)
+    ours: Any = importlib.import_module(_OURS + ours_name)
     if name in _done or not (ours is theirs or _is_complete(_OURS + ours_name)):
         return
     _done.add(name)
+    if isinstance(theirs, _Deferred):
+        theirs.__class__ = types.ModuleType  # type: ignore[assignment]
     for each in what:
         _replace_one(theirs, each, getattr(ours, each))
-    if name == "managers":
-        ours.install_in(theirs)
-    for module in ("multiprocessing.managers", "concurrent.futures.process"):
-        if _is_complete(module):
-            _fix_references(sys.modules[module], name)
+    if name == "queues" and _is_complete("concurrent.futures.process"):
+        _fix_executors(sys.modules["concurrent.futures.process"])
+
+
+class _Deferred(types.ModuleType):
+    """The class of a module of the standard library while ours is not imported, and of that one only."""
+
+    def __reduce__(self) -> Any:  # for cloudpickle, which knows modules by their very class
+        return importlib.import_module, (self.__name__,)
+
+
+class _OnDemand:
+    """A name of such a module; what its own functions find is the original, in its dictionary."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self._module, self._name = module, name
+
+    def __get__(self, module: Any, owner: Any = None) -> Any:
+        if module is None:
+            return self
+        # That looks up some in passing, which _see_to_managers() knows.
+        if not _is_being_imported("multiprocessing.managers"):
+            _replace(self._module, asked_for=True)
+        return vars(module)[self._name]
+
+    def __set__(self, module: Any, value: Any) -> None:
+        _replace(self._module, asked_for=True)
+        vars(module)[self._name] = value
+
+    def __delete__(self, module: Any) -> None:
+        _replace(self._module, asked_for=True)
+        del vars(module)[self._name]
+
+
+def _defer(module: Any, name: str, what: "tuple[str, ...]") -> None:
+    for each in what:
+        _set_aside(each, vars(module)[each])
+    names = what + _MAKERS.get(name, ())
+    module.__class__ = type("module", (_Deferred,), {each: _OnDemand(name, each) for each in names})
+
+
+def _is_being_imported(name: str) -> bool:
+    return name in sys.modules and not _is_complete(name)
 
 
 def _replace_one(module: Any, name: str, new: Any) -> None:
     old = getattr(module, name)
     if new is old:
         return
-    if isinstance(old, type) and name != "Popen":
-        originals[name] = old
-        old.__module__ = "forklift.originals"
+    _set_aside(name, old)
     setattr(module, name, new)
 
 
-def _fix_references(module: Any, name: str) -> None:
-    """What a module of the standard library took over by name, if it was imported before."""
-    if module.__name__ == "multiprocessing.managers" and name == "pool":
-        kind, *rest = module.SyncManager._registry["Pool"]
-        if kind is originals.get("Pool"):
-            module.SyncManager._registry["Pool"] = (sys.modules[_STD + name].Pool, *rest)
-    if module.__name__ == "concurrent.futures.process" and name == "queues":
-        queue = sys.modules[_STD + name].Queue
-        if module.Queue is not queue:
-            module.Queue = queue
-            module._SafeQueue = _derived_from(queue, module._SafeQueue)
+def _set_aside(name: str, old: Any) -> None:
+    if isinstance(old, type) and name != "Popen":
+        originals[name] = old
+        old.__module__ = "forklift.originals"
+
+
+def _see_to_managers() -> None:
+    """What they took over from other modules: connections and the pool that they make are ours."""
+    managers: Any = sys.modules.get("multiprocessing.managers")
+    if "managers" in _done or managers is None or not _is_complete("multiprocessing.managers"):
+        return
+    _done.add("managers")
+    managers.listener_client["pickle"] = (_make_listener, _make_client)
+    _made_by, *rest = managers.SyncManager._registry["Pool"]
+    managers.SyncManager._registry["Pool"] = (_make_pool, *rest)
+
+
+# Functions, so that ours is imported when the first is made.
+def _make_listener(*args: Any, **named: Any) -> Any:
+    from forklift.multiprocessing.manager_channels import Listener
+
+    return Listener(*args, **named)
+
+
+def _make_client(*args: Any, **named: Any) -> Any:
+    from forklift.multiprocessing.manager_channels import Client
+
+    return Client(*args, **named)
+
+
+def _make_pool(*args: Any, **named: Any) -> Any:
+    return sys.modules[_STD + "pool"].Pool(*args, **named)
+
+
+def _fix_executors(module: Any) -> None:
+    """The module of executors has taken over the queue's class, if it was imported before."""
+    queue = sys.modules[_STD + "queues"].Queue
+    if module.Queue is not queue:
+        module.Queue = queue
+        module._SafeQueue = _derived_from(queue, module._SafeQueue)
 
 
 def _derived_from(base: type, old: type) -> type:

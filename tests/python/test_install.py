@@ -274,3 +274,67 @@ def test_the_order_of_imports_does_not_matter(first: str, tmp_path: Path) -> Non
         lines.append("    assert std.__spec__.loader.exec_module, name")
         done = python("-c", "\n".join(lines), cwd=tmp_path)
         assert (done.returncode, done.stderr) == (0, ""), before
+
+
+def test_what_is_imported_in_passing_is_ours_when_it_is_asked_for(tmp_path: Path) -> None:
+    """Pool, SharedMemory and the shared types: a program's children have their modules without using them."""
+    program = """
+import sys, types, forklift
+forklift.install()
+import multiprocessing.managers, multiprocessing.pool, multiprocessing.sharedctypes
+from multiprocessing import dummy, shared_memory
+from multiprocessing.pool import ThreadPool
+def ours(): return {n.split(".")[2] for n in sys.modules if n.startswith("forklift.multiprocessing.")}
+assert not ours() & {"heap", "pool", "pool_calls", "shared_memory", "sharedctypes"}, ours()
+assert isinstance(multiprocessing.pool, types.ModuleType) and "Pool" in dir(multiprocessing.pool)
+assert multiprocessing.pool.Pool.__module__ == "forklift.multiprocessing.pool"
+assert "pool" in ours() and "shared_memory" not in ours()
+assert type(multiprocessing.pool) is types.ModuleType
+assert vars(multiprocessing.pool)["Pool"] is multiprocessing.pool.Pool
+from multiprocessing.shared_memory import SharedMemory
+assert SharedMemory.__module__ == "forklift.multiprocessing.shared_memory"
+multiprocessing.sharedctypes.Value = 5  # as a test's monkeypatch does
+assert multiprocessing.sharedctypes.Value == 5 and "sharedctypes" in ours()
+del multiprocessing.sharedctypes.copy
+assert not hasattr(multiprocessing.sharedctypes, "copy")
+with dummy.Pool(2) as threads: assert threads.map(abs, [-1, -2]) == [1, 2]
+with ThreadPool(2) as threads: assert threads.map(abs, [-1, -2]) == [1, 2]
+"""
+    done = python("-c", program, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_modules_whose_names_wait_can_be_pickled_and_subclassed(tmp_path: Path) -> None:
+    pytest.importorskip("cloudpickle")
+    program = """
+import pickle, sys, cloudpickle, forklift
+forklift.install()
+import multiprocessing.pool, multiprocessing.sharedctypes
+module = multiprocessing.pool
+assert pickle.loads(cloudpickle.dumps(lambda: module))() is module
+assert "forklift.multiprocessing.pool" not in sys.modules
+class Mine(multiprocessing.pool.Pool): pass
+assert "forklift.multiprocessing.pool" in sys.modules
+with Mine(1) as pool: assert pool.apply(abs, (-3,)) == 3
+"""
+    done = python("-c", program, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_a_managers_pool_is_ours(method: str, tmp_path: Path) -> None:
+    program = f"""
+import sys, forklift
+forklift.install()
+import multiprocessing
+def is_ours(): return "forklift.multiprocessing.pool_workers" in sys.modules
+if __name__ == "__main__":
+    with multiprocessing.get_context("{method}").Manager() as manager:
+        pool = manager.Pool(1)
+        assert pool.apply(is_ours)
+        pool.terminate()
+"""
+    path = tmp_path / "main.py"
+    path.write_text(program)
+    done = python(str(path), cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")

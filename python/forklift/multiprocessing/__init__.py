@@ -7,63 +7,21 @@ Everything that ``multiprocessing`` exports is here under the same name. Queues,
 programs may mix the two.
 """
 
+# ruff: noqa: F405
 import sys
 
 if sys.platform != "linux":
     raise ImportError(f"forklift.multiprocessing needs Linux, not {sys.platform}")
 
-from multiprocessing import (
-    AuthenticationError,
-    BufferTooShort,
-    ProcessError,
-    TimeoutError,
-    process,
-    reduction,
-)
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from multiprocessing import process as process
+    from multiprocessing import reduction as reduction
 
-from forklift.multiprocessing import context  # noqa: F401
-from forklift.multiprocessing.context import Process, _default_context
-
-# The standard library's own modules, under our names, too. Here rather than by an import of each, since every
-# fresh interpreter among the children imports this.
-reducer = reduction
-sys.modules[__name__ + ".process"] = process
-sys.modules[__name__ + ".reduction"] = reduction
-
-SUBDEBUG = 5
-SUBWARNING = 25
-
-Array = _default_context.Array
-Barrier = _default_context.Barrier
-BoundedSemaphore = _default_context.BoundedSemaphore
-Condition = _default_context.Condition
-Event = _default_context.Event
-JoinableQueue = _default_context.JoinableQueue
-Lock = _default_context.Lock
-Manager = _default_context.Manager
-Pipe = _default_context.Pipe
-Pool = _default_context.Pool
-Queue = _default_context.Queue
-RLock = _default_context.RLock
-RawArray = _default_context.RawArray
-RawValue = _default_context.RawValue
-Semaphore = _default_context.Semaphore
-SimpleQueue = _default_context.SimpleQueue
-Value = _default_context.Value
-active_children = _default_context.active_children
-allow_connection_pickling = _default_context.allow_connection_pickling
-cpu_count = _default_context.cpu_count
-current_process = _default_context.current_process
-freeze_support = _default_context.freeze_support
-get_all_start_methods = _default_context.get_all_start_methods
-get_context = _default_context.get_context
-get_logger = _default_context.get_logger
-get_start_method = _default_context.get_start_method
-log_to_stderr = _default_context.log_to_stderr
-parent_process = _default_context.parent_process
-set_executable = _default_context.set_executable
-set_forkserver_preload = _default_context.set_forkserver_preload
-set_start_method = _default_context.set_start_method
+    from forklift.multiprocessing import context as context
+    from forklift.multiprocessing.api import *  # noqa: F403
+    from forklift.multiprocessing.api import SUBDEBUG as SUBDEBUG
+    from forklift.multiprocessing.api import SUBWARNING as SUBWARNING
 
 __all__ = [
     "Array",
@@ -104,3 +62,19 @@ __all__ = [
     "set_forkserver_preload",
     "set_start_method",
 ]
+_OTHERS = ("SUBDEBUG", "SUBWARNING", "context", "process", "reduction")
+
+
+def __getattr__(name: str) -> object:
+    # All of it with the first name: every fresh interpreter among the children imports this package, and many
+    # need no more of it than the class of a queue.
+    if name not in _OTHERS and name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from forklift.multiprocessing import api
+
+    globals().update({each: getattr(api, each) for each in (*__all__, *_OTHERS)})
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_OTHERS})

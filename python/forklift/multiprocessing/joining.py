@@ -17,7 +17,6 @@ from multiprocessing import reduction as _std_reduction
 from multiprocessing import util as _std_util
 
 from forklift import _core, installing, invited
-from forklift.multiprocessing.executors import attend
 from forklift.multiprocessing.lifeline import lifeline_for
 
 TYPE_CHECKING = False
@@ -106,6 +105,8 @@ class Parcel:
     """
 
     def __init__(self, process_obj: Any, invitation: Invitation) -> None:
+        from forklift.multiprocessing.executors import attend  # not for who starts nothing
+
         attend(process_obj)
         self._name = _Name(process_obj._name, invitation, _Line(lifeline_for(process_obj)))
         self._contents = (invitation, process_obj)

@@ -11,7 +11,6 @@ import sys
 from multiprocessing import util as _std_util
 
 from forklift import _core, invited
-from forklift.multiprocessing import executors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # not at run time, since every fresh interpreter among the children imports this
@@ -24,8 +23,10 @@ def _serves(process_obj: Any) -> bool:
     """Has this child no purpose without its parent?"""
     if process_obj.daemon:
         return True
+    from forklift.multiprocessing.executors import is_worker
+
     target = getattr(process_obj, "_target", None)
-    if executors.is_worker(target):
+    if is_worker(target):
         return True
     managers = sys.modules.get("multiprocessing.managers")
     server = getattr(target, "__self__", None)

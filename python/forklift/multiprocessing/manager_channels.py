@@ -40,11 +40,8 @@ def enable() -> None:
     """From here on managers and proxies of this process use them. The children follow."""
     from multiprocessing import managers
 
-    install_in(managers)
-
-
-def install_in(managers: Any) -> None:
-    managers.listener_client["pickle"] = (Listener, Client)
+    theirs: Any = managers
+    theirs.listener_client["pickle"] = (Listener, Client)
 
 
 def _mark() -> str:

@@ -25,15 +25,20 @@ if TYPE_CHECKING:
 
 __all__ = ["Connection", "Pipe"]
 
-# Saved, since a program may put our class in its place.
-_Standard: Any = _std.Connection
+# Saved, since a program may put our class in its place. From the dictionary: after install() asking the
+# module for it would import this one.
+if TYPE_CHECKING:
+    _Original = _std.Connection
+else:
+    _Original = vars(_std)["Connection"]
+_Standard: Any = _Original
 _core.set_standard_connection(_Standard)
 
 # How long the process that sent a Connection keeps its channels after the receiver was given the descriptor.
 _TAKE_OVER_SECONDS = 5.0
 
 
-class Connection(_core.PipeCore, _std.Connection):
+class Connection(_core.PipeCore, _Original):
     """One end of a pipe, with the standard library's methods and errors.
 
     Arrays travel through shared memory, as through a Queue. Up to 64 KB are in transit before a sender waits;

@@ -16,7 +16,6 @@ from multiprocessing import sharedctypes as _std
 from multiprocessing.context import assert_spawning  # noqa: F401
 
 from forklift.multiprocessing import heap
-from forklift.multiprocessing.context import _default_context
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,11 +65,17 @@ def RawArray(typecode_or_type: Any, size_or_initializer: Any) -> Any:
     return obj
 
 
+def _default() -> Any:
+    from forklift.multiprocessing.context import _default_context  # not for who only receives them
+
+    return _default_context.get_context()
+
+
 def _with_lock(obj: Any, lock: Any, ctx: Any) -> Any:
     if lock is False:
         return obj
     if lock in (True, None):
-        ctx = ctx or _default_context.get_context()
+        ctx = ctx or _default()
         lock = ctx.RLock()
     if not hasattr(lock, "acquire"):
         raise AttributeError(f"{lock!r} has no method 'acquire'")
@@ -96,7 +101,7 @@ def copy(obj: Any) -> Any:
 
 def synchronized(obj: Any, lock: Any = None, ctx: Any = None) -> Any:
     """A wrapper of a ctypes object whose methods take `lock` (None: a new RLock)."""
-    return _parts.synchronized(obj, lock, ctx or _default_context.get_context())
+    return _parts.synchronized(obj, lock, ctx or _default())
 
 
 def __getattr__(name: str) -> Any:

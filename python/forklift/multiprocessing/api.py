@@ -1,0 +1,98 @@
+"""What ``forklift.multiprocessing`` exports.
+
+A module of its own, since children import that package for parts of it only.
+"""
+
+import sys
+from multiprocessing import (
+    AuthenticationError,
+    BufferTooShort,
+    ProcessError,
+    TimeoutError,
+    process,
+    reduction,
+)
+
+from forklift.multiprocessing import context  # noqa: F401
+from forklift.multiprocessing.context import Process, _default_context
+
+# The standard library's own modules, under our names, too. Here rather than by an import of each: they are
+# there already.
+reducer = reduction
+sys.modules["forklift.multiprocessing.process"] = process
+sys.modules["forklift.multiprocessing.reduction"] = reduction
+
+SUBDEBUG = 5
+SUBWARNING = 25
+
+Array = _default_context.Array
+Barrier = _default_context.Barrier
+BoundedSemaphore = _default_context.BoundedSemaphore
+Condition = _default_context.Condition
+Event = _default_context.Event
+JoinableQueue = _default_context.JoinableQueue
+Lock = _default_context.Lock
+Manager = _default_context.Manager
+Pipe = _default_context.Pipe
+Pool = _default_context.Pool
+Queue = _default_context.Queue
+RLock = _default_context.RLock
+RawArray = _default_context.RawArray
+RawValue = _default_context.RawValue
+Semaphore = _default_context.Semaphore
+SimpleQueue = _default_context.SimpleQueue
+Value = _default_context.Value
+active_children = _default_context.active_children
+allow_connection_pickling = _default_context.allow_connection_pickling
+cpu_count = _default_context.cpu_count
+current_process = _default_context.current_process
+freeze_support = _default_context.freeze_support
+get_all_start_methods = _default_context.get_all_start_methods
+get_context = _default_context.get_context
+get_logger = _default_context.get_logger
+get_start_method = _default_context.get_start_method
+log_to_stderr = _default_context.log_to_stderr
+parent_process = _default_context.parent_process
+set_executable = _default_context.set_executable
+set_forkserver_preload = _default_context.set_forkserver_preload
+set_start_method = _default_context.set_start_method
+
+__all__ = [
+    "Array",
+    "AuthenticationError",
+    "Barrier",
+    "BoundedSemaphore",
+    "BufferTooShort",
+    "Condition",
+    "Event",
+    "JoinableQueue",
+    "Lock",
+    "Manager",
+    "Pipe",
+    "Pool",
+    "Process",
+    "ProcessError",
+    "Queue",
+    "RLock",
+    "RawArray",
+    "RawValue",
+    "Semaphore",
+    "SimpleQueue",
+    "TimeoutError",
+    "Value",
+    "active_children",
+    "allow_connection_pickling",
+    "cpu_count",
+    "current_process",
+    "freeze_support",
+    "get_all_start_methods",
+    "get_context",
+    "get_logger",
+    "get_start_method",
+    "log_to_stderr",
+    "parent_process",
+    "reducer",
+    "set_executable",
+    "set_forkserver_preload",
+    "set_start_method",
+]
