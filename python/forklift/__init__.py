@@ -7,7 +7,7 @@ share: what one writes, the others see.
 """
 
 import os as _os
-from importlib import import_module as _import_module
+import sys as _sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # as everywhere on the way of a child that is a fresh interpreter
@@ -94,13 +94,18 @@ _MODULE_OF = {name: module for module, names in _LATER.items() for name in names
 _MODULES = {*(each.partition(".")[0] for each in _LATER), "multiprocessing", "reducers"}
 
 
+def _imported(name: str) -> "Any":
+    __import__("forklift." + name)  # importlib is one more module to read
+    return _sys.modules["forklift." + name]
+
+
 def __getattr__(name: str) -> "Any":
     if name in _MODULE_OF:
-        value = getattr(_import_module("forklift." + _MODULE_OF[name]), name)
+        value = getattr(_imported(_MODULE_OF[name]), name)
         globals()[name] = value
         return value
     if name in _MODULES:
-        return _import_module("forklift." + name)
+        return _imported(name)
     raise AttributeError(f"module 'forklift' has no attribute {name!r}")
 
 

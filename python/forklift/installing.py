@@ -13,7 +13,6 @@ or derived from before. ``importlib.reload`` of a module of ``multiprocessing`` 
 are started by ``subprocess`` know nothing of it.
 """
 
-import importlib
 import os
 import sys
 import types
@@ -146,6 +145,11 @@ def _is_complete(name: str) -> bool:
     return name in _complete or (module is not None and not getattr(module.__spec__, "_initializing", False))
 
 
+def _imported(name: str) -> Any:
+    __import__(name)  # importlib is one more module for children to read
+    return sys.modules[name]
+
+
 def _replace(name: str, asked_for: bool = False) -> None:
     """Replace the names of a module that has been executed, as soon as ours has been, too."""
     if name in _done or not _is_complete(_STD + name):
@@ -160,7 +164,7 @@ def _replace(name: str, asked_for: bool = False) -> None:
         if isinstance(theirs, _Deferred):
             return
     # If it is being imported (and has brought us here), its own turn comes when that is done.
-    ours: Any = importlib.import_module(_OURS + ours_name)
+    ours: Any = _imported(_OURS + ours_name)
     if name in _done or not (ours is theirs or _is_complete(_OURS + ours_name)):
         return
     _done.add(name)
@@ -176,7 +180,7 @@ class _Deferred(types.ModuleType):
     """The class of a module of the standard library while ours is not imported, and of that one only."""
 
     def __reduce__(self) -> Any:  # for cloudpickle, which knows modules by their very class
-        return importlib.import_module, (self.__name__,)
+        return _imported, (self.__name__,)
 
 
 class _OnDemand:

@@ -36,11 +36,9 @@ from multiprocessing.pool import (
 
 from forklift import _core
 from forklift.errors import PoolStoppedError, WorkerDiedError
-from forklift.multiprocessing import context as _context
 from forklift.multiprocessing.failures import ResultDecodingError, TaskTimeoutError
 from forklift.multiprocessing.pool_calls import Calls
 from forklift.multiprocessing.pool_flow import Feeding
-from forklift.multiprocessing.pool_logging import Log
 from forklift.multiprocessing.pool_results import Notices
 from forklift.multiprocessing.pool_workers import Crew, Plan, worker_id
 
@@ -129,7 +127,9 @@ class Pool(Calls, _std.Pool):  # type: ignore[misc]
             _Standard.__init__(self, processes, initializer, initargs, maxtasksperchild, context)
             return
         if context is None:
-            context = _context._default_context.get_context()
+            from forklift.multiprocessing.context import _default_context
+
+            context = _default_context.get_context()
         if _changes_the_engine(type(self)) or not isinstance(context, _std_context.BaseContext):
             _Standard.__init__(self, processes, initializer, initargs, maxtasksperchild, context)
             return
@@ -152,7 +152,11 @@ class Pool(Calls, _std.Pool):  # type: ignore[misc]
         self._initargs = initargs
         self._timeout = timeout
         self._retries = retries
-        self._log = Log(context) if log else None
+        self._log: Any = None
+        if log:
+            from forklift.multiprocessing.pool_logging import Log  # imports logging
+
+            self._log = Log(context)
         plan = Plan(
             initializer,
             initargs,
