@@ -201,6 +201,20 @@ TEST(MeetingStep, Answer) {
   EXPECT_TRUE(operation.seen_both());
 }
 
+// Guests are answered in the order in which they came: who came before, and died, has been seen to.
+void pass_the_door(Findings& found) {
+  const Place place = must(Place::find("x"));
+  const os::Fd guest = must(place.knock());
+  const Greeting hello = process::greeting(process::Says::kJoin, 0);
+  must(os::send_packet(guest, std::as_bytes(std::span(&hello, 1)), {}));
+  std::array<std::byte, sizeof(Greeting)> buffer;
+  const auto answered = [&] {
+    const Result<os::Packet> packet = os::receive_packet(guest, buffer, 3);
+    return packet.ok() && packet->bytes == sizeof(Greeting);
+  };
+  if (!eventually(answered, 1000)) found.add("the server answers nobody");
+}
+
 class Join : public Operation {
  public:
   Join() {
@@ -222,6 +236,7 @@ class Join : public Operation {
   void enter() override { place_ = must(Place::find("x")); }
   void act() override { connection_ = must(process::join_at(place_, {})); }
   void check(const Death&, Findings& found) override {
+    pass_the_door(found);
     settle_slots(world_, slots_, found);
     world_.expect_marked(found);
     world_.expect_goes_on(found);
