@@ -95,17 +95,17 @@ _MODULES = {*(each.partition(".")[0] for each in _LATER), "multiprocessing", "re
 
 
 def _imported(name: str) -> "Any":
-    __import__("forklift." + name)  # importlib is one more module to read
-    return _sys.modules["forklift." + name]
+    __import__(name)  # importlib is one more module for children to read
+    return _sys.modules[name]
 
 
 def __getattr__(name: str) -> "Any":
     if name in _MODULE_OF:
-        value = getattr(_imported(_MODULE_OF[name]), name)
+        value = getattr(_imported("forklift." + _MODULE_OF[name]), name)
         globals()[name] = value
         return value
     if name in _MODULES:
-        return _imported(name)
+        return _imported("forklift." + name)
     raise AttributeError(f"module 'forklift' has no attribute {name!r}")
 
 

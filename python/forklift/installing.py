@@ -5,8 +5,9 @@
     import multiprocessing             # Queue, Pool, Lock, Pipe, Value ... are Forklift's from here on
 
 Attributes of the standard library's own modules are replaced, those in which it looks its classes up;
-contexts and all state stay what they are. A module that is not yet imported is seen to when it is. Children
-of every start method are seen to before they unpickle their arguments.
+contexts and all state stay what they are. A module that is not yet imported is seen to when it is; ours of
+it is imported when one of those names is asked for. Children of every start method are seen to before they
+unpickle their arguments.
 
 Objects that were made before stay what they were, and work. So do classes that a program has imported by name
 or derived from before. ``importlib.reload`` of a module of ``multiprocessing`` undoes it, and Pythons that
@@ -17,6 +18,8 @@ import os
 import sys
 import types
 from functools import partial
+
+from forklift import _imported
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # not at run time, since every fresh interpreter among the children imports this
@@ -143,11 +146,6 @@ _complete: set[str] = set()
 def _is_complete(name: str) -> bool:
     module = sys.modules.get(name)
     return name in _complete or (module is not None and not getattr(module.__spec__, "_initializing", False))
-
-
-def _imported(name: str) -> Any:
-    __import__(name)  # importlib is one more module for children to read
-    return sys.modules[name]
 
 
 def _replace(name: str, asked_for: bool = False) -> None:

@@ -4,17 +4,16 @@ A module of its own, since children import that package for parts of it only.
 """
 
 import sys
-from multiprocessing import (
-    AuthenticationError,
-    BufferTooShort,
-    ProcessError,
-    TimeoutError,
-    process,
-    reduction,
-)
+from multiprocessing import AuthenticationError as AuthenticationError
+from multiprocessing import BufferTooShort as BufferTooShort
+from multiprocessing import ProcessError as ProcessError
+from multiprocessing import TimeoutError as TimeoutError
+from multiprocessing import process as process
+from multiprocessing import reduction as reduction
 
 from forklift.multiprocessing import context  # noqa: F401
-from forklift.multiprocessing.context import Process, _default_context
+from forklift.multiprocessing.context import Process as Process
+from forklift.multiprocessing.context import _default_context
 
 # The standard library's own modules, under our names, too. Here rather than by an import of each: they are
 # there already.
@@ -56,43 +55,3 @@ parent_process = _default_context.parent_process
 set_executable = _default_context.set_executable
 set_forkserver_preload = _default_context.set_forkserver_preload
 set_start_method = _default_context.set_start_method
-
-__all__ = [
-    "Array",
-    "AuthenticationError",
-    "Barrier",
-    "BoundedSemaphore",
-    "BufferTooShort",
-    "Condition",
-    "Event",
-    "JoinableQueue",
-    "Lock",
-    "Manager",
-    "Pipe",
-    "Pool",
-    "Process",
-    "ProcessError",
-    "Queue",
-    "RLock",
-    "RawArray",
-    "RawValue",
-    "Semaphore",
-    "SimpleQueue",
-    "TimeoutError",
-    "Value",
-    "active_children",
-    "allow_connection_pickling",
-    "cpu_count",
-    "current_process",
-    "freeze_support",
-    "get_all_start_methods",
-    "get_context",
-    "get_logger",
-    "get_start_method",
-    "log_to_stderr",
-    "parent_process",
-    "reducer",
-    "set_executable",
-    "set_forkserver_preload",
-    "set_start_method",
-]
