@@ -43,7 +43,15 @@ ROWS = (
     Row("cpp-oneway-64B", "ns", at_most=150, floor_of=RING, repeat=9),
     # Moving 64 lines between two caches is most of it: the goal was 1.45 times the ring where it was set.
     Row("cpp-oneway-4K", "ns", at_most=350, floor_factor=1.45, floor_of=RING),
-    Row("cpp-oneway-1M", "us", floor_factor=1.1, floor_of="memcpy", note="copied in and out", repeat=9),
+    # Both ends copy at the same time; one by itself is faster than a ring without any safety can be.
+    Row(
+        "cpp-oneway-1M",
+        "us",
+        floor_factor=1.1,
+        floor_of="memcpy at both ends",
+        note="copied in and out",
+        repeat=9,
+    ),
     # iceoryx took 1.0 us there.
     Row(
         "cpp-handle-1M",

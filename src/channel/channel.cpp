@@ -117,6 +117,21 @@ bool Channel::full() const noexcept {
   return !has_room(Position::unpack(row_.tail.load(std::memory_order_acquire)), 0);
 }
 
+std::int64_t Channel::spin_ns() const noexcept {
+  // How far the two are apart is the weight of the last message, or of the one that is being put.
+  const std::uint64_t even = row_.tail_bytes[0].load(std::memory_order_relaxed);
+  const std::uint64_t odd = row_.tail_bytes[1].load(std::memory_order_relaxed);
+  return spin_ns_for(even < odd ? odd - even : even - odd);
+}
+
+domain::WaitPoint Channel::for_message() const noexcept {
+  return {row_.items, row_.item_spinner, row_.put_cpu, spin_ns()};
+}
+
+domain::WaitPoint Channel::for_room() const noexcept {
+  return {row_.space, row_.space_spinner, row_.get_cpu, spin_ns()};
+}
+
 Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* hooks, int bell,
                     std::uint32_t* sequence) {
   if (!hub_.domain().attached()) return hub_.domain().not_attached();
@@ -142,8 +157,7 @@ Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* h
       for (int i = 0; i < looks_apart; ++i) sync::cpu_relax();
       return has_room(Position::unpack(row_.tail.load(std::memory_order_acquire)), plan.weight);
     };
-    Status status =
-        wait_until({row_.space, row_.space_spinner, row_.get_cpu}, roomy, hub_.domain(), deadline, hooks);
+    Status status = wait_until(for_room(), roomy, hub_.domain(), deadline, hooks);
     if (!status) return status;
   }
 }
@@ -187,7 +201,7 @@ bool Channel::claim_taken(const Claim& claim) const noexcept {
 Status Channel::wait_messages(std::uint32_t least, const std::atomic<std::uint32_t>& news, std::uint32_t seen,
                               os::Deadline deadline, WaitHooks* hooks) {
   const auto ready = [&] { return size() >= least || news.load(std::memory_order_acquire) != seen; };
-  const WaitPoint at{row_.items, row_.item_spinner, row_.put_cpu};
+  const WaitPoint at = for_message();
   if (ready()) return {};
   if (least <= 1) return wait_until(at, ready, hub_.domain(), deadline, hooks);
   // Several do not come within a spin.
@@ -199,7 +213,7 @@ Status Channel::wait_messages(std::uint32_t least, const std::atomic<std::uint32
 
 Status Channel::wait_for_message(os::Deadline deadline, WaitHooks* hooks) {
   const auto ready = [this] { return size() != 0; };
-  return wait_until({row_.items, row_.item_spinner, row_.put_cpu}, ready, hub_.domain(), deadline, hooks);
+  return wait_until(for_message(), ready, hub_.domain(), deadline, hooks);
 }
 
 Status Channel::wait_readable(os::Deadline deadline, WaitHooks* hooks) {
@@ -217,8 +231,7 @@ std::uint32_t Channel::taken() const noexcept {
 Status Channel::wait_taken(std::uint32_t seen, os::Deadline deadline, WaitHooks* hooks) {
   const auto ready = [&] { return taken() != seen; };
   while (!ready()) {
-    Status status =
-        wait_until({row_.space, row_.space_spinner, row_.get_cpu}, ready, hub_.domain(), deadline, hooks);
+    Status status = wait_until(for_room(), ready, hub_.domain(), deadline, hooks);
     if (!status) return status;
   }
   row_.space.notify(1);

@@ -169,6 +169,10 @@ class Channel {
   // Begins to fetch the message that has come, while its lock is taken.
   void fetch_first() const noexcept;
   Status wait_for_message(os::Deadline deadline, WaitHooks* hooks);
+  // Where to wait, and how long without sleeping.
+  domain::WaitPoint for_message() const noexcept;
+  domain::WaitPoint for_room() const noexcept;
+  std::int64_t spin_ns() const noexcept;
   static Status unrepaired();
   Status next_chunk(Position& head);
   Status lose_record(const RecordHeader& header, Position head, Status why, bool* done);

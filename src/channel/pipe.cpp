@@ -117,11 +117,7 @@ Status PipeEnd::receive(Incoming& into, os::Deadline deadline, WaitHooks* hooks)
     }
     if (done || !got) return got;
     const auto ready = [&] { return channel.size() != 0; };
-    if (!deadline.passed() && claim_spin(row.item_spinner, row.put_cpu)) {
-      const bool came = sync::spin_for(ready, os::now_ns);
-      row.item_spinner.store(0, std::memory_order_relaxed);
-      if (came) continue;
-    }
+    if (!deadline.passed() && domain::spin_at(channel.for_message(), ready)) continue;
     if (Status status = sleep(deadline, hooks, false); !status) return status;
   }
 }
@@ -131,8 +127,8 @@ Status PipeEnd::wait_readable(os::Deadline deadline, WaitHooks* hooks) {
   if (in_->size() != 0) return {};
   // Without claiming the spinner's place: who only looks needs the token.
   static const bool several_cpus = os::allowed_cpus() > 1;
-  if (several_cpus && !deadline.passed() && sync::spin_for([this] { return in_->size() != 0; }, os::now_ns))
-    return {};
+  const auto ready = [this] { return in_->size() != 0; };
+  if (several_cpus && !deadline.passed() && sync::spin_for(ready, os::now_ns, in_->spin_ns())) return {};
   Status status = sleep(deadline, hooks, true);
   return status.code() == Code::kClosed ? Status() : status;
 }

@@ -107,7 +107,7 @@ struct ChannelRow {
   alignas(64) sync::RobustMutex tail_mutex;
   alignas(64) Word tail;
   Word spare;          // a chunk from the pool that is not yet in the chain
-  Word tail_bytes[2];  // bytes ever sent, where bytes are bounded; [seq & 1] belongs to tail.seq: one commit
+  Word tail_bytes[2];  // bytes ever sent; [seq & 1] belongs to tail.seq: one commit
   Word put_cpu;        // processor of the last putter, + 1
   Word seen_head;      // a sequence that head has reached: spares putters the other end's cache line
   Word space_spinner;  // until when (CLOCK_MONOTONIC, ns) one waiting putter spins; it may have died

@@ -28,8 +28,9 @@ class WaitHooks {
 
 struct WaitPoint {
   sync::Event& event;
-  sync::Word& spinner;         // until when somebody spins here; 0 or past: nobody
-  const sync::Word& peer_cpu;  // processor on which the other end last ran, + 1; 0: unknown
+  sync::Word& spinner;                   // until when somebody spins here; 0 or past: nobody
+  const sync::Word& peer_cpu;            // processor on which the other end last ran, + 1; 0: unknown
+  std::int64_t spin_ns = sync::kSpinNs;  // the longest spin
 };
 
 // For a place with many other ends, of which no one is waited for.
@@ -43,23 +44,24 @@ inline void note_cpu(sync::Word& cpu) noexcept {
 
 // One spinner a place: several would only take the processors from those they wait for. A spinner that died
 // is known by its time.
-inline bool claim_spin(sync::Word& spinner, const sync::Word& peer_cpu) noexcept {
+inline bool claim_spin(const WaitPoint& at) noexcept {
   static const bool several_cpus = os::allowed_cpus() > 1;
   if (!several_cpus) return false;
   // The peer last ran here: it cannot run while we spin.
-  if (peer_cpu.load(std::memory_order_relaxed) == static_cast<std::uint64_t>(os::current_cpu()) + 1)
+  if (at.peer_cpu.load(std::memory_order_relaxed) == static_cast<std::uint64_t>(os::current_cpu()) + 1)
     return false;
   const auto now = static_cast<std::uint64_t>(os::now_ns());
-  std::uint64_t until = spinner.load(std::memory_order_relaxed);
+  const auto longest = static_cast<std::uint64_t>(at.spin_ns);
+  std::uint64_t until = at.spinner.load(std::memory_order_relaxed);
   return until < now &&
-         spinner.compare_exchange_strong(until, now + 2 * sync::kSpinNs, std::memory_order_relaxed);
+         at.spinner.compare_exchange_strong(until, now + 2 * longest, std::memory_order_relaxed);
 }
 
 // Whether the condition came true while this thread was the place's spinner.
 template <class Ready>
 bool spin_at(const WaitPoint& at, Ready&& ready) {
-  if (!claim_spin(at.spinner, at.peer_cpu)) return false;
-  const bool came = sync::spin_for(ready, os::now_ns);
+  if (!claim_spin(at)) return false;
+  const bool came = sync::spin_for(ready, os::now_ns, at.spin_ns);
   at.spinner.store(0, std::memory_order_relaxed);
   return came;
 }

@@ -91,14 +91,14 @@ class Event {
 };
 static_assert(sizeof(Event) == 16);
 
-// The longest spin before a sleep. A futex wake-up costs 6 to 29 us, a spinning reader sees a store in 0.1
-// us.
+// The longest spin before a sleep, unless more is known of what is waited for. A futex wake-up costs 6 to 29
+// us, a spinning reader sees a store in 0.1 us.
 inline constexpr std::int64_t kSpinNs = 20'000;
 
-// Spins until `condition()` or until kSpinNs have passed; whether the condition came true.
+// Spins until `condition()` or until so long has passed; whether the condition came true.
 template <class Condition>
-bool spin_for(Condition&& condition, std::int64_t (*now_ns)() noexcept) {
-  const std::int64_t limit = now_ns() + kSpinNs;
+bool spin_for(Condition&& condition, std::int64_t (*now_ns)() noexcept, std::int64_t longest_ns = kSpinNs) {
+  const std::int64_t limit = now_ns() + longest_ns;
   for (;;) {
     for (int i = 0; i < 64; ++i) {
       if (condition()) return true;

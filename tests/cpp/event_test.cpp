@@ -177,6 +177,19 @@ TEST_F(EventTest, SpinningEndsByConditionOrByTime) {
   EXPECT_GE(os::now_ns() - start, kSpinNs);
 }
 
+TEST(Event, ASpinTakesAsLongAsItMay) {
+  static std::int64_t now;
+  static constexpr std::int64_t kLook = 1'000;  // between two looks at the clock
+  const auto clock = []() noexcept { return now += kLook; };
+  const auto spun_ns = [&](auto... longest) {
+    const std::int64_t start = now;
+    EXPECT_FALSE(spin_for([] { return false; }, clock, longest...));
+    return now - start - kLook;
+  };
+  EXPECT_EQ(spun_ns(), kSpinNs);
+  EXPECT_EQ(spun_ns(std::int64_t{85'000}), 85'000);
+}
+
 TEST(Event, AThreadThatNothingHappensToSleepsLongerSlices) {
   std::thread([] {
     for (int i = 0; i < kQuietAfter; ++i) {

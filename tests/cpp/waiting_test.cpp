@@ -62,6 +62,15 @@ class StopAfter : public WaitHooks {
   int left_;
 };
 
+TEST(Waiting, WhereLargeMessagesGoASpinOutlastsTheirCopy) {
+  EXPECT_EQ(spin_ns_for(0), sync::kSpinNs);
+  EXPECT_EQ(spin_ns_for(64), sync::kSpinNs + 4);
+  EXPECT_EQ(spin_ns_for(1 << 20), sync::kSpinNs + 65'536);
+  EXPECT_EQ(spin_ns_for(2 << 20), sync::kSpinNs + 131'072);
+  EXPECT_EQ(spin_ns_for((2 << 20) + 1), sync::kSpinNs);
+  EXPECT_EQ(spin_ns_for(~std::uint64_t{0}), sync::kSpinNs);
+}
+
 TEST_F(WaitingTest, ATimeOutTakesItsTimeAndNoMore) {
   ChannelPtr channel = make_channel({.capacity = 1});
   for (const double seconds : {0.0, -1.0, std::nan(""), -std::numeric_limits<double>::infinity()}) {
