@@ -15,11 +15,15 @@ if TYPE_CHECKING:
 else:
     Any = object
 
-__all__ = ["accept", "end_with_parent", "follow_parent", "inherited", "take", "unpack"]
+__all__ = ["accept", "begin", "end_with_parent", "inherited", "take", "unpack"]
 
 # Process; descriptors of control segment, data segment and lock; what they are; the slot and its generation.
 _waiting: tuple[int, tuple[int, ...], list[tuple[int, int]], int, int] | None = None
 _knows_forks = False
+
+# The collector's thresholds, while it is called less than they say.
+_thresholds: tuple[int, int, int] | None = None
+_FEW_COLLECTIONS = 100_000
 
 
 def inherited(index: int) -> int:
@@ -85,19 +89,49 @@ def unpack(pickled: bytes, install: bool, managed: bool) -> Any:
     """The process object. Its pickle is opened when all is in place that the objects in it need."""
     import pickle
 
-    if install:
-        from forklift.installing import install as install_here
+    try:
+        if install:
+            from forklift.installing import install as install_here
 
-        install_here()
-    if managed:
-        from forklift.multiprocessing import manager_channels
+            install_here()
+        if managed:
+            from forklift.multiprocessing import manager_channels
 
-        manager_channels.enable()
-    return pickle.loads(pickled)[1]
+            manager_channels.enable()
+        return pickle.loads(pickled)[1]
+    finally:
+        _collect_as_before()
 
 
-def follow_parent(line: Any) -> None:
-    """end_with_parent(), for a child that has inherited a descriptor for this alone. None: it lives on."""
+def _collect_less() -> None:
+    """What modules make while they are imported is there to stay; looking for garbage in it is in vain."""
+    global _thresholds
+    import gc
+
+    before = gc.get_threshold()
+    if gc.isenabled() and 0 < before[0] < _FEW_COLLECTIONS and gc.get_freeze_count() == 0:
+        _thresholds = before
+        gc.set_threshold(_FEW_COLLECTIONS, *before[1:])
+
+
+def _collect_as_before() -> None:
+    """Unless the program's main module has its own idea of the collector."""
+    global _thresholds
+    import gc
+
+    before, _thresholds = _thresholds, None
+    if before is None or gc.get_threshold() != (_FEW_COLLECTIONS, *before[1:]):
+        return
+    gc.set_threshold(*before)
+    if gc.get_freeze_count() == 0:
+        # All that there is becomes old, as collections would have made it, without looking at it.
+        gc.freeze()
+        gc.unfreeze()
+
+
+def begin(line: Any) -> None:
+    """What a child does first. `line`: a descriptor to end with its parent by; None: it lives on."""
+    _collect_less()
     if line is None:
         return
     read_end = line if isinstance(line, int) else int(line.detach())

@@ -6,6 +6,7 @@ import multiprocessing.connection
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import forklift
@@ -112,3 +113,46 @@ def test_importing_the_package_loads_no_core() -> None:
     assert "forklift._core" not in done.stdout.split()
     for name in forklift.__all__:
         assert getattr(forklift, name) is not None
+
+
+# A program whose main module has `{here}` in it, before anything else that a child could see.
+COLLECTING = """
+import gc
+import os
+
+at_first = gc.get_threshold()
+{here}
+from forklift.multiprocessing import get_context
+
+def say():
+    few = len(gc.get_objects(generation=0)) < 5_000
+    print(at_first[0] >= 100_000, gc.get_threshold(), gc.isenabled(), gc.get_freeze_count() > 0, few)
+
+if __name__ == "__main__":
+    print(at_first)
+    child = get_context({method!r}).Process(target=say)
+    child.start()
+    child.join()
+    raise SystemExit(child.exitcode)
+"""
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize(
+    ("here", "then"),
+    [
+        ("", "True {default} True False True"),
+        ("gc.set_threshold(500, 5, 6)", "True (500, 5, 6) True False True"),
+        ("gc.disable()", "True {default} False False True"),
+        ("gc.freeze()", "True {default} True True True"),
+    ],
+)
+def test_the_collector_is_as_the_program_wants_it(tmp_path: Path, method: str, here: str, then: str) -> None:
+    program = tmp_path / "collecting.py"
+    program.write_text(COLLECTING.format(here=here, method=method))
+    done = subprocess.run(
+        [sys.executable, program], capture_output=True, text=True, timeout=support.DEADLINE, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    default, said = done.stdout.splitlines()
+    assert said == then.format(default=default)

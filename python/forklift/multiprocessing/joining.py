@@ -154,7 +154,7 @@ class _Line:
 
     def __reduce__(self) -> Any:
         return (
-            invited.follow_parent,
+            invited.begin,
             (None if self._read_end is None else descriptor_for_child(self._read_end),),
         )
 
