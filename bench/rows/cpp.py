@@ -13,7 +13,7 @@ TWO_PASSES = "two passes of a robust mutex"
 # it was there of a floor or a peer, which is measured in the same run: virtual processors share their cores
 # with strangers, and what is computed takes between one and two times as long, by the minute.
 ROWS = (
-    Row("cpp-rtt-64B", "us", at_most=0.5, floor_factor=1.5, floor_of=RING, repeat=9),
+    Row("cpp-rtt-64B", "us", at_most=0.5, floor_factor=1.5, floor_of=RING, repeat=15),
     # The kernel's wake-up is most of it, and that differs between machines by a factor of four.
     Row(
         "cpp-rtt-64B-waiting",
@@ -50,7 +50,7 @@ ROWS = (
         floor_factor=1.1,
         floor_of="memcpy at both ends",
         note="copied in and out",
-        repeat=9,
+        repeat=15,
     ),
     # iceoryx took 1.0 us there.
     Row(
