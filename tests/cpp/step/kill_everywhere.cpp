@@ -55,6 +55,20 @@ std::string describe_death(int status) {
   return "exit status " + std::to_string(WEXITSTATUS(status));
 }
 
+// Small pieces of memory come out of the thread's cache, and go into it, whatever the program did before:
+// glibc's ways past it depend on the heap's history, and a run on another way than the recorded one stops
+// elsewhere. Nothing is given back: the caller is about to be killed.
+void even_out_the_heap() {
+  constexpr std::size_t kLargest = 1024, kStep = 16;
+  constexpr int kOfASize = 24;  // what a cache holds (7), what it is filled up with (7), and more
+  constexpr int kGivenBack = 4;
+  for (std::size_t size = kStep / 2; size <= kLargest; size += kStep) {
+    void* volatile pieces[kOfASize];  // so that the compiler leaves none out
+    for (int i = 0; i < kOfASize; ++i) pieces[i] = std::malloc(size);
+    for (int i = 0; i < kGivenBack; ++i) std::free(pieces[i]);
+  }
+}
+
 // One child, from its start to its death.
 class Run {
  public:
@@ -62,6 +76,7 @@ class Run {
     operation.prepare();
     parent_ = std::make_unique<Tracee>(Tracee::start([&operation] {
       operation.enter();
+      even_out_the_heap();
       begin_marker();
       operation.act();
       end_marker();
