@@ -4,6 +4,7 @@ There is one state, the standard library's: which start method was chosen, who t
 children there are. Setting the start method here sets it there, and the reverse.
 """
 
+import sys
 from multiprocessing import context as _std
 from multiprocessing import reduction  # noqa: F401
 from multiprocessing.context import (  # noqa: F401
@@ -23,6 +24,21 @@ else:
     Any = object
 
 __all__: tuple[str, ...] = ()
+_modules: dict[str, Any] = {}
+
+
+def _ours(name: str) -> Any:
+    """A module of this package, imported when it is first used.
+
+    An import statement in its place takes as long as making three locks: it asks the module for ``__path__``,
+    which ends in its ``__getattr__``.
+    """
+    module = _modules.get(name)
+    if module is None:
+        full = f"forklift.multiprocessing.{name}"
+        __import__(full)
+        module = _modules[name] = sys.modules[full]
+    return module
 
 
 class _Queues:
@@ -33,99 +49,71 @@ class _Queues:
 
     def Queue(self, maxsize: int = 0, *, strict: bool = False, framework: str | None = None) -> Any:
         """Returns a queue object"""
-        from forklift.multiprocessing.queues import Queue
-
-        return Queue(maxsize, ctx=self.get_context(), strict=strict, framework=framework)
+        return _ours("queues").Queue(maxsize, ctx=self.get_context(), strict=strict, framework=framework)
 
     def JoinableQueue(self, maxsize: int = 0, *, strict: bool = False, framework: str | None = None) -> Any:
         """Returns a queue object"""
-        from forklift.multiprocessing.queues import JoinableQueue
-
-        return JoinableQueue(maxsize, ctx=self.get_context(), strict=strict, framework=framework)
+        return _ours("queues").JoinableQueue(
+            maxsize, ctx=self.get_context(), strict=strict, framework=framework
+        )
 
     def SimpleQueue(self, *, framework: str | None = None) -> Any:
         """Returns a queue object"""
-        from forklift.multiprocessing.queues import SimpleQueue
-
-        return SimpleQueue(ctx=self.get_context(), framework=framework)
+        return _ours("queues").SimpleQueue(ctx=self.get_context(), framework=framework)
 
     def Lock(self) -> Any:
         """Returns a non-recursive lock object"""
-        from forklift.multiprocessing.synchronize import Lock
-
-        return Lock(ctx=self.get_context())
+        return _ours("synchronize").Lock(ctx=self.get_context())
 
     def RLock(self) -> Any:
         """Returns a recursive lock object"""
-        from forklift.multiprocessing.synchronize import RLock
-
-        return RLock(ctx=self.get_context())
+        return _ours("synchronize").RLock(ctx=self.get_context())
 
     def Condition(self, lock: Any = None) -> Any:
         """Returns a condition object"""
-        from forklift.multiprocessing.synchronize import Condition
-
-        return Condition(lock, ctx=self.get_context())
+        return _ours("synchronize").Condition(lock, ctx=self.get_context())
 
     def Semaphore(self, value: int = 1, *, recover: bool = False) -> Any:
         """Returns a semaphore object"""
-        from forklift.multiprocessing.synchronize import Semaphore
-
-        return Semaphore(value, ctx=self.get_context(), recover=recover)
+        return _ours("synchronize").Semaphore(value, ctx=self.get_context(), recover=recover)
 
     def BoundedSemaphore(self, value: int = 1, *, recover: bool = False) -> Any:
         """Returns a bounded semaphore object"""
-        from forklift.multiprocessing.synchronize import BoundedSemaphore
-
-        return BoundedSemaphore(value, ctx=self.get_context(), recover=recover)
+        return _ours("synchronize").BoundedSemaphore(value, ctx=self.get_context(), recover=recover)
 
     def Event(self) -> Any:
         """Returns an event object"""
-        from forklift.multiprocessing.synchronize import Event
-
-        return Event(ctx=self.get_context())
+        return _ours("synchronize").Event(ctx=self.get_context())
 
     def Barrier(self, parties: int, action: Any = None, timeout: float | None = None) -> Any:
         """Returns a barrier object"""
-        from forklift.multiprocessing.synchronize import Barrier
-
-        return Barrier(parties, action, timeout, ctx=self.get_context())
+        return _ours("synchronize").Barrier(parties, action, timeout, ctx=self.get_context())
 
     def Pipe(self, duplex: bool = True) -> Any:
         """Returns two connection object connected by a pipe"""
-        from forklift.multiprocessing.pipes import Pipe
-
-        return Pipe(duplex)
+        return _ours("pipes").Pipe(duplex)
 
     def RawValue(self, typecode_or_type: Any, *args: Any) -> Any:
         """Returns a shared object"""
-        from forklift.multiprocessing.sharedctypes import RawValue
-
-        return RawValue(typecode_or_type, *args)
+        return _ours("sharedctypes").RawValue(typecode_or_type, *args)
 
     def RawArray(self, typecode_or_type: Any, size_or_initializer: Any) -> Any:
         """Returns a shared array"""
-        from forklift.multiprocessing.sharedctypes import RawArray
-
-        return RawArray(typecode_or_type, size_or_initializer)
+        return _ours("sharedctypes").RawArray(typecode_or_type, size_or_initializer)
 
     def Value(self, typecode_or_type: Any, *args: Any, lock: Any = True) -> Any:
         """Returns a synchronized shared object"""
-        from forklift.multiprocessing.sharedctypes import Value
-
-        return Value(typecode_or_type, *args, lock=lock, ctx=self.get_context())
+        return _ours("sharedctypes").Value(typecode_or_type, *args, lock=lock, ctx=self.get_context())
 
     def Array(self, typecode_or_type: Any, size_or_initializer: Any, *, lock: Any = True) -> Any:
         """Returns a synchronized shared array"""
-        from forklift.multiprocessing.sharedctypes import Array
-
-        return Array(typecode_or_type, size_or_initializer, lock=lock, ctx=self.get_context())
+        return _ours("sharedctypes").Array(
+            typecode_or_type, size_or_initializer, lock=lock, ctx=self.get_context()
+        )
 
     def Manager(self) -> Any:
         """Returns a manager associated with a running server process"""
-        from forklift.multiprocessing.managers import SyncManager
-
-        manager = SyncManager(ctx=self.get_context())
+        manager = _ours("managers").SyncManager(ctx=self.get_context())
         manager.start()
         return manager
 
@@ -138,9 +126,9 @@ class _Queues:
         **options: Any,
     ) -> Any:
         """Returns a process pool object"""
-        from forklift.multiprocessing.pool import Pool
-
-        return Pool(processes, initializer, initargs, maxtasksperchild, context=self.get_context(), **options)
+        return _ours("pool").Pool(
+            processes, initializer, initargs, maxtasksperchild, context=self.get_context(), **options
+        )
 
 
 class _Concrete(_Queues):
@@ -163,25 +151,19 @@ class Process(_std.Process):
 class ForkProcess(_std.ForkProcess):
     @staticmethod
     def _Popen(process_obj: Any) -> Any:
-        from forklift.multiprocessing.popen_fork import Popen
-
-        return Popen(process_obj)
+        return _ours("popen_fork").Popen(process_obj)
 
 
 class SpawnProcess(_std.SpawnProcess):
     @staticmethod
     def _Popen(process_obj: Any) -> Any:
-        from forklift.multiprocessing.popen_spawn_posix import Popen
-
-        return Popen(process_obj)
+        return _ours("popen_spawn_posix").Popen(process_obj)
 
 
 class ForkServerProcess(_std.ForkServerProcess):
     @staticmethod
     def _Popen(process_obj: Any) -> Any:
-        from forklift.multiprocessing.popen_forkserver import Popen
-
-        return Popen(process_obj)
+        return _ours("popen_forkserver").Popen(process_obj)
 
 
 class ForkContext(_Concrete, _std.ForkContext):
