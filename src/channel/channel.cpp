@@ -125,7 +125,7 @@ std::int64_t Channel::spin_ns() const noexcept {
 }
 
 domain::WaitPoint Channel::for_message() const noexcept {
-  return {row_.items, row_.item_spinner, row_.put_cpu, spin_ns()};
+  return {row_.items, row_.item_spinner, row_.put_cpu, spin_ns(), &patience_};
 }
 
 domain::WaitPoint Channel::for_room() const noexcept {

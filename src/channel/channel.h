@@ -183,6 +183,7 @@ class Channel {
   ChannelId id_;
   ChannelRow& row_;
   arena::LeasePtr hold_;
+  mutable domain::Patience patience_;  // of this process, for messages
 };
 
 }  // namespace forklift::channel

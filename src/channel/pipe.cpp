@@ -117,8 +117,11 @@ Status PipeEnd::receive(Incoming& into, os::Deadline deadline, WaitHooks* hooks)
     }
     if (done || !got) return got;
     const auto ready = [&] { return channel.size() != 0; };
-    if (!deadline.passed() && domain::spin_at(channel.for_message(), ready)) continue;
+    const domain::WaitPoint at = channel.for_message();
+    if (!deadline.passed() && domain::spin_at(at, ready)) continue;
+    const std::int64_t asleep = os::now_ns();
     if (Status status = sleep(deadline, hooks, false); !status) return status;
+    at.patience->note_sleep(os::now_ns() - asleep);
   }
 }
 

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 
 #include "domain/domain.h"
 #include "os/clock.h"
@@ -26,11 +27,36 @@ class WaitHooks {
   std::int64_t slice_ns = sync::kQuietSliceNs;  // poll() is called at least this often
 };
 
+// Whether this process spins longer than usual at a place: where its last sleeps were hardly worth it. A
+// sleep and its end cost two system calls and up to 40 us; an answer that takes 60 us is cheaper waited for
+// awake. A long spin in vain is forgiven only after many short sleeps, so that where processes outnumber the
+// processors next to nothing is spent on it.
+//
+// Thread safety: yes; a word lost between threads delays what is learnt.
+class Patience {
+ public:
+  static constexpr std::int64_t kLongestNs = 100'000;
+  static constexpr int kShortSleeps = 2, kShortSleepsAfterAll = 8;
+
+  bool has() const noexcept { return score_.load(std::memory_order_relaxed) >= kShortSleeps; }
+  // The answer came after so long a sleep, which followed a spin. (The sleep's end is in it, too.)
+  void note_sleep(std::int64_t ns) noexcept {
+    const int score = score_.load(std::memory_order_relaxed);
+    score_.store(ns <= kLongestNs ? std::min(score + 1, kShortSleeps) : std::min(score, 0),
+                 std::memory_order_relaxed);
+  }
+  void lose() noexcept { score_.store(kShortSleeps - kShortSleepsAfterAll, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<int> score_{0};
+};
+
 struct WaitPoint {
   sync::Event& event;
   sync::Word& spinner;                   // until when somebody spins here; 0 or past: nobody
   const sync::Word& peer_cpu;            // processor on which the other end last ran, + 1; 0: unknown
-  std::int64_t spin_ns = sync::kSpinNs;  // the longest spin
+  std::int64_t spin_ns = sync::kSpinNs;  // the longest spin, but for patience
+  Patience* patience = nullptr;          // this process's, if it learns at this place
 };
 
 // For a place with many other ends, of which no one is waited for.
@@ -44,14 +70,14 @@ inline void note_cpu(sync::Word& cpu) noexcept {
 
 // One spinner a place: several would only take the processors from those they wait for. A spinner that died
 // is known by its time.
-inline bool claim_spin(const WaitPoint& at) noexcept {
+inline bool claim_spin(const WaitPoint& at, std::int64_t longest_ns) noexcept {
   static const bool several_cpus = os::allowed_cpus() > 1;
   if (!several_cpus) return false;
   // The peer last ran here: it cannot run while we spin.
   if (at.peer_cpu.load(std::memory_order_relaxed) == static_cast<std::uint64_t>(os::current_cpu()) + 1)
     return false;
   const auto now = static_cast<std::uint64_t>(os::now_ns());
-  const auto longest = static_cast<std::uint64_t>(at.spin_ns);
+  const auto longest = static_cast<std::uint64_t>(longest_ns);
   std::uint64_t until = at.spinner.load(std::memory_order_relaxed);
   return until < now &&
          at.spinner.compare_exchange_strong(until, now + 2 * longest, std::memory_order_relaxed);
@@ -60,9 +86,12 @@ inline bool claim_spin(const WaitPoint& at) noexcept {
 // Whether the condition came true while this thread was the place's spinner.
 template <class Ready>
 bool spin_at(const WaitPoint& at, Ready&& ready) {
-  if (!claim_spin(at)) return false;
-  const bool came = sync::spin_for(ready, os::now_ns, at.spin_ns);
+  const bool patient = at.patience && at.patience->has();
+  const std::int64_t longest_ns = patient ? std::max(at.spin_ns, Patience::kLongestNs) : at.spin_ns;
+  if (!claim_spin(at, longest_ns)) return false;
+  const bool came = sync::spin_for(ready, os::now_ns, longest_ns);
   at.spinner.store(0, std::memory_order_relaxed);
+  if (patient && !came) at.patience->lose();
   return came;
 }
 

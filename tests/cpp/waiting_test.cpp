@@ -19,6 +19,7 @@ namespace {
 
 using arena::Kind;
 using arena::LeasePtr;
+using domain::Patience;
 using os::Deadline;
 using test::Child;
 using test::eventually;
@@ -69,6 +70,78 @@ TEST(Waiting, WhereLargeMessagesGoASpinOutlastsTheirCopy) {
   EXPECT_EQ(spin_ns_for(2 << 20), sync::kSpinNs + 131'072);
   EXPECT_EQ(spin_ns_for((2 << 20) + 1), sync::kSpinNs);
   EXPECT_EQ(spin_ns_for(~std::uint64_t{0}), sync::kSpinNs);
+}
+
+TEST(Patience, ComesWithShortSleepsAndGoesWithOneSpinInVain) {
+  constexpr std::int64_t kShort = Patience::kLongestNs, kLong = kShort + 1;
+  Patience patience;
+  EXPECT_FALSE(patience.has());
+  patience.note_sleep(kShort);
+  EXPECT_FALSE(patience.has());
+  patience.note_sleep(kLong);
+  patience.note_sleep(kShort);
+  EXPECT_FALSE(patience.has()) << "a long sleep was forgotten";
+  patience.note_sleep(kShort);
+  EXPECT_TRUE(patience.has());
+  patience.note_sleep(kLong);
+  EXPECT_FALSE(patience.has());
+
+  patience.lose();
+  for (int i = 1; i < Patience::kShortSleepsAfterAll; ++i) {
+    patience.note_sleep(kShort);
+    EXPECT_FALSE(patience.has()) << i;
+    patience.note_sleep(kLong);  // says nothing about spins
+  }
+  for (int i = 0; i < Patience::kShortSleeps; ++i) patience.note_sleep(kShort);
+  EXPECT_TRUE(patience.has());
+}
+
+class PatienceAtAPlace : public WaitingTest {
+ protected:
+  void SetUp() override {
+    WaitingTest::SetUp();
+    if (os::allowed_cpus() < 2) GTEST_SKIP() << "with one processor nobody spins";
+  }
+  bool learn() {
+    // A thread that is stopped in the middle of a sleep sleeps long.
+    for (int i = 0; i < 1000 && !patience_.has(); ++i) {
+      Status slept = wait([] { return true; });
+      if (!slept) return false;
+    }
+    return patience_.has();
+  }
+  // Without the spin, whose place is taken.
+  Status wait(const std::function<bool()>& ready) {
+    spinner_.store(~std::uint64_t{0});
+    Status status = wait_until(place_, ready, domain(), Deadline::never(), nullptr);
+    spinner_.store(0);
+    return status;
+  }
+
+  sync::Event event_{};
+  sync::Word spinner_{};
+  Patience patience_;
+  WaitPoint place_{event_, spinner_, domain::kUnknownCpu, 1, &patience_};
+};
+
+TEST_F(PatienceAtAPlace, IsLearntFromSleeps) {
+  EXPECT_TRUE(learn());
+  EXPECT_OK(wait([] {
+    const std::int64_t begin = os::now_ns();
+    while (os::now_ns() - begin <= Patience::kLongestNs) {
+    }
+    return true;
+  }));
+  EXPECT_FALSE(patience_.has());
+}
+
+TEST_F(PatienceAtAPlace, MakesALongerSpin) {
+  EXPECT_FALSE(domain::spin_at(place_, [] { return false; }));
+  EXPECT_TRUE(learn());
+  EXPECT_TRUE(domain::spin_at(place_, [begin = os::now_ns()] { return os::now_ns() - begin > 50'000; }));
+  EXPECT_TRUE(patience_.has());
+  EXPECT_FALSE(domain::spin_at(place_, [] { return false; }));
+  EXPECT_FALSE(patience_.has());
 }
 
 TEST_F(WaitingTest, ATimeOutTakesItsTimeAndNoMore) {
