@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "channel/boards.h"
+#include "support/asleep.h"
 #include "support/board_fixture.h"
 
 namespace forklift::test {
@@ -31,12 +32,18 @@ TEST_F(BoardTest, FinishingWakesReadersAndWriters) {
   const BoardPtr other = make();
   const ReaderPtr waiting = subscribe(other);
   EXPECT_OK(put(*board, 1));
-  std::thread writer([&] { EXPECT_EQ(put(*board, 2, {}, 20).code(), Code::kClosed); });
+  Sleeper puts, gets;
+  std::thread writer([&] {
+    puts.is_me();
+    EXPECT_EQ(put(*board, 2, {}, 20).code(), Code::kClosed);
+  });
   std::thread reader([&] {
+    gets.is_me();
     Incoming message;
     EXPECT_EQ(waiting->get(message, Deadline::never()).code(), Code::kClosed);
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  EXPECT_TRUE(puts.asleep());
+  EXPECT_TRUE(gets.asleep());
   EXPECT_OK(board->finish());
   EXPECT_OK(other->finish());
   writer.join();
@@ -46,11 +53,13 @@ TEST_F(BoardTest, FinishingWakesReadersAndWriters) {
 TEST_F(BoardTest, LeavingWakesAThreadThatWaits) {
   const BoardPtr board = make();
   const ReaderPtr reader = subscribe(board);
+  Sleeper gets;
   std::thread waiting([&] {
+    gets.is_me();
     Incoming message;
     EXPECT_EQ(reader->get(message, Deadline::never()).code(), Code::kClosed);
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  EXPECT_TRUE(gets.asleep());
   reader->leave();
   waiting.join();
 }

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <thread>
 
+#include "support/asleep.h"
 #include "support/board_fixture.h"
 
 namespace forklift::test {
@@ -161,12 +162,8 @@ TEST_F(BoardTest, ALeavingReaderLetsTheWriterGoOn) {
   const BoardPtr board = make({.capacity = 1, .when_slow = WhenSlow::kWait});
   const ReaderPtr reader = subscribe(board);
   EXPECT_OK(put(*board, 1));
-  std::thread leaving([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    reader->leave();
-  });
+  const std::jthread leaving = when_asleep([&] { reader->leave(); });
   EXPECT_OK(put(*board, 2, {}, 10));
-  leaving.join();
 }
 
 TEST_F(BoardTest, ADeadReaderHoldsNobodyUp) {
@@ -188,15 +185,18 @@ TEST_F(BoardTest, ADeadReaderHoldsNobodyUp) {
 
 TEST_F(BoardTest, AReaderThatDiesWhileItIsWaitedForIsForgotten) {
   const BoardPtr board = make({.capacity = 1, .when_slow = WhenSlow::kWait});
-  Gate ready;
+  Gate ready, full;
+  const pid_t writer = ::getpid();
   Child child([&] {
     const ReaderPtr reader = subscribe(board);
     ready.open();
-    ::usleep(100'000);
+    EXPECT_TRUE(full.wait());
+    EXPECT_TRUE(eventually_asleep(writer));
     ::raise(SIGKILL);
   });
   ASSERT_TRUE(ready.wait());
   EXPECT_OK(put(*board, 1));
+  full.open();
   EXPECT_OK(put(*board, 2, {}, 10));
   EXPECT_EQ(child.wait(), -SIGKILL);
 }

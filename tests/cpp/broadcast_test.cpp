@@ -15,6 +15,7 @@
 #include "forklift/latest.h"
 #include "forklift/spawn.h"
 #include "forklift/wait.h"
+#include "support/asleep.h"
 #include "support/process_fixture.h"
 
 namespace forklift {
@@ -121,10 +122,7 @@ TEST_F(BroadcastTest, TheSlowMissWaitOrAreDisconnected) {
   EXPECT_FALSE(patient.put_for(2, 10ms));
   EXPECT_FALSE(patient.put_for(2, -1ms));
   std::stop_source stop;
-  std::jthread stopper([&] {
-    std::this_thread::sleep_for(20ms);
-    stop.request_stop();
-  });
+  const std::jthread stopper = test::when_asleep([&] { stop.request_stop(); });
   EXPECT_FALSE(patient.put(2, stop.get_token()));
   EXPECT_FALSE(patient.put_for(2, 1h, stop.get_token()));
   EXPECT_EQ(waited_for.get(), 1);
@@ -160,16 +158,10 @@ TEST_F(BroadcastTest, ReadersWaitAsLongAsTheySay) {
   EXPECT_EQ(reader.get_for(std::chrono::duration<double>(std::numeric_limits<double>::quiet_NaN())),
             std::nullopt);
   std::stop_source stop;
-  std::jthread stopper([&] {
-    std::this_thread::sleep_for(20ms);
-    stop.request_stop();
-  });
+  const std::jthread stopper = test::when_asleep([&] { stop.request_stop(); });
   EXPECT_EQ(reader.next(stop.get_token()), std::nullopt);
   EXPECT_EQ(reader.get_for(1h, stop.get_token()), std::nullopt);
-  std::jthread writer([&] {
-    std::this_thread::sleep_for(20ms);
-    stream.put(3);
-  });
+  const std::jthread writer = test::when_asleep([&] { stream.put(3); });
   EXPECT_EQ(reader.get_for(std::chrono::duration<double>(1e300)), 3);
   EXPECT_FALSE(stream.wait_for_readers(2, 5ms));
   EXPECT_FALSE(stream.wait_for_readers(2, stop.get_token()));
@@ -207,10 +199,7 @@ TEST_F(BroadcastTest, WaitsTogetherWithOthers) {
   EXPECT_THAT(wait({reader, latest, queue}), ElementsAre(0, 1));
   (void)reader.get();
   (void)latest.get();
-  std::jthread writer([&] {
-    std::this_thread::sleep_for(30ms);
-    latest.put(2);
-  });
+  const std::jthread writer = test::when_asleep([&] { latest.put(2); });
   EXPECT_THAT(wait({reader, latest, queue}), ElementsAre(1));
   stream.finish();
   EXPECT_THAT(wait_for({reader, queue}, 10s), ElementsAre(0));

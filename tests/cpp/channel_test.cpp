@@ -8,6 +8,7 @@
 #include <numeric>
 #include <thread>
 
+#include "support/asleep.h"
 #include "support/hub_fixture.h"
 
 namespace forklift::channel {
@@ -209,14 +210,19 @@ TEST_F(ChannelTest, LeasesWeighWhatTheyHold) {
 TEST_F(ChannelTest, ASmallMessageDoesNotWaitBehindALargeOne) {
   ChannelPtr channel = make_channel({.byte_capacity = 64 * kKiB});
   for (int i = 0; i < 4; ++i) ASSERT_OK(put_text(*channel, pattern(16 * kKiB, 0), 0));
-  std::thread large([&] { EXPECT_OK(put_text(*channel, pattern(100 * kKiB, 1))); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  test::Sleeper first, second;
+  std::thread large([&] {
+    first.is_me();
+    EXPECT_OK(put_text(*channel, pattern(100 * kKiB, 1)));
+  });
+  ASSERT_TRUE(first.asleep());
   std::atomic<std::int64_t> put_at{0};
   std::thread small([&] {
+    second.is_me();
     EXPECT_OK(put_text(*channel, pattern(8 * kKiB, 2)));
     put_at = os::now_ns();
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  ASSERT_TRUE(second.asleep());
   const std::int64_t room_at = os::now_ns();
   EXPECT_OK(get_text(*channel));
   small.join();

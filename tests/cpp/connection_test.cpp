@@ -11,6 +11,7 @@
 
 #include "channel/wait_any.h"
 #include "forklift/multiprocessing.h"
+#include "support/asleep.h"
 #include "support/child.h"
 #include "support/status_check.h"
 
@@ -92,10 +93,7 @@ TEST_F(WaitManyTest, Queues) {
   EXPECT_THAT(wait({numbers, words}), ElementsAre(0, 1));
   numbers.get();
   words.get();
-  std::jthread late([&] {
-    std::this_thread::sleep_for(20ms);
-    numbers.put(2);
-  });
+  const std::jthread late = test::when_asleep([&] { numbers.put(2); });
   EXPECT_THAT(wait({words, numbers}), ElementsAre(1));
   EXPECT_THAT(wait_for(std::span<const Waitable>{}, 1ms), IsEmpty());
   words.close();
@@ -104,36 +102,34 @@ TEST_F(WaitManyTest, Queues) {
 
 TEST_F(WaitManyTest, EverythingTogether) {
   auto [parent, child] = make_pipe<int>();
-  auto worker = Process::fork([] { std::this_thread::sleep_for(100ms); }).start();
+  test::Gate go;
+  auto worker = Process::fork([&] { go.wait(); }).start();
   int plain[2];
   ASSERT_EQ(::pipe(plain), 0);
   const auto all = [&] {
     return std::vector<Waitable>{numbers, parent, Waitable::descriptor(plain[0]), worker};
   };
   EXPECT_THAT(wait_for(all(), 5ms), IsEmpty());
-  const auto later = [](auto action) {
-    return std::jthread([action] {
-      std::this_thread::sleep_for(10ms);
-      action();
-    });
-  };
   {
-    const std::jthread thread = later([&] { numbers.put(1); });
+    const std::jthread thread = test::when_asleep([&] { numbers.put(1); });
     EXPECT_THAT(wait(all()), ElementsAre(0));
     numbers.get();
   }
   {
-    const std::jthread thread = later([&] { child.send(1); });
+    const std::jthread thread = test::when_asleep([&] { child.send(1); });
     EXPECT_THAT(wait(all()), ElementsAre(1));
     (void)parent.recv();
   }
   {
-    const std::jthread thread = later([&] { ASSERT_EQ(::write(plain[1], "x", 1), 1); });
+    const std::jthread thread = test::when_asleep([&] { ASSERT_EQ(::write(plain[1], "x", 1), 1); });
     EXPECT_THAT(wait(all()), ElementsAre(2));
     char byte{};
     ASSERT_EQ(::read(plain[0], &byte, 1), 1);
   }
-  EXPECT_THAT(wait({numbers, worker}), ElementsAre(1));
+  {
+    const std::jthread thread = test::when_asleep([&] { go.open(); });
+    EXPECT_THAT(wait(all()), ElementsAre(3));
+  }
   worker.join();
   child.close();
   EXPECT_THAT(wait({numbers, parent}), ElementsAre(1));
@@ -145,10 +141,7 @@ TEST_F(WaitManyTest, AStopEndsIt) {
   auto [parent, child] = make_pipe<int>();
   for (const bool mixed : {false, true}) {
     std::stop_source stop;
-    std::jthread later([&] {
-      std::this_thread::sleep_for(20ms);
-      stop.request_stop();
-    });
+    const std::jthread later = test::when_asleep([&] { stop.request_stop(); });
     const std::vector<Waitable> objects =
         mixed ? std::vector<Waitable>{numbers, words, parent} : std::vector<Waitable>{numbers, words};
     EXPECT_THAT(wait(objects, stop.get_token()), IsEmpty());
@@ -163,17 +156,14 @@ TEST_F(WaitManyTest, WithoutTheOneCallItIsTheSame) {
   std::vector<std::size_t> ready;
   EXPECT_CODE(Code::kTimeout,
               channel::wait_any(sources, os::Deadline::after_seconds(0.01), {}, ready, false));
-  std::jthread late([&] {
-    std::this_thread::sleep_for(20ms);
-    words.put("x");
-  });
+  const std::jthread late = test::when_asleep([&] { words.put("x"); });
   ASSERT_OK(channel::wait_any(sources, os::Deadline::never(), {}, ready, false));
   EXPECT_THAT(ready, ElementsAre(1));
 }
 
 TEST_F(WaitManyTest, AnotherProcesssMessageWakes) {
-  auto worker = Process::fork([&] {
-                  std::this_thread::sleep_for(20ms);
+  auto worker = Process::fork([&, waiter = ::getpid()] {
+                  (void)test::eventually_asleep(waiter);
                   words.put("x");
                 }).start();
   EXPECT_THAT(wait({numbers, words}), ElementsAre(1));
@@ -181,10 +171,17 @@ TEST_F(WaitManyTest, AnotherProcesssMessageWakes) {
 }
 
 TEST_F(WaitManyTest, WhoOnlyLooksKeepsNobodyFromTaking) {
-  std::jthread taker([&] { EXPECT_EQ(numbers.get(), 1); });
-  std::this_thread::sleep_for(20ms);
-  std::jthread looker([&] { (void)wait({numbers, words}); });
-  std::this_thread::sleep_for(20ms);
+  test::Sleeper takes, looks;
+  std::jthread taker([&] {
+    takes.is_me();
+    EXPECT_EQ(numbers.get(), 1);
+  });
+  EXPECT_TRUE(takes.asleep());
+  std::jthread looker([&] {
+    looks.is_me();
+    (void)wait({numbers, words});
+  });
+  EXPECT_TRUE(looks.asleep());
   numbers.put(1);
   taker.join();
   words.put("and the looker ends, too");

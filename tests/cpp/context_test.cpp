@@ -14,6 +14,8 @@
 #include "forklift/event.h"
 #include "forklift/lock.h"
 #include "forklift/this_process.h"
+#include "forklift/wait.h"
+#include "support/asleep.h"
 #include "support/child.h"
 #include "support/process_fixture.h"
 
@@ -82,7 +84,7 @@ const Registered<&outlive> kOutlive{"context outlive"};
 
 void start_and_die(int method, Queue<int>& answers, Queue<int>& started) {
   Process child = Context(static_cast<StartMethod>(method)).process(outlive, answers).start();
-  while (answers.empty()) std::this_thread::sleep_for(1ms);
+  (void)forklift::wait({answers});
   started.put(1);
   ::raise(SIGKILL);
 }
@@ -238,10 +240,7 @@ TEST_P(EveryMethod, TimesAndStops) {
   EXPECT_FALSE(child.join_until(std::chrono::steady_clock::now() + 1ms));
   EXPECT_FALSE(child.join_until(std::chrono::system_clock::now() - 1s));
   std::stop_source source;
-  std::jthread stopper([&] {
-    std::this_thread::sleep_for(20ms);
-    source.request_stop();
-  });
+  const std::jthread stopper = test::when_asleep([&] { source.request_stop(); });
   EXPECT_FALSE(child.join(source.get_token()));
   EXPECT_FALSE(child.join_for(1h, source.get_token()));
   std::stop_source never;

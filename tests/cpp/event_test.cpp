@@ -9,6 +9,7 @@
 #include "os/clock.h"
 #include "os/mapping.h"
 #include "os/memfd.h"
+#include "support/asleep.h"
 #include "support/child.h"
 #include "support/status_check.h"
 #include "sync/event.h"
@@ -77,16 +78,16 @@ TEST_F(EventTest, ANotifyBetweenPrepareAndWaitIsNotLost) {
 TEST_F(EventTest, NotifyWakesAsManyAsAsked) {
   std::atomic<int> woken{0};
   std::vector<std::thread> sleepers;
-  for (int i = 0; i < 3; ++i) {
+  std::array<test::Sleeper, 3> who;
+  for (test::Sleeper& one : who) {
     sleepers.emplace_back([&] {
       const Event::Ticket ticket = event().prepare();
-      ++shared_->asleep;
+      one.is_me();
       (void)event().wait(ticket, kLong);
       ++woken;
     });
   }
-  ASSERT_TRUE(test::eventually([&] { return shared_->asleep == 3; }));
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // until they sleep
+  for (const test::Sleeper& one : who) ASSERT_TRUE(one.asleep());
   event().notify(1);
   ASSERT_TRUE(test::eventually([&] { return woken == 1; }));
   std::this_thread::sleep_for(std::chrono::milliseconds(20));

@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "support/asleep.h"
 #include "support/process_fixture.h"
 
 namespace forklift {
@@ -143,10 +144,7 @@ TEST_P(GroupTest, StopEndsAll) {
 TEST_P(GroupTest, AStopRequestEndsTheWaitAndNotTheGroup) {
   ProcessContext group = start_failing(0, kReturn);
   std::stop_source source;
-  std::jthread stopper([&] {
-    std::this_thread::sleep_for(10ms);
-    source.request_stop();
-  });
+  const std::jthread stopper = test::when_asleep([&] { source.request_stop(); });
   EXPECT_FALSE(group.join(source.get_token()));
   EXPECT_TRUE(group[0].is_alive());
   go_.put(1);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <grp.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -86,6 +87,12 @@ class HandshakeTest : public testing::Test {
   test::RuntimeDir directory_;
 };
 
+// Waits for something at a socket, for some seconds.
+bool happens(const os::Fd& socket, short what) {
+  pollfd item{.fd = socket.get(), .events = what, .revents = 0};
+  return ::poll(&item, 1, 5000) > 0;
+}
+
 // Something that has the name and answers as it likes.
 class FalseServer {
  public:
@@ -99,20 +106,17 @@ class FalseServer {
   void answer(const std::function<void(const os::Fd&)>& with) {
     child_ = Child([&] {
       for (;;) {
-        Result<os::Fd> guest = os::accept_from(listener_);
-        if (!guest) {
-          ::usleep(1000);
-          continue;
-        }
-        with(*guest);
+        const bool knocked = happens(listener_, POLLIN);
+        Result<os::Fd> guest = knocked ? os::accept_from(listener_) : Status{Code::kTimeout, "nobody"};
+        if (guest) with(*guest);
       }
     });
   }
   void answer_with(const Greeting& greeting) {
     answer([&](const os::Fd& guest) {
-      ::usleep(2000);
+      (void)happens(guest, POLLIN);  // it has said what it wants
       (void)os::send_packet(guest, std::as_bytes(std::span(&greeting, 1)), {});
-      ::usleep(20'000);
+      (void)happens(guest, POLLRDHUP);
     });
   }
 
@@ -265,10 +269,10 @@ TEST_F(HandshakeTest, WhatIsNoForkliftServerIsNamed) {
 TEST_F(HandshakeTest, AServerThatTalksNonsenseIsRefused) {
   FalseServer server;
   server.answer([](const os::Fd& guest) {
-    ::usleep(2000);
+    (void)happens(guest, POLLIN);
     const std::array<std::byte, 192> nonsense{std::byte{42}};
     (void)os::send_packet(guest, nonsense, {});
-    ::usleep(20'000);
+    (void)happens(guest, POLLRDHUP);
   });
   EXPECT_EQ(attach(), refused(Code::kRefused));
 }

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "forklift/process.h"
+#include "support/asleep.h"
 #include "support/process_fixture.h"
 
 namespace forklift {
@@ -32,10 +33,7 @@ TEST_F(LatestTest, TheNewestWins) {
   EXPECT_EQ(text.seen(), 3U);
   EXPECT_EQ(text.get_for(5ms), std::nullopt);
   EXPECT_EQ(text.peek(), "three");
-  std::jthread writer([&] {
-    std::this_thread::sleep_for(20ms);
-    text.put("four");
-  });
+  const std::jthread writer = test::when_asleep([&] { text.put("four"); });
   EXPECT_EQ(text.get(), "four");
 }
 

@@ -15,6 +15,7 @@
 
 #include "channel/hub.h"
 #include "forklift/multiprocessing.h"
+#include "support/asleep.h"
 #include "support/child.h"
 
 namespace forklift {
@@ -114,10 +115,7 @@ TEST_F(LockApi, StopEndsEveryWait) {
   lock.lock();
   const auto stops = [](auto&& wait) {
     std::stop_source source;
-    std::thread stopper([&] {
-      std::this_thread::sleep_for(milliseconds(10));
-      source.request_stop();
-    });
+    std::jthread stopper = test::when_asleep([&] { source.request_stop(); });
     const auto begin = steady_clock::now();
     EXPECT_FALSE(wait(source.get_token()));
     EXPECT_LT(steady_clock::now() - begin, milliseconds(150));  // not by a slice's end

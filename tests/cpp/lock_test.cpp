@@ -8,6 +8,7 @@
 
 #include "locks/mutex.h"
 #include "locks/semaphore.h"
+#include "support/asleep.h"
 #include "support/hub_fixture.h"
 
 namespace forklift::locks {
@@ -169,11 +170,13 @@ TEST_F(LockTest, WaiterTakesOverFromOneWhoIsKilled) {
     ::pause();
   });
   ASSERT_TRUE(held.wait());
+  test::Sleeper waits;
   std::thread waiter([&] {
+    waits.is_me();
     EXPECT_EQ(acquire(*lock), Took::kLeft);
     EXPECT_EQ(lock->release(), Released::kYes);
   });
-  ::usleep(20'000);  // most likely asleep by now; right either way
+  ASSERT_TRUE(waits.asleep());
   const std::int64_t begin = os::now_ns();
   child.kill_now();
   waiter.join();

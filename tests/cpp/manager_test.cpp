@@ -15,6 +15,7 @@
 
 #include "forklift/multiprocessing.h"
 #include "os/proc.h"
+#include "support/asleep.h"
 #include "support/child.h"
 
 namespace forklift {
@@ -185,7 +186,9 @@ TEST_F(ManagerTest, AKilledServerIsAnErrorAtOnce) {
   dict.set("k", 1);
   ::kill(manager.pid(), SIGSTOP);
   std::chrono::steady_clock::time_point killed;
+  test::Sleeper waits;
   std::jthread waiting([&] {
+    waits.is_me();
     try {
       (void)dict.get("k");
       ADD_FAILURE() << "no error";
@@ -195,7 +198,7 @@ TEST_F(ManagerTest, AKilledServerIsAnErrorAtOnce) {
     }
     EXPECT_LT(std::chrono::steady_clock::now() - killed, 5s);
   });
-  std::this_thread::sleep_for(30ms);
+  EXPECT_TRUE(waits.asleep());
   killed = std::chrono::steady_clock::now();
   ::kill(manager.pid(), SIGKILL);
   waiting.join();
@@ -229,10 +232,7 @@ TEST_F(ManagerTest, AStopEndsAWait) {
   const ManagedList list = manager.list();
   ::kill(manager.pid(), SIGSTOP);
   std::stop_source stop;
-  std::jthread stopper([&] {
-    std::this_thread::sleep_for(30ms);
-    stop.request_stop();
-  });
+  const std::jthread stopper = test::when_asleep([&] { stop.request_stop(); });
   const auto interrupted = [](auto&& call) {
     try {
       call();

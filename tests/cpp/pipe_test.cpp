@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "os/socket.h"
+#include "support/asleep.h"
 #include "support/hub_fixture.h"
 
 namespace forklift::channel {
@@ -136,14 +137,10 @@ TEST_F(PipeTest, AWriterThatWaitsLearnsOfTheReadersDeath) {
   ASSERT_TRUE(ready.wait());
   pair_->first_fd.close();
   ASSERT_OK(send(right, std::string(50'000, 'x')));
-  std::thread killer([&] {
-    ::usleep(50'000);
-    reader.kill_now();
-  });
+  const std::jthread killer = test::when_asleep([&] { reader.kill_now(); });
   const std::int64_t start = os::now_ns();
   EXPECT_EQ(send(right, std::string(50'000, 'x')).errno_value(), EPIPE);
   EXPECT_LT(os::now_ns() - start, 1000 * kMs);
-  killer.join();
 }
 
 TEST_F(PipeTest, AReaderThatSleepsLearnsOfTheWritersDeathAtOnce) {
@@ -156,14 +153,12 @@ TEST_F(PipeTest, AReaderThatSleepsLearnsOfTheWritersDeathAtOnce) {
   ASSERT_TRUE(ready.wait());
   pair_->second_fd.close();
   std::atomic<std::int64_t> killed{0};
-  std::thread killer([&] {
-    ::usleep(300'000);
+  const std::jthread killer = test::when_asleep([&] {
     killed = os::now_ns();
     writer.signal(SIGKILL);
   });
   EXPECT_CODE(Code::kClosed, receive(left));
   EXPECT_LT(os::now_ns() - killed.load(), 100 * kMs);
-  killer.join();
   writer.wait();
 }
 
@@ -268,12 +263,10 @@ TEST_F(PipeTest, BytesThatAreNotOursStay) {
   ASSERT_TRUE(os::send_byte(left.fd(), std::byte{1}));
   EXPECT_OK(right.wait_readable(Deadline::after_ns(0)));
   EXPECT_CODE(Code::kTimeout, receive(right, 0.05));
-  std::thread late([&] {
-    ::usleep(20'000);
-    ASSERT_OK(send(left, "still comes through"));
-  });
-  EXPECT_EQ(*receive(right), "still comes through");
-  late.join();
+  {
+    const std::jthread late = test::when_asleep([&] { ASSERT_OK(send(left, "still comes through")); });
+    EXPECT_EQ(*receive(right), "still comes through");
+  }
   os::discard(right.fd(), {&next, 1});
   EXPECT_CODE(Code::kTimeout, right.wait_readable(Deadline::after_ns(0)));
   EXPECT_FALSE(shows(right));
@@ -336,18 +329,20 @@ class MeetingPipeTest : public PipeTest {
   // In a thread of its own; `returned` tells when.
   std::thread sending(std::size_t bytes, Code expected) {
     return std::thread([this, bytes, expected] {
+      sends.is_me();
       const std::string large(bytes, 'x');
       EXPECT_EQ(right.send({.bytes = bytes_of(large)}, Deadline::never()).code(), expected);
       returned = true;
     });
   }
   std::atomic<bool> returned{false};
+  test::Sleeper sends;
 };
 
 TEST_F(MeetingPipeTest, ALargeMessageReturnsWhenItWasTaken) {
   std::thread sender = sending(kPipeBytes + 1, Code::kOk);
   EXPECT_OK(left.wait_readable(Deadline::after_seconds(10)));
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_TRUE(sends.asleep());
   EXPECT_FALSE(returned);
   EXPECT_EQ(receive(left)->size(), kPipeBytes + 1);
   sender.join();
@@ -364,11 +359,12 @@ TEST_F(MeetingPipeTest, AHandleIsNoLargeMessageButACopyIs) {
   EXPECT_OK(receive(left).status());
   block = allocate(arena::Kind::kShare, 1 << 20);
   std::thread sender([&] {
+    sends.is_me();
     EXPECT_OK(right.send({.leases = {&block, 1}, .copied_bytes = 1 << 20}, Deadline::never()));
     returned = true;
   });
   EXPECT_OK(left.wait_readable(Deadline::after_seconds(10)));
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_TRUE(sends.asleep());
   EXPECT_FALSE(returned);
   EXPECT_OK(receive(left).status());
   sender.join();

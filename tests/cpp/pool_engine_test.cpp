@@ -11,6 +11,8 @@
 #include <set>
 #include <thread>
 
+#include "os/proc.h"
+#include "support/asleep.h"
 #include "support/hub_fixture.h"
 #include "support/numbered_message.h"
 #include "support/pool_crew.h"
@@ -177,8 +179,8 @@ TEST_F(EngineTest, ASpareTakesTheDeadOnesPlace) {
   std::vector<pid_t> pids = engine.pids();
   ASSERT_EQ(pids.size(), 2U);
   ASSERT_TRUE(eventually([&] { return crew_.started() == 2; }));
-  ::usleep(50'000);  // it has come to its gate
   const pid_t spare = pids[0] == first ? pids[1] : pids[0];
+  ASSERT_TRUE(eventually_asleep(spare));  // it has come to its gate
   EXPECT_THAT(run(engine, {"kill", "pid"}), ElementsAre("died: -9", std::to_string(spare)));
   EXPECT_TRUE(eventually([&] { return engine.pids().size() == 2; }));
 }
@@ -186,14 +188,16 @@ TEST_F(EngineTest, ASpareTakesTheDeadOnesPlace) {
 TEST_F(EngineTest, WhatHasNotBegunCanBeCancelled) {
   Engine& engine = start({.workers = 1});
   const JobPtr job = Engine::make_job({.cancellable = true});
-  ASSERT_OK(submit(engine, job, 0, "sleep 200"));
+  ASSERT_OK(submit(engine, job, 0, "stop"));
   for (std::uint64_t i = 1; i < 5; ++i) ASSERT_OK(submit(engine, job, i, "tell"));
-  ::usleep(50'000);
+  const pid_t worker = engine.pids().front();
+  ASSERT_TRUE(eventually([&] { return os::task_state(worker) == 'T'; }));
   EXPECT_FALSE(engine.cancel(*job, 0));
   EXPECT_TRUE(engine.cancel(*job, 2));
   EXPECT_TRUE(engine.cancel(*job, 4));
   EXPECT_FALSE(engine.cancel(*job, 4));
-  EXPECT_THAT(rest_of(engine, *job, 5), ElementsAre("slept", "", "cancelled", "", "cancelled"));
+  ASSERT_EQ(::kill(worker, SIGCONT), 0);
+  EXPECT_THAT(rest_of(engine, *job, 5), ElementsAre("again", "", "cancelled", "", "cancelled"));
   EXPECT_FALSE(engine.cancel(*job, 1));
   EXPECT_EQ(run(engine, {"echo end"}).front(), "end");
   EXPECT_EQ(crew_.told(), 2U);

@@ -15,6 +15,7 @@
 #include <tuple>
 #include <vector>
 
+#include "support/asleep.h"
 #include "support/child.h"
 #include "support/process_fixture.h"
 
@@ -184,10 +185,7 @@ TEST_P(PoolTest, AWaitForResultsHasAnEnd) {
   ResultStream<int> results = pool.imap(slow_square, std::vector<int>{300, 3});
   EXPECT_FALSE(results.wait_for(10ms));
   std::stop_source stop;
-  std::jthread stopper([&] {
-    std::this_thread::sleep_for(30ms);
-    stop.request_stop();
-  });
+  const std::jthread stopper = test::when_asleep([&] { stop.request_stop(); });
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_FALSE(results.wait(stop.get_token()));
   EXPECT_FALSE(results.wait_for(1h, stop.get_token()));
@@ -211,10 +209,7 @@ TEST_P(PoolTest, Futures) {
   EXPECT_FALSE(slow.ready());
   EXPECT_FALSE(slow.wait_for(10ms));
   std::stop_source stop;
-  std::jthread stopper([&] {
-    std::this_thread::sleep_for(30ms);
-    stop.request_stop();
-  });
+  const std::jthread stopper = test::when_asleep([&] { stop.request_stop(); });
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_FALSE(slow.wait(stop.get_token()));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 250ms);

@@ -17,10 +17,12 @@
 #include <sstream>
 #include <thread>
 
+#include "forklift/event.h"
 #include "forklift/init.h"
 #include "forklift/queue.h"
 #include "os/proc.h"
 #include "process/lifeline.h"
+#include "support/asleep.h"
 #include "support/child.h"
 #include "support/runtime_dir.h"
 
@@ -228,8 +230,8 @@ TEST_F(ProcessTest, OutputIsWrittenOnceAndWithoutTheParentsExitHandlers) {
 TEST_F(ProcessTest, AScopeThatEndsJoins) {
   Queue<int> queue;
   {
-    Process child = Process::fork([&] {
-                      std::this_thread::sleep_for(20ms);
+    Process child = Process::fork([&, parent = ::getpid()] {
+                      (void)test::eventually_asleep(parent);
                       queue.put(1);
                     }).start();
   }
@@ -246,12 +248,14 @@ TEST_F(ProcessTest, AnExceptionThatLeavesAScopeEndsItsChildren) {
 }
 
 TEST_F(ProcessTest, ADaemonIsEndedEvenIfItDoesNotListen) {
-  Process child = Process::fork([] {
+  Event deaf;
+  Process child = Process::fork([&] {
     ::signal(SIGTERM, SIG_IGN);
+    deaf.set();
     for (;;) ::pause();
   });
   child.set_daemon(true).start();
-  std::this_thread::sleep_for(20ms);
+  deaf.wait();
 }
 
 TEST_F(ProcessTest, ADaemonEndsWithAKilledParent) {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "forklift/multiprocessing.h"
+#include "support/asleep.h"
 
 namespace forklift {
 namespace {
@@ -44,11 +45,13 @@ std::chrono::nanoseconds stopped_after(Wait&& wait) {
   std::chrono::steady_clock::time_point asked;
   std::chrono::steady_clock::time_point ended;
   {
+    test::Sleeper waits;
     std::jthread waiting([&](const std::stop_token& stop) {
+      waits.is_me();
       wait(stop);
       ended = std::chrono::steady_clock::now();
     });
-    std::this_thread::sleep_for(30ms);
+    EXPECT_TRUE(waits.asleep());
     asked = std::chrono::steady_clock::now();
   }
   return ended - asked;

@@ -18,6 +18,8 @@
 #include "channel/channel.h"
 #include "forklift/init.h"
 #include "forklift/process.h"
+#include "support/asleep.h"
+#include "support/child.h"
 
 namespace forklift {
 namespace {
@@ -117,12 +119,10 @@ TEST_F(QueueTest, AFullQueueMakesPutWait) {
   EXPECT_TRUE(queue.full());
   EXPECT_FALSE(queue.try_put(3));
   EXPECT_FALSE(queue.put_for(3, 5ms));
-  std::thread taker([&] {
-    std::this_thread::sleep_for(10ms);
-    EXPECT_EQ(queue.get(), 1);
-  });
-  queue.put(3);
-  taker.join();
+  {
+    const std::jthread taker = test::when_asleep([&] { EXPECT_EQ(queue.get(), 1); });
+    queue.put(3);
+  }
   EXPECT_EQ(queue.get(), 2);
   EXPECT_EQ(queue.get(), 3);
 }
@@ -287,7 +287,9 @@ TEST_F(QueueTest, AKilledReaderLosesNothingThatItHadNotTaken) {
   Process reader = Process::fork([&] {
                      for (;;) (void)queue.get();
                    }).start();
-  std::this_thread::sleep_for(20ms);
+  queue.put(4);
+  EXPECT_TRUE(test::eventually([&] { return queue.empty(); }));
+  EXPECT_TRUE(test::eventually_asleep(reader.pid()));
   reader.kill();
   reader.join();
   queue.put(5);

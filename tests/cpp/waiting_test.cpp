@@ -12,6 +12,7 @@
 #include <cmath>
 #include <thread>
 
+#include "support/asleep.h"
 #include "support/hub_fixture.h"
 
 namespace forklift::channel {
@@ -219,7 +220,7 @@ TEST_F(WaitingTest, ASignalAsksTheHooksAtOnce) {
 
     const pid_t self = ::getpid();
     const Child sender([self] {
-      ::usleep(20'000);
+      EXPECT_TRUE(test::eventually_asleep(self));
       ::kill(self, SIGUSR1);
     });
     const std::int64_t took =
@@ -246,16 +247,19 @@ TEST_F(WaitingTest, WhoOnlyLooksPassesTheWakeUpOn) {
   for (int round = 0; round < 5; ++round) {
     std::atomic<std::int64_t> looked{0};
     std::atomic<std::int64_t> took{0};
+    test::Sleeper looks, takes;
     std::thread looker([&] {
+      looks.is_me();
       EXPECT_OK(channel->wait_readable(Deadline::after_seconds(10)));
       looked = os::now_ns();
     });
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    ASSERT_TRUE(looks.asleep());
     std::thread taker([&] {
+      takes.is_me();
       EXPECT_OK(get_text(*channel));
       took = os::now_ns();
     });
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    ASSERT_TRUE(takes.asleep());
     const std::int64_t put = os::now_ns();
     ASSERT_OK(put_text(*channel, "one"));
     taker.join();
@@ -277,7 +281,7 @@ TEST_F(WaitingTest, AKilledWaiterIsForgotten) {
     (void)get_text(*channel, 1000);
   });
   ASSERT_TRUE(ready.wait());
-  ASSERT_TRUE(eventually([&] { return os::task_state(child.pid()) == 'S'; }));
+  ASSERT_TRUE(test::eventually_asleep(child.pid()));
   child.kill_now();
   const sync::Event& items = row_of(channel).items;
   ASSERT_OK(put_text(*channel, "pays"));
@@ -301,7 +305,7 @@ TEST_F(WaitingTest, AWakeUpThatDiedWithItsReceiverIsMadeUpFor) {
     }
     ASSERT_TRUE(ready.wait());
     ASSERT_TRUE(ready.wait());
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    for (const Child& waiter : waiters) ASSERT_TRUE(test::eventually_asleep(waiter.pid()));
     ASSERT_OK(put_text(*channel, "one"));
     waiters[0].signal(SIGKILL);
     const std::int64_t put = os::now_ns();

@@ -32,6 +32,22 @@ def until(condition: Callable[[], Any], what: str, seconds: float = DEADLINE) ->
         pause.wait(0.002)
 
 
+def until_asleep(task: int | None) -> None:
+    """Wait until a process, or a thread by its `native_id`, sleeps: what comes now has to wake it.
+
+    It sleeps when it has not run between two looks: who only waits for the interpreter's lock gets it there.
+    """
+    turns = ""
+
+    def asleep() -> bool:
+        nonlocal turns
+        before, turns = turns, Path(f"/proc/{task}/schedstat").read_text()
+        state = Path(f"/proc/{task}/stat").read_text().rpartition(")")[2].split()[0]
+        return state == "S" and before == turns
+
+    until(asleep, f"task {task} to sleep")
+
+
 def own_dev_shm() -> bool:
     """Give this process, where it may, a /dev/shm that no other program writes into; was it allowed?
 

@@ -243,7 +243,7 @@ def test_a_server_that_is_killed(ctx: Any, which: int | None, tmp_path: Path) ->
 
     waiting = threading.Thread(target=wait)
     waiting.start()
-    time.sleep(0.2)
+    support.until_asleep(waiting.native_id)
     os.kill(process.pid, signal.SIGKILL)
     begin = time.monotonic()
     waiting.join(support.DEADLINE)

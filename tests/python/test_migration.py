@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +104,7 @@ def test_an_event_that_is_cleared_at_once(ctx: Any) -> None:
     process = ctx.Process(target=targets.wait_for_event, args=(event, began, answer))
     process.start()
     began.get(timeout=support.DEADLINE)
-    time.sleep(0.2)  # until it waits
+    support.until_asleep(process.pid)
     event.set()
     event.clear()
     assert answer.get(timeout=support.DEADLINE) is True

@@ -220,7 +220,7 @@ def test_back_pressure(library: Any) -> None:
     thread = threading.Thread(target=send_all)
     thread.start()
     support.until(lambda: len(sent) >= 6, "the pipe takes 60 KB")
-    time.sleep(0.05)
+    support.until_asleep(thread.native_id)
     assert len(sent) < 12
     assert [receiver.recv_bytes()[0] for _ in range(40)] == list(range(40))
     thread.join()

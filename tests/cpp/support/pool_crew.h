@@ -4,12 +4,19 @@
 //   auto engine = must(process::Engine::create(hub, {.workers = 2}, crew.factory()));
 //   const std::vector<Ended> ended = run(*engine, {"echo a", "kill", "echo b"});
 //
-//   echo TEXT   answers TEXT                      pid         answers its pid
-//   fail TEXT   answers TEXT as an error          tell        counts itself in crew.told() and answers
-//   nothing sleep MS    sleeps, then answers "slept"      grow MB     keeps so much more memory kill SIGKILL
-//   to itself                 exit N      _exit(N) stop        SIGSTOP to itself                 once as kill
-//   at the first time, then answers "again" lease       answers the sum of its lease's bytes, and overwrites
-//   them; then, at the first time, as kill
+// The tasks, by their text:
+//
+//   echo TEXT   answers TEXT
+//   fail TEXT   answers TEXT as an error
+//   pid         answers its pid
+//   tell        counts itself in crew.told() and answers nothing
+//   sleep MS    sleeps, then answers "slept"
+//   grow MB     keeps so much more memory, then answers "grown"
+//   exit N      _exit(N)
+//   stop        SIGSTOP to itself, then answers "again"
+//   kill        SIGKILL to itself
+//   once        as kill at the first time, then answers "again"
+//   lease       answers the sum of its lease's bytes and overwrites them; at the first time, as kill after it
 #pragma once
 
 #include <atomic>
