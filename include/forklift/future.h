@@ -13,8 +13,9 @@
 //   Error (kClosed)    the pool was terminated, or destroyed
 // Each task ends in exactly one of these or a result, whoever is killed and whenever.
 //
-// A future that is dropped leaves its task alone. then() calls its function in a thread of the pool's own,
-// one call after the other; what the function throws is said on stderr, and the pool goes on.
+// A future that is dropped leaves its task alone. then() has its function called in a thread of the pool's
+// own, one call after the other; what it throws is said on stderr, and the pool goes on. It may wait for
+// other tasks of the pool, and join or destroy the pool. Pool::join() returns when all have returned.
 //
 // Thread safety: one thread at a time per object. Process safety: a Future belongs to the process that made
 // it. Invariant: valid() until get() or then() has been called; a moved-from Future is not.
@@ -163,7 +164,8 @@ class Future {
   // True: it has not begun, and never will. False: it has begun, or ended.
   bool cancel() { return detail::cancel_task(state()); }
 
-  // Calls `function(Future<R>)`, which is ready, once the task has ended: at once if it has.
+  // Has `function(Future<R>)` called, which is ready, once the task has ended; in this thread if the pool
+  // itself has.
   template <class Function>
   requires std::invocable<Function&, Future<R>>
   void then(Function function) && {

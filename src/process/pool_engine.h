@@ -107,7 +107,9 @@ using JobPtr = std::shared_ptr<Job>;
 struct JobOptions {
   bool bulk = false;         // its collector wants all answers, and need not hear of each at once (a map)
   bool cancellable = false;  // Engine::cancel() will be asked
-  // Called once, by some thread, when the job is sealed and every task has ended. Must not throw.
+  // Called once, when the job is sealed and every task has ended, by whoever took in the last answer: a
+  // thread that waits for something else of this pool, or the one that minds its workers. So it has to be
+  // short and wait for nothing; what is a user's goes to a thread of its own. Must not throw.
   std::function<void()> on_end = nullptr;
 };
 
@@ -118,9 +120,8 @@ class Engine {
                                                 WorkerFactory factory);
   ~Engine();
   // terminate() and join(), and the engine's threads end: within some two seconds. What was collected, and
-  // what is still to be, stays. Not in an `on_end` (in_collector()); the destructor does it, too.
+  // what is still to be, stays. Not in an `on_end`; the destructor does it, too.
   void shut_down();
-  bool in_collector() const noexcept { return collector_.get_id() == std::this_thread::get_id(); }
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
   // In a forked child, instead of the destructor: nothing here is the child's.

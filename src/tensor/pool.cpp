@@ -128,7 +128,9 @@ PoolCore::PoolCore(const PoolOptions& options, PrepareCall initializer)
     : options_(options), initializer_(std::move(initializer)), owner_(::getpid()) {}
 
 PoolCore::~PoolCore() {
-  if (engine_ && !is_mine()) process::Engine::abandon(std::move(engine_));
+  if (!engine_ || is_mine()) return;
+  process::Engine::abandon(std::move(engine_));
+  (void)callbacks_.release();
 }
 
 bool PoolCore::is_mine() const noexcept {
@@ -234,7 +236,10 @@ std::shared_ptr<PoolCore> make_pool(const PoolOptions& options, PrepareCall init
 
 void end_pool(const std::shared_ptr<PoolCore>& pool) noexcept {
   if (!pool->is_mine()) return;
-  if (!pool->engine().in_collector()) return pool->engine().shut_down();
+  if (!pool->callbacks().is_here()) {
+    pool->engine().shut_down();
+    return pool->callbacks().finish();
+  }
   // Inside of its own callback it cannot wait for itself: what is left stays until the process ends.
   pool->engine().terminate();
   (void)new (std::nothrow) std::shared_ptr<PoolCore>(pool);
@@ -246,9 +251,11 @@ std::vector<pid_t> pool_pids(PoolCore& pool) { return pool.engine().pids(); }
 
 bool join_pool(PoolCore& pool, std::int64_t ns, const std::stop_token& stop) {
   process::Engine& engine = pool.engine();
-  return pool.wait(
+  const os::Deadline limit = ns == kForever ? os::Deadline::never() : os::Deadline::after_ns(ns);
+  const bool ended = pool.wait(
       [&](os::Deadline deadline, channel::WaitHooks* hooks) { return engine.join(deadline, hooks); }, ns,
       stop);
+  return ended && pool.callbacks().wait(limit, stop);
 }
 
 TaskFunction task_function(Address function, std::uint64_t signature) {
@@ -277,7 +284,10 @@ bool wait_task(TaskState& task, std::int64_t ns, const std::stop_token& stop) {
 bool cancel_task(TaskState& task) { return task.pool->engine().cancel(*task.job, 0); }
 
 void after_task(const TaskPtr& task, std::function<void()> call) {
-  check(task->pool->engine().after(task->job, std::move(call)));
+  Callbacks& callbacks = task->pool->callbacks();
+  check(callbacks.start());
+  check(task->pool->engine().after(
+      task->job, [&callbacks, call = std::move(call)]() mutable { callbacks.add(std::move(call)); }));
 }
 
 void take_outcome(TaskState& task, void (*use)(void* into, Outcome& outcome), void* into) {

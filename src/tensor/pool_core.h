@@ -10,6 +10,7 @@
 
 #include "forklift/pool.h"
 #include "process/pool_engine.h"
+#include "tensor/pool_callbacks.h"
 #include "tensor/transport.h"
 
 namespace forklift::detail {
@@ -54,6 +55,7 @@ class PoolCore {
   bool wait(Wait&& wait, std::int64_t ns, const std::stop_token& stop);
   // Why its workers cannot work; ok: they can.
   Status trouble();
+  Callbacks& callbacks() const noexcept { return *callbacks_; }
   std::size_t workers() const noexcept { return options_.workers; }
 
  private:
@@ -64,6 +66,7 @@ class PoolCore {
   const pid_t owner_;
   domain::SlotRef
       owner_slot_;  // a child has another one, or none; asking the kernel for our pid is a call each
+  std::unique_ptr<Callbacks> callbacks_ = std::make_unique<Callbacks>();
   std::unique_ptr<process::Engine> engine_;
   std::mutex mutex_;
   std::string last_words_;  // of a worker that could not be made ready
