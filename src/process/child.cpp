@@ -1,6 +1,7 @@
 #include "process/child.h"
 
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -45,7 +46,10 @@ Result<Child> Child::watch(pid_t pid) {
   if (pidfd) {
     child.pidfd_ = *std::move(pidfd);
   } else if (pidfd.status().errno_value() == ESRCH) {
-    child.exitcode_ = kUnknownExit;  // SIGCHLD is ignored: the kernel has buried it already
+    // SIGCHLD is ignored: the kernel has buried it already. Whoever watches it sees that it has ended.
+    child.exitcode_ = kUnknownExit;
+    child.pidfd_ = os::Fd(::eventfd(1, EFD_CLOEXEC));
+    if (!child.pidfd_.valid()) return Status::system("eventfd", errno, "an ended child's sentinel");
   } else {
     return pidfd.status();
   }

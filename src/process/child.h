@@ -28,6 +28,7 @@ class Child {
   Status signal(int number) const;
 
   pid_t pid() const noexcept { return pid_; }
+  // Becomes readable when it has ended.
   int sentinel() const noexcept { return pidfd_.get(); }
   // After the end: exit code, or minus the signal's number; 255 when somebody else has waited for it.
   std::optional<int> exitcode() const noexcept { return exitcode_; }

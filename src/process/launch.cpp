@@ -10,6 +10,7 @@
 #include <cstring>
 #include <iostream>
 #include <iterator>
+#include <new>
 #include <string_view>
 
 #include "process/report.h"
@@ -17,15 +18,26 @@
 namespace forklift::process {
 namespace {
 
+Status put_report(const RemoteError::Details& details, const channel::ChannelPtr& reports) {
+  if (!reports) return {Code::kClosed, "there is no way to the parent"};
+  const std::vector<std::byte> bytes = encode_report(details);
+  // Unbounded, so only a stalled lock could keep it waiting.
+  return reports->put({bytes, {}, kErrorCodec, 0}, os::Deadline::after_seconds(5));
+}
+
 void send_report(RemoteError::Details details, const channel::ChannelPtr& reports, const Identity& identity) {
   details.process = identity.name;
   details.rank = identity.rank;
   details.pid = ::getpid();
-  Status sent(Code::kClosed, "there is no way to the parent");
-  if (reports) {
-    const std::vector<std::byte> bytes = encode_report(details);
-    // Unbounded, so only a stalled lock could keep it waiting.
-    sent = reports->put({bytes, {}, kErrorCodec, 0}, os::Deadline::after_seconds(5));
+  Status sent;
+  try {
+    sent = put_report(details, reports);
+  } catch (const std::bad_alloc&) {
+    // Its text may be what there is no memory for.
+    details.message.resize(std::min<std::size_t>(details.message.size(), 200));
+    details.causes.clear();
+    details.stack.clear();
+    sent = put_report(details, reports);
   }
   if (!sent.ok()) {
     const std::string text = identity.name + " (pid " + std::to_string(details.pid) +
@@ -34,6 +46,19 @@ void send_report(RemoteError::Details details, const channel::ChannelPtr& report
     std::fputs(text.c_str(), stderr);
   }
 }
+
+// A forked child has its parent's frames below it. Whatever unwinds (an exception that the report itself
+// met, a thread that is being ended) must not come to them: the child would go on as its parent.
+class NoWayBack {
+ public:
+  NoWayBack() = default;
+  ~NoWayBack() {
+    std::fputs("forklift: a forked process was about to leave its function by an exception\n", stderr);
+    ::_exit(1);
+  }
+  NoWayBack(const NoWayBack&) = delete;
+  NoWayBack& operator=(const NoWayBack&) = delete;
+};
 
 class FileActions {
  public:
@@ -99,6 +124,7 @@ Result<pid_t> fork_child(const std::function<int()>& entry, const channel::Chann
   const pid_t pid = ::fork();
   if (pid < 0) return Status::system("fork", errno);
   if (pid > 0) return pid;
+  const NoWayBack here;
   become(identity, parent);
   const int code = run_and_report(entry, reports, identity);
   flush_streams();

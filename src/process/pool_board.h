@@ -76,17 +76,20 @@ static_assert(sizeof(SeatRow) == 128);
 // In `fate`: the pool has decided that the task has ended.
 inline constexpr std::uint64_t kCondemned = std::uint64_t{1} << 63;
 
-inline constexpr std::size_t kCancelPlaces = 504;
-// Where a task is entered: the first free one of these, from its number's own on.
-inline constexpr std::size_t kCancelReach = 8;
+// A task's number: its generation, then its place in the pool's table. The place is its own until its message
+// has been taken, so one bit for each says which tasks shall not begin.
+inline constexpr unsigned kPlaceBits = 26;
+inline constexpr std::uint64_t kPlaceMask = (std::uint64_t{1} << kPlaceBits) - 1;
+inline constexpr std::size_t kCancelWords = 2040;
+inline constexpr std::size_t kCancelPlaces = kCancelWords * 64;
 
 struct BoardHeader {
   Word answers_wanted;  // so many wake the pool; 0 and 1: each does
-  Word cancelled;       // how many of the places below are in use
+  Word cancelled;       // how many bits are set below
   Word unused[6];
-  Word places[kCancelPlaces];  // a task that shall not begin, or 0
+  Word shall_not_begin[kCancelWords];  // bit by place
 };
-static_assert(sizeof(BoardHeader) == 4096);
+static_assert(sizeof(BoardHeader) == 16384);
 
 inline std::size_t board_bytes(std::size_t seats) noexcept {
   return sizeof(BoardHeader) + seats * sizeof(SeatRow);
@@ -105,7 +108,7 @@ class PoolBoard {
     return reinterpret_cast<SeatRow*>(block_->data() + sizeof(BoardHeader))[index];
   }
 
-  // For the pool. False: no place is free near the task's own.
+  // For the pool. False: the task's place is none of the first kCancelPlaces.
   bool enter_cancelled(std::uint64_t task) const noexcept;
   void forget_cancelled(std::uint64_t task) const noexcept;
   // For a worker that has claimed the task.

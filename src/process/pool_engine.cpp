@@ -12,9 +12,6 @@
 namespace forklift::process {
 namespace {
 
-// A task's number: its generation, then its place in the table.
-constexpr unsigned kPlaceBits = 26;
-constexpr std::uint64_t kPlaceMask = (std::uint64_t{1} << kPlaceBits) - 1;
 constexpr std::uint32_t kGenerationMask = (std::uint32_t{1} << (kTaskBits - kPlaceBits)) - 1;
 // So many tasks wait at most until a worker is woken.
 constexpr std::uint32_t kMostQuiet = 128;

@@ -148,7 +148,8 @@ class Engine {
   // How many of the job's tasks have ended, whether they were collected or not; for who watches a job grow.
   // Of a job with an `on_end` always up to date, of others as far as somebody has taken answers in.
   std::uint64_t ended(const Job& job);
-  // Ends the task as cancelled if it has not begun. False: it has begun, or ended.
+  // Ends the task as cancelled if it has not begun. False: it has begun, or ended, or there were more than
+  // kCancelPlaces tasks when it was submitted.
   bool cancel(Job& job, std::uint64_t index);
 
   // No more tasks: workers leave when all have ended.

@@ -1,7 +1,10 @@
 #include "process/pool_worker.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <climits>
+#include <cstdio>
 #include <cstring>
 #include <string>
 
@@ -16,40 +19,35 @@ constexpr std::int64_t kMemoryLookNs = 20'000'000;
 // A task is over its deadline: the pool kills this process; should it not, nobody waits for us any more.
 constexpr std::int64_t kCondemnedNs = 10'000'000'000;
 
+constexpr std::uint64_t bit_of(std::uint64_t place) noexcept { return std::uint64_t{1} << (place % 64); }
+
 }  // namespace
 
 bool PoolBoard::is_cancelled(std::uint64_t task) const noexcept {
   const BoardHeader& header = this->header();
+  const std::uint64_t place = task & kPlaceMask;
   // Behind the claim: either the pool sees that the task has begun, or we see that it shall not.
   sync::full_fence();
-  if (header.cancelled.load(std::memory_order_acquire) == 0) return false;
-  for (std::size_t i = 0; i < kCancelReach; ++i) {
-    if (header.places[(task + i) % kCancelPlaces].load(std::memory_order_acquire) == task) return true;
-  }
-  return false;
+  if (header.cancelled.load(std::memory_order_acquire) == 0 || place >= kCancelPlaces) return false;
+  return (header.shall_not_begin[place / 64].load(std::memory_order_acquire) & bit_of(place)) != 0;
 }
 
 bool PoolBoard::enter_cancelled(std::uint64_t task) const noexcept {
   BoardHeader& header = this->header();
-  for (std::size_t i = 0; i < kCancelReach; ++i) {
-    Word& place = header.places[(task + i) % kCancelPlaces];
-    if (place.load(std::memory_order_relaxed) != 0) continue;
-    place.store(task, std::memory_order_release);
-    header.cancelled.fetch_add(1, std::memory_order_seq_cst);
-    return true;
-  }
-  return false;
+  const std::uint64_t place = task & kPlaceMask;
+  if (place >= kCancelPlaces) return false;
+  header.shall_not_begin[place / 64].fetch_or(bit_of(place), std::memory_order_release);
+  header.cancelled.fetch_add(1, std::memory_order_seq_cst);
+  return true;
 }
 
 void PoolBoard::forget_cancelled(std::uint64_t task) const noexcept {
   BoardHeader& header = this->header();
-  for (std::size_t i = 0; i < kCancelReach; ++i) {
-    Word& place = header.places[(task + i) % kCancelPlaces];
-    if (place.load(std::memory_order_relaxed) != task) continue;
-    place.store(0, std::memory_order_relaxed);
-    header.cancelled.fetch_sub(1, std::memory_order_release);
-    return;
-  }
+  const std::uint64_t place = task & kPlaceMask;
+  if (place >= kCancelPlaces) return;
+  const std::uint64_t before =
+      header.shall_not_begin[place / 64].fetch_and(~bit_of(place), std::memory_order_relaxed);
+  if ((before & bit_of(place)) != 0) header.cancelled.fetch_sub(1, std::memory_order_release);
 }
 
 Result<Worker> Worker::open(Seat seat) {
@@ -65,6 +63,7 @@ Result<Worker> Worker::open(Seat seat) {
 Worker::Worker(Seat seat) noexcept
     : seat_(std::move(seat)),
       board_(seat_.board),
+      slot_(hub().domain().self()),
       memory_at_open_(seat_.most_memory != 0 ? os::own_memory() : 0) {}
 
 Status Worker::ready(channel::WaitHooks* hooks) {
@@ -107,6 +106,15 @@ bool Worker::should_leave() noexcept {
   return memory > memory_at_open_ && memory - memory_at_open_ > seat_.most_memory;
 }
 
+// The seat is one process's. A task that forks and whose copy comes back from it, too, would have two: what
+// the copy answers would be taken for the answer to the next task.
+void Worker::end_copy() const noexcept {
+  const domain::Domain& domain = hub().domain();
+  if (domain.attached() && domain.self() == slot_) return;
+  std::fputs("forklift: a task forked, and its copy came back from it; the copy ends here\n", stderr);
+  ::_exit(1);
+}
+
 Status Worker::next(channel::Incoming& task, channel::WaitHooks* hooks) {
   for (;;) {
     Status taken = try_next(task);
@@ -120,6 +128,7 @@ Status Worker::next(channel::Incoming& task, channel::WaitHooks* hooks) {
 }
 
 Status Worker::try_next(channel::Incoming& task) {
+  end_copy();
   static const Status nothing(Code::kTimeout, "there is no task");
   if (should_leave()) {
     tell();
@@ -190,6 +199,7 @@ Status Worker::keep_private(channel::Incoming& task) {
 }
 
 Status Worker::answer(Ending ending, const channel::Outgoing& payload) {
+  end_copy();
   SeatRow& row = this->row();
   const std::uint64_t task = row.claim.tag.load(std::memory_order_relaxed) & kTaskMask;
   std::uint64_t fate = row.fate.load(std::memory_order_relaxed);

@@ -69,11 +69,13 @@ class Worker {
   template <class Ready>
   Status sleep_until(Ready&& ready, os::Deadline deadline, channel::WaitHooks* hooks);
   void tell() noexcept;
+  void end_copy() const noexcept;
   Status leave() noexcept;
   bool should_leave() noexcept;
 
   Seat seat_;
   PoolBoard board_;
+  domain::SlotRef slot_;
   std::uint64_t done_ = 0;
   std::uint64_t memory_at_open_ = 0;  // a forked process begins with all that its parent had
   std::int64_t memory_seen_ns_ = 0;

@@ -29,6 +29,7 @@ std::string exit_line(const std::string& process, int rank, pid_t pid, int exitc
   line += exitcode < 0 ? "): ended by signal " + std::to_string(-exitcode)
                        : "): exited with code " + std::to_string(exitcode);
   if (exitcode < 0) line += std::string(" (") + ::strsignal(-exitcode) + ")";
+  if (exitcode == 255) line += ", or somebody else waited for it (SIGCHLD ignored?)";
   return line;
 }
 
@@ -87,7 +88,8 @@ std::string current_message(std::vector<std::string>& causes) {
     throw;
   } catch (const std::exception& error) {
     add_cause(error, causes);
-    return error.what();
+    const char* const text = error.what();
+    return text != nullptr ? text : "";
   } catch (const std::string& text) {
     return text;
   } catch (const char* text) {
@@ -125,8 +127,15 @@ std::optional<RemoteError::Details> failure_of(const std::function<void()>& body
   } catch (const ThrowSite&) {
     return std::nullopt;  // never
   } catch (...) {
-    RemoteError::Details details = describe_current_exception();
-    details.stack = throw_stack(reinterpret_cast<const void*>(&failure_of));
+    RemoteError::Details details;
+    try {
+      details = describe_current_exception();
+      details.stack = throw_stack(reinterpret_cast<const void*>(&failure_of));
+    } catch (...) {
+      // Its own words could not be had (no memory, what() throws): that it failed must be told in any case.
+      details = {};
+      details.type = "an exception that cannot be described";
+    }
     return details;
   }
 }

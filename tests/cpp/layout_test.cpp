@@ -39,7 +39,7 @@ using locks::LockRow;
 using locks::LockTable;
 using sync::RedoRecord;
 
-static_assert(domain::kLayoutVersion == 3);
+static_assert(domain::kLayoutVersion == 4);
 
 static_assert(offsetof(Header, magic) == 0 && offsetof(Header, layout_version) == 8);
 static_assert(offsetof(Header, mutex_bytes) == 12 && offsetof(Header, domain_id) == 16);
@@ -128,9 +128,9 @@ static_assert(offsetof(RecordHeader, tag) == 24 && sizeof(channel::SpillHeader) 
 
 using process::BoardHeader;
 using process::SeatRow;
-static_assert(sizeof(BoardHeader) == 4096 && offsetof(BoardHeader, answers_wanted) == 0);
-static_assert(offsetof(BoardHeader, cancelled) == 8 && offsetof(BoardHeader, places) == 64);
-static_assert(process::kCancelPlaces == 504 && process::kCancelReach == 8);
+static_assert(sizeof(BoardHeader) == 16384 && offsetof(BoardHeader, answers_wanted) == 0);
+static_assert(offsetof(BoardHeader, cancelled) == 8 && offsetof(BoardHeader, shall_not_begin) == 64);
+static_assert(process::kCancelPlaces == 130'560 && process::kPlaceBits == 26);
 static_assert(sizeof(SeatRow) == 128 && offsetof(SeatRow, claim) == 0 && offsetof(channel::Claim, tag) == 8);
 static_assert(offsetof(SeatRow, began) == 16 && offsetof(SeatRow, fate) == 24);
 static_assert(offsetof(SeatRow, state) == 32 && offsetof(SeatRow, done) == 40);

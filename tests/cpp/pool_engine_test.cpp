@@ -185,6 +185,21 @@ TEST_F(EngineTest, ASpareTakesTheDeadOnesPlace) {
   EXPECT_TRUE(eventually([&] { return engine.pids().size() == 2; }));
 }
 
+TEST_F(EngineTest, ManyCanBeCancelled) {
+  constexpr std::uint64_t kMany = 5000;
+  Engine& engine = start({.workers = 1});
+  const JobPtr job = Engine::make_job({.cancellable = true});
+  ASSERT_OK(submit(engine, job, 0, "stop"));
+  for (std::uint64_t i = 1; i <= kMany; ++i) ASSERT_OK(submit(engine, job, i, "tell"));
+  const pid_t worker = engine.pids().front();
+  ASSERT_TRUE(eventually([&] { return os::task_state(worker) == 'T'; }));
+  for (std::uint64_t i = 2; i <= kMany; ++i) ASSERT_TRUE(engine.cancel(*job, i)) << i;
+  ASSERT_EQ(::kill(worker, SIGCONT), 0);
+  (void)rest_of(engine, *job, kMany + 1);
+  EXPECT_EQ(run(engine, {"echo end"}).front(), "end");
+  EXPECT_EQ(crew_.told(), 1U) << "what was cancelled has begun";
+}
+
 TEST_F(EngineTest, WhatHasNotBegunCanBeCancelled) {
   Engine& engine = start({.workers = 1});
   const JobPtr job = Engine::make_job({.cancellable = true});

@@ -1,6 +1,7 @@
 // forklift::Pool: what goes wrong in workers, how they are replaced, and how a pool ends.
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -44,6 +45,15 @@ void fail(int how) {
   }
 }
 const Registered<&fail> kFail{"pool life fail"};
+
+int fork_and_return(int x) {
+  const pid_t copy = ::fork();
+  if (copy == 0) return -1;
+  int status = 0;
+  (void)::waitpid(copy, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 1 ? x : -2;
+}
+const Registered<&fork_and_return> kForkAndReturn{"pool life fork and return"};
 
 void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 const Registered<&sleep_ms> kSleep{"pool life sleep"};
@@ -139,6 +149,13 @@ TEST_P(PoolLifeTest, DeadlinesAndRetries) {
   const SharedValue<int> times;
   EXPECT_EQ(pool.with({.retries = 1}).apply(die_once, times), 2);
   EXPECT_THROW(pool.with({.retries = 1}).apply(fail, 4), WorkerDiedError);
+}
+
+// The copy ends where the task does; it must not take the worker's seat.
+TEST_P(PoolLifeTest, ATaskMayFork) {
+  Pool pool(options(1));
+  for (int i = 1; i < 4; ++i) EXPECT_EQ(pool.apply(fork_and_return, i), i);
+  EXPECT_EQ(pool.apply(square, 5), 25);
 }
 
 TEST_P(PoolLifeTest, Cancel) {
