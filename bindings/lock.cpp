@@ -46,7 +46,7 @@ PyObject* wait_for_lock(PyObject* self, os::Deadline deadline) {
 }
 
 PyObject* take_lock(PyObject* self, os::Deadline deadline) {
-  switch (as_lock(self)->mutex->try_acquire()) {
+  switch (as_lock(self)->mutex->try_before_waiting()) {
     case Took::kYes: Py_RETURN_TRUE;
     case Took::kLeft: return warn_abandoned(self);
     case Took::kNo: break;
@@ -109,7 +109,7 @@ PyObject* take_unit(PyObject* self, os::Deadline deadline) {
   const locks::SemaphorePtr semaphore = lock->semaphore;
   if (!semaphore->recovers()) [[likely]] {
     bool taken = false;
-    if (const Status status = semaphore->try_acquire(taken); !status) return raise(status);
+    if (const Status status = semaphore->try_before_waiting(taken); !status) return raise(status);
     if (taken) return taken_one(lock);
   }
   GilRelease released;

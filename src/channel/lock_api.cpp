@@ -56,7 +56,7 @@ MutexHandle::MutexHandle(LockName name, bool recursive)
 }
 
 bool MutexHandle::lock_within(std::int64_t ns, const std::stop_token* stop) {
-  if (mutex_->try_acquire() != locks::Took::kNo) [[likely]]
+  if (mutex_->try_before_waiting() != locks::Took::kNo) [[likely]]
     return true;
   locks::Took how = locks::Took::kNo;
   return wait_stoppable(
@@ -100,7 +100,7 @@ Semaphore Semaphore::found(detail::LockName name) {
 }
 bool Semaphore::acquire_within(std::int64_t ns, const std::stop_token* stop) {
   bool taken = false;
-  check(semaphore_->try_acquire(taken));
+  check(semaphore_->try_before_waiting(taken));
   if (taken) return true;
   return wait_stoppable(
       stop, [&](locks::WaitHooks* hooks) { return semaphore_->acquire(deadline(ns), hooks); },

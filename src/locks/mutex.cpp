@@ -37,16 +37,23 @@ Took Mutex::try_again(std::uint64_t seen, std::uint64_t me) noexcept {
 Status Mutex::acquire(os::Deadline deadline, WaitHooks* hooks, Took& how) {
   const domain::WaitPoint place{row_.event, row_.spinner, domain::kUnknownCpu};
   const auto ready = [this] { return Owner::is_free(row_.state.load(std::memory_order_acquire)); };
+  if (manners_.owes() && !deadline.passed()) manners_.give_way(row_, [&] { return !ready(); });
+  LongWait wait(row_);
   for (;;) {
     how = try_acquire();
-    if (how != Took::kNo) return {};
+    if (how != Took::kNo) {
+      wait.taken();
+      return {};
+    }
     if (!attached()) return domain().not_attached();
     if (deadline.passed()) {
       domain().check_deaths();
       how = try_acquire();
       return how != Took::kNo ? Status() : Status(Code::kTimeout, "the lock is held");
     }
+    wait.overtaken();
     if (domain::spin_at(place, ready)) continue;
+    wait.before_sleep();
     table_.look_after(row_.state.load(std::memory_order_acquire));
     Status status = domain::sleep_at(place, ready, domain(), deadline, hooks);
     if (!status && status.code() != Code::kTimeout) return status;

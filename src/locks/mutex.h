@@ -8,6 +8,7 @@
 // order while holding keeps it; any process may then release it.
 #pragma once
 
+#include "locks/manners.h"
 #include "locks/table.h"
 
 namespace forklift::locks {
@@ -42,6 +43,12 @@ class Mutex : public Object {
     }
     return try_again(seen, me);
   }
+  // For who would wait: kNo also where others shall have it first. acquire() then.
+  Took try_before_waiting() noexcept {
+    if (manners_.owes()) [[unlikely]]
+      return Took::kNo;
+    return try_acquire();
+  }
   // kTimeout, kNotAttached, or what the hooks say.
   Status acquire(os::Deadline deadline, WaitHooks* hooks, Took& how);
 
@@ -57,7 +64,10 @@ class Mutex : public Object {
         }
       }
       if (row_.state.compare_exchange_strong(seen, 0)) [[likely]] {
+        const bool waited_for = Manners::waited_for(row_);
         row_.event.notify_after_unlock(1);
+        if (waited_for) [[unlikely]]
+          manners_.owe();
         return Released::kYes;
       }
     }
@@ -80,6 +90,7 @@ class Mutex : public Object {
   Released release_for_another() noexcept;
 
   const bool recursive_;
+  Manners manners_;
 };
 using MutexPtr = std::shared_ptr<Mutex>;
 

@@ -34,15 +34,22 @@ Result<SemaphorePtr> Semaphore::open(Table& table, LockId id) {
 Status Semaphore::acquire(os::Deadline deadline, WaitHooks* hooks) {
   const domain::WaitPoint place{row_.event, row_.spinner, domain::kUnknownCpu};
   const auto ready = [this] { return value() != 0; };
+  if (manners_.owes() && !deadline.passed()) manners_.give_way(row_, [&] { return !ready(); });
+  LongWait wait(row_);
   for (;;) {
     bool taken = false;
-    if (Status status = try_acquire(taken); !status || taken) return status;
+    if (Status status = try_acquire(taken); !status || taken) {
+      wait.taken();
+      return status;
+    }
     if (deadline.passed()) {
       if (recover_) domain().check_deaths();
       if (Status status = try_acquire(taken); !status || taken) return status;
       return {Code::kTimeout, "the semaphore has no unit"};
     }
+    wait.overtaken();
     if (domain::spin_at(place, ready)) continue;
+    wait.before_sleep();
     if (recover_) table_.look_after_all(id_);
     Status status = domain::sleep_at(place, ready, domain(), deadline, hooks);
     if (!status && status.code() != Code::kTimeout) return status;
@@ -56,7 +63,9 @@ Status Semaphore::release(std::uint32_t units) {
   do {
     if (units > most_ || value > most_ - units) return too_many(value, units, most_);
   } while (!row_.state.compare_exchange_weak(value, value + units));
+  const bool waited_for = Manners::waited_for(row_);
   row_.event.notify_after_unlock(static_cast<int>(units));
+  if (waited_for) manners_.owe();
   return {};
 }
 
@@ -115,8 +124,11 @@ Status Semaphore::release_recorded(std::uint32_t units) {
       change.set(row_.depth, row_.depth.load(std::memory_order_relaxed) + units - returned);
     return {};
   });
-  if (status) row_.event.notify_after_unlock(static_cast<int>(units));
-  return status;
+  if (!status) return status;
+  const bool waited_for = Manners::waited_for(row_);
+  row_.event.notify_after_unlock(static_cast<int>(units));
+  if (waited_for) manners_.owe();
+  return {};
 }
 
 }  // namespace forklift::locks

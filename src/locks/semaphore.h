@@ -6,6 +6,7 @@
 // taken: a unit that another process releases counts as a new one.
 #pragma once
 
+#include "locks/manners.h"
 #include "locks/table.h"
 
 namespace forklift::locks {
@@ -38,6 +39,12 @@ class Semaphore : public Object {
     }
     return {};
   }
+  // For who would wait: none also where others shall have it first. acquire() then.
+  Status try_before_waiting(bool& taken) {
+    if (manners_.owes()) [[unlikely]]
+      return {};
+    return try_acquire(taken);
+  }
   // kTimeout, or what the hooks say, besides.
   Status acquire(os::Deadline deadline, WaitHooks* hooks);
   // kInvalid: that would be more than it may have. All or none.
@@ -60,6 +67,7 @@ class Semaphore : public Object {
 
   const std::uint32_t most_;
   const bool recover_;
+  Manners manners_;
 };
 using SemaphorePtr = std::shared_ptr<Semaphore>;
 

@@ -82,7 +82,8 @@ struct alignas(64) LockRow {
   Word inside;   // barrier: [ledger] parties inside wait
   sync::Event event;
   Word spinner;
-  Word unused1;
+  Word
+      overtaken;  // lock, semaphore: 1 while somebody waits who was overtaken and has waited long (manners.h)
 };
 static_assert(sizeof(LockRow) == 128);
 

@@ -71,6 +71,10 @@ class Event {
     }
   }
 
+  // A hint: one may come or go at any time, and one that was killed counts until a notify finds it missing.
+  bool has_sleepers() const noexcept {
+    return (sleepers_.load(std::memory_order_relaxed) & 0xffffffffU) != 0;
+  }
   // Wakes at most `count` sleepers.
   void notify(int count) noexcept {
     full_fence();

@@ -183,6 +183,41 @@ TEST_F(LockTest, WaiterTakesOverFromOneWhoIsKilled) {
   EXPECT_LT(os::now_ns() - begin, 900'000'000);
 }
 
+// Who works inside of a lock and lets go for an instant only must not shut others out.
+TEST_F(LockTest, AWaiterIsNotOvertakenForEver) {
+  const MutexPtr lock = make_lock();
+  const SemaphorePtr unit = make_semaphore({.value = 1});
+  const auto by_lock = [&](auto&& work) {
+    EXPECT_EQ(acquire(*lock), Took::kYes);
+    work();
+    EXPECT_EQ(lock->release(), Released::kYes);
+  };
+  const auto by_unit = [&](auto&& work) {
+    EXPECT_OK(unit->acquire(Deadline::never(), nullptr));
+    work();
+    EXPECT_OK(unit->release());
+  };
+  const auto share = [](auto&& inside) {
+    Gate begun, enough;
+    Child hog([&] {
+      begun.open();
+      while (!enough.wait(0)) inside([] { ::usleep(2000); });
+    });
+    ASSERT_TRUE(begun.wait());
+    const std::int64_t begin = os::now_ns();
+    for (int i = 0; i < 20; ++i) {
+      inside([] {});
+      ::usleep(1000);  // the hog has it by then
+    }
+    // Every second turn would take 80 ms.
+    EXPECT_LT(os::now_ns() - begin, 1'000'000'000);
+    enough.open();
+    EXPECT_EQ(hog.wait(), 0);
+  };
+  share(by_lock);
+  share(by_unit);
+}
+
 TEST_F(LockTest, CleanExitWhileHoldingIsNoDeath) {
   const MutexPtr lock = make_lock();
   hold_and_end(true, [&] { EXPECT_EQ(acquire(*lock), Took::kYes); });
