@@ -30,8 +30,8 @@ class Barrier : public Object {
   Result<Arrival> arrive(WaitHooks* hooks);
   // The last one's: lets all pass. False: broken meanwhile.
   Result<bool> open_up(const Arrival& arrival);
-  // The others': until it is open (true) or broken (false). A deadline that passes breaks it; so does a wait
-  // that the hooks end, with their status as the answer.
+  // The others': until it is open (true) or broken (false). A deadline that passes breaks it. A wait that the
+  // hooks end answers with their status; it breaks the barrier unless that is kInterrupted.
   Result<bool> wait(const Arrival& arrival, os::Deadline deadline, WaitHooks* hooks);
   Status leave(const Arrival& arrival);
 

@@ -80,7 +80,10 @@ void Engine::free_locked(std::uint64_t task, After& after) {
 }
 
 void Engine::end_job_locked(Job& job, After& after) {
-  if (job.on_end) after.calls.push_back(std::exchange(job.on_end, nullptr));
+  if (job.on_end) {
+    calls_.push_back(std::exchange(job.on_end, nullptr));
+    after.calls = true;
+  }
   if (job.eager) --eager_;
   job.eager = false;
 }
@@ -277,7 +280,20 @@ bool Engine::cancel(Job& job, std::uint64_t index) {
 void Engine::finish(After& after) {
   if (after.others) wake();
   if (after.mind) mind();
-  for (const std::function<void()>& call : after.calls) {
+  if (after.calls) make_calls();
+  after.dropped.clear();
+}
+
+void Engine::make_calls() {
+  const std::lock_guard<std::recursive_mutex> order(calling_);
+  for (;;) {
+    std::function<void()> call;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (calls_.empty()) return;
+      call = std::move(calls_.front());
+      calls_.pop_front();
+    }
     try {
       call();
     } catch (const std::exception& error) {
@@ -286,7 +302,6 @@ void Engine::finish(After& after) {
       std::fprintf(stderr, "forklift: what follows a pool's job failed\n");
     }
   }
-  after.dropped.clear();
 }
 
 void Engine::wake() noexcept {

@@ -21,8 +21,8 @@
 // were committed before its death have been taken in. A task that may be retried is retained here, and what
 // is private in its message is copied by the worker that receives it; so a retry sees what was submitted.
 //
-// Thread safety: all members from any thread, but for the destructor. No lock of the engine is held while
-// `on_end` or the factory runs, or while a job is destroyed. Process safety: an Engine belongs to the process
+// Thread safety: all members from any thread, but for the destructor. No lock that guards the engine is held
+// while `on_end` or the factory runs, or while a job is destroyed. Process safety: an Engine belongs to the process
 // that made it; in a forked child nothing but abandon() may be called.
 //
 // Errors: kClosed (closed, terminated), kPeerDied (workers cannot be started: health()), and what
@@ -34,6 +34,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <csignal>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -107,9 +108,10 @@ using JobPtr = std::shared_ptr<Job>;
 struct JobOptions {
   bool bulk = false;         // its collector wants all answers, and need not hear of each at once (a map)
   bool cancellable = false;  // Engine::cancel() will be asked
-  // Called once, when the job is sealed and every task has ended, by whoever took in the last answer: a
-  // thread that waits for something else of this pool, or the one that minds its workers. So it has to be
-  // short and wait for nothing; what is a user's goes to a thread of its own. Must not throw.
+  // Called once, when the job is sealed and every task has ended; one at a time, in the order in which the
+  // jobs ended. Whoever took in an answer does it: a thread that waits for something else of this pool, or
+  // the one that minds its workers. So it has to be short and wait for nothing; what is a user's goes to a
+  // thread of its own. Must not throw.
   std::function<void()> on_end = nullptr;
 };
 
@@ -202,8 +204,8 @@ class Engine {
   };
   // What is to be done when the lock is not held any more.
   struct After {
-    std::vector<std::function<void()>> calls;
     std::vector<JobPtr> dropped;
+    bool calls = false;   // there is something in `calls_`
     bool others = false;  // somebody else's answers came
     bool mind = false;    // the minder has something to do
   };
@@ -222,6 +224,7 @@ class Engine {
   void end_all_locked(Ending ending, After& after);
   Status admit_locked() const;
   void finish(After& after);
+  void make_calls();
   template <class Done>
   Status await(Done&& done_locked, Job* job, os::Deadline deadline, channel::WaitHooks* hooks);
 
@@ -271,9 +274,14 @@ class Engine {
   Mode mode_ = Mode::kRunning;
   bool minder_ended_ = false;
   bool collector_ends_ = false;
+  std::deque<std::function<void()>> calls_;  // each `on_end` that is to be called, as the jobs ended
   std::condition_variable collector_bell_;
   std::vector<pid_t> pids_;
   sigset_t signals_;  // the mask with which workers start
+
+  // Held while `on_end`s are called, so that they come in order whoever took in the answers. Taken before
+  // mutex_; an on_end may come back here.
+  std::recursive_mutex calling_;
 
   std::atomic<std::uint32_t> news_{0};   // changed when waiters should look again
   std::atomic<std::uint32_t> quiet_{0};  // tasks that no worker was woken for

@@ -94,8 +94,8 @@ TEST_F(CallbackTest, OfATaskThatDiedMayTryAgain) {
 }
 
 TEST_F(CallbackTest, HoldsUpNoDeadline) {
-  Pool pool({.workers = 2});
   test::Gate go;
+  Pool pool({.workers = 2});
   pool.with({.timeout = 50ms}).submit(stay).then([&](Future<void> done) {
     EXPECT_THROW(done.get(), TaskTimeoutError);
     EXPECT_TRUE(go.wait());

@@ -219,10 +219,10 @@ def alarm() -> Iterator[Any]:
 
 def test_handlers_that_raise_leave_nothing_taken(either: Any, alarm: Any) -> None:
     lock, semaphore, event = either.Lock(), either.Semaphore(0), either.Event()
-    condition = either.Condition()
+    condition, barrier = either.Condition(), either.Barrier(2)
     lock.acquire()
     condition.acquire()
-    for wait in (lock.acquire, semaphore.acquire, event.wait, condition.wait):
+    for wait in (lock.acquire, semaphore.acquire, event.wait, condition.wait, barrier.wait):
         start = time.monotonic()
         alarm(0.05)
         with pytest.raises(Alarm):
@@ -235,6 +235,38 @@ def test_handlers_that_raise_leave_nothing_taken(either: Any, alarm: Any) -> Non
     assert lock.acquire(False)
     assert semaphore.acquire(False)
     assert not event.is_set()
+    assert not barrier.broken
+    assert barrier.n_waiting == 0
+    other = threading.Thread(target=barrier.wait, args=(support.DEADLINE,))
+    other.start()
+    barrier.wait(support.DEADLINE)
+    other.join()
+
+
+def _work_inside(lock: Any, begun: Any, enough: Any) -> None:
+    while not enough.is_set():
+        with lock:
+            begun.set()
+            time.sleep(0.002)
+
+
+@pytest.mark.parametrize("kind", ["Lock", "RLock", "Semaphore", "Condition"])
+def test_who_works_inside_of_a_lock_does_not_shut_others_out(kind: str) -> None:
+    """It lets go for an instant only; twenty turns beside it took 16 s."""
+    fork = forklift.multiprocessing.get_context("fork")
+    lock, begun, enough = getattr(fork, kind)(), fork.Event(), fork.Event()
+    hog = fork.Process(target=_work_inside, args=(lock, begun, enough))
+    hog.start()
+    assert begun.wait(support.DEADLINE)
+    start = time.monotonic()
+    for _ in range(20):
+        with lock:
+            pass
+        time.sleep(0.001)  # the hog has it by then
+    took = time.monotonic() - start
+    enough.set()
+    hog.join()
+    assert took < 2
 
 
 def test_handlers_that_return_let_it_wait(either: Any) -> None:

@@ -243,6 +243,18 @@ def test_an_iterable_may_wait_for_results(either: Any) -> None:
         assert list(turns) == [4]
 
 
+def test_callbacks_come_as_the_results_did(fork: Any) -> None:
+    """Whoever takes results in (a thread of the pool's, who waits, who joins), with one worker in order."""
+    for _ in range(20):
+        called: list[int] = []
+        with fork.Pool(1) as pool:
+            for i in range(50):
+                pool.apply_async(targets.square, (i,), callback=called.append)
+            pool.close()
+            pool.join()
+        assert called == [i * i for i in range(50)]
+
+
 def test_lookahead_bounds_the_producer(fork: Any) -> None:
     produced: list[int] = []
 
