@@ -128,7 +128,7 @@ class Process {
   }
   template <class Clock, class Duration>
   bool join_until(std::chrono::time_point<Clock, Duration> time, const std::stop_token& stop = {}) {
-    return join_within(detail::nanoseconds(time - Clock::now()), stop);
+    return join_within(detail::nanoseconds_until(time), stop);
   }
   bool join(const std::stop_token& stop) { return join_within(detail::kForever, stop); }
 

@@ -262,6 +262,11 @@ class Queue {
   bool put_for(const T& item, std::chrono::duration<Rep, Period> time, const std::stop_token& stop) {
     return Transfer::put(channel_.get(), item, {detail::nanoseconds(time), stop});
   }
+  template <class Clock, class Duration>
+  bool put_until(const T& item, std::chrono::time_point<Clock, Duration> when,
+                 const std::stop_token& stop = {}) {
+    return Transfer::put(channel_.get(), item, {detail::nanoseconds_until(when), stop});
+  }
   // A span into a queue of vectors, a string_view into one of strings: no vector or string is made.
   template <detail::ViewOf<T> View>
   void put(const View& items) {
@@ -289,6 +294,11 @@ class Queue {
   template <class Rep, class Period>
   std::optional<T> get_for(std::chrono::duration<Rep, Period> time, const std::stop_token& stop) {
     return Transfer::get(channel_.get(), {detail::nanoseconds(time), stop});
+  }
+  template <class Clock, class Duration>
+  std::optional<T> get_until(std::chrono::time_point<Clock, Duration> when,
+                             const std::stop_token& stop = {}) {
+    return Transfer::get(channel_.get(), {detail::nanoseconds_until(when), stop});
   }
   // As get(), into a string or vector that is there already: its memory is used again where it suffices.
   void get_into(T& item) requires detail::Sequence<T> {

@@ -145,6 +145,48 @@ TEST_F(LockApi, StopEndsEveryWait) {
   lock.unlock();
 }
 
+TEST_F(LockApi, APointInTimeMayBeAnyThatTheClockHas) {
+  Lock lock;
+  Semaphore units({.value = 0});
+  Event event;
+  Condition condition;
+  Lock guarded;
+  std::unique_lock guard(guarded);
+  lock.lock();
+  const auto never = [] { return false; };
+  const auto is_over = [&](auto when) {
+    EXPECT_FALSE(lock.try_lock_until(when));
+    EXPECT_FALSE(units.try_acquire_until(when));
+    EXPECT_FALSE(event.wait_until(when));
+    EXPECT_EQ(condition.wait_until(guard, when), std::cv_status::timeout);
+    EXPECT_FALSE(condition.wait_until(guard, when, never));
+    EXPECT_FALSE(condition.wait_until(guard, when, std::stop_token(), never));
+  };
+  is_over(steady_clock::time_point::min());
+  is_over(steady_clock::now() + milliseconds(5));
+  is_over(std::chrono::system_clock::time_point::min());
+  is_over(std::chrono::system_clock::time_point());
+  is_over(std::chrono::system_clock::now() + milliseconds(5));
+  is_over(std::chrono::sys_days::min());
+  is_over(std::chrono::sys_time<std::chrono::hours>::min());
+  is_over(std::chrono::sys_time<std::chrono::duration<double>>(std::chrono::duration<double>(-INFINITY)));
+  is_over(std::chrono::file_clock::now());  // counts from a year to come
+  is_over(std::chrono::file_clock::time_point::min());
+
+  const auto waits = [&](auto when) {
+    std::stop_source source;
+    const std::jthread stopper = test::when_asleep([&] { source.request_stop(); });
+    EXPECT_FALSE(event.wait_until(when, source.get_token()));
+    EXPECT_TRUE(source.stop_requested());
+  };
+  waits(steady_clock::time_point::max());
+  waits(std::chrono::system_clock::time_point::max());
+  waits(std::chrono::file_clock::time_point::max());
+  waits(std::chrono::sys_time<std::chrono::hours>::max());
+  waits(std::chrono::sys_time<std::chrono::duration<double>>(std::chrono::duration<double>(INFINITY)));
+  lock.unlock();
+}
+
 TEST_F(LockApi, ConditionWithPredicate) {
   Lock lock;
   Condition changed;

@@ -11,7 +11,10 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <span>
+#include <stop_token>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -172,6 +175,21 @@ TEST_F(QueueTest, AMovedTensorIsGivenAway) {
   const Tensor two = one;
   queue.put(std::move(one));  // another user keeps it
   EXPECT_EQ(queue.get().raw(), two.raw());
+}
+
+TEST_F(QueueTest, PutsAndGetsUntilAPointInTime) {
+  using Clock = std::chrono::steady_clock;
+  Queue<int> numbers({.capacity = 1});
+  EXPECT_EQ(numbers.get_until(Clock::time_point::min()), std::nullopt);
+  EXPECT_EQ(numbers.get_until(Clock::now() + 5ms), std::nullopt);
+  EXPECT_TRUE(numbers.put_until(1, Clock::time_point::min())) << "there is room";
+  EXPECT_FALSE(numbers.put_until(2, Clock::time_point::min()));
+  EXPECT_FALSE(numbers.put_until(2, std::chrono::system_clock::now() + 5ms));
+  std::stop_source stopped;
+  stopped.request_stop();
+  EXPECT_FALSE(numbers.put_until(2, Clock::time_point::max(), stopped.get_token()));
+  EXPECT_EQ(numbers.get_until(Clock::time_point::max()), 1);
+  EXPECT_EQ(numbers.get_until(Clock::time_point::max(), stopped.get_token()), std::nullopt);
 }
 
 TEST_F(QueueTest, PrivateMemoryIsCopied) {
