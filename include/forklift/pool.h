@@ -137,8 +137,9 @@ class PoolCalls {
   }
 
   // As map, one result at a time, in order; tasks are submitted as results are fetched (CallOptions::ahead).
-  // An element without a result throws when it is its turn, and the others follow. A range that is no
-  // temporary has to outlive the stream.
+  // An element without a result throws when it is its turn, and the others follow. What ends the feeding (the
+  // range throws, the pool was closed) is thrown once, behind the results of all elements before, and by
+  // imap() itself for the first one. A range that is no temporary has to outlive the stream.
   template <class R, class Param, class Range>
   ResultStream<detail::Returned<R>> imap(R (*function)(Param), Range&& range) const {
     return stream_over(function, std::forward<Range>(range), true);
@@ -206,23 +207,19 @@ class ResultStream {
   ResultStream(std::shared_ptr<detail::Batch> batch, Feed feed, bool ordered)
       : batch_(std::move(batch)), feed_(std::move(feed)), ordered_(ordered) {
     top_up();
+    if (fed_ == 0) rethrow_feeding();
   }
   ResultStream(ResultStream&&) noexcept = default;
   ResultStream& operator=(ResultStream&&) noexcept = default;
 
   // Nothing: it was the last one. Throws where the task has no result; the next call gives the next one.
   std::optional<R> next() {
+    detail::Batch& batch = this->batch();
     while (!has_next()) {
-      if (fetched_ == fed_) return std::nullopt;
-      batch_->collect(deliver, &arrived_, detail::kForever);
+      if (fetched_ == fed_) break;
+      batch.collect(deliver, &arrived_, detail::kForever);
     }
-    const auto at = ordered_ ? arrived_.find(fetched_) : arrived_.begin();
-    detail::Item<R> item = std::move(at->second);
-    arrived_.erase(at);
-    ++fetched_;
-    // A few at once: so workers are woken for several.
-    if (fed_ - fetched_ <= batch_->ahead() - batch_->ahead() / 4) top_up();
-    return std::move(item).get();
+    return take();
   }
   // Whether next() would return at once. False: the time is over, or a stop was requested.
   template <class Rep, class Period>
@@ -264,8 +261,26 @@ class ResultStream {
     (*static_cast<Arrived*>(into))[index].take(outcome);
   }
   bool has_next() const { return ordered_ ? arrived_.count(fetched_) != 0 : !arrived_.empty(); }
+  detail::Batch& batch() const {
+    if (!batch_) detail::throw_moved_stream();
+    return *batch_;
+  }
+  std::optional<R> take() {
+    if (!has_next()) {
+      rethrow_feeding();
+      return std::nullopt;
+    }
+    const auto at = ordered_ ? arrived_.find(fetched_) : arrived_.begin();
+    detail::Item<R> item = std::move(at->second);
+    arrived_.erase(at);
+    ++fetched_;
+    // A few at once: so workers are woken for several.
+    if (fed_ - fetched_ <= batch_->ahead() - batch_->ahead() / 4) top_up();
+    return std::move(item).get();
+  }
   bool wait_within(std::int64_t ns, const std::stop_token& stop) {
     using Clock = std::chrono::steady_clock;
+    (void)batch();
     const auto begin = Clock::now();
     std::int64_t left = ns;
     while (!has_next() && fetched_ != fed_) {
@@ -276,19 +291,29 @@ class ResultStream {
     }
     return true;
   }
+  // Throws nothing: what is there already comes first.
   void top_up() {
-    while (feed_ && fed_ - fetched_ < batch_->ahead()) {
-      if (!feed_(fed_)) {
-        feed_ = nullptr;
-        break;
+    try {
+      while (feed_ && fed_ - fetched_ < batch_->ahead()) {
+        if (!feed_(fed_)) {
+          feed_ = nullptr;
+          break;
+        }
+        ++fed_;
       }
-      ++fed_;
+    } catch (...) {
+      fed_badly_ = std::current_exception();
+      feed_ = nullptr;
     }
     batch_->flush();
+  }
+  void rethrow_feeding() {
+    if (fed_badly_) std::rethrow_exception(std::exchange(fed_badly_, nullptr));
   }
 
   std::shared_ptr<detail::Batch> batch_;
   Feed feed_;
+  std::exception_ptr fed_badly_;  // what ended the feeding; thrown once
   bool ordered_;
   std::uint64_t fed_ = 0;
   std::uint64_t fetched_ = 0;

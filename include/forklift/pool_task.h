@@ -81,6 +81,9 @@ void refuse_callable() {
       "other callable of this process");
 }
 
+// A stream was moved from.
+[[noreturn]] void throw_moved_stream();
+
 template <class R>
 using Returned = std::remove_cvref_t<R>;
 
@@ -257,7 +260,8 @@ struct SpreadOver {
   }
 };
 
-// The elements of a range, one after the other. Keeps a temporary, refers to anything else.
+// The elements of a range, one after the other, none sooner than it is asked for. Keeps a temporary, refers
+// to anything else.
 template <class Range>
 class Source {
  public:
@@ -269,9 +273,10 @@ class Source {
   // False: there is no other.
   template <class Use>
   bool next(Use&& use) {
+    if (std::exchange(used_, false)) ++at_;  // may throw: what was used before stays so
     if (at_ == end_) return false;
     use(*at_);
-    ++at_;
+    used_ = true;
     return true;
   }
 
@@ -279,6 +284,7 @@ class Source {
   Range range_;  // T& for an lvalue
   decltype(std::begin(std::declval<Range&>())) at_;
   decltype(std::end(std::declval<Range&>())) end_;
+  bool used_ = false;  // what at_ refers to
 };
 
 std::shared_ptr<PoolCore> make_pool(const PoolOptions& options, PrepareCall initializer);

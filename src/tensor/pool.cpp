@@ -122,6 +122,8 @@ void result_sequence(Outcome& outcome, Sink sink, void* into) { sink(into, outco
 
 Value result_value(Outcome& outcome) { return need(tensor::unpack(outcome.result())); }
 
+void throw_moved_stream() { throw Error({Code::kClosed, "this stream of results was moved from"}); }
+
 // --- the pool
 
 PoolCore::PoolCore(const PoolOptions& options, PrepareCall initializer)
