@@ -26,8 +26,9 @@
 // end with that process, however it ends.
 //
 // Errors: Error (kInvalid: no workers, a function that is not registered; kClosed: closed or terminated; what
-// put throws), BrokenPoolError. What becomes of tasks: forklift/future.h. Invariants: each task ends exactly
-// once. A pool at rest uses no processor. The destructor terminates: it waits for no task.
+// put throws; kInterrupted: CallOptions::stop), BrokenPoolError. What becomes of tasks: forklift/future.h.
+// Invariants: each task ends exactly once. A pool at rest uses no processor. The destructor terminates: it
+// waits for no task.
 #pragma once
 
 #include <array>
@@ -73,6 +74,10 @@ struct CallOptions {
   std::chrono::nanoseconds timeout{0};  // a task may run so long, then its worker is killed; 0: without end
   unsigned retries = 0;                 // so often a task runs again when its worker has died
   std::size_t ahead = 0;  // imap: so many tasks at most are not yet fetched; 0: twice the workers + 16
+  // Ends the waits of apply(), map(), starmap() and of a stream's next() with Error (kInterrupted). Their
+  // tasks that have not begun are cancelled, those that have run on for nobody. For submit():
+  // Future::wait(stop).
+  std::stop_token stop = {};
 };
 
 // In a worker: its number in the pool, from 0; a replaced one's goes to the next. Elsewhere -1.
@@ -87,7 +92,14 @@ class PoolCalls {
   // function(args...) in a worker: its result, or what it threw.
   template <class R, class... Params, class... Args>
   detail::Returned<R> apply(R (*function)(Params...), Args&&... args) const {
-    return submit(function, std::forward<Args>(args)...).get();
+    if (!options_.stop.stop_possible()) return submit(function, std::forward<Args>(args)...).get();
+    if (options_.stop.stop_requested()) detail::throw_stopped();
+    auto result = submit(function, std::forward<Args>(args)...);
+    if (!result.wait(options_.stop)) {
+      (void)result.cancel();
+      detail::throw_stopped();
+    }
+    return result.get();
   }
 
   // The same, without waiting.
@@ -168,13 +180,14 @@ class PoolCalls {
       (*static_cast<std::vector<detail::Item<Returned>>*>(into))[index].take(outcome);
     };
     for (auto&& element : range) {
+      batch.make_room(deliver, &items);
       items.emplace_back();
       Kind::pack(spread(std::forward<decltype(element)>(element)),
                  [&](const detail::TaskInput& input) { batch.submit(items.size() - 1, input); });
       if (items.size() % 256 == 0) batch.collect(deliver, &items, 0);
     }
     batch.flush();
-    while (batch.collect(deliver, &items, detail::kForever)) {
+    while (batch.collect_unless_stopped(deliver, &items)) {
     }
     return detail::results_of(items);
   }
@@ -213,12 +226,23 @@ class ResultStream {
   ResultStream& operator=(ResultStream&&) noexcept = default;
 
   // Nothing: it was the last one. Throws where the task has no result; the next call gives the next one.
+  // After a stop of CallOptions, which is Error (kInterrupted), there is none.
   std::optional<R> next() {
     detail::Batch& batch = this->batch();
     while (!has_next()) {
       if (fetched_ == fed_) break;
-      batch.collect(deliver, &arrived_, detail::kForever);
+      try {
+        batch.collect_unless_stopped(deliver, &arrived_);
+      } catch (...) {
+        if (batch.stopped()) finish();
+        throw;
+      }
     }
+    return take();
+  }
+  // Nothing also when a stop was requested: then the stream goes on with the next call.
+  std::optional<R> next(const std::stop_token& stop) {
+    if (!wait(stop)) return std::nullopt;
     return take();
   }
   // Whether next() would return at once. False: the time is over, or a stop was requested.
@@ -309,6 +333,12 @@ class ResultStream {
   }
   void rethrow_feeding() {
     if (fed_badly_) std::rethrow_exception(std::exchange(fed_badly_, nullptr));
+  }
+  void finish() noexcept {
+    feed_ = nullptr;
+    fed_badly_ = nullptr;
+    arrived_.clear();
+    fetched_ = fed_;
   }
 
   std::shared_ptr<detail::Batch> batch_;

@@ -81,7 +81,8 @@ void refuse_callable() {
       "other callable of this process");
 }
 
-// A stream was moved from.
+// CallOptions::stop was requested; a stream was moved from.
+[[noreturn]] void throw_stopped();
 [[noreturn]] void throw_moved_stream();
 
 template <class R>
@@ -202,6 +203,11 @@ class Batch {
   // Delivers what has come, waiting for something. False: the time is over, a stop was requested, or nothing
   // is left.
   bool collect(Deliver deliver, void* into, std::int64_t ns, const std::stop_token& stop = {}) const;
+  // However long it takes, false as above; but CallOptions::stop cancels what has not begun, and is thrown.
+  bool collect_unless_stopped(Deliver deliver, void* into) const;
+  // Before each task, where there is such a stop: no more wait in the pool than can be cancelled.
+  void make_room(Deliver deliver, void* into) const;
+  bool stopped() const noexcept;
   std::size_t ahead() const noexcept;
 
  private:
