@@ -83,6 +83,19 @@ class Connection {
     return detail::Transfer<Sent>::put(end(), item, {detail::nanoseconds(time), stop});
   }
 
+  // A tensor that is given away: as Queue::put(Tensor&&).
+  void send(Sent&& item) requires std::same_as<Out, Tensor> {
+    detail::give_tensor(end(), item, detail::kForever);
+  }
+  bool send(Sent&& item, const std::stop_token& stop) requires std::same_as<Out, Tensor> {
+    return detail::give_tensor(end(), item, stop);
+  }
+  template <class Rep, class Period>
+  requires std::same_as<Out, Tensor>
+  bool send_for(Sent&& item, std::chrono::duration<Rep, Period> time, const std::stop_token& stop = {}) {
+    return detail::give_tensor(end(), item, {detail::nanoseconds(time), stop});
+  }
+
   // Nothing: the end of the pipe.
   template <class T = In>
   requires(!std::is_void_v<In>) std::optional<T> recv() {
