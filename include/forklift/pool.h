@@ -31,18 +31,15 @@
 // waits for no task.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <exception>
 #include <functional>
 #include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <stop_token>
 #include <string>
 #include <tuple>
@@ -129,17 +126,27 @@ class PoolCalls {
     detail::refuse_callable<Callable>();
   }
   template <detail::CallableObject Callable, class Range>
-  void map(Callable&&, Range&&) const {
-    detail::refuse_callable<Callable>();
+  auto map(Callable&&, Range&&) const {
+    return detail::refuse_results<Callable>();
+  }
+  template <detail::CallableObject Callable, class Range>
+  auto starmap(Callable&&, Range&&) const {
+    return detail::refuse_results<Callable>();
+  }
+  template <detail::CallableObject Callable, class Range>
+  auto imap(Callable&&, Range&&) const {
+    return detail::refuse_results<Callable>();
+  }
+  template <detail::CallableObject Callable, class Range>
+  auto imap_unordered(Callable&&, Range&&) const {
+    return detail::refuse_results<Callable>();
   }
 
   // The results of function(element) for each element, in order; nothing where the function returns nothing.
   // Waits for all; then throws what the first task that has no result ended with.
   template <class R, class Param, class Range>
   auto map(R (*function)(Param), Range&& range) const {
-    return map_over(function, range, [](auto&& element) {
-      return typename detail::TaskKind<R, Param>::Arguments(std::forward<decltype(element)>(element));
-    });
+    return map_over(function, range, detail::TakeWhole<typename detail::TaskKind<R, Param>::Arguments>());
   }
   // Of function(std::get<0>(element), ...).
   template <class R, class... Params, class Range>
@@ -201,7 +208,7 @@ class PoolCalls {
     auto source = std::make_shared<detail::Source<Range>>(std::forward<Range>(range));
     auto feed = [batch, source](std::uint64_t index) {
       return source->next([&](auto&& element) {
-        Kind::pack(typename Kind::Arguments(std::forward<decltype(element)>(element)),
+        Kind::pack(detail::TakeWhole<typename Kind::Arguments>()(std::forward<decltype(element)>(element)),
                    [&](const detail::TaskInput& input) { batch->submit(index, input); });
       });
     };
@@ -361,6 +368,10 @@ class Pool : public PoolCalls {
   Pool(const PoolOptions& options, R (*initializer)(Params...), Args&&... args)
       : PoolCalls(detail::make_pool(options, detail::prepare_call(initializer, std::forward<Args>(args)...)),
                   {}) {}
+  template <detail::CallableObject Callable, class... Args>
+  Pool(const PoolOptions& options, Callable&&, Args&&...) : Pool(options) {
+    detail::refuse_callable<Callable>();
+  }
   ~Pool() { detail::end_pool(core()); }
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;

@@ -153,6 +153,25 @@ TEST_F(WaitManyTest, EverythingTogether) {
   ::close(plain[1]);
 }
 
+TEST_F(WaitManyTest, ADescriptorThatIsNotOpenIsAnError) {
+  int plain[2];
+  ASSERT_EQ(::pipe(plain), 0);
+  ::close(plain[1]);
+  EXPECT_THAT(wait({Waitable::descriptor(plain[0])}), ElementsAre(0)) << "at its end";
+  ::close(plain[0]);
+  for (const bool mixed : {false, true}) {
+    std::vector<Waitable> objects{Waitable::descriptor(plain[0])};
+    if (mixed) objects.emplace_back(numbers);
+    try {
+      (void)wait(objects);
+      ADD_FAILURE() << "no exception";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kSystem);
+      EXPECT_EQ(error.status().errno_value(), EBADF);
+    }
+  }
+}
+
 TEST_F(WaitManyTest, AStopEndsIt) {
   auto [parent, child] = make_pipe<int>();
   for (const bool mixed : {false, true}) {

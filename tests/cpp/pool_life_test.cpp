@@ -251,6 +251,16 @@ class PoolLife : public test::ProcessFixture {};
 
 TEST_F(PoolMisuse, IsToldPlainly) {
   EXPECT_THROW(Pool({.workers = 0}), Error);
+  for (const PoolOptions& most :
+       {PoolOptions{.workers = 100'000}, PoolOptions{.workers = 1, .spares = 4095}}) {
+    try {
+      const Pool crowd(most);
+      ADD_FAILURE() << "no exception";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kInvalid);
+      EXPECT_THAT(error.what(), HasSubstr("a domain holds 4096 processes"));
+    }
+  }
   Pool pool({.workers = 1});
   try {
     (void)pool.apply(not_registered, 3);

@@ -315,6 +315,15 @@ TEST_F(ProcessTest, MisuseIsAnError) {
   EXPECT_THROW(outer.join(), RemoteError);
 }
 
+TEST_F(ProcessTest, SettersAreOnTheWayToStart) {
+  auto child = Process::fork([] { return 3; }).set_daemon(true).set_name("quick").set_rank(2).start();
+  EXPECT_TRUE(child.daemon());
+  EXPECT_EQ(child.name(), "quick");
+  EXPECT_EQ(child.rank(), 2);
+  child.join();
+  EXPECT_EQ(child.exitcode(), 3);
+}
+
 TEST_F(ProcessTest, AJoinUntilTheEarliestTimeIsOverAtOnce) {
   Process child = Process::fork([] { ::pause(); });
   child.set_daemon(true).start();
