@@ -69,7 +69,8 @@ struct PoolOptions {
 // What tasks are given beside their arguments: Pool::with().
 struct CallOptions {
   std::chrono::nanoseconds timeout{0};  // a task may run so long, then its worker is killed; 0: without end
-  unsigned retries = 0;                 // so often a task runs again when its worker has died
+  // So often a task runs again when its worker has died; one that was over its time never does.
+  unsigned retries = 0;
   std::size_t ahead = 0;  // imap: so many tasks at most are not yet fetched; 0: twice the workers + 16
   // Ends the waits of apply(), map(), starmap() and of a stream's next() with Error (kInterrupted). Their
   // tasks that have not begun are cancelled, those that have run on for nobody. For submit():

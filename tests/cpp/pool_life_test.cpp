@@ -138,6 +138,7 @@ TEST_P(PoolLifeTest, DeadlinesAndRetries) {
   EXPECT_EQ(pool.with({.timeout = 20s}).apply(square, 3), 9);
   const SharedValue<int> times;
   EXPECT_EQ(pool.with({.retries = 1}).apply(die_once, times), 2);
+  EXPECT_THROW(pool.with({.timeout = 150ms, .retries = 100}).apply(fail, 9), TaskTimeoutError);
   EXPECT_THROW(pool.with({.retries = 1}).apply(fail, 4), WorkerDiedError);
 }
 
