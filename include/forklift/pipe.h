@@ -48,12 +48,16 @@ channel::PipeEnd* end_of(PipeCore* core) noexcept;
 bool poll_pipe(PipeCore* core, Limit limit);
 int pipe_descriptor(PipeCore* core);
 
+// A concept, since Clang 14 would look for what void is as a value.
+template <class T>
+concept Carried = std::is_void_v<T> || Sendable<T>;
+
 }  // namespace detail
 
 // One end: receives `In`, sends `Out`; void for neither.
 template <class In, class Out = In>
 class Connection {
-  static_assert((std::is_void_v<In> || Sendable<In>)&&(std::is_void_v<Out> || Sendable<Out>),
+  static_assert(detail::Carried<In> && detail::Carried<Out>,
                 "forklift: a connection carries what a Queue can carry: neither pointers nor views, and a "
                 "struct with strings or containers inside by one line: template <> struct "
                 "forklift::ValueTraits<T> : forklift::Fields<&T::a, &T::b> {};");
