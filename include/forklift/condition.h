@@ -71,6 +71,11 @@ class Condition {
     return wait_once(guard, detail::nanoseconds(time), nullptr) ? std::cv_status::no_timeout
                                                                 : std::cv_status::timeout;
   }
+  template <class L, class Clock, class Duration>
+  std::cv_status wait_until(std::unique_lock<L>& guard, std::chrono::time_point<Clock, Duration> when) {
+    return wait_once(guard, detail::nanoseconds_until(when), nullptr) ? std::cv_status::no_timeout
+                                                                      : std::cv_status::timeout;
+  }
   // The predicate's last answer.
   template <class L, class Rep, class Period, class Predicate>
   bool wait_for(std::unique_lock<L>& guard, std::chrono::duration<Rep, Period> time, Predicate ready) {
@@ -79,7 +84,7 @@ class Condition {
   template <class L, class Clock, class Duration, class Predicate>
   bool wait_until(std::unique_lock<L>& guard, std::chrono::time_point<Clock, Duration> when,
                   Predicate ready) {
-    return wait_within(guard, detail::nanoseconds(when - Clock::now()), nullptr, std::move(ready));
+    return wait_within(guard, detail::nanoseconds_until(when), nullptr, std::move(ready));
   }
   // The predicate's last answer: false when stop was requested first, or the time was over.
   template <class L, class Predicate>
@@ -90,6 +95,11 @@ class Condition {
   bool wait_for(std::unique_lock<L>& guard, std::chrono::duration<Rep, Period> time,
                 const std::stop_token& stop, Predicate ready) {
     return wait_within(guard, detail::nanoseconds(time), &stop, std::move(ready));
+  }
+  template <class L, class Clock, class Duration, class Predicate>
+  bool wait_until(std::unique_lock<L>& guard, std::chrono::time_point<Clock, Duration> when,
+                  const std::stop_token& stop, Predicate ready) {
+    return wait_within(guard, detail::nanoseconds_until(when), &stop, std::move(ready));
   }
 
   // By who holds the lock.

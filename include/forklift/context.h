@@ -53,9 +53,7 @@ class Context {
     using Signature = detail::Signature<R, Params...>;
     if (method_ != StartMethod::kFork)
       return Process::from_call(method_, detail::prepare_call(function, std::forward<Args>(args)...));
-    static_assert(sizeof...(Params) == sizeof...(Args),
-                  "forklift: a process needs as many arguments as its function has parameters");
-    auto arguments = std::make_shared<typename Signature::Arguments>(std::forward<Args>(args)...);
+    auto arguments = detail::keep_arguments<typename Signature::Arguments>(std::forward<Args>(args)...);
     return Process::from_entry([function, arguments] { return Signature::call(function, *arguments); });
   }
 

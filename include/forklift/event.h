@@ -36,6 +36,10 @@ class Event {
   bool wait_for(std::chrono::duration<Rep, Period> time) const {
     return wait_within(detail::nanoseconds(time), nullptr);
   }
+  template <class Clock, class Duration>
+  bool wait_until(std::chrono::time_point<Clock, Duration> when, const std::stop_token& stop = {}) const {
+    return wait_within(detail::nanoseconds_until(when), &stop);
+  }
   // False: stop was requested first, or the time is over.
   bool wait(const std::stop_token& stop) const { return wait_within(detail::kForever, &stop); }
   template <class Rep, class Period>

@@ -159,6 +159,10 @@ class Future {
   bool wait_for(std::chrono::duration<Rep, Period> time, const std::stop_token& stop = {}) const {
     return detail::wait_task(state(), detail::nanoseconds(time), stop);
   }
+  template <class Clock, class Duration>
+  bool wait_until(std::chrono::time_point<Clock, Duration> when, const std::stop_token& stop = {}) const {
+    return detail::wait_task(state(), detail::nanoseconds_until(when), stop);
+  }
   bool ready() const { return detail::wait_task(state(), 0, {}); }
 
   // True: it has not begun, and never will. False: it has begun, or ended.

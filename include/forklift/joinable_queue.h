@@ -57,6 +57,10 @@ class JoinableQueue : public Queue<T> {
   bool join_for(std::chrono::duration<Rep, Period> time, const std::stop_token& stop) const {
     return detail::join_tasks(channel(), {detail::nanoseconds(time), stop});
   }
+  template <class Clock, class Duration>
+  bool join_until(std::chrono::time_point<Clock, Duration> when, const std::stop_token& stop = {}) const {
+    return detail::join_tasks(channel(), {detail::nanoseconds_until(when), stop});
+  }
 
  private:
   channel::Channel* channel() const { return ChannelRef(*this).get().get(); }

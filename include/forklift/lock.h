@@ -47,7 +47,7 @@ class MutexHandle {
   }
   template <class Clock, class Duration>
   bool try_lock_until(std::chrono::time_point<Clock, Duration> when) {
-    return lock_within(nanoseconds(when - Clock::now()), nullptr);
+    return lock_within(nanoseconds_until(when), nullptr);
   }
   // False: stop was requested first.
   bool lock(const std::stop_token& stop) { return lock_within(kForever, &stop); }

@@ -8,7 +8,8 @@
 // processes by fork (a captured handle works in the child) or as an argument of Process::spawn.
 //
 // Thread and process safety: a handle may be used by any number of threads; assigning to it may not run
-// beside them. Invariant: a handle names one object for as long as it lives.
+// beside them. Invariant: a handle names one object for as long as it lives; one that was moved from names
+// none, and its members throw Error (kClosed).
 #pragma once
 
 #include <concepts>

@@ -48,12 +48,16 @@ channel::PipeEnd* end_of(PipeCore* core) noexcept;
 bool poll_pipe(PipeCore* core, Limit limit);
 int pipe_descriptor(PipeCore* core);
 
+// A concept, since Clang 14 would look for what void is as a value.
+template <class T>
+concept Carried = std::is_void_v<T> || Sendable<T>;
+
 }  // namespace detail
 
 // One end: receives `In`, sends `Out`; void for neither.
 template <class In, class Out = In>
 class Connection {
-  static_assert((std::is_void_v<In> || Sendable<In>)&&(std::is_void_v<Out> || Sendable<Out>),
+  static_assert(detail::Carried<In> && detail::Carried<Out>,
                 "forklift: a connection carries what a Queue can carry: neither pointers nor views, and a "
                 "struct with strings or containers inside by one line: template <> struct "
                 "forklift::ValueTraits<T> : forklift::Fields<&T::a, &T::b> {};");
@@ -81,6 +85,19 @@ class Connection {
   requires(!std::is_void_v<Out>) bool send_for(const Sent& item, std::chrono::duration<Rep, Period> time,
                                                const std::stop_token& stop) {
     return detail::Transfer<Sent>::put(end(), item, {detail::nanoseconds(time), stop});
+  }
+
+  // A tensor that is given away: as Queue::put(Tensor&&).
+  void send(Sent&& item) requires std::same_as<Out, Tensor> {
+    detail::give_tensor(end(), item, detail::kForever);
+  }
+  bool send(Sent&& item, const std::stop_token& stop) requires std::same_as<Out, Tensor> {
+    return detail::give_tensor(end(), item, stop);
+  }
+  template <class Rep, class Period>
+  requires std::same_as<Out, Tensor>
+  bool send_for(Sent&& item, std::chrono::duration<Rep, Period> time, const std::stop_token& stop = {}) {
+    return detail::give_tensor(end(), item, {detail::nanoseconds(time), stop});
   }
 
   // Nothing: the end of the pipe.

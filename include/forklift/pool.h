@@ -26,22 +26,20 @@
 // end with that process, however it ends.
 //
 // Errors: Error (kInvalid: no workers, a function that is not registered; kClosed: closed or terminated; what
-// put throws), BrokenPoolError. What becomes of tasks: forklift/future.h. Invariants: each task ends exactly
-// once. A pool at rest uses no processor. The destructor terminates: it waits for no task.
+// put throws; kInterrupted: CallOptions::stop), BrokenPoolError. What becomes of tasks: forklift/future.h.
+// Invariants: each task ends exactly once. A pool at rest uses no processor. The destructor terminates: it
+// waits for no task.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <exception>
 #include <functional>
 #include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <stop_token>
 #include <string>
 #include <tuple>
@@ -71,8 +69,13 @@ struct PoolOptions {
 // What tasks are given beside their arguments: Pool::with().
 struct CallOptions {
   std::chrono::nanoseconds timeout{0};  // a task may run so long, then its worker is killed; 0: without end
-  unsigned retries = 0;                 // so often a task runs again when its worker has died
+  // So often a task runs again when its worker has died; one that was over its time never does.
+  unsigned retries = 0;
   std::size_t ahead = 0;  // imap: so many tasks at most are not yet fetched; 0: twice the workers + 16
+  // Ends the waits of apply(), map(), starmap() and of a stream's next() with Error (kInterrupted). Their
+  // tasks that have not begun are cancelled, those that have run on for nobody. For submit():
+  // Future::wait(stop).
+  std::stop_token stop = {};
 };
 
 // In a worker: its number in the pool, from 0; a replaced one's goes to the next. Elsewhere -1.
@@ -87,7 +90,14 @@ class PoolCalls {
   // function(args...) in a worker: its result, or what it threw.
   template <class R, class... Params, class... Args>
   detail::Returned<R> apply(R (*function)(Params...), Args&&... args) const {
-    return submit(function, std::forward<Args>(args)...).get();
+    if (!options_.stop.stop_possible()) return submit(function, std::forward<Args>(args)...).get();
+    if (options_.stop.stop_requested()) detail::throw_stopped();
+    auto result = submit(function, std::forward<Args>(args)...);
+    if (!result.wait(options_.stop)) {
+      (void)result.cancel();
+      detail::throw_stopped();
+    }
+    return result.get();
   }
 
   // The same, without waiting.
@@ -117,17 +127,27 @@ class PoolCalls {
     detail::refuse_callable<Callable>();
   }
   template <detail::CallableObject Callable, class Range>
-  void map(Callable&&, Range&&) const {
-    detail::refuse_callable<Callable>();
+  auto map(Callable&&, Range&&) const {
+    return detail::refuse_results<Callable>();
+  }
+  template <detail::CallableObject Callable, class Range>
+  auto starmap(Callable&&, Range&&) const {
+    return detail::refuse_results<Callable>();
+  }
+  template <detail::CallableObject Callable, class Range>
+  auto imap(Callable&&, Range&&) const {
+    return detail::refuse_results<Callable>();
+  }
+  template <detail::CallableObject Callable, class Range>
+  auto imap_unordered(Callable&&, Range&&) const {
+    return detail::refuse_results<Callable>();
   }
 
   // The results of function(element) for each element, in order; nothing where the function returns nothing.
   // Waits for all; then throws what the first task that has no result ended with.
   template <class R, class Param, class Range>
   auto map(R (*function)(Param), Range&& range) const {
-    return map_over(function, range, [](auto&& element) {
-      return typename detail::TaskKind<R, Param>::Arguments(std::forward<decltype(element)>(element));
-    });
+    return map_over(function, range, detail::TakeWhole<typename detail::TaskKind<R, Param>::Arguments>());
   }
   // Of function(std::get<0>(element), ...).
   template <class R, class... Params, class Range>
@@ -137,8 +157,9 @@ class PoolCalls {
   }
 
   // As map, one result at a time, in order; tasks are submitted as results are fetched (CallOptions::ahead).
-  // An element without a result throws when it is its turn, and the others follow. A range that is no
-  // temporary has to outlive the stream.
+  // An element without a result throws when it is its turn, and the others follow. What ends the feeding (the
+  // range throws, the pool was closed) is thrown once, behind the results of all elements before, and by
+  // imap() itself for the first one. A range that is no temporary has to outlive the stream.
   template <class R, class Param, class Range>
   ResultStream<detail::Returned<R>> imap(R (*function)(Param), Range&& range) const {
     return stream_over(function, std::forward<Range>(range), true);
@@ -167,13 +188,14 @@ class PoolCalls {
       (*static_cast<std::vector<detail::Item<Returned>>*>(into))[index].take(outcome);
     };
     for (auto&& element : range) {
+      batch.make_room(deliver, &items);
       items.emplace_back();
       Kind::pack(spread(std::forward<decltype(element)>(element)),
                  [&](const detail::TaskInput& input) { batch.submit(items.size() - 1, input); });
       if (items.size() % 256 == 0) batch.collect(deliver, &items, 0);
     }
     batch.flush();
-    while (batch.collect(deliver, &items, detail::kForever)) {
+    while (batch.collect_unless_stopped(deliver, &items)) {
     }
     return detail::results_of(items);
   }
@@ -187,7 +209,7 @@ class PoolCalls {
     auto source = std::make_shared<detail::Source<Range>>(std::forward<Range>(range));
     auto feed = [batch, source](std::uint64_t index) {
       return source->next([&](auto&& element) {
-        Kind::pack(typename Kind::Arguments(std::forward<decltype(element)>(element)),
+        Kind::pack(detail::TakeWhole<typename Kind::Arguments>()(std::forward<decltype(element)>(element)),
                    [&](const detail::TaskInput& input) { batch->submit(index, input); });
       });
     };
@@ -206,23 +228,30 @@ class ResultStream {
   ResultStream(std::shared_ptr<detail::Batch> batch, Feed feed, bool ordered)
       : batch_(std::move(batch)), feed_(std::move(feed)), ordered_(ordered) {
     top_up();
+    if (fed_ == 0) rethrow_feeding();
   }
   ResultStream(ResultStream&&) noexcept = default;
   ResultStream& operator=(ResultStream&&) noexcept = default;
 
   // Nothing: it was the last one. Throws where the task has no result; the next call gives the next one.
+  // After a stop of CallOptions, which is Error (kInterrupted), there is none.
   std::optional<R> next() {
+    detail::Batch& batch = this->batch();
     while (!has_next()) {
-      if (fetched_ == fed_) return std::nullopt;
-      batch_->collect(deliver, &arrived_, detail::kForever);
+      if (fetched_ == fed_) break;
+      try {
+        batch.collect_unless_stopped(deliver, &arrived_);
+      } catch (...) {
+        if (batch.stopped()) finish();
+        throw;
+      }
     }
-    const auto at = ordered_ ? arrived_.find(fetched_) : arrived_.begin();
-    detail::Item<R> item = std::move(at->second);
-    arrived_.erase(at);
-    ++fetched_;
-    // A few at once: so workers are woken for several.
-    if (fed_ - fetched_ <= batch_->ahead() - batch_->ahead() / 4) top_up();
-    return std::move(item).get();
+    return take();
+  }
+  // Nothing also when a stop was requested: then the stream goes on with the next call.
+  std::optional<R> next(const std::stop_token& stop) {
+    if (!wait(stop)) return std::nullopt;
+    return take();
   }
   // Whether next() would return at once. False: the time is over, or a stop was requested.
   template <class Rep, class Period>
@@ -264,8 +293,26 @@ class ResultStream {
     (*static_cast<Arrived*>(into))[index].take(outcome);
   }
   bool has_next() const { return ordered_ ? arrived_.count(fetched_) != 0 : !arrived_.empty(); }
+  detail::Batch& batch() const {
+    if (!batch_) detail::throw_moved_stream();
+    return *batch_;
+  }
+  std::optional<R> take() {
+    if (!has_next()) {
+      rethrow_feeding();
+      return std::nullopt;
+    }
+    const auto at = ordered_ ? arrived_.find(fetched_) : arrived_.begin();
+    detail::Item<R> item = std::move(at->second);
+    arrived_.erase(at);
+    ++fetched_;
+    // A few at once: so workers are woken for several.
+    if (fed_ - fetched_ <= batch_->ahead() - batch_->ahead() / 4) top_up();
+    return std::move(item).get();
+  }
   bool wait_within(std::int64_t ns, const std::stop_token& stop) {
     using Clock = std::chrono::steady_clock;
+    (void)batch();
     const auto begin = Clock::now();
     std::int64_t left = ns;
     while (!has_next() && fetched_ != fed_) {
@@ -276,19 +323,35 @@ class ResultStream {
     }
     return true;
   }
+  // Throws nothing: what is there already comes first.
   void top_up() {
-    while (feed_ && fed_ - fetched_ < batch_->ahead()) {
-      if (!feed_(fed_)) {
-        feed_ = nullptr;
-        break;
+    try {
+      while (feed_ && fed_ - fetched_ < batch_->ahead()) {
+        if (!feed_(fed_)) {
+          feed_ = nullptr;
+          break;
+        }
+        ++fed_;
       }
-      ++fed_;
+    } catch (...) {
+      fed_badly_ = std::current_exception();
+      feed_ = nullptr;
     }
     batch_->flush();
+  }
+  void rethrow_feeding() {
+    if (fed_badly_) std::rethrow_exception(std::exchange(fed_badly_, nullptr));
+  }
+  void finish() noexcept {
+    feed_ = nullptr;
+    fed_badly_ = nullptr;
+    arrived_.clear();
+    fetched_ = fed_;
   }
 
   std::shared_ptr<detail::Batch> batch_;
   Feed feed_;
+  std::exception_ptr fed_badly_;  // what ended the feeding; thrown once
   bool ordered_;
   std::uint64_t fed_ = 0;
   std::uint64_t fetched_ = 0;
@@ -306,6 +369,10 @@ class Pool : public PoolCalls {
   Pool(const PoolOptions& options, R (*initializer)(Params...), Args&&... args)
       : PoolCalls(detail::make_pool(options, detail::prepare_call(initializer, std::forward<Args>(args)...)),
                   {}) {}
+  template <detail::CallableObject Callable, class... Args>
+  Pool(const PoolOptions& options, Callable&&, Args&&...) : Pool(options) {
+    detail::refuse_callable<Callable>();
+  }
   ~Pool() { detail::end_pool(core()); }
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;

@@ -81,6 +81,17 @@ void refuse_callable() {
       "other callable of this process");
 }
 
+// The same, as something to loop over: that is no second error.
+template <class Callable>
+std::vector<int> refuse_results() {
+  refuse_callable<Callable>();
+  return {};
+}
+
+// CallOptions::stop was requested; a stream was moved from.
+[[noreturn]] void throw_stopped();
+[[noreturn]] void throw_moved_stream();
+
 template <class R>
 using Returned = std::remove_cvref_t<R>;
 
@@ -199,6 +210,11 @@ class Batch {
   // Delivers what has come, waiting for something. False: the time is over, a stop was requested, or nothing
   // is left.
   bool collect(Deliver deliver, void* into, std::int64_t ns, const std::stop_token& stop = {}) const;
+  // However long it takes, false as above; but CallOptions::stop cancels what has not begun, and is thrown.
+  bool collect_unless_stopped(Deliver deliver, void* into) const;
+  // Before each task, where there is such a stop: no more wait in the pool than can be cancelled.
+  void make_room(Deliver deliver, void* into) const;
+  bool stopped() const noexcept;
   std::size_t ahead() const noexcept;
 
  private:
@@ -245,19 +261,62 @@ auto results_of(std::vector<Item<R>>& items) {
   }
 }
 
+// An element as the only argument.
+template <class Arguments>
+struct TakeWhole {
+  template <class Element>
+  Arguments operator()(Element&& element) const {
+    constexpr bool kFits = std::is_constructible_v<Arguments, Element>;
+    static_assert(kFits, "forklift: an element of this range is not what the function takes");
+    if constexpr (kFits) {
+      return Arguments(std::forward<Element>(element));
+    } else {
+      std::terminate();  // so that one error is all that the compiler says
+    }
+  }
+};
+
+template <class Element>
+concept TupleLike = requires {
+  std::tuple_size<std::remove_cvref_t<Element>>::value;
+};
+
+template <class Arguments, class Element, std::size_t... I>
+constexpr bool can_spread(std::index_sequence<I...>) {
+  return std::is_constructible_v<Arguments, decltype(std::get<I>(std::declval<Element>()))...>;
+}
+
 // An element that is a tuple, as the arguments.
 template <class Arguments>
 struct SpreadOver {
   template <class Element>
+  static constexpr bool of_its_length() {
+    if constexpr (TupleLike<Element>) {
+      return std::tuple_size_v<std::remove_cvref_t<Element>> == std::tuple_size_v<Arguments>;
+    } else {
+      return false;
+    }
+  }
+
+  template <class Element>
   Arguments operator()(Element&& element) const {
-    static_assert(std::tuple_size_v<std::remove_cvref_t<Element>> == std::tuple_size_v<Arguments>,
+    static_assert(of_its_length<Element>(),
                   "forklift: starmap() takes a range of pairs or tuples, with an element for each parameter");
-    return std::apply([](auto&&... each) { return Arguments(std::forward<decltype(each)>(each)...); },
-                      std::forward<Element>(element));
+    if constexpr (of_its_length<Element>()) {
+      constexpr bool kFits =
+          can_spread<Arguments, Element>(std::make_index_sequence<std::tuple_size_v<Arguments>>());
+      static_assert(kFits, "forklift: an element of this range is not what the function takes");
+      if constexpr (kFits) {
+        return std::apply([](auto&&... each) { return Arguments(std::forward<decltype(each)>(each)...); },
+                          std::forward<Element>(element));
+      }
+    }
+    std::terminate();  // never: so that one error is all that the compiler says
   }
 };
 
-// The elements of a range, one after the other. Keeps a temporary, refers to anything else.
+// The elements of a range, one after the other, none sooner than it is asked for. Keeps a temporary, refers
+// to anything else.
 template <class Range>
 class Source {
  public:
@@ -269,9 +328,10 @@ class Source {
   // False: there is no other.
   template <class Use>
   bool next(Use&& use) {
+    if (std::exchange(used_, false)) ++at_;  // may throw: what was used before stays so
     if (at_ == end_) return false;
     use(*at_);
-    ++at_;
+    used_ = true;
     return true;
   }
 
@@ -279,6 +339,7 @@ class Source {
   Range range_;  // T& for an lvalue
   decltype(std::begin(std::declval<Range&>())) at_;
   decltype(std::end(std::declval<Range&>())) end_;
+  bool used_ = false;  // what at_ refers to
 };
 
 std::shared_ptr<PoolCore> make_pool(const PoolOptions& options, PrepareCall initializer);

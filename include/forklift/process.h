@@ -128,7 +128,7 @@ class Process {
   }
   template <class Clock, class Duration>
   bool join_until(std::chrono::time_point<Clock, Duration> time, const std::stop_token& stop = {}) {
-    return join_within(detail::nanoseconds(time - Clock::now()), stop);
+    return join_within(detail::nanoseconds_until(time), stop);
   }
   bool join(const std::stop_token& stop) { return join_within(detail::kForever, stop); }
 
@@ -143,13 +143,16 @@ class Process {
   int sentinel() const;  // a descriptor that becomes readable when the child ends; owned by this object
 
   // What it is called; whether it ends with this process, however that ends; its place in a group. Set before
-  // start().
+  // start(), also on the way: auto worker = Process::fork(f).set_daemon(true).start();
   const std::string& name() const;  // "Process-1", ... unless set
-  Process& set_name(std::string name);
+  Process& set_name(std::string name) &;
+  Process set_name(std::string name) &&;
   bool daemon() const;
-  Process& set_daemon(bool daemon);
+  Process& set_daemon(bool daemon) &;
+  Process set_daemon(bool daemon) &&;
   int rank() const;
-  Process& set_rank(int rank);
+  Process& set_rank(int rank) &;
+  Process set_rank(int rank) &&;
 
  private:
   explicit Process(std::unique_ptr<detail::ProcessCore> core) noexcept;

@@ -55,7 +55,7 @@ class ProcessContext {
   }
   template <class Clock, class Duration>
   bool join_until(std::chrono::time_point<Clock, Duration> time, const std::stop_token& stop = {}) {
-    return join_within(detail::nanoseconds(time - Clock::now()), stop);
+    return join_within(detail::nanoseconds_until(time), stop);
   }
 
   // Ends all members: SIGTERM, after the grace SIGKILL. What they threw meanwhile is nobody's.

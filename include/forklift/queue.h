@@ -262,6 +262,11 @@ class Queue {
   bool put_for(const T& item, std::chrono::duration<Rep, Period> time, const std::stop_token& stop) {
     return Transfer::put(channel_.get(), item, {detail::nanoseconds(time), stop});
   }
+  template <class Clock, class Duration>
+  bool put_until(const T& item, std::chrono::time_point<Clock, Duration> when,
+                 const std::stop_token& stop = {}) {
+    return Transfer::put(channel_.get(), item, {detail::nanoseconds_until(when), stop});
+  }
   // A span into a queue of vectors, a string_view into one of strings: no vector or string is made.
   template <detail::ViewOf<T> View>
   void put(const View& items) {
@@ -271,10 +276,39 @@ class Queue {
   bool try_put(const View& items) {
     return Transfer::put_view(channel_.get(), items, 0);
   }
+  template <detail::ViewOf<T> View>
+  bool put(const View& items, const std::stop_token& stop) {
+    return Transfer::put_view(channel_.get(), items, stop);
+  }
+  template <detail::ViewOf<T> View, class Rep, class Period>
+  bool put_for(const View& items, std::chrono::duration<Rep, Period> time, const std::stop_token& stop = {}) {
+    return Transfer::put_view(channel_.get(), items, {detail::nanoseconds(time), stop});
+  }
+  template <detail::ViewOf<T> View, class Clock, class Duration>
+  bool put_until(const View& items, std::chrono::time_point<Clock, Duration> when,
+                 const std::stop_token& stop = {}) {
+    return Transfer::put_view(channel_.get(), items, {detail::nanoseconds_until(when), stop});
+  }
   // A tensor that is given away: where it is the only one on its memory, the sender's right goes along with
-  // the message, and the sender may end at once. The tensor is empty afterwards.
+  // the message, and the sender may end at once. The tensor is empty afterwards, if it was put.
   void put(T&& item) requires std::same_as<T, Tensor> {
     detail::give_tensor(channel_.get(), item, detail::kForever);
+  }
+  bool try_put(T&& item) requires std::same_as<T, Tensor> {
+    return detail::give_tensor(channel_.get(), item, 0);
+  }
+  bool put(T&& item, const std::stop_token& stop) requires std::same_as<T, Tensor> {
+    return detail::give_tensor(channel_.get(), item, stop);
+  }
+  template <class Rep, class Period>
+  requires std::same_as<T, Tensor>
+  bool put_for(T&& item, std::chrono::duration<Rep, Period> time, const std::stop_token& stop = {}) {
+    return detail::give_tensor(channel_.get(), item, {detail::nanoseconds(time), stop});
+  }
+  template <class Clock, class Duration>
+  requires std::same_as<T, Tensor>
+  bool put_until(T&& item, std::chrono::time_point<Clock, Duration> when, const std::stop_token& stop = {}) {
+    return detail::give_tensor(channel_.get(), item, {detail::nanoseconds_until(when), stop});
   }
 
   // The oldest message, waiting for one; try_get and get_for only so long: nothing if there is none.
@@ -289,6 +323,11 @@ class Queue {
   template <class Rep, class Period>
   std::optional<T> get_for(std::chrono::duration<Rep, Period> time, const std::stop_token& stop) {
     return Transfer::get(channel_.get(), {detail::nanoseconds(time), stop});
+  }
+  template <class Clock, class Duration>
+  std::optional<T> get_until(std::chrono::time_point<Clock, Duration> when,
+                             const std::stop_token& stop = {}) {
+    return Transfer::get(channel_.get(), {detail::nanoseconds_until(when), stop});
   }
   // As get(), into a string or vector that is there already: its memory is used again where it suffices.
   void get_into(T& item) requires detail::Sequence<T> {

@@ -47,6 +47,10 @@ class Semaphore {
   bool try_acquire_for(std::chrono::duration<Rep, Period> time) {
     return acquire_within(detail::nanoseconds(time), nullptr);
   }
+  template <class Clock, class Duration>
+  bool try_acquire_until(std::chrono::time_point<Clock, Duration> when, const std::stop_token& stop = {}) {
+    return acquire_within(detail::nanoseconds_until(when), &stop);
+  }
   // False: stop was requested first, or the time is over.
   bool acquire(const std::stop_token& stop) { return acquire_within(detail::kForever, &stop); }
   template <class Rep, class Period>

@@ -22,7 +22,8 @@
 //
 // Thread and process safety: handles as shared_ptr. The T itself is plain memory: order accesses by a
 // message, by a lock, or use atomic(), which works across processes where std::atomic_ref<T> is lock-free.
-// Errors: constructors throw Error (kOverBudget, kNoSpace, kNotAttached); at() throws std::out_of_range.
+// Errors: constructors throw Error (kOverBudget, kNoSpace, kNotAttached); at() throws std::out_of_range. A
+// handle that was moved from is empty: what reaches for an item, but for operator[], throws Error (kClosed).
 #pragma once
 
 #include <atomic>
@@ -55,9 +56,33 @@ inline Tensor shared_memory(std::size_t count, std::size_t item) {
   return need(Tensor::zeros({static_cast<std::int64_t>(bytes == 0 ? 1 : bytes)}, DType::kUInt8));
 }
 
+inline void check_not_moved_from(const Tensor& memory) {
+  if (memory.storage() == nullptr) [[unlikely]]
+    throw Error({Code::kClosed, "this shared memory's handle was moved from"});
+}
+
+// A number that a move leaves zero.
+class MovedCount {
+ public:
+  MovedCount(std::size_t count) noexcept : count_(count) {}
+  MovedCount(const MovedCount&) = default;
+  MovedCount(MovedCount&& other) noexcept : count_(std::exchange(other.count_, 0)) {}
+  MovedCount& operator=(const MovedCount&) = default;
+  MovedCount& operator=(MovedCount&& other) noexcept {
+    count_ = std::exchange(other.count_, 0);
+    return *this;
+  }
+  ~MovedCount() = default;
+  operator std::size_t() const noexcept { return count_; }
+
+ private:
+  std::size_t count_;
+};
+
 // {type, items, memory}
 template <class T>
 Value describe_shared(const Tensor& memory, std::size_t count) {
+  check_not_moved_from(memory);
   return Value(Value::List{Value(type_hash<T>()), Value(std::uint64_t{count}), Value(memory)});
 }
 
@@ -105,6 +130,7 @@ class SharedArray {
   T& operator[](std::size_t i) const noexcept { return data()[i]; }
   T& at(std::size_t i) const {
     if (i >= count_) {
+      detail::check_not_moved_from(memory_);
       throw std::out_of_range("item " + std::to_string(i) + " of " + std::to_string(count_));
     }
     return data()[i];
@@ -115,6 +141,7 @@ class SharedArray {
 
   // The same memory as a tensor, for queues with a Python end.
   Tensor tensor() const requires Element<T> {
+    detail::check_not_moved_from(memory_);
     return need(Tensor::wrap(memory_.storage(), dtype_of<T>(), {static_cast<std::int64_t>(count_)}));
   }
 
@@ -123,7 +150,7 @@ class SharedArray {
   SharedArray(Tensor memory, std::size_t count) : memory_(std::move(memory)), count_(count) {}
 
   Tensor memory_;
-  std::size_t count_;
+  detail::MovedCount count_;
 };
 
 // One item that processes share.
@@ -137,10 +164,10 @@ class SharedValue {
   explicit SharedValue(const T& value) : item_(1) { item_[0] = value; }
 
   // Plain reads and writes: a lock, or atomic(), makes them safe.
-  T get() const noexcept { return item_[0]; }
-  void set(const T& value) const noexcept { item_[0] = value; }
-  T& operator*() const noexcept { return item_[0]; }
-  T* operator->() const noexcept { return item_.data(); }
+  T get() const { return item_.at(0); }
+  void set(const T& value) const { item_.at(0) = value; }
+  T& operator*() const { return item_.at(0); }
+  T* operator->() const { return &item_.at(0); }
   // For numbers: an operation that no other process comes in between.
   std::atomic_ref<T> atomic() const requires(std::atomic_ref<T>::is_always_lock_free) {
     return item_.atomic(0);

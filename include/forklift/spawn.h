@@ -174,14 +174,26 @@ class Registered {
 
 namespace detail {
 
+// The arguments of a call, to be kept; where they are others, one error in plain words.
+template <class Arguments, class... Args>
+std::shared_ptr<Arguments> keep_arguments(Args&&... args) {
+  constexpr bool kAsMany = std::tuple_size_v<Arguments> == sizeof...(Args);
+  constexpr bool kFit = std::is_constructible_v<Arguments, Args...>;
+  static_assert(kAsMany, "forklift: a process needs as many arguments as its function has parameters");
+  static_assert(kFit || !kAsMany, "forklift: a process's arguments are not what its function takes");
+  if constexpr (kAsMany && kFit) {
+    return std::make_shared<Arguments>(std::forward<Args>(args)...);
+  } else {
+    return nullptr;
+  }
+}
+
 // The call of a registered function, to be made when its process starts.
 template <class R, class... Params, class... Args>
 PrepareCall prepare_call(R (*function)(Params...), Args&&... args) {
-  static_assert(sizeof...(Params) == sizeof...(Args),
-                "forklift: a process needs as many arguments as its function has parameters");
-  using Arguments = typename Signature<R, Params...>::Arguments;
+  auto arguments = keep_arguments<typename Signature<R, Params...>::Arguments>(std::forward<Args>(args)...);
   std::string name = registered_name(reinterpret_cast<Address>(function));
-  return [name = std::move(name), arguments = std::make_shared<Arguments>(std::forward<Args>(args)...)] {
+  return [name = std::move(name), arguments = std::move(arguments)] {
     Call call{name, {}, {}, {}, {}};
     Value::List values = std::apply(
         [&](const auto&... each) { return Value::List{pack_argument(each, call)...}; }, *arguments);

@@ -28,6 +28,22 @@ constexpr std::int64_t nanoseconds(std::chrono::duration<Rep, Period> time) noex
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
 }
 
+// From now until then. A plain `when - Clock::now()` overflows for a clock's earliest time, and waits for
+// ever.
+template <class Clock, class Duration>
+std::int64_t nanoseconds_until(std::chrono::time_point<Clock, Duration> when) {
+  using Wide = std::chrono::duration<double, std::nano>;
+  const double then = Wide(when.time_since_epoch()).count();
+  if (!(then > -9.2e18)) return 0;
+  if (then >= 9.2e18) return kForever;
+  const auto since = [](auto time) {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+  };
+  std::int64_t left = 0;  // beyond 64 bits where the clock's epoch is to come
+  if (__builtin_sub_overflow(since(when), since(Clock::now()), &left)) return then > 0 ? kForever : 0;
+  return left > 0 ? left : 0;
+}
+
 // What ends a wait: a time, a stop, or neither.
 struct Limit {
   Limit(std::int64_t most) noexcept : ns(most) {}

@@ -13,7 +13,8 @@
 //
 // Ownership: a Waitable refers to the object that it was made from, which must outlive the call.
 // Thread and process safety: as for the objects.
-// Errors: Error for what cannot be waited for (a closed queue, a writing end). Time-outs and stops are none.
+// Errors: Error for what cannot be waited for (a closed queue, a writing end, a descriptor that is not open).
+// Time-outs and stops are none.
 #pragma once
 
 #include <chrono>

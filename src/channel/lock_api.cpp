@@ -36,6 +36,19 @@ bool wait_stoppable(const std::stop_token* stop, Wait&& wait, Wake&& wake) {
   throw Error(status);
 }
 
+// The object behind a handle.
+template <class Object>
+Object& behind(const std::shared_ptr<Object>& handle) {
+  if (!handle) [[unlikely]]
+    throw Error({Code::kClosed, "this lock, or the like, was moved from"});
+  return *handle;
+}
+template <class Object>
+LockRef ref_of(const std::shared_ptr<Object>& handle) {
+  (void)behind(handle);
+  return LockRef(handle);
+}
+
 locks::LockId id_of(detail::LockName name) { return {name.index, name.generation}; }
 
 }  // namespace
@@ -56,16 +69,17 @@ MutexHandle::MutexHandle(LockName name, bool recursive)
 }
 
 bool MutexHandle::lock_within(std::int64_t ns, const std::stop_token* stop) {
-  if (mutex_->try_before_waiting() != locks::Took::kNo) [[likely]]
+  locks::Mutex& mutex = behind(mutex_);
+  if (mutex.try_before_waiting() != locks::Took::kNo) [[likely]]
     return true;
   locks::Took how = locks::Took::kNo;
   return wait_stoppable(
-      stop, [&](locks::WaitHooks* hooks) { return mutex_->acquire(deadline(ns), hooks, how); },
-      [this] { mutex_->wake_all(); });
+      stop, [&](locks::WaitHooks* hooks) { return mutex.acquire(deadline(ns), hooks, how); },
+      [&mutex] { mutex.wake_all(); });
 }
 
 void MutexHandle::unlock() {
-  switch (mutex_->release()) {
+  switch (behind(mutex_).release()) {
     case locks::Released::kYes: return;
     case locks::Released::kNotHeld: throw Error({Code::kInvalid, "unlock() of a Lock that nobody holds"});
     case locks::Released::kNotOwner:
@@ -74,13 +88,13 @@ void MutexHandle::unlock() {
   }
 }
 
-bool MutexHandle::locked() const { return mutex_->locked(); }
-bool MutexHandle::mine() const { return mutex_->mine(); }
-bool MutexHandle::abandoned() const { return mutex_->abandoned(); }
-LockRef MutexHandle::ref() const { return LockRef(mutex_); }
+bool MutexHandle::locked() const { return behind(mutex_).locked(); }
+bool MutexHandle::mine() const { return behind(mutex_).mine(); }
+bool MutexHandle::abandoned() const { return behind(mutex_).abandoned(); }
+LockRef MutexHandle::ref() const { return ref_of(mutex_); }
 
 ConditionPlace::ConditionPlace(const std::shared_ptr<locks::Condition>& condition)
-    : condition_(condition), place_(need(condition->enrol())) {}
+    : condition_(condition), place_(need(behind(condition).enrol())) {}
 ConditionPlace::~ConditionPlace() { condition_->leave(place_); }
 
 bool ConditionPlace::wait(std::int64_t ns, const std::stop_token* stop) {
@@ -99,36 +113,38 @@ Semaphore Semaphore::found(detail::LockName name) {
   return Semaphore(need(locks::Semaphore::open(table(), id_of(name))));
 }
 bool Semaphore::acquire_within(std::int64_t ns, const std::stop_token* stop) {
+  locks::Semaphore& semaphore = behind(semaphore_);
   bool taken = false;
-  check(semaphore_->try_before_waiting(taken));
+  check(semaphore.try_before_waiting(taken));
   if (taken) return true;
   return wait_stoppable(
-      stop, [&](locks::WaitHooks* hooks) { return semaphore_->acquire(deadline(ns), hooks); },
-      [this] { semaphore_->wake_all(); });
+      stop, [&](locks::WaitHooks* hooks) { return semaphore.acquire(deadline(ns), hooks); },
+      [&semaphore] { semaphore.wake_all(); });
 }
-void Semaphore::release(std::uint32_t units) { check(semaphore_->release(units)); }
-std::uint32_t Semaphore::value() const { return semaphore_->value(); }
-LockRef Semaphore::ref() const { return LockRef(semaphore_); }
+void Semaphore::release(std::uint32_t units) { check(behind(semaphore_).release(units)); }
+std::uint32_t Semaphore::value() const { return behind(semaphore_).value(); }
+LockRef Semaphore::ref() const { return ref_of(semaphore_); }
 
 Condition::Condition() : condition_(need(locks::Condition::create(table()))) {}
 Condition Condition::found(detail::LockName name) {
   return Condition(need(locks::Condition::open(table(), id_of(name))));
 }
-std::size_t Condition::notify(std::size_t most) { return condition_->notify(most); }
-std::size_t Condition::waiting() const { return condition_->waiting(); }
-LockRef Condition::ref() const { return LockRef(condition_); }
+std::size_t Condition::notify(std::size_t most) { return behind(condition_).notify(most); }
+std::size_t Condition::waiting() const { return behind(condition_).waiting(); }
+LockRef Condition::ref() const { return ref_of(condition_); }
 
 Event::Event() : event_(need(locks::Event::create(table()))) {}
 Event Event::found(detail::LockName name) { return Event(need(locks::Event::open(table(), id_of(name)))); }
-void Event::set() { check(event_->set()); }
-void Event::clear() { check(event_->clear()); }
-bool Event::is_set() const { return event_->is_set(); }
+void Event::set() { check(behind(event_).set()); }
+void Event::clear() { check(behind(event_).clear()); }
+bool Event::is_set() const { return behind(event_).is_set(); }
 bool Event::wait_within(std::int64_t ns, const std::stop_token* stop) const {
+  locks::Event& event = behind(event_);
   return wait_stoppable(
-      stop, [&](locks::WaitHooks* hooks) { return event_->wait(deadline(ns), hooks); },
-      [this] { event_->wake_all(); });
+      stop, [&](locks::WaitHooks* hooks) { return event.wait(deadline(ns), hooks); },
+      [&event] { event.wake_all(); });
 }
-LockRef Event::ref() const { return LockRef(event_); }
+LockRef Event::ref() const { return ref_of(event_); }
 
 Barrier::Barrier(std::uint32_t parties, std::function<void()> completion)
     : barrier_(need(locks::Barrier::create(table(), parties))), completion_(std::move(completion)) {}
@@ -142,7 +158,7 @@ std::optional<std::uint32_t> Barrier::pass(std::int64_t ns, const std::stop_toke
                                                " parties is broken: aborted, reset, out of time, or a party "
                                                "died"});
   };
-  const locks::Arrival here = need(barrier_->arrive(nullptr));
+  const locks::Arrival here = need(behind(barrier_).arrive(nullptr));
   if (here.broken) throw broken();
   struct Leaving {
     locks::Barrier& barrier;
@@ -177,11 +193,11 @@ std::optional<std::uint32_t> Barrier::pass(std::int64_t ns, const std::stop_toke
   if (!passed) throw broken();
   return here.index;
 }
-void Barrier::abort() { check(barrier_->abort()); }
-void Barrier::reset() { check(barrier_->reset()); }
-bool Barrier::broken() const { return barrier_->broken(); }
-std::uint32_t Barrier::parties() const { return barrier_->parties(); }
-std::uint32_t Barrier::waiting() const { return barrier_->waiting(); }
-LockRef Barrier::ref() const { return LockRef(barrier_); }
+void Barrier::abort() { check(behind(barrier_).abort()); }
+void Barrier::reset() { check(behind(barrier_).reset()); }
+bool Barrier::broken() const { return behind(barrier_).broken(); }
+std::uint32_t Barrier::parties() const { return behind(barrier_).parties(); }
+std::uint32_t Barrier::waiting() const { return behind(barrier_).waiting(); }
+LockRef Barrier::ref() const { return ref_of(barrier_); }
 
 }  // namespace forklift

@@ -277,6 +277,17 @@ bool Engine::cancel(Job& job, std::uint64_t index) {
   return cancelled;
 }
 
+void Engine::cancel_all(Job& job) {
+  std::vector<std::uint64_t> indices;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (std::uint64_t index = job.tasks.size(); index > 0; --index) {
+      if (job.tasks[index - 1] != 0) indices.push_back(index - 1);
+    }
+  }
+  for (const std::uint64_t index : indices) (void)cancel(job, index);
+}
+
 void Engine::finish(After& after) {
   if (after.others) wake();
   if (after.mind) mind();

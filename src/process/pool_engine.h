@@ -153,6 +153,8 @@ class Engine {
   // Ends the task as cancelled if it has not begun. False: it has begun, or ended, or there were more than
   // kCancelPlaces tasks when it was submitted.
   bool cancel(Job& job, std::uint64_t index);
+  // So all tasks of the job, those that were submitted last first: no worker is quicker.
+  void cancel_all(Job& job);
 
   // No more tasks: workers leave when all have ended.
   void close();

@@ -45,6 +45,11 @@ Engine::Engine(channel::Hub& hub, const EngineOptions& options, WorkerFactory fa
 Result<std::unique_ptr<Engine>> Engine::create(channel::Hub& hub, const EngineOptions& options,
                                                WorkerFactory factory) {
   if (options.workers == 0) return {Code::kInvalid, "a pool of no workers"};
+  if (std::uint64_t{options.workers} + options.spares >= domain::kSlotCount) {
+    return {Code::kInvalid, "a pool of " + std::to_string(options.workers) + " workers and " +
+                                std::to_string(options.spares) + " spares: a domain holds " +
+                                std::to_string(domain::kSlotCount) + " processes"};
+  }
   std::unique_ptr<Engine> engine(new Engine(hub, options, std::move(factory)));
   if (Status opened = engine->open(); !opened) return opened;
   return engine;

@@ -216,19 +216,31 @@ const std::string& Process::name() const {
 bool Process::daemon() const { return core().identity.daemon; }
 int Process::rank() const { return core().identity.rank; }
 
-Process& Process::set_name(std::string name) {
+Process& Process::set_name(std::string name) & {
   core().identity.name = std::move(name);
   return *this;
 }
+Process Process::set_name(std::string name) && {
+  set_name(std::move(name));
+  return std::move(*this);
+}
 
-Process& Process::set_daemon(bool daemon) {
+Process& Process::set_daemon(bool daemon) & {
   core().identity.daemon = daemon;
   return *this;
 }
+Process Process::set_daemon(bool daemon) && {
+  set_daemon(daemon);
+  return std::move(*this);
+}
 
-Process& Process::set_rank(int rank) {
+Process& Process::set_rank(int rank) & {
   core().identity.rank = rank;
   return *this;
+}
+Process Process::set_rank(int rank) && {
+  set_rank(rank);
+  return std::move(*this);
 }
 
 }  // namespace forklift

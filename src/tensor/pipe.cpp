@@ -1,6 +1,10 @@
 // Connections and waiting on many, as far as they are no templates.
 #include "forklift/pipe.h"
 
+#include <fcntl.h>
+
+#include <cerrno>
+
 #include "channel/pipe.h"
 #include "channel/wait_any.h"
 #include "forklift/wait.h"
@@ -71,6 +75,9 @@ std::vector<std::size_t> wait_within(std::span<const Waitable> objects, std::int
   for (const Waitable& object : objects) {
     if (!object.queue() && object.pipe() == nullptr && object.descriptor() < 0 && !object.reader())
       throw Error({Code::kClosed, "a queue or connection to wait for is closed, or was moved from"});
+    // To poll() it would be ready; or it is the next one that is opened, which may be our own.
+    if (object.descriptor() >= 0 && ::fcntl(object.descriptor(), F_GETFD) < 0)
+      throw Error(Status::system("wait", errno, "descriptor " + std::to_string(object.descriptor())));
     sources.push_back({object.queue().get(), object.pipe(), object.descriptor(), object.reader().get()});
   }
   std::vector<std::size_t> ready;

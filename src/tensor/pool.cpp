@@ -122,6 +122,11 @@ void result_sequence(Outcome& outcome, Sink sink, void* into) { sink(into, outco
 
 Value result_value(Outcome& outcome) { return need(tensor::unpack(outcome.result())); }
 
+void throw_stopped() {
+  throw Error({Code::kInterrupted, "a stop was requested before the pool had the results"});
+}
+void throw_moved_stream() { throw Error({Code::kClosed, "this stream of results was moved from"}); }
+
 // --- the pool
 
 PoolCore::PoolCore(const PoolOptions& options, PrepareCall initializer)
@@ -307,7 +312,13 @@ class Batch::State {
   process::JobPtr job;
   std::vector<process::Answer> answers;
   std::size_t most = 0;
+  std::uint64_t outstanding = 0;
 };
+
+namespace {
+// So many tasks wait in the pool at most where a stop may have to cancel them.
+constexpr std::uint64_t kMostStoppable = process::kCancelPlaces / 2;
+}  // namespace
 
 Batch::Batch(const std::shared_ptr<PoolCore>& pool, const CallOptions& options, const TaskFunction& function,
              bool all)
@@ -315,13 +326,14 @@ Batch::Batch(const std::shared_ptr<PoolCore>& pool, const CallOptions& options, 
   state_->pool = pool;
   state_->options = options;
   state_->function = function;
-  state_->job = process::Engine::make_job({.bulk = all});
+  state_->job = process::Engine::make_job({.bulk = all, .cancellable = options.stop.stop_possible()});
   state_->most = all ? 1024 : 64;
 }
 Batch::~Batch() = default;
 
 void Batch::submit(std::uint64_t index, const TaskInput& input) const {
   state_->pool->submit(state_->job, index, state_->options, state_->function, input, true);
+  ++state_->outstanding;
 }
 
 void Batch::flush() const noexcept {
@@ -337,12 +349,32 @@ bool Batch::collect(Deliver deliver, void* into, std::int64_t ns, const std::sto
       },
       ns, stop);
   if (!came || state.answers.empty()) return false;
+  state.outstanding -= state.answers.size();
   for (process::Answer& answer : state.answers) {
     Outcome outcome(*state.pool, state.function, answer);
     deliver(into, answer.index, outcome);
   }
   state.answers.clear();
   return true;
+}
+
+bool Batch::stopped() const noexcept { return state_->options.stop.stop_requested(); }
+
+bool Batch::collect_unless_stopped(Deliver deliver, void* into) const {
+  const bool came = collect(deliver, into, kForever, state_->options.stop);
+  if (!came && state_->outstanding != 0 && stopped()) {
+    state_->pool->engine().cancel_all(*state_->job);
+    throw_stopped();
+  }
+  return came;
+}
+
+void Batch::make_room(Deliver deliver, void* into) const {
+  if (!state_->options.stop.stop_possible()) return;
+  while (state_->outstanding >= kMostStoppable || stopped()) {
+    flush();
+    if (!collect_unless_stopped(deliver, into)) throw_stopped();
+  }
 }
 
 std::size_t Batch::ahead() const noexcept {

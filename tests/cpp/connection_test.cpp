@@ -65,6 +65,22 @@ TEST(ConnectionTest, OneWayTensorsAndTheEnd) {
   EXPECT_EQ(reader.recv(), std::nullopt);
 }
 
+TEST(ConnectionTest, AMovedTensorIsGivenAway) {
+  auto [writer, reader] = make_pipe<Tensor, void>();
+  Tensor tensor = *Tensor::zeros({100}, DType::kFloat32);
+  const std::uint64_t leases = stats().leases;
+  const auto gives = [&, &end = reader](auto&& send) {
+    send(std::move(tensor));
+    EXPECT_EQ(tensor.numel(), 0);  // NOLINT(bugprone-use-after-move)
+    EXPECT_EQ(stats().leases, leases) << "the message has the sender's own";
+    tensor = *end.recv();
+  };
+  gives([&end = writer](Tensor&& t) { end.send(std::move(t)); });
+  gives([&end = writer](Tensor&& t) { EXPECT_TRUE(end.send(std::move(t), std::stop_token())); });
+  gives([&end = writer](Tensor&& t) { EXPECT_TRUE(end.send_for(std::move(t), 5s)); });
+  gives([&end = writer](Tensor&& t) { EXPECT_TRUE(end.send_for(std::move(t), 5s, std::stop_token())); });
+}
+
 TEST(ConnectionTest, NobodyReads) {
   auto [writer, reader] = make_pipe<std::string, void>();
   EXPECT_TRUE(writer.send_for(std::string(60'000, 'x'), 1s));
@@ -135,6 +151,25 @@ TEST_F(WaitManyTest, EverythingTogether) {
   EXPECT_THAT(wait({numbers, parent}), ElementsAre(1));
   ::close(plain[0]);
   ::close(plain[1]);
+}
+
+TEST_F(WaitManyTest, ADescriptorThatIsNotOpenIsAnError) {
+  int plain[2];
+  ASSERT_EQ(::pipe(plain), 0);
+  ::close(plain[1]);
+  EXPECT_THAT(wait({Waitable::descriptor(plain[0])}), ElementsAre(0)) << "at its end";
+  ::close(plain[0]);
+  for (const bool mixed : {false, true}) {
+    std::vector<Waitable> objects{Waitable::descriptor(plain[0])};
+    if (mixed) objects.emplace_back(numbers);
+    try {
+      (void)wait(objects);
+      ADD_FAILURE() << "no exception";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kSystem);
+      EXPECT_EQ(error.status().errno_value(), EBADF);
+    }
+  }
 }
 
 TEST_F(WaitManyTest, AStopEndsIt) {

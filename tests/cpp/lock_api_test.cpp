@@ -145,6 +145,108 @@ TEST_F(LockApi, StopEndsEveryWait) {
   lock.unlock();
 }
 
+TEST_F(LockApi, APointInTimeMayBeAnyThatTheClockHas) {
+  Lock lock;
+  Semaphore units({.value = 0});
+  Event event;
+  Condition condition;
+  Lock guarded;
+  std::unique_lock guard(guarded);
+  lock.lock();
+  const auto never = [] { return false; };
+  const auto is_over = [&](auto when) {
+    EXPECT_FALSE(lock.try_lock_until(when));
+    EXPECT_FALSE(units.try_acquire_until(when));
+    EXPECT_FALSE(event.wait_until(when));
+    EXPECT_EQ(condition.wait_until(guard, when), std::cv_status::timeout);
+    EXPECT_FALSE(condition.wait_until(guard, when, never));
+    EXPECT_FALSE(condition.wait_until(guard, when, std::stop_token(), never));
+  };
+  is_over(steady_clock::time_point::min());
+  is_over(steady_clock::now() + milliseconds(5));
+  is_over(std::chrono::system_clock::time_point::min());
+  is_over(std::chrono::system_clock::time_point());
+  is_over(std::chrono::system_clock::now() + milliseconds(5));
+  is_over(std::chrono::sys_days::min());
+  is_over(std::chrono::sys_time<std::chrono::hours>::min());
+  is_over(std::chrono::sys_time<std::chrono::duration<double>>(std::chrono::duration<double>(-INFINITY)));
+  is_over(std::chrono::file_clock::now());  // counts from a year to come
+  is_over(std::chrono::file_clock::time_point::min());
+
+  const auto waits = [&](auto when) {
+    std::stop_source source;
+    const std::jthread stopper = test::when_asleep([&] { source.request_stop(); });
+    EXPECT_FALSE(event.wait_until(when, source.get_token()));
+    EXPECT_TRUE(source.stop_requested());
+  };
+  waits(steady_clock::time_point::max());
+  waits(std::chrono::system_clock::time_point::max());
+  waits(std::chrono::file_clock::time_point::max());
+  waits(std::chrono::sys_time<std::chrono::hours>::max());
+  waits(std::chrono::sys_time<std::chrono::duration<double>>(std::chrono::duration<double>(INFINITY)));
+  lock.unlock();
+}
+
+TEST_F(LockApi, AMovedHandleIsClosed) {
+  const auto expect_closed = [](auto&& use) {
+    try {
+      use();
+      ADD_FAILURE() << "no exception";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kClosed);
+    }
+  };
+  // NOLINTBEGIN(bugprone-use-after-move)
+  const auto lock_is_closed = [&](auto lock) {
+    const auto moved = std::move(lock);
+    expect_closed([&] { lock.lock(); });
+    expect_closed([&] { (void)lock.try_lock(); });
+    expect_closed([&] { (void)lock.try_lock_for(milliseconds(1)); });
+    expect_closed([&] { lock.unlock(); });
+    expect_closed([&] { (void)lock.locked(); });
+    expect_closed([&] { (void)lock.mine(); });
+    expect_closed([&] { (void)lock.abandoned(); });
+    expect_closed([&] { (void)lock.ref(); });
+    EXPECT_FALSE(moved.locked());
+  };
+  lock_is_closed(Lock());
+  lock_is_closed(RLock());
+  Event event;
+  Event event_moved = std::move(event);
+  expect_closed([&] { event.set(); });
+  expect_closed([&] { event.clear(); });
+  expect_closed([&] { (void)event.is_set(); });
+  expect_closed([&] { event.wait(); });
+  expect_closed([&] { (void)event.ref(); });
+  Semaphore units;
+  Semaphore units_moved = std::move(units);
+  expect_closed([&] { units.acquire(); });
+  expect_closed([&] { units.release(); });
+  expect_closed([&] { (void)units.value(); });
+  expect_closed([&] { (void)units.ref(); });
+  Barrier barrier(1);
+  Barrier barrier_moved = std::move(barrier);
+  expect_closed([&] { (void)barrier.arrive_and_wait(); });
+  expect_closed([&] { barrier.abort(); });
+  expect_closed([&] { barrier.reset(); });
+  expect_closed([&] { (void)barrier.broken(); });
+  expect_closed([&] { (void)barrier.parties(); });
+  expect_closed([&] { (void)barrier.waiting(); });
+  expect_closed([&] { (void)barrier.ref(); });
+  EXPECT_EQ(barrier_moved.arrive_and_wait(), 0U);
+  Condition condition;
+  Condition condition_moved = std::move(condition);
+  Lock lock;
+  std::unique_lock guard(lock);
+  expect_closed([&] { condition.notify_all(); });
+  expect_closed([&] { condition.wait(guard); });
+  expect_closed([&] { (void)condition.waiting(); });
+  expect_closed([&] { (void)condition.ref(); });
+  EXPECT_TRUE(guard.owns_lock());
+  EXPECT_TRUE(lock.mine());
+  // NOLINTEND(bugprone-use-after-move)
+}
+
 TEST_F(LockApi, ConditionWithPredicate) {
   Lock lock;
   Condition changed;

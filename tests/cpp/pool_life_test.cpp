@@ -148,6 +148,7 @@ TEST_P(PoolLifeTest, DeadlinesAndRetries) {
   EXPECT_EQ(pool.with({.timeout = 20s}).apply(square, 3), 9);
   const SharedValue<int> times;
   EXPECT_EQ(pool.with({.retries = 1}).apply(die_once, times), 2);
+  EXPECT_THROW(pool.with({.timeout = 150ms, .retries = 100}).apply(fail, 9), TaskTimeoutError);
   EXPECT_THROW(pool.with({.retries = 1}).apply(fail, 4), WorkerDiedError);
 }
 
@@ -268,6 +269,16 @@ class PoolLife : public test::ProcessFixture {};
 
 TEST_F(PoolMisuse, IsToldPlainly) {
   EXPECT_THROW(Pool({.workers = 0}), Error);
+  for (const PoolOptions& most :
+       {PoolOptions{.workers = 100'000}, PoolOptions{.workers = 1, .spares = 4095}}) {
+    try {
+      const Pool crowd(most);
+      ADD_FAILURE() << "no exception";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kInvalid);
+      EXPECT_THAT(error.what(), HasSubstr("a domain holds 4096 processes"));
+    }
+  }
   Pool pool({.workers = 1});
   try {
     (void)pool.apply(not_registered, 3);

@@ -16,9 +16,11 @@
 #include <iostream>
 #include <sstream>
 #include <thread>
+#include <vector>
 
 #include "forklift/event.h"
 #include "forklift/init.h"
+#include "forklift/process_context.h"
 #include "forklift/queue.h"
 #include "os/proc.h"
 #include "process/lifeline.h"
@@ -311,6 +313,27 @@ TEST_F(ProcessTest, MisuseIsAnError) {
   moved.join();
   Process outer = Process::fork([&] { moved.join(); }).start();
   EXPECT_THROW(outer.join(), RemoteError);
+}
+
+TEST_F(ProcessTest, SettersAreOnTheWayToStart) {
+  auto child = Process::fork([] { return 3; }).set_daemon(true).set_name("quick").set_rank(2).start();
+  EXPECT_TRUE(child.daemon());
+  EXPECT_EQ(child.name(), "quick");
+  EXPECT_EQ(child.rank(), 2);
+  child.join();
+  EXPECT_EQ(child.exitcode(), 3);
+}
+
+TEST_F(ProcessTest, AJoinUntilTheEarliestTimeIsOverAtOnce) {
+  Process child = Process::fork([] { ::pause(); });
+  child.set_daemon(true).start();
+  EXPECT_FALSE(child.join_until(std::chrono::steady_clock::time_point::min()));
+  EXPECT_FALSE(child.join_until(std::chrono::system_clock::time_point::min()));
+  std::vector<Process> members;
+  members.push_back(std::move(child));
+  ProcessContext group(std::move(members));
+  EXPECT_FALSE(group.join_until(std::chrono::steady_clock::time_point::min()));
+  group.stop();
 }
 
 TEST_F(ProcessTest, ManyChildrenOneAfterAnother) {

@@ -78,6 +78,17 @@ TEST_F(QueueKinds, AJoinableQueueKnowsWhatIsDone) {
   spawned.join();
 }
 
+TEST_F(QueueKinds, JoiningUntilAPointInTime) {
+  JoinableQueue<int> jobs;
+  EXPECT_TRUE(jobs.join_until(std::chrono::steady_clock::time_point::min()));
+  jobs.put(1);
+  EXPECT_FALSE(jobs.join_until(std::chrono::steady_clock::time_point::min()));
+  EXPECT_FALSE(jobs.join_until(std::chrono::system_clock::now() + 5ms));
+  (void)jobs.get();
+  jobs.task_done();
+  EXPECT_TRUE(jobs.join_until(std::chrono::steady_clock::time_point::max()));
+}
+
 TEST_F(QueueKinds, JoiningHasAnEnd) {
   JoinableQueue<int> jobs;
   jobs.put(1);

@@ -11,7 +11,10 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <span>
+#include <stop_token>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -172,6 +175,72 @@ TEST_F(QueueTest, AMovedTensorIsGivenAway) {
   const Tensor two = one;
   queue.put(std::move(one));  // another user keeps it
   EXPECT_EQ(queue.get().raw(), two.raw());
+}
+
+TEST_F(QueueTest, EveryPutGivesAMovedTensorAway) {
+  Queue<Tensor> queue({.capacity = 1});
+  const std::uint64_t before = stats().leases;
+  Tensor tensor = *Tensor::zeros({100}, DType::kFloat32);
+  const std::uint64_t leases = stats().leases;
+  // NOLINTBEGIN(bugprone-use-after-move)
+  const auto gives = [&](auto&& put) {
+    EXPECT_TRUE(put(std::move(tensor)));
+    EXPECT_EQ(tensor.numel(), 0);
+    EXPECT_EQ(stats().leases, leases) << "the message has the sender's own";
+    const Tensor other = *Tensor::zeros({1}, DType::kFloat32);
+    Tensor kept = other;
+    EXPECT_FALSE(queue.try_put(std::move(kept)));
+    EXPECT_TRUE(kept.same_elements(other)) << "what was not put is the sender's still";
+    tensor = queue.get();
+  };
+  const auto soon = [] { return std::chrono::steady_clock::now() + 5s; };
+  gives([&](Tensor&& t) { return queue.try_put(std::move(t)); });
+  gives([&](Tensor&& t) { return queue.put(std::move(t), std::stop_token()); });
+  gives([&](Tensor&& t) { return queue.put_for(std::move(t), 5s); });
+  gives([&](Tensor&& t) { return queue.put_for(std::move(t), 5s, std::stop_token()); });
+  gives([&](Tensor&& t) { return queue.put_until(std::move(t), soon()); });
+  // NOLINTEND(bugprone-use-after-move)
+  tensor = Tensor();
+  EXPECT_EQ(stats().leases, before);
+}
+
+TEST_F(QueueTest, PutsAndGetsUntilAPointInTime) {
+  using Clock = std::chrono::steady_clock;
+  Queue<int> numbers({.capacity = 1});
+  EXPECT_EQ(numbers.get_until(Clock::time_point::min()), std::nullopt);
+  EXPECT_EQ(numbers.get_until(Clock::now() + 5ms), std::nullopt);
+  EXPECT_TRUE(numbers.put_until(1, Clock::time_point::min())) << "there is room";
+  EXPECT_FALSE(numbers.put_until(2, Clock::time_point::min()));
+  EXPECT_FALSE(numbers.put_until(2, std::chrono::system_clock::now() + 5ms));
+  std::stop_source stopped;
+  stopped.request_stop();
+  EXPECT_FALSE(numbers.put_until(2, Clock::time_point::max(), stopped.get_token()));
+  EXPECT_EQ(numbers.get_until(Clock::time_point::max()), 1);
+  EXPECT_EQ(numbers.get_until(Clock::time_point::max(), stopped.get_token()), std::nullopt);
+}
+
+TEST_F(QueueTest, ViewsWaitAsLongAsIsSaid) {
+  Queue<std::string> words({.capacity = 1});
+  Queue<std::vector<int>> numbers({.capacity = 1});
+  std::stop_source stopped;
+  stopped.request_stop();
+  const auto now = std::chrono::steady_clock::now;
+  const std::string_view word = "word";
+  const int three[] = {1, 2, 3};
+  const std::span<const int> view(three);
+  const auto each = [&](auto&& put) {
+    EXPECT_TRUE(put(words, word));
+    EXPECT_TRUE(put(numbers, view));
+    EXPECT_FALSE(put(words, word));
+    EXPECT_FALSE(put(numbers, view));
+    EXPECT_EQ(words.get(), word);
+    EXPECT_EQ(numbers.get(), (std::vector<int>{1, 2, 3}));
+  };
+  each([&](auto& queue, auto items) { return queue.put(items, stopped.get_token()); });
+  each([&](auto& queue, auto items) { return queue.put_for(items, 5ms); });
+  each([&](auto& queue, auto items) { return queue.put_for(items, 1h, stopped.get_token()); });
+  each([&](auto& queue, auto items) { return queue.put_until(items, now() + 5ms); });
+  each([&](auto& queue, auto items) { return queue.put_until(items, now() + 1h, stopped.get_token()); });
 }
 
 TEST_F(QueueTest, PrivateMemoryIsCopied) {

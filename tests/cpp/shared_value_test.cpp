@@ -47,6 +47,40 @@ TEST(SharedValue, IsZeroedAndAHandle) {
   EXPECT_THROW(SharedArray<Pose>(SIZE_MAX / 2), Error);
 }
 
+TEST(SharedValue, AMovedHandleIsEmptyAndSaysSo) {
+  const auto expect_closed = [](auto&& use) {
+    try {
+      use();
+      ADD_FAILURE() << "no exception";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kClosed);
+    }
+  };
+  // NOLINTBEGIN(bugprone-use-after-move)
+  SharedArray<int> numbers(3);
+  numbers[2] = 7;
+  SharedArray<int> moved = std::move(numbers);
+  EXPECT_EQ(numbers.size(), 0U);
+  EXPECT_TRUE(numbers.empty());
+  EXPECT_EQ(numbers.begin(), numbers.end());
+  expect_closed([&] { (void)numbers.at(0); });
+  expect_closed([&] { (void)numbers.atomic(0); });
+  expect_closed([&] { (void)numbers.tensor(); });
+  expect_closed([&] { Queue<SharedArray<int>>().put(numbers); });
+  EXPECT_EQ(moved.size(), 3U);
+  numbers = std::move(moved);
+  EXPECT_EQ(numbers.at(2), 7);
+  EXPECT_EQ(moved.size(), 0U);
+  SharedValue<int> value(3);
+  const SharedValue<int> value_moved = std::move(value);
+  expect_closed([&] { (void)value.get(); });
+  expect_closed([&] { value.set(1); });
+  expect_closed([&] { *value = 1; });
+  expect_closed([&] { (void)value.atomic(); });
+  EXPECT_EQ(value_moved.get(), 3);
+  // NOLINTEND(bugprone-use-after-move)
+}
+
 TEST(SharedValue, IsSeenByForkedAndSpawnedChildren) {
   const SharedValue<std::int64_t> counter;
   const SharedArray<Pose> poses(50);
