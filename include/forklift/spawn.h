@@ -22,7 +22,8 @@
 // Thread safety: registration happens before main; spawn() as Process. Process safety: parent and child must
 // be the same program file, which the kernel guarantees (/proc/self/exe).
 //
-// Invariants: a name belongs to one function. Arguments are taken when spawn() is called, sent at start().
+// Invariants: a name belongs to one function; starting one whose name is empty, or another's, too, is an
+// Error (kInvalid). Arguments are taken when spawn() is called, sent at start().
 #pragma once
 
 #include <concepts>

@@ -13,7 +13,7 @@
 namespace forklift::detail {
 
 void register_function(const char* name, Address function, Runner runner) {
-  process::register_function(name, function, runner);
+  process::register_function(name != nullptr ? name : "", function, runner);
 }
 
 std::string registered_name(Address function) { return need(process::name_of(function)); }

@@ -55,6 +55,12 @@ void two() {}
 const Registered<&one> kOne{"the same name"};
 const Registered<&two> kTwo{"the same name"};
 const Registered<&add> kAddAgain{"add"};  // the same function again is no conflict
+const Registered<&add> kAddNameless{""};  // nor is a name that is none beside one that is
+
+void nameless() {}
+void null_name() {}
+const Registered<&nameless> kNameless{""};
+const Registered<&null_name> kNullName{nullptr};
 
 // What a program does that was started with queues.
 int be_a_program(const std::vector<std::string>&) {
@@ -69,6 +75,22 @@ int be_a_program(const std::vector<std::string>&) {
   return std::getenv("FORKLIFT_DOMAIN") == nullptr ? 0 : 3;
 }
 const bool kProgram = test::add_helper("inherits-queues", be_a_program);
+
+// That its main went on behind init().
+int come_to_main(const std::vector<std::string>&) { return 7; }
+const bool kComesToMain = test::add_helper("comes-to-main", come_to_main);
+
+std::string refusal_of(void (*function)()) {
+  for (const Context context : {spawn_context(), forkserver_context()}) {
+    try {
+      (void)context.process(function);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kInvalid);
+      if (context == forkserver_context()) return error.what();
+    }
+  }
+  return "no error";
+}
 
 class Registration : public testing::Test {
  protected:
@@ -152,7 +174,29 @@ TEST_F(Registration, AnUnregisteredFunctionIsRefused) {
   }
 }
 
-TEST_F(Registration, TwoFunctionsUnderOneNameAreRefused) { EXPECT_THROW((void)Process::spawn(one), Error); }
+TEST_F(Registration, TwoFunctionsUnderOneNameAreRefused) {
+  for (void (*function)() : {one, two})
+    EXPECT_THAT(refusal_of(function), HasSubstr("two functions are registered as \"the same name\""));
+}
+
+TEST_F(Registration, AFunctionWithoutANameIsRefused) {
+  EXPECT_THAT(refusal_of(nameless), HasSubstr("empty name"));
+  EXPECT_THAT(refusal_of(null_name), HasSubstr("empty name"));
+}
+
+// Who took itself for the parent would start the next such process, and that one the next.
+TEST_F(Registration, AProcessThatWasStartedForAFunctionNeverComesToMain) {
+  ASSERT_EQ(test::start_helper("comes-to-main", {}).wait(), 7);
+  ::setenv("FORKLIFT_FUNCTION", "", 1);
+  EXPECT_EQ(test::start_helper("comes-to-main", {}).wait(), 1);
+  ::unsetenv("FORKLIFT_FUNCTION");
+  Queue<Value> arguments;
+  Process child = Process::program({"/proc/self/exe", "--run-helper", "comes-to-main"},
+                                   {{"forklift.arguments", arguments}})
+                      .start();
+  child.join();
+  EXPECT_EQ(child.exitcode(), -SIGABRT);  // an Error that left main
+}
 
 TEST_F(Registration, AClosedQueueIsRefused) {
   Queue<int> sums;
