@@ -58,6 +58,9 @@ template <class T>
 struct ValueTraits;
 
 namespace detail {
+// Does a Value know T, both ways? (value_traits.h)
+template <class T>
+struct KnownToValue;
 // Numbers, not text: bool, the integers up to 64 bits, char as a small integer.
 template <class T>
 concept Integer = std::integral<T> && sizeof(T) <= 8 && !std::same_as<T, bool> && !std::same_as<T, wchar_t> &&
