@@ -10,10 +10,12 @@
 //   };
 //
 // A type travels in the first of these ways that applies:
+//   own        a type with ValueTraits of the program's own (fields.h: one line; value.h: by hand): as these
+//              say, portably; so do vectors, arrays, optionals, ... of it.
 //   bytes      trivially copyable types but pointers, views and references; std::string; std::vector of such.
 //              That a struct holds no pointer inside is the program's to know.
-//   portable   Tensor, Value, and what has ValueTraits (value.h): maps, sets, lists of strings, tuples,
-//              variants, own types (fields.h: one line). Python reads these, too (forklift.PortableQueue).
+//   portable   Tensor, Value, and what value_traits.h knows: maps, sets, lists of strings, tuples, variants.
+//              Python reads these, and the program's own types, too (forklift.PortableQueue).
 //
 // Each message carries the hash of its type's name, so that a queue read as another type is an error, not
 // garbage. Between programs built by different compilers a struct's name may differ: TypeName fixes it.
@@ -73,9 +75,32 @@ struct RefersElsewhere<std::tuple<T...>> : std::disjunction<RefersElsewhere<T>..
 template <class... T>
 struct RefersElsewhere<std::variant<T...>> : std::disjunction<RefersElsewhere<T>...> {};
 
+// The program has said itself how its type becomes a Value: what is to be sent are not its bytes, among which
+// may be a pointer.
 template <class T>
-concept Bytewise = std::is_trivially_copyable_v<T> && std::is_object_v<T> && !std::is_array_v<T> &&
-                   std::same_as<T, std::remove_cv_t<T>> && !RefersElsewhere<T>::value;
+concept OwnTraits = !std::is_arithmetic_v<T> && requires {
+  sizeof(ValueTraits<T>);
+  requires !std::is_base_of_v<KnownHere, ValueTraits<T>>;
+};
+template <class T>
+struct Hooked : std::bool_constant<OwnTraits<T>> {};
+template <class T>
+struct Hooked<std::optional<T>> : Hooked<T> {};
+template <class T, std::size_t N>
+struct Hooked<std::array<T, N>> : Hooked<T> {};
+template <class A, class B>
+struct Hooked<std::pair<A, B>> : std::disjunction<Hooked<A>, Hooked<B>> {};
+template <class... T>
+struct Hooked<std::tuple<T...>> : std::disjunction<Hooked<T>...> {};
+template <class... T>
+struct Hooked<std::variant<T...>> : std::disjunction<Hooked<T>...> {};
+
+// Its bytes are all there is to it: what shared memory can hold.
+template <class T>
+concept Plain = std::is_trivially_copyable_v<T> && std::is_object_v<T> && !std::is_array_v<T> &&
+                std::same_as<T, std::remove_cv_t<T>> && !RefersElsewhere<T>::value;
+template <class T>
+concept Bytewise = Plain<T> && !Hooked<T>::value;
 
 // Contiguous elements that are bytes: std::string and vectors. Not vector<bool>, which has no elements.
 template <class T>

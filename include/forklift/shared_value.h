@@ -44,7 +44,7 @@ namespace forklift {
 namespace detail {
 
 template <class T>
-concept SharedItem = Bytewise<T> && alignof(T) <= 64;
+concept SharedItem = Plain<T> && alignof(T) <= 64;
 
 // At least a byte of zeros in the arena, as a uint8 tensor.
 inline Tensor shared_memory(std::size_t count, std::size_t item) {

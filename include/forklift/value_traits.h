@@ -37,6 +37,8 @@
 namespace forklift {
 
 namespace detail {
+// Marks what is known here by what it can do: traits of the program's own come first (sendable.h).
+struct KnownHere {};
 // By what they can do, so that this header needs no other one's containers.
 template <class M>
 concept MapLike = requires(M& map, typename M::key_type key, typename M::mapped_type item) {
@@ -181,7 +183,7 @@ Value tuple_to(const Tuple& object) {
 }
 
 template <class M>
-struct MapTraits {
+struct MapTraits : KnownHere {
   static Value to(const M& object) {
     Value::Map map;
     map.reserve(object.size());
@@ -276,7 +278,7 @@ template <detail::MapLike M>
 struct ValueTraits<M> : detail::MapTraits<M> {};
 
 template <detail::SetLike S>
-struct ValueTraits<S> {
+struct ValueTraits<S> : detail::KnownHere {
   static Value to(const S& object) {
     Value::List list;
     for (const auto& item : object) list.emplace_back(item);
@@ -306,7 +308,7 @@ struct ValueTraits<std::span<T, N>> {
 };
 
 template <>
-struct ValueTraits<std::monostate> {
+struct ValueTraits<std::monostate> : detail::KnownHere {
   static Value to(const std::monostate&) { return {}; }
   static Result<std::monostate> from(const Value& value) {
     if (!value.is_null()) return detail::wrong_kind(value, "null");
@@ -349,7 +351,7 @@ struct ValueTraits<std::variant<T...>> {
 
 template <class E>
 requires std::is_enum_v<E>
-struct ValueTraits<E> {
+struct ValueTraits<E> : detail::KnownHere {
   using Number = std::underlying_type_t<E>;
   static Value to(const E& object) { return Value(static_cast<Number>(object)); }
   static Result<E> from(const Value& value) {
@@ -360,7 +362,7 @@ struct ValueTraits<E> {
 };
 
 template <detail::DurationLike D>
-struct ValueTraits<D> {
+struct ValueTraits<D> : detail::KnownHere {
   static Value to(const D& object) { return Value(object.count()); }
   static Result<D> from(const Value& value) {
     const auto ticks = value.as<typename D::rep>();
