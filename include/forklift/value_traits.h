@@ -7,7 +7,8 @@
 //   std::pair, std::tuple                  list of that length
 //   std::map, std::unordered_map, ...      map
 //   std::set, std::unordered_set, ...      list
-//   std::optional<T>                       null or the T
+//   std::optional<T>                       null or the T (not of what may be null itself: what was full
+//                                          would arrive empty)
 //   std::variant                           list of two: number of the alternative, alternative
 //   std::monostate                         null
 //   std::span<T>                           bytes or list (only into a Value)
@@ -125,10 +126,28 @@ struct ValueTraits<Tensor> {
   }
 };
 
+namespace detail {
+// An optional of these could not be told from an empty one.
+template <class T>
+struct MayBeNull : std::bool_constant<std::same_as<T, Value> || std::same_as<T, std::monostate>> {};
+template <class T>
+struct MayBeNull<std::optional<T>> : std::true_type {};
+template <class T>
+constexpr void check_optional() {
+  static_assert(!MayBeNull<T>::value,
+                "forklift: an optional of what may be null itself (an optional, a forklift::Value) could "
+                "arrive as an empty one; send a forklift::Value or a std::variant");
+}
+}  // namespace detail
+
 template <class T>
 struct ValueTraits<std::optional<T>> {
-  static Value to(const std::optional<T>& object) { return object ? Value(*object) : Value(); }
+  static Value to(const std::optional<T>& object) {
+    detail::check_optional<T>();
+    return object ? Value(*object) : Value();
+  }
   static Result<std::optional<T>> from(const Value& value) {
+    detail::check_optional<T>();
     if (value.is_null()) return std::optional<T>();
     Result<T> inner = value.as<T>();
     if (!inner) return inner.status();
@@ -383,7 +402,7 @@ struct KnownToValue<std::vector<T>> : KnownToValue<T> {};
 template <class T, std::size_t N>
 struct KnownToValue<std::array<T, N>> : KnownToValue<T> {};
 template <class T>
-struct KnownToValue<std::optional<T>> : KnownToValue<T> {};
+struct KnownToValue<std::optional<T>> : std::conjunction<KnownToValue<T>, std::negation<MayBeNull<T>>> {};
 template <class A, class B>
 struct KnownToValue<std::pair<A, B>> : std::conjunction<KnownToValue<A>, KnownToValue<B>> {};
 template <class... T>
