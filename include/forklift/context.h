@@ -50,13 +50,12 @@ class Context {
   // A process that will run function(args...). The arguments are taken now.
   template <class R, class... Params, class... Args>
   Process process(R (*function)(Params...), Args&&... args) const {
-    using Signature = detail::Signature<R, Params...>;
+    auto arguments = detail::hold_arguments(function, std::forward<Args>(args)...);
     if (method_ != StartMethod::kFork)
-      return Process::from_call(method_, detail::prepare_call(function, std::forward<Args>(args)...));
-    static_assert(sizeof...(Params) == sizeof...(Args),
-                  "forklift: a process needs as many arguments as its function has parameters");
-    auto arguments = std::make_shared<typename Signature::Arguments>(std::forward<Args>(args)...);
-    return Process::from_entry([function, arguments] { return Signature::call(function, *arguments); });
+      return Process::from_call(method_, detail::prepare_held(function, std::move(arguments)));
+    return Process::from_entry([function, arguments = std::move(arguments)] {
+      return detail::Signature<R, Params...>::call(function, *arguments);
+    });
   }
 
   // Any other callable: on fork.

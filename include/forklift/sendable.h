@@ -64,6 +64,8 @@ requires requires(const T& reference) {
 }
 struct RefersElsewhere<T> : std::true_type {};
 // Trivially copyable or not: a pointer inside is one.
+template <class T, class Allocator>
+struct RefersElsewhere<std::vector<T, Allocator>> : RefersElsewhere<T> {};
 template <class T>
 struct RefersElsewhere<std::optional<T>> : RefersElsewhere<T> {};
 template <class T, std::size_t N>
@@ -155,5 +157,62 @@ constexpr std::uint64_t type_hash() noexcept {
 
 template <class T>
 concept Sendable = detail::Bytewise<T> || detail::Sequence<T> || detail::Portable<T>;
+
+class ChannelRef;
+
+namespace detail {
+
+// --- why a type cannot be sent, for the compiler to say
+template <class T>
+concept Handle = requires(T& handle) {
+  handle.ref();
+}
+|| requires(T& handle) { handle.operator ChannelRef(); }
+|| requires(T& handle) {
+  handle.fileno();
+  handle.close();
+};
+template <class T>
+concept Callable = requires {
+  &T::operator();
+};
+// std::deque, std::list.
+template <class T>
+concept OtherContainer = std::is_array_v<T> || requires(T& items, const typename T::value_type& item) {
+  items.push_front(item);
+};
+template <class T>
+struct LosesNull : std::false_type {};
+template <class T>
+struct LosesNull<std::optional<T>> : MayBeNull<T> {};
+
+template <class T, bool = Sendable<T>>
+struct CanBeSent : std::true_type {};
+template <class T>
+struct CanBeSent<T, false> : std::true_type {  // the first error is enough
+  static_assert(
+      !RefersElsewhere<T>::value,
+      "forklift: a pointer, view or reference means nothing in another process; send what it refers "
+      "to (std::string, std::vector, forklift::Tensor)");
+  static_assert(
+      !Handle<T>,
+      "forklift: a handle (a queue, lock, connection, ...) does not travel in a message: a process is "
+      "given it as an argument, or captures it when it is forked");
+  static_assert(!Callable<T>,
+                "forklift: a callable does not travel in a message: send what it is to work on, and register "
+                "the function (forklift::Registered)");
+  static_assert(!OtherContainer<T>,
+                "forklift: this container cannot be sent to another process: use std::vector or std::array");
+  static_assert(!LosesNull<T>::value,
+                "forklift: an optional of what may be null itself (an optional, a forklift::Value) could "
+                "arrive as an empty one; send a forklift::Value or a std::variant");
+  static_assert(
+      RefersElsewhere<T>::value || Handle<T> || Callable<T> || OtherContainer<T> || LosesNull<T>::value,
+      "forklift: this type cannot be sent to another process: it is neither trivially copyable, nor a "
+      "string or vector of such, nor known to forklift::Value; for a struct one line makes it known: "
+      "template <> struct forklift::ValueTraits<T> : forklift::Fields<&T::a, &T::b> {};");
+};
+
+}  // namespace detail
 
 }  // namespace forklift

@@ -84,7 +84,11 @@ Result<Tensor> shared_from(const Value& value, std::uint64_t& count) {
 
 template <class T>
 class SharedArray {
-  static_assert(detail::SharedItem<T>,
+  static_assert(
+      !detail::RefersElsewhere<T>::value,
+      "forklift: a pointer, view or reference means nothing in another process: what it refers to is "
+      "what can be shared");
+  static_assert(detail::RefersElsewhere<T>::value || detail::SharedItem<T>,
                 "forklift: shared memory holds trivially copyable types without pointers or references, "
                 "aligned to 64 bytes at most");
 

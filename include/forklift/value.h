@@ -74,6 +74,11 @@ concept ToValue = !std::same_as<T, Value> && requires(const T& object) {
   { ValueTraits<T>::to(object) } -> std::same_as<Value>;
 };
 
+template <class T>
+concept FromValue = requires(const Value& value) {
+  { ValueTraits<T>::from(value) } -> std::same_as<Result<T>>;
+};
+
 class Value {
  public:
   // What a Value may hold beside numbers and strings. A map keeps the order of its entries.
@@ -148,7 +153,15 @@ class Value {
   // otherwise.
   template <class T>
   Result<T> as() const {
-    return ValueTraits<T>::from(*this);
+    static_assert(
+        FromValue<T>,
+        "forklift: a Value does not become this type; for a struct one line makes it known: template "
+        "<> struct forklift::ValueTraits<T> : forklift::Fields<&T::a, &T::b> {};");
+    if constexpr (FromValue<T>) {
+      return ValueTraits<T>::from(*this);
+    } else {
+      return Status();
+    }
   }
 
   // The value of the first equal key; null if there is none or this is no map.
