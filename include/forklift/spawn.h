@@ -207,8 +207,9 @@ PrepareCall prepare_held(R (*function)(Params...), HeldArguments<R, Params...> a
   return [name = std::move(name), arguments = std::move(arguments)] {
     Call call{name, {}, {}, {}, {}};
     if constexpr (Signature<R, Params...>::kCanBeSent) {
-      Value::List values = std::apply(
-          [&](const auto&... each) { return Value::List{pack_argument(each, call)...}; }, *arguments);
+      Value::List values;  // one by one: an initializer list would copy them
+      std::apply([&](const auto&... each) { (values.push_back(pack_argument(each, call)), ...); },
+                 *arguments);
       call.arguments = send_arguments(std::move(values));
     }
     return call;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 #include <map>
 #include <string>
@@ -35,6 +36,15 @@ int take(const Pose& pose, const std::string& text, const std::vector<Pose>& pos
   return 17;
 }
 const Registered<&take> kTake{"take everything"};
+
+struct Table {
+  std::array<double, 8192> cells;
+};
+void take_much(const std::string& text, const std::vector<Pose>& poses, const Table& table,
+               Queue<Value>& answers) {
+  answers.put(Value::List{text.size(), text.back() == '\xff', poses.back().id, table.cells.back()});
+}
+const Registered<&take_much> kTakeMuch{"take much"};
 
 void fail(bool politely) {
   if (politely) throw std::domain_error("asked to");
@@ -127,6 +137,20 @@ TEST_F(Registration, ArgumentsOfEveryKindArrive) {
   EXPECT_EQ(child.exitcode(), 17);
   EXPECT_EQ(answers.get(), Value(Value::List{0.5, Value::Bytes(11), 2, 6, Value::List{1, "two"}, 3.5}));
   EXPECT_EQ(*tensor.at<float>({1}), 5);  // the same memory
+}
+
+// These go through shared memory, which is given back: see TearDown.
+TEST_F(Registration, LargeArgumentsArrive) {
+  const std::string text(3'000'001, '\xff');
+  const std::vector<Pose> poses(100'000, Pose{1, 2, 3});
+  Table table{};
+  table.cells.back() = 0.5;
+  Queue<Value> answers;
+  for (const Context context : {spawn_context(), fork_context()}) {
+    Process child = context.process(take_much, text, poses, table, answers).start();
+    EXPECT_EQ(answers.get(), Value(Value::List{text.size(), true, 3, 0.5}));
+    child.join();
+  }
 }
 
 TEST_F(Registration, ErrorsOfASpawnedFunctionArriveAtJoin) {
