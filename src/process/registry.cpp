@@ -2,6 +2,7 @@
 
 #include <cxxabi.h>
 #include <dlfcn.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -28,8 +29,18 @@ struct Registry {
   std::unordered_map<Address, std::uint64_t> keys;
 };
 
+Registry& registry();
+
+// A fork by one thread while another one looks something up: the child, which looks its function up, would
+// wait for that thread for ever.
+Registry* made_for_forks() {
+  ::pthread_atfork([] { registry().mutex.lock(); }, [] { registry().mutex.unlock(); },
+                   [] { registry().mutex.unlock(); });
+  return new Registry;
+}
+
 Registry& registry() {
-  static Registry* const instance = new Registry;  // static objects of other files use it, in any order
+  static Registry* const instance = made_for_forks();  // static objects of other files use it, in any order
   return *instance;
 }
 

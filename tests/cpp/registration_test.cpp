@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "forklift/multiprocessing.h"
@@ -220,6 +221,18 @@ TEST_F(Registration, AProcessThatWasStartedForAFunctionNeverComesToMain) {
                       .start();
   child.join();
   EXPECT_EQ(child.exitcode(), -SIGABRT);  // an Error that left main
+}
+
+// The child of a fork in the middle of another thread's look-up would wait for that thread for ever.
+TEST_F(Registration, AForkDuringALookUpLeavesTheChildAble) {
+  const std::jthread looking([](const std::stop_token& stop) {
+    while (!stop.stop_requested()) EXPECT_THROW((void)Process::spawn(not_registered), Error);
+  });
+  for (int i = 0; i < 200; ++i) {
+    Process child = Process::fork([] { (void)Process::spawn(add, 1, 2, Queue<int>()); }).start();
+    child.join();
+    EXPECT_EQ(child.exitcode(), 0);
+  }
 }
 
 TEST_F(Registration, AClosedQueueIsRefused) {
