@@ -157,10 +157,7 @@ class Subscription {
 
 template <class T>
 class Broadcast {
-  static_assert(
-      Sendable<T>,
-      "forklift: this type cannot be sent to another process: it is neither trivially copyable, nor "
-      "a string or vector of such, nor known to forklift::Value");
+  static_assert(detail::CanBeSent<T>::value);
   using Transfer = detail::Transfer<T>;
   static constexpr detail::BoardKind kKind = detail::board_kind<T>(false);
 

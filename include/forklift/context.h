@@ -1,4 +1,4 @@
-// Context: a start method as a value. What works with one works with the others.
+// Context: a start method as a value. What works with spawn works with the others.
 //
 //   void work(int id, forklift::Queue<int>& results) { results.put(id * id); }
 //   static const forklift::Registered<&work> registered_work{"work"};
@@ -7,8 +7,9 @@
 //   auto worker = context.process(work, 7, results).start();
 //   auto other = forklift::fork_context().process([&] { results.put(1); }).start();
 //
-// fork        a copy of this process. Runs any callable, registered or not; arguments are what they are here.
-//             Other threads are not there, and what they were in the middle of stays so.
+// fork        a copy of this process. Runs any callable, registered or not; arguments are what they are here
+//             (so strings inside containers may hold any bytes; elsewhere they must be UTF-8, as in
+//             messages). Other threads are not there, and what they were in the middle of stays so.
 // spawn       this program, executed anew up to forklift::init(), then the function. Shares nothing but the
 //             domain. Costs what starting the program costs.
 // forkserver  as spawn, but copied from a process that has come to init() already and waits there (the
@@ -50,11 +51,12 @@ class Context {
   // A process that will run function(args...). The arguments are taken now.
   template <class R, class... Params, class... Args>
   Process process(R (*function)(Params...), Args&&... args) const {
-    using Signature = detail::Signature<R, Params...>;
+    auto arguments = detail::hold_arguments(function, std::forward<Args>(args)...);
     if (method_ != StartMethod::kFork)
-      return Process::from_call(method_, detail::prepare_call(function, std::forward<Args>(args)...));
-    auto arguments = detail::keep_arguments<typename Signature::Arguments>(std::forward<Args>(args)...);
-    return Process::from_entry([function, arguments] { return Signature::call(function, *arguments); });
+      return Process::from_call(method_, detail::prepare_held(function, std::move(arguments)));
+    return Process::from_entry([function, arguments = std::move(arguments)] {
+      return detail::Signature<R, Params...>::call(function, *arguments);
+    });
   }
 
   // Any other callable: on fork.

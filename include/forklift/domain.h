@@ -185,6 +185,13 @@ class Domain {
   void publish(std::string_view name, const T& object) {
     if (!detail::Publishing<T>::publish(name, object)) detail::throw_published(name);
   }
+  template <class T>
+  requires(!detail::Publishable<T>) void publish(std::string_view, const T&) {
+    static_assert(
+        detail::Publishable<T>,
+        "forklift: what is published is a queue, a lock, a Broadcast or a Latest; anything that can "
+        "be sent goes to others through one of these");
+  }
   template <detail::Publishable T>
   T open(std::string_view name) const {
     std::optional<T> found = detail::Publishing<T>::find(name);

@@ -22,6 +22,8 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -61,6 +63,13 @@ ProcessContext spawn(const SpawnOptions& options, Function&& function, int nproc
 template <class R, class... Params, class... Args>
 void spawn(R (*function)(Params...), int nprocs, const Args&... args) {
   spawn(SpawnOptions{}, function, nprocs, args...);
+}
+template <detail::CallableObject Callable, class... Args>
+requires(!std::same_as<std::remove_cvref_t<Callable>, SpawnOptions>) void spawn(Callable&&, int,
+                                                                                const Args&...) {
+  static_assert(std::is_function_v<Callable>,
+                "forklift: spawn() runs registered functions (forklift::Registered) in fresh processes; any "
+                "callable runs with {.context = forklift::fork_context()} in front of it");
 }
 
 }  // namespace forklift

@@ -50,10 +50,7 @@ inline constexpr BroadcastOptions kLatestOptions{.capacity = 4, .keep = 1};
 
 template <class T>
 class Latest {
-  static_assert(
-      Sendable<T>,
-      "forklift: this type cannot be sent to another process: it is neither trivially copyable, nor "
-      "a string or vector of such, nor known to forklift::Value");
+  static_assert(detail::CanBeSent<T>::value);
   using Transfer = detail::Transfer<T>;
   static constexpr detail::BoardKind kKind = detail::board_kind<T>(true);
 

@@ -39,6 +39,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -83,6 +84,14 @@ class ManagedHandle {
 };
 
 template <class T>
+constexpr void refuse_value() {
+  static_assert(std::convertible_to<const T&, Value>,
+                "forklift: this type does not become a Value: of a pointer or view, give what it refers to; "
+                "for a struct one line makes it known: template <> "
+                "struct forklift::ValueTraits<T> : forklift::Fields<&T::a, &T::b> {};");
+}
+
+template <class T>
 T taken_as(const Value& value) {
   Result<T> item = value.as<T>();
   if (!item) throw TypeMismatch(item.status());
@@ -96,6 +105,10 @@ class ManagedDict {
  public:
   // Puts it there, in place of what had this key.
   void set(const Value& key, const Value& value) const;
+  template <class T>
+  requires(!std::convertible_to<const T&, Value>) void set(const Value&, const T&) const {
+    detail::refuse_value<T>();
+  }
   // Nothing: there is no such key.
   template <class T = Value>
   std::optional<T> get(const Value& key) const {
@@ -182,6 +195,8 @@ class ManagedList {
  public:
   // At the end.
   void append(const Value& value) const;
+  template <class T>
+  requires(!std::convertible_to<const T&, Value>) void append(const T&) const { detail::refuse_value<T>(); }
   void extend(const Value::List& values) const;
   // Before the item of that index; at the end if there are fewer.
   void insert(std::size_t index, const Value& value) const;

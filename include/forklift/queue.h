@@ -226,15 +226,7 @@ template <class T>
 class Queue {
   static_assert(!std::is_reference_v<T> && !std::is_const_v<T>,
                 "forklift: a Queue holds values: Queue<Frame>");
-  static_assert(
-      !detail::RefersElsewhere<T>::value,
-      "forklift: a pointer, view or reference means nothing in another process; send what it refers "
-      "to (std::string, std::vector, forklift::Tensor)");
-  static_assert(
-      Sendable<T>,
-      "forklift: this type cannot be sent to another process: it is neither trivially copyable, nor a "
-      "string or vector of such, nor known to forklift::Value; for a struct one line makes it known: "
-      "template <> struct forklift::ValueTraits<T> : forklift::Fields<&T::a, &T::b> {};");
+  static_assert(detail::CanBeSent<std::remove_cvref_t<T>>::value);
   using Transfer = detail::Transfer<T>;
 
  public:

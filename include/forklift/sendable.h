@@ -10,10 +10,12 @@
 //   };
 //
 // A type travels in the first of these ways that applies:
+//   own        a type with ValueTraits of the program's own (fields.h: one line; value.h: by hand): as these
+//              say, portably; so do vectors, arrays, optionals, ... of it.
 //   bytes      trivially copyable types but pointers, views and references; std::string; std::vector of such.
 //              That a struct holds no pointer inside is the program's to know.
-//   portable   Tensor, Value, and what has ValueTraits (value.h): maps, sets, lists of strings, tuples,
-//              variants, own types (fields.h: one line). Python reads these, too (forklift.PortableQueue).
+//   portable   Tensor, Value, and what value_traits.h knows: maps, sets, lists of strings, tuples, variants.
+//              Python reads these, and the program's own types, too (forklift.PortableQueue).
 //
 // Each message carries the hash of its type's name, so that a queue read as another type is an error, not
 // garbage. Between programs built by different compilers a struct's name may differ: TypeName fixes it.
@@ -62,6 +64,8 @@ requires requires(const T& reference) {
 }
 struct RefersElsewhere<T> : std::true_type {};
 // Trivially copyable or not: a pointer inside is one.
+template <class T, class Allocator>
+struct RefersElsewhere<std::vector<T, Allocator>> : RefersElsewhere<T> {};
 template <class T>
 struct RefersElsewhere<std::optional<T>> : RefersElsewhere<T> {};
 template <class T, std::size_t N>
@@ -73,9 +77,32 @@ struct RefersElsewhere<std::tuple<T...>> : std::disjunction<RefersElsewhere<T>..
 template <class... T>
 struct RefersElsewhere<std::variant<T...>> : std::disjunction<RefersElsewhere<T>...> {};
 
+// The program has said itself how its type becomes a Value: what is to be sent are not its bytes, among which
+// may be a pointer.
 template <class T>
-concept Bytewise = std::is_trivially_copyable_v<T> && std::is_object_v<T> && !std::is_array_v<T> &&
-                   std::same_as<T, std::remove_cv_t<T>> && !RefersElsewhere<T>::value;
+concept OwnTraits = !std::is_arithmetic_v<T> && requires {
+  sizeof(ValueTraits<T>);
+  requires !std::is_base_of_v<KnownHere, ValueTraits<T>>;
+};
+template <class T>
+struct Hooked : std::bool_constant<OwnTraits<T>> {};
+template <class T>
+struct Hooked<std::optional<T>> : Hooked<T> {};
+template <class T, std::size_t N>
+struct Hooked<std::array<T, N>> : Hooked<T> {};
+template <class A, class B>
+struct Hooked<std::pair<A, B>> : std::disjunction<Hooked<A>, Hooked<B>> {};
+template <class... T>
+struct Hooked<std::tuple<T...>> : std::disjunction<Hooked<T>...> {};
+template <class... T>
+struct Hooked<std::variant<T...>> : std::disjunction<Hooked<T>...> {};
+
+// Its bytes are all there is to it: what shared memory can hold.
+template <class T>
+concept Plain = std::is_trivially_copyable_v<T> && std::is_object_v<T> && !std::is_array_v<T> &&
+                std::same_as<T, std::remove_cv_t<T>> && !RefersElsewhere<T>::value;
+template <class T>
+concept Bytewise = Plain<T> && !Hooked<T>::value;
 
 // Contiguous elements that are bytes: std::string and vectors. Not vector<bool>, which has no elements.
 template <class T>
@@ -130,5 +157,62 @@ constexpr std::uint64_t type_hash() noexcept {
 
 template <class T>
 concept Sendable = detail::Bytewise<T> || detail::Sequence<T> || detail::Portable<T>;
+
+class ChannelRef;
+
+namespace detail {
+
+// --- why a type cannot be sent, for the compiler to say
+template <class T>
+concept Handle = requires(T& handle) {
+  handle.ref();
+}
+|| requires(T& handle) { handle.operator ChannelRef(); }
+|| requires(T& handle) {
+  handle.fileno();
+  handle.close();
+};
+template <class T>
+concept Callable = requires {
+  &T::operator();
+};
+// std::deque, std::list.
+template <class T>
+concept OtherContainer = std::is_array_v<T> || requires(T& items, const typename T::value_type& item) {
+  items.push_front(item);
+};
+template <class T>
+struct LosesNull : std::false_type {};
+template <class T>
+struct LosesNull<std::optional<T>> : MayBeNull<T> {};
+
+template <class T, bool = Sendable<T>>
+struct CanBeSent : std::true_type {};
+template <class T>
+struct CanBeSent<T, false> : std::true_type {  // the first error is enough
+  static_assert(
+      !RefersElsewhere<T>::value,
+      "forklift: a pointer, view or reference means nothing in another process; send what it refers "
+      "to (std::string, std::vector, forklift::Tensor)");
+  static_assert(
+      !Handle<T>,
+      "forklift: a handle (a queue, lock, connection, ...) does not travel in a message: a process is "
+      "given it as an argument, or captures it when it is forked");
+  static_assert(!Callable<T>,
+                "forklift: a callable does not travel in a message: send what it is to work on, and register "
+                "the function (forklift::Registered)");
+  static_assert(!OtherContainer<T>,
+                "forklift: this container cannot be sent to another process: use std::vector or std::array");
+  static_assert(!LosesNull<T>::value,
+                "forklift: an optional of what may be null itself (an optional, a forklift::Value) could "
+                "arrive as an empty one; send a forklift::Value or a std::variant");
+  static_assert(
+      RefersElsewhere<T>::value || Handle<T> || Callable<T> || OtherContainer<T> || LosesNull<T>::value,
+      "forklift: this type cannot be sent to another process: it is neither trivially copyable, nor a "
+      "string or vector of such, nor known to forklift::Value; for a struct one line makes it known: "
+      "template <> struct forklift::ValueTraits<T> : forklift::Fields<&T::a, &T::b> {};");
+};
+
+}  // namespace detail
 
 }  // namespace forklift

@@ -45,7 +45,7 @@ namespace forklift {
 namespace detail {
 
 template <class T>
-concept SharedItem = Bytewise<T> && alignof(T) <= 64;
+concept SharedItem = Plain<T> && alignof(T) <= 64;
 
 // At least a byte of zeros in the arena, as a uint8 tensor.
 inline Tensor shared_memory(std::size_t count, std::size_t item) {
@@ -109,7 +109,11 @@ Result<Tensor> shared_from(const Value& value, std::uint64_t& count) {
 
 template <class T>
 class SharedArray {
-  static_assert(detail::SharedItem<T>,
+  static_assert(
+      !detail::RefersElsewhere<T>::value,
+      "forklift: a pointer, view or reference means nothing in another process: what it refers to is "
+      "what can be shared");
+  static_assert(detail::RefersElsewhere<T>::value || detail::SharedItem<T>,
                 "forklift: shared memory holds trivially copyable types without pointers or references, "
                 "aligned to 64 bytes at most");
 

@@ -22,7 +22,8 @@
 // Thread safety: registration happens before main; spawn() as Process. Process safety: parent and child must
 // be the same program file, which the kernel guarantees (/proc/self/exe).
 //
-// Invariants: a name belongs to one function. Arguments are taken when spawn() is called, sent at start().
+// Invariants: a name belongs to one function; starting one whose name is empty, or another's, too, is an
+// Error (kInvalid). Arguments are taken when spawn() is called, sent at start().
 #pragma once
 
 #include <concepts>
@@ -118,11 +119,12 @@ template <class R, class... Params>
 struct Signature {
   using Arguments = std::tuple<std::remove_cvref_t<Params>...>;
 
+  static constexpr bool kCanBeSent = (Argument<std::remove_cvref_t<Params>> && ...);
   static_assert(
-      (Argument<std::remove_cvref_t<Params>> && ...),
-      "forklift: a parameter of this function cannot be sent to another process: it is neither "
-      "trivially copyable, nor a string or vector of such, nor a forklift::Queue, Lock or the like, nor "
-      "known to forklift::Value");
+      kCanBeSent,
+      "forklift: a parameter of this function cannot be sent to another process: it is a pointer or view, "
+      "or neither trivially copyable, nor a string or vector of such, nor a forklift::Queue, Lock or the "
+      "like, nor known to forklift::Value");
 
   static int run(R (*function)(Params...), const ChannelPtr& channel) {
     return unpack(function, receive_arguments(channel, sizeof...(Params)),
@@ -162,26 +164,36 @@ Signature<R, Params...> signature_of(R (*)(Params...) noexcept);
 // A function that can be started in a fresh process, by its name.
 template <auto Function>
 class Registered {
+  static constexpr bool kFunction = std::is_function_v<std::remove_pointer_t<decltype(Function)>>;
+  static_assert(kFunction,
+                "forklift: what is registered is a function: Registered<&work>. A member function or lambda "
+                "has an object beside it that no fresh process has");
+
  public:
   // Under a name of its own, the same in every process of the program.
   explicit Registered(const char* name) {
-    detail::register_function(name, reinterpret_cast<detail::Address>(Function),
-                              [](const detail::ChannelPtr& arguments) {
-                                return decltype(detail::signature_of(Function))::run(Function, arguments);
-                              });
+    if constexpr (kFunction)
+      detail::register_function(name, reinterpret_cast<detail::Address>(Function),
+                                [](const detail::ChannelPtr& arguments) {
+                                  return decltype(detail::signature_of(Function))::run(Function, arguments);
+                                });
   }
 };
 
 namespace detail {
 
-// The arguments of a call, to be kept; where they are others, one error in plain words.
-template <class Arguments, class... Args>
-std::shared_ptr<Arguments> keep_arguments(Args&&... args) {
-  constexpr bool kAsMany = std::tuple_size_v<Arguments> == sizeof...(Args);
-  constexpr bool kFit = std::is_constructible_v<Arguments, Args...>;
+template <class R, class... Params>
+using HeldArguments = std::shared_ptr<typename Signature<R, Params...>::Arguments>;
+
+// The arguments of a call that is made later.
+template <class R, class... Params, class... Args>
+HeldArguments<R, Params...> hold_arguments(R (*)(Params...), Args&&... args) {
+  using Arguments = typename Signature<R, Params...>::Arguments;
+  constexpr bool kAsMany = sizeof...(Params) == sizeof...(Args);
   static_assert(kAsMany, "forklift: a process needs as many arguments as its function has parameters");
+  constexpr bool kFit = std::is_constructible_v<Arguments, Args...>;
   static_assert(kFit || !kAsMany, "forklift: a process's arguments are not what its function takes");
-  if constexpr (kAsMany && kFit) {
+  if constexpr (kFit && kAsMany) {
     return std::make_shared<Arguments>(std::forward<Args>(args)...);
   } else {
     return nullptr;
@@ -189,17 +201,23 @@ std::shared_ptr<Arguments> keep_arguments(Args&&... args) {
 }
 
 // The call of a registered function, to be made when its process starts.
-template <class R, class... Params, class... Args>
-PrepareCall prepare_call(R (*function)(Params...), Args&&... args) {
-  auto arguments = keep_arguments<typename Signature<R, Params...>::Arguments>(std::forward<Args>(args)...);
+template <class R, class... Params>
+PrepareCall prepare_held(R (*function)(Params...), HeldArguments<R, Params...> arguments) {
   std::string name = registered_name(reinterpret_cast<Address>(function));
   return [name = std::move(name), arguments = std::move(arguments)] {
     Call call{name, {}, {}, {}, {}};
-    Value::List values = std::apply(
-        [&](const auto&... each) { return Value::List{pack_argument(each, call)...}; }, *arguments);
-    call.arguments = send_arguments(std::move(values));
+    if constexpr (Signature<R, Params...>::kCanBeSent) {
+      Value::List values;  // one by one: an initializer list would copy them
+      std::apply([&](const auto&... each) { (values.push_back(pack_argument(each, call)), ...); },
+                 *arguments);
+      call.arguments = send_arguments(std::move(values));
+    }
     return call;
   };
+}
+template <class R, class... Params, class... Args>
+PrepareCall prepare_call(R (*function)(Params...), Args&&... args) {
+  return prepare_held(function, hold_arguments(function, std::forward<Args>(args)...));
 }
 
 }  // namespace detail

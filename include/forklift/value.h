@@ -58,6 +58,9 @@ template <class T>
 struct ValueTraits;
 
 namespace detail {
+// Does a Value know T, both ways? (value_traits.h)
+template <class T>
+struct KnownToValue;
 // Numbers, not text: bool, the integers up to 64 bits, char as a small integer.
 template <class T>
 concept Integer = std::integral<T> && sizeof(T) <= 8 && !std::same_as<T, bool> && !std::same_as<T, wchar_t> &&
@@ -69,6 +72,11 @@ concept Real = std::same_as<T, float> || std::same_as<T, double>;
 template <class T>
 concept ToValue = !std::same_as<T, Value> && requires(const T& object) {
   { ValueTraits<T>::to(object) } -> std::same_as<Value>;
+};
+
+template <class T>
+concept FromValue = requires(const Value& value) {
+  { ValueTraits<T>::from(value) } -> std::same_as<Result<T>>;
 };
 
 class Value {
@@ -145,7 +153,15 @@ class Value {
   // otherwise.
   template <class T>
   Result<T> as() const {
-    return ValueTraits<T>::from(*this);
+    static_assert(
+        FromValue<T>,
+        "forklift: a Value does not become this type; for a struct one line makes it known: template "
+        "<> struct forklift::ValueTraits<T> : forklift::Fields<&T::a, &T::b> {};");
+    if constexpr (FromValue<T>) {
+      return ValueTraits<T>::from(*this);
+    } else {
+      return Status();
+    }
   }
 
   // The value of the first equal key; null if there is none or this is no map.

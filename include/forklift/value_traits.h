@@ -7,7 +7,8 @@
 //   std::pair, std::tuple                  list of that length
 //   std::map, std::unordered_map, ...      map
 //   std::set, std::unordered_set, ...      list
-//   std::optional<T>                       null or the T
+//   std::optional<T>                       null or the T (not of what may be null itself: what was full
+//                                          would arrive empty)
 //   std::variant                           list of two: number of the alternative, alternative
 //   std::monostate                         null
 //   std::span<T>                           bytes or list (only into a Value)
@@ -37,6 +38,8 @@
 namespace forklift {
 
 namespace detail {
+// Marks what is known here by what it can do: traits of the program's own come first (sendable.h).
+struct KnownHere {};
 // By what they can do, so that this header needs no other one's containers.
 template <class M>
 concept MapLike = requires(M& map, typename M::key_type key, typename M::mapped_type item) {
@@ -123,10 +126,28 @@ struct ValueTraits<Tensor> {
   }
 };
 
+namespace detail {
+// An optional of these could not be told from an empty one.
+template <class T>
+struct MayBeNull : std::bool_constant<std::same_as<T, Value> || std::same_as<T, std::monostate>> {};
+template <class T>
+struct MayBeNull<std::optional<T>> : std::true_type {};
+template <class T>
+constexpr void check_optional() {
+  static_assert(!MayBeNull<T>::value,
+                "forklift: an optional of what may be null itself (an optional, a forklift::Value) could "
+                "arrive as an empty one; send a forklift::Value or a std::variant");
+}
+}  // namespace detail
+
 template <class T>
 struct ValueTraits<std::optional<T>> {
-  static Value to(const std::optional<T>& object) { return object ? Value(*object) : Value(); }
+  static Value to(const std::optional<T>& object) {
+    detail::check_optional<T>();
+    return object ? Value(*object) : Value();
+  }
   static Result<std::optional<T>> from(const Value& value) {
+    detail::check_optional<T>();
     if (value.is_null()) return std::optional<T>();
     Result<T> inner = value.as<T>();
     if (!inner) return inner.status();
@@ -181,7 +202,7 @@ Value tuple_to(const Tuple& object) {
 }
 
 template <class M>
-struct MapTraits {
+struct MapTraits : KnownHere {
   static Value to(const M& object) {
     Value::Map map;
     map.reserve(object.size());
@@ -276,7 +297,7 @@ template <detail::MapLike M>
 struct ValueTraits<M> : detail::MapTraits<M> {};
 
 template <detail::SetLike S>
-struct ValueTraits<S> {
+struct ValueTraits<S> : detail::KnownHere {
   static Value to(const S& object) {
     Value::List list;
     for (const auto& item : object) list.emplace_back(item);
@@ -306,7 +327,7 @@ struct ValueTraits<std::span<T, N>> {
 };
 
 template <>
-struct ValueTraits<std::monostate> {
+struct ValueTraits<std::monostate> : detail::KnownHere {
   static Value to(const std::monostate&) { return {}; }
   static Result<std::monostate> from(const Value& value) {
     if (!value.is_null()) return detail::wrong_kind(value, "null");
@@ -349,7 +370,7 @@ struct ValueTraits<std::variant<T...>> {
 
 template <class E>
 requires std::is_enum_v<E>
-struct ValueTraits<E> {
+struct ValueTraits<E> : detail::KnownHere {
   using Number = std::underlying_type_t<E>;
   static Value to(const E& object) { return Value(static_cast<Number>(object)); }
   static Result<E> from(const Value& value) {
@@ -360,7 +381,7 @@ struct ValueTraits<E> {
 };
 
 template <detail::DurationLike D>
-struct ValueTraits<D> {
+struct ValueTraits<D> : detail::KnownHere {
   static Value to(const D& object) { return Value(object.count()); }
   static Result<D> from(const Value& value) {
     const auto ticks = value.as<typename D::rep>();
@@ -381,7 +402,7 @@ struct KnownToValue<std::vector<T>> : KnownToValue<T> {};
 template <class T, std::size_t N>
 struct KnownToValue<std::array<T, N>> : KnownToValue<T> {};
 template <class T>
-struct KnownToValue<std::optional<T>> : KnownToValue<T> {};
+struct KnownToValue<std::optional<T>> : std::conjunction<KnownToValue<T>, std::negation<MayBeNull<T>>> {};
 template <class A, class B>
 struct KnownToValue<std::pair<A, B>> : std::conjunction<KnownToValue<A>, KnownToValue<B>> {};
 template <class... T>

@@ -41,6 +41,15 @@ class Waitable {
   // A Subscription: has a message, or is at its end. A Latest: has a value that this handle has not got yet.
   template <detail::ReaderHandle T>
   Waitable(const T& handle) : reader_(handle.reader()) {}
+  // For the compiler to say why not.
+  template <class T>
+  requires(detail::LockHandle<T> || (detail::BoardHandle<T> && !detail::ReaderHandle<T>)) Waitable(const T&) {
+    static_assert(!detail::LockHandle<T>,
+                  "forklift: a lock or event is waited for alone (event.wait_for(time)); what is waited for "
+                  "together with others is a queue");
+    static_assert(!detail::BoardHandle<T>,
+                  "forklift: a Broadcast is waited for by its readers: wait for a Subscription");
+  }
   Waitable(const Process& process) : descriptor_(process.sentinel()) {}
   // Any descriptor that poll() knows, when it is readable.
   static Waitable descriptor(int fd) {

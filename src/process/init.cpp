@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <optional>
 
 #include "process/identity.h"
 #include "process/init.h"
@@ -34,10 +35,12 @@ std::string& own_name() {
   std::exit(code & 0xff);
 }
 
-// The function that this process was started to run; empty in any other.
-std::string take_function() {
+// The function that this process was started to run, if it was: also one of an impossible name, since who
+// took itself for the parent then would start the next such process, and that one the next.
+std::optional<std::string> take_function() {
   const char* value = std::getenv(process::kFunctionVariable);
-  std::string function = value != nullptr ? value : "";
+  if (value == nullptr) return std::nullopt;
+  std::string function = value;
   ::unsetenv(process::kFunctionVariable);
   return function;
 }
@@ -62,10 +65,16 @@ void init(int argc, char** argv) {
                  "join another one's memory cannot have its own already"});
   }
   if (std::getenv(process::kZygoteVariable) != nullptr) process::serve_as_zygote();
-  const std::string function = take_function();
+  const std::optional<std::string> function = take_function();
   process::become_what_environment_says();
   check(process::accept_invitation());
-  if (!function.empty()) run_registered(function);
+  if (function) run_registered(*function);
+  if (process::inherited_channel(process::kArgumentsName).ok()) {
+    throw Error(
+        {Code::kInvalid,
+         "this process was given arguments, but no function to run on them: what starts it has changed "
+         "its environment (FORKLIFT_FUNCTION)"});
+  }
 }
 
 Stats stats() {

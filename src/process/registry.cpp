@@ -2,12 +2,15 @@
 
 #include <cxxabi.h>
 #include <dlfcn.h>
+#include <pthread.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <vector>
 
 #include "forklift/hash.h"
 
@@ -17,7 +20,7 @@ namespace {
 struct Entry {
   Address function;
   Runner runner;
-  bool ambiguous = false;
+  std::vector<Address> others;  // that wanted the same name
 };
 
 struct Registry {
@@ -26,8 +29,18 @@ struct Registry {
   std::unordered_map<Address, std::uint64_t> keys;
 };
 
+Registry& registry();
+
+// A fork by one thread while another one looks something up: the child, which looks its function up, would
+// wait for that thread for ever.
+Registry* made_for_forks() {
+  ::pthread_atfork([] { registry().mutex.lock(); }, [] { registry().mutex.unlock(); },
+                   [] { registry().mutex.unlock(); });
+  return new Registry;
+}
+
 Registry& registry() {
-  static Registry* const instance = new Registry;  // static objects of other files use it, in any order
+  static Registry* const instance = made_for_forks();  // static objects of other files use it, in any order
   return *instance;
 }
 
@@ -43,8 +56,23 @@ std::string described(Address function) {
   return plain ? plain.get() : info.dli_sname;
 }
 
-Status ambiguous(std::string_view name) {
-  return {Code::kInvalid, "two functions are registered as \"" + std::string(name) + "\""};
+// Can a fresh process find a function by this name? Said when one is to be started, not when it is
+// registered: that is before main, where nobody could catch it.
+Status usable(std::string_view name, const Entry& entry) {
+  if (name.empty())
+    return {Code::kInvalid, described(entry.function) +
+                                " is registered under an empty name: it needs one, "
+                                "by which a fresh process finds it"};
+  if (entry.others.empty()) return {};
+  std::string functions = described(entry.function);
+  for (const Address other : entry.others) functions += ", " + described(other);
+  return {Code::kInvalid,
+          "two functions are registered as \"" + std::string(name) + "\" (" + functions + ")"};
+}
+
+bool holds(const Entry& entry, Address function) {
+  return entry.function == function ||
+         std::find(entry.others.begin(), entry.others.end(), function) != entry.others.end();
 }
 
 }  // namespace
@@ -52,16 +80,21 @@ Status ambiguous(std::string_view name) {
 void register_function(std::string_view name, Address function, Runner runner) {
   Registry& all = registry();
   const std::lock_guard<std::mutex> lock(all.mutex);
-  const auto [at, fresh] = all.by_name.try_emplace(std::string(name), Entry{function, runner});
-  if (!fresh && at->second.function != function) at->second.ambiguous = true;
+  const auto [at, fresh] = all.by_name.try_emplace(std::string(name), Entry{function, runner, {}});
+  if (!fresh && !holds(at->second, function)) at->second.others.push_back(function);
 }
 
 Result<std::string> name_of(Address function) {
   Registry& all = registry();
   const std::lock_guard<std::mutex> lock(all.mutex);
+  Status refused;
   for (const auto& [name, entry] : all.by_name) {
-    if (entry.function == function) return entry.ambiguous ? Result<std::string>(ambiguous(name)) : name;
+    if (!holds(entry, function)) continue;
+    Status status = usable(name, entry);
+    if (status.ok()) return name;
+    refused = std::move(status);  // it may have another name
   }
+  if (!refused.ok()) return refused;
   return {Code::kInvalid, described(function) +
                               " is not registered: a fresh process finds it only if some file has the line "
                               "`static const forklift::Registered<&function> registered{\"its name\"};`"};
@@ -75,7 +108,7 @@ Result<Runner> runner_of(std::string_view name) {
     return {Code::kInvalid, "this program registered no function \"" + std::string(name) +
                                 "\": was it registered by a library that is loaded later than init()?"};
   }
-  if (at->second.ambiguous) return ambiguous(name);
+  if (Status status = usable(name, at->second); !status.ok()) return status;
   return at->second.runner;
 }
 
@@ -100,7 +133,10 @@ Result<Address> function_of(std::uint64_t key) {
   const Entry* found = nullptr;
   for (const auto& [name, entry] : all.by_name) {
     if (detail::hash_of(name) != key) continue;
-    if (found != nullptr || entry.ambiguous) return ambiguous(name);
+    if (Status status = usable(name, entry); !status.ok()) return status;
+    if (found != nullptr)
+      return {Code::kInvalid, "two functions are registered under names of one key, one of them \"" + name +
+                                  "\": give it another"};
     found = &entry;
   }
   if (found == nullptr)

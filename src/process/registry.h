@@ -17,7 +17,7 @@ using Runner = int (*)(const channel::ChannelPtr& arguments);
 using Address = void (*)();
 
 void register_function(std::string_view name, Address function, Runner runner);
-// kInvalid: never registered, or two functions under that name.
+// kInvalid: never registered, or only under an empty name or one that another function has, too.
 Result<std::string> name_of(Address function);
 Result<Runner> runner_of(std::string_view name);
 // The hash of a registered function's name: short enough for every task of a pool to carry it.

@@ -13,7 +13,7 @@
 namespace forklift::detail {
 
 void register_function(const char* name, Address function, Runner runner) {
-  process::register_function(name, function, runner);
+  process::register_function(name != nullptr ? name : "", function, runner);
 }
 
 std::string registered_name(Address function) { return need(process::name_of(function)); }
@@ -80,15 +80,26 @@ BoardRef find_board(const Value& described) {
   return BoardRef(need(channel::Board::open(*need(channel::Hub::current()), {id[0], id[1]})));
 }
 
+// Many bytes lie in shared memory, where the receiver reads them: copied once, not into MessagePack, from
+// there into the message, and back again. Less than this is faster without a block of its own.
+constexpr std::size_t kManyBytes = 32 * 1024;
+
 Value bytes_value(const void* data, std::size_t size) {
-  const auto* bytes = static_cast<const std::byte*>(data);
-  return Value::Bytes(bytes, bytes + size);
+  if (size < kManyBytes) {
+    const auto* bytes = static_cast<const std::byte*>(data);
+    return Value::Bytes(bytes, bytes + size);
+  }
+  Tensor memory = need(Tensor::empty({static_cast<std::int64_t>(size)}, DType::kUInt8));
+  std::memcpy(memory.raw(), data, size);
+  return memory;
 }
 
 std::span<const std::byte> bytes_of(const Value& value) {
-  const auto* bytes = value.get_if<Value::Bytes>();
-  if (bytes == nullptr) throw TypeMismatch(wrong_kind(value, "bytes"));
-  return *bytes;
+  if (const auto* bytes = value.get_if<Value::Bytes>()) return *bytes;
+  const auto* memory = value.get_if<Tensor>();
+  if (memory == nullptr || memory->dtype() != DType::kUInt8 || !memory->is_contiguous())
+    throw TypeMismatch(wrong_kind(value, "bytes"));
+  return {static_cast<const std::byte*>(memory->raw()), static_cast<std::size_t>(memory->nbytes())};
 }
 
 void bytes_from(const Value& value, void* data, std::size_t size) {

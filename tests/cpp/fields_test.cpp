@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
 #include <deque>
 #include <map>
@@ -52,8 +53,29 @@ struct Tree {
   std::vector<Tree> children;
 };
 
+// Trivially copyable, but not its bytes.
+struct Name {
+  const char* text;
+  int length;
+};
+struct Point {
+  int x;
+  int y;
+};
+
 }  // namespace fleet
 
+template <>
+struct forklift::ValueTraits<fleet::Name> {
+  static Value to(const fleet::Name& name) { return Value(name.length); }
+  static Result<fleet::Name> from(const Value& value) {
+    Result<int> length = value.as<int>();
+    if (!length) return length.status();
+    return fleet::Name{nullptr, *length};
+  }
+};
+template <>
+struct forklift::ValueTraits<fleet::Point> : forklift::NamedFields<&fleet::Point::x, &fleet::Point::y> {};
 template <>
 struct forklift::ValueTraits<fleet::Stop> : forklift::Fields<&fleet::Stop::name, &fleet::Stop::stay> {};
 template <>
@@ -78,6 +100,14 @@ static_assert(Sendable<std::variant<int, std::string>> && Sendable<std::set<std:
 static_assert(Sendable<std::map<std::string, std::chrono::seconds>> && Sendable<std::chrono::seconds>);
 static_assert(!Sendable<std::variant<int, const char*>> && !Sendable<std::set<const char*>>);
 static_assert(!Sendable<std::deque<std::string>> && !Sendable<std::span<const float>>);
+
+static_assert(detail::Portable<fleet::Name> && detail::Portable<fleet::Point>);
+static_assert(detail::Portable<std::vector<fleet::Name>> && detail::Portable<std::optional<fleet::Name>>);
+static_assert(detail::Portable<std::array<fleet::Name, 2>> &&
+              detail::Portable<std::variant<int, fleet::Name>>);
+static_assert(detail::Bytewise<fleet::Mode> && detail::Bytewise<std::chrono::seconds>);
+static_assert(detail::Bytewise<std::optional<int>> && detail::Bytewise<std::array<std::byte, 3>>);
+static_assert(detail::Bytewise<std::variant<int, double>> && detail::Bytewise<std::monostate>);
 
 void finish(Job job, Queue<Job>& done) {
   job.name += " done";
@@ -213,6 +243,34 @@ TEST(ValueTraits, SpansGoInWithoutAVector) {
   strings.put("a literal");
   EXPECT_EQ(strings.get(), "ext");
   EXPECT_EQ(strings.get(), "a literal");
+}
+
+void lengthen(fleet::Name name, const std::vector<fleet::Name>& others, Queue<Value>& answers) {
+  answers.put(Value::List{name.text == nullptr, name.length, others.at(1).length});
+}
+const Registered<&lengthen> kLengthen{"lengthen"};
+
+// A struct with a line of its own travels as the line says, also where it could be copied byte by byte.
+TEST(Fields, TheProgramsOwnTraitsComeBeforeBytes) {
+  const fleet::Name name{"here only", 9};
+  Queue<fleet::Name> names;
+  names.put(name);
+  const fleet::Name got = names.get();
+  EXPECT_EQ(got.text, nullptr);
+  EXPECT_EQ(got.length, 9);
+  Queue<std::optional<fleet::Name>> maybe;
+  maybe.put(name);
+  EXPECT_EQ(maybe.get()->text, nullptr);
+  Queue<Value> answers;
+  Process child = Process::spawn(lengthen, name, std::vector<fleet::Name>{name, {"x", 1}}, answers).start();
+  EXPECT_EQ(answers.get(), Value(Value::List{true, 9, 1}));
+  child.join();
+
+  Queue<fleet::Point> points;
+  points.put({1, 2});
+  EXPECT_EQ(Queue<Value>(ChannelRef(points)).get(), Value(Value::Map{{"x", 1}, {"y", 2}}));
+  const SharedValue<fleet::Point> shared(fleet::Point{3, 4});  // memory that is the same is its bytes
+  EXPECT_EQ(shared->y, 4);
 }
 
 }  // namespace

@@ -184,7 +184,7 @@ TEST_F(ManagerTest, AKilledServerIsAnErrorAtOnce) {
   Manager manager;
   const ManagedDict dict = manager.dict();
   dict.set("k", 1);
-  ::kill(manager.pid(), SIGSTOP);
+  ASSERT_TRUE(test::stop(manager.pid()));
   std::chrono::steady_clock::time_point killed;
   test::Sleeper waits;
   std::jthread waiting([&] {
@@ -214,7 +214,7 @@ TEST_F(ManagerTest, AKilledServerIsAnErrorAtOnce) {
 TEST_F(ManagerTest, AStoppedServerEndsAWaitWithALimit) {
   Manager manager;
   const ManagedDict dict = manager.dict();
-  ::kill(manager.pid(), SIGSTOP);
+  ASSERT_TRUE(test::stop(manager.pid()));
   try {
     dict.within(20ms).set("k", 1);
     ADD_FAILURE() << "no error";
@@ -230,7 +230,7 @@ TEST_F(ManagerTest, AStopEndsAWait) {
   Manager manager;
   const ManagedDict dict = manager.dict();
   const ManagedList list = manager.list();
-  ::kill(manager.pid(), SIGSTOP);
+  ASSERT_TRUE(test::stop(manager.pid()));
   std::stop_source stop;
   const std::jthread stopper = test::when_asleep([&] { stop.request_stop(); });
   const auto interrupted = [](auto&& call) {

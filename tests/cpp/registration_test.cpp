@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "forklift/multiprocessing.h"
@@ -36,6 +38,15 @@ int take(const Pose& pose, const std::string& text, const std::vector<Pose>& pos
 }
 const Registered<&take> kTake{"take everything"};
 
+struct Table {
+  std::array<double, 8192> cells;
+};
+void take_much(const std::string& text, const std::vector<Pose>& poses, const Table& table,
+               Queue<Value>& answers) {
+  answers.put(Value::List{text.size(), text.back() == '\xff', poses.back().id, table.cells.back()});
+}
+const Registered<&take_much> kTakeMuch{"take much"};
+
 void fail(bool politely) {
   if (politely) throw std::domain_error("asked to");
   std::abort();
@@ -55,6 +66,12 @@ void two() {}
 const Registered<&one> kOne{"the same name"};
 const Registered<&two> kTwo{"the same name"};
 const Registered<&add> kAddAgain{"add"};  // the same function again is no conflict
+const Registered<&add> kAddNameless{""};  // nor is a name that is none beside one that is
+
+void nameless() {}
+void null_name() {}
+const Registered<&nameless> kNameless{""};
+const Registered<&null_name> kNullName{nullptr};
 
 // What a program does that was started with queues.
 int be_a_program(const std::vector<std::string>&) {
@@ -69,6 +86,22 @@ int be_a_program(const std::vector<std::string>&) {
   return std::getenv("FORKLIFT_DOMAIN") == nullptr ? 0 : 3;
 }
 const bool kProgram = test::add_helper("inherits-queues", be_a_program);
+
+// That its main went on behind init().
+int come_to_main(const std::vector<std::string>&) { return 7; }
+const bool kComesToMain = test::add_helper("comes-to-main", come_to_main);
+
+std::string refusal_of(void (*function)()) {
+  for (const Context context : {spawn_context(), forkserver_context()}) {
+    try {
+      (void)context.process(function);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kInvalid);
+      if (context == forkserver_context()) return error.what();
+    }
+  }
+  return "no error";
+}
 
 class Registration : public testing::Test {
  protected:
@@ -105,6 +138,20 @@ TEST_F(Registration, ArgumentsOfEveryKindArrive) {
   EXPECT_EQ(child.exitcode(), 17);
   EXPECT_EQ(answers.get(), Value(Value::List{0.5, Value::Bytes(11), 2, 6, Value::List{1, "two"}, 3.5}));
   EXPECT_EQ(*tensor.at<float>({1}), 5);  // the same memory
+}
+
+// These go through shared memory, which is given back: see TearDown.
+TEST_F(Registration, LargeArgumentsArrive) {
+  const std::string text(3'000'001, '\xff');
+  const std::vector<Pose> poses(100'000, Pose{1, 2, 3});
+  Table table{};
+  table.cells.back() = 0.5;
+  Queue<Value> answers;
+  for (const Context context : {spawn_context(), fork_context()}) {
+    Process child = context.process(take_much, text, poses, table, answers).start();
+    EXPECT_EQ(answers.get(), Value(Value::List{text.size(), true, 3, 0.5}));
+    child.join();
+  }
 }
 
 TEST_F(Registration, ErrorsOfASpawnedFunctionArriveAtJoin) {
@@ -152,7 +199,41 @@ TEST_F(Registration, AnUnregisteredFunctionIsRefused) {
   }
 }
 
-TEST_F(Registration, TwoFunctionsUnderOneNameAreRefused) { EXPECT_THROW((void)Process::spawn(one), Error); }
+TEST_F(Registration, TwoFunctionsUnderOneNameAreRefused) {
+  for (void (*function)() : {one, two})
+    EXPECT_THAT(refusal_of(function), HasSubstr("two functions are registered as \"the same name\""));
+}
+
+TEST_F(Registration, AFunctionWithoutANameIsRefused) {
+  EXPECT_THAT(refusal_of(nameless), HasSubstr("empty name"));
+  EXPECT_THAT(refusal_of(null_name), HasSubstr("empty name"));
+}
+
+// Who took itself for the parent would start the next such process, and that one the next.
+TEST_F(Registration, AProcessThatWasStartedForAFunctionNeverComesToMain) {
+  ASSERT_EQ(test::start_helper("comes-to-main", {}).wait(), 7);
+  ::setenv("FORKLIFT_FUNCTION", "", 1);
+  EXPECT_EQ(test::start_helper("comes-to-main", {}).wait(), 1);
+  ::unsetenv("FORKLIFT_FUNCTION");
+  Queue<Value> arguments;
+  Process child = Process::program({"/proc/self/exe", "--run-helper", "comes-to-main"},
+                                   {{"forklift.arguments", arguments}})
+                      .start();
+  child.join();
+  EXPECT_EQ(child.exitcode(), -SIGABRT);  // an Error that left main
+}
+
+// The child of a fork in the middle of another thread's look-up would wait for that thread for ever.
+TEST_F(Registration, AForkDuringALookUpLeavesTheChildAble) {
+  const std::jthread looking([](const std::stop_token& stop) {
+    while (!stop.stop_requested()) EXPECT_THROW((void)Process::spawn(not_registered), Error);
+  });
+  for (int i = 0; i < 200; ++i) {
+    Process child = Process::fork([] { (void)Process::spawn(add, 1, 2, Queue<int>()); }).start();
+    child.join();
+    EXPECT_EQ(child.exitcode(), 0);
+  }
+}
 
 TEST_F(Registration, AClosedQueueIsRefused) {
   Queue<int> sums;

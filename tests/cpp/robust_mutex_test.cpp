@@ -227,7 +227,8 @@ TEST_F(CoreDumpTest, AnAbortInsideALockReleasesItPromptlyAndDumpsLittle) {
   std::filesystem::remove_all(folder);
   block.reset();
   other.reset();
-  EXPECT_EQ(domain().reap(), 1U);
+  domain().reap();  // unless who waited for the lock has done it already
+  EXPECT_EQ(domain().live_slots(), 1U);
 }
 #endif
 

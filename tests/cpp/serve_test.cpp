@@ -218,7 +218,7 @@ TEST_F(ServeTest, NobodyServes) {
 
 TEST_F(ServeTest, AStopEndsTheWaitForAServerThatDoesNotAnswer) {
   const Child server = start_and_wait("serve", "stay");
-  ASSERT_EQ(::kill(server.pid(), SIGSTOP), 0);
+  ASSERT_TRUE(test::stop(server.pid()));
   std::stop_source asked;
   const AttachOptions patient{.timeout = std::chrono::hours(1), .stop = asked.get_token()};
   const pid_t waiting = ::gettid();
@@ -234,7 +234,7 @@ TEST_F(ServeTest, AStopEndsTheWaitForAServerThatDoesNotAnswer) {
 TEST_F(ServeTest, AStopEndsTheWaitForANameThatIsChangingHands) {
   Child server = start_and_wait("serve", "stay");
   const Child successor = start_and_wait("attach", "stay");
-  ASSERT_EQ(::kill(successor.pid(), SIGSTOP), 0);
+  ASSERT_TRUE(test::stop(successor.pid()));
   server.kill_now();
   std::stop_source asked;
   const ServeOptions patient{.timeout = std::chrono::hours(1), .stop = asked.get_token()};

@@ -121,7 +121,7 @@ TEST_F(ZygoteTest, ItsDeathMeansNothingToItsChildren) {
 TEST_F(ZygoteTest, OneThatIsStoppedIsReplaced) {
   EXPECT_EQ(code_of(start(1)), 1);
   const pid_t zygote = process::zygote_pid();
-  ::kill(zygote, SIGSTOP);
+  ASSERT_TRUE(test::stop(zygote));
   EXPECT_EQ(code_of(start(2)), 2);  // after five seconds
   EXPECT_NE(process::zygote_pid(), zygote);
 }

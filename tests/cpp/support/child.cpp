@@ -14,6 +14,8 @@
 #include <cstdio>
 #include <map>
 
+#include "os/proc.h"
+
 namespace forklift::test {
 
 namespace {
@@ -114,6 +116,10 @@ std::optional<int> run_helper(int argc, char** argv) {
   const auto found = helpers().find(argv[2]);
   if (found == helpers().end()) return 126;
   return found->second(std::vector<std::string>(argv + 3, argv + argc));
+}
+
+bool stop(pid_t process) {
+  return ::kill(process, SIGSTOP) == 0 && eventually([process] { return os::task_state(process) == 'T'; });
 }
 
 bool eventually(const std::function<bool()>& condition, int timeout_ms) {

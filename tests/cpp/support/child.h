@@ -67,6 +67,9 @@ Child start_helper(const std::string& name, const std::vector<std::string>& argu
 // For main: runs the helper that the command line names, if it names one.
 std::optional<int> run_helper(int argc, char** argv);
 
+// SIGSTOP, and waits until the process has stopped, which takes it a moment.
+bool stop(pid_t process);
+
 // Polls until `condition` holds; false when it did not within the time.
 bool eventually(const std::function<bool()>& condition, int timeout_ms = 10'000);
 

@@ -1,0 +1,5 @@
+// expects: forklift: a Broadcast is waited for by its readers
+#include "forklift/broadcast.h"
+#include "forklift/wait.h"
+
+void start(const forklift::Broadcast<int>& ticks) { (void)forklift::wait({ticks}); }
