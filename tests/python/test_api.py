@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import multiprocessing
+import subprocess
+import sys
 import types
 from pathlib import Path
 from typing import Any
@@ -181,3 +183,25 @@ def test_newer_features_come_with_the_interpreter() -> None:
     assert forklift.multiprocessing.get_context().get_start_method() == default
     assert forklift.multiprocessing.get_all_start_methods() == multiprocessing.get_all_start_methods()
     assert forklift.multiprocessing.Lock().locked() is False  # the standard library's from 3.14 on
+
+
+def test_modules_are_attributes_once_they_are_asked_for() -> None:
+    """In a fresh interpreter, which has imported none of them."""
+    names = [name for name in MODULES if "." not in name and name != "__init__"]
+    code = f"""
+import sys
+import forklift.multiprocessing as mp
+a, b = mp.Pipe()
+a.send(1)
+assert mp.connection.wait([b], 30) == [b]
+for name in ("pool", "managers", "shared_memory"):
+    assert "forklift.multiprocessing." + name not in sys.modules, name
+for name in {names!r}:
+    module = getattr(mp, name)
+    assert module is sys.modules["forklift.multiprocessing." + name], name
+    assert getattr(mp, name) is module, name
+assert mp.util.__name__ == "multiprocessing.util"
+assert issubclass(mp.pool.Pool, __import__("multiprocessing.pool").pool.Pool)
+assert not hasattr(mp, "popen_spawn_win32") and not hasattr(mp, "nonsense")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
