@@ -134,6 +134,19 @@ def test_contexts(method: str | None) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver", None])
+def test_classes_of_contexts(method: str | None) -> None:
+    mp = forklift.multiprocessing
+    for each in (mp.get_context(method), mp.context._default_context):
+        assert isinstance(each, mp.context.BaseContext)
+        assert isinstance(each, multiprocessing.context.BaseContext)
+        # What they make is still ours.
+        assert type(each.Lock()).__module__ == "forklift.multiprocessing.synchronize"
+    assert isinstance(mp.context._default_context, mp.context.DefaultContext)
+    assert mp.get_context(method).get_context() is mp.get_context(method)
+    assert mp.get_context("spawn").get_context(method).get_start_method() == (method or "spawn")
+
+
 # What packages take hold of, by object.
 PRIVATE = {
     "Queue": "_reader _writer _rlock _wlock _sem _maxsize _opid _closed _buffer _notempty _thread "

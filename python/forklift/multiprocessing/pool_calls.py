@@ -9,7 +9,7 @@ from multiprocessing import pool as _std
 from multiprocessing.pool import RUN
 
 from forklift import _core
-from forklift.multiprocessing.pool_flow import Feeding, Flow, IMapIterator
+from forklift.multiprocessing.pool_flow import Feeding, Flow, IMapIterator, IMapUnorderedIterator
 from forklift.multiprocessing.pool_results import ApplyResult, MapResult, Notices
 
 TYPE_CHECKING = False
@@ -299,7 +299,7 @@ class Calls:
         label = f"imap{'' if ordered else '_unordered'}({_name_of(func)})"
         task = _core.PoolJob(self._core, label, 0, False)
         flow = Flow(task, chunksize, lookahead)
-        results = IMapIterator(self, flow, ordered)
+        results = (IMapIterator if ordered else IMapUnorderedIterator)(self, flow)
         if type(iterable) in (list, tuple, range) and lookahead is None:
             items: Any = list(iterable) if type(iterable) is range else iterable
             last = -(-len(items) // chunksize)

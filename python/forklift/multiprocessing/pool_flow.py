@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["Feeding", "Flow", "IMapIterator"]
+__all__ = ["Feeding", "Flow", "IMapIterator", "IMapUnorderedIterator"]
 
 # How many tasks of an iteration are sent, and how many answers taken in, at a time.
 _AT_ONCE = 256
@@ -195,12 +195,13 @@ def _chunks(iterable: Iterable[Any], size: int) -> Iterator[Any]:
 
 
 class IMapIterator(_std.IMapIterator):  # type: ignore[type-arg]
-    """What ``imap`` and ``imap_unordered`` return."""
+    """What ``imap`` returns."""
 
-    def __init__(self, pool: Any, flow: Flow, ordered: bool) -> None:
+    _ordered = True
+
+    def __init__(self, pool: Any, flow: Flow) -> None:
         self._pool = pool
         self._flow = flow
-        self._ordered = ordered
         self._lock = threading.Lock()
         self._items: collections.deque[Any] = collections.deque()
         self._came = 0
@@ -279,3 +280,9 @@ class IMapIterator(_std.IMapIterator):  # type: ignore[type-arg]
             with flow.changed:
                 flow.handed_out += 1
                 flow.changed.notify_all()
+
+
+class IMapUnorderedIterator(IMapIterator, _std.IMapUnorderedIterator):  # type: ignore[type-arg]
+    """What ``imap_unordered`` returns."""
+
+    _ordered = False
