@@ -171,7 +171,10 @@ class Flow:
             for argument in _chunks(iterable, self.chunksize):
                 if not self.wait_for_turn():
                     break
-                self.task.submit(func, argument, style, self.sent, *options, True)
+                if argument is None:  # which the core takes for a missing argument
+                    self.task.submit(func, (None,), 0, self.sent, *options, True)
+                else:
+                    self.task.submit(func, argument, style, self.sent, *options, True)
                 self.add(1)
         except Exception as error:
             self.task.fail(self.sent, error)

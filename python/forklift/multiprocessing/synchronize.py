@@ -226,7 +226,9 @@ class Barrier(_std.Barrier):
     ) -> None:
         if parties < 1:
             raise ValueError("parties must be > 0")
-        self._core = _core.BarrierCore.make(parties)
+        if parties != parties // 1 or parties > SEM_VALUE_MAX:
+            raise ValueError(f"nobody would ever pass: parties must be a whole number, not {parties!r}")
+        self._core = _core.BarrierCore.make(int(parties))
         self._parties, self._action, self._timeout = parties, action, timeout
 
     def __getstate__(self) -> Any:
