@@ -137,6 +137,38 @@ def test_no_function_and_no_arguments(either: Any) -> None:
         assert pool.apply(targets.square, (3,)) == 9
 
 
+@pytest.mark.parametrize("name", ["map_async", "starmap_async"])
+def test_callbacks_of_an_empty_map(either: Any, name: str) -> None:
+    """None is called: not in the standard library either, of any version."""
+    called: list[Any] = []
+
+    def begin(items: Any, chunksize: int | None) -> Any:
+        call = getattr(pool, name)
+        return call(targets.square, items, chunksize, callback=called.append, error_callback=called.append)
+
+    with either.Pool(1) as pool:
+        results = [begin(*each) for each in (([], None), ([], 3), (iter([]), None), ([(1,), (2,)], 0))]
+        assert all(result.ready() for result in results)
+        assert [result.get(0) for result in results] == [[], [], [], [None, None]]
+        assert [result.successful() for result in results] == [True] * 4
+        # Callbacks are in order: those of the empty ones would have been before.
+        pool.apply_async(abs, (-7,), callback=called.append).get(support.DEADLINE)
+        pool.close()
+        pool.join()
+    assert called == [7]
+
+
+def test_an_iterable_that_fails_calls_back(either: Any) -> None:
+    called: list[Any] = []
+    with either.Pool(1) as pool:
+        result = pool.map_async(targets.same, targets.Unlistable(), 3, error_callback=called.append)
+        with pytest.raises(ValueError, match="no items"):
+            result.get(support.DEADLINE)
+        pool.close()
+        pool.join()
+    assert [str(each) for each in called] == ["no items"]
+
+
 def test_what_fails_before_it_is_a_pool_says_nothing_else() -> None:
     code = """
 import forklift.multiprocessing as mp

@@ -242,6 +242,10 @@ class Calls:
         label = f"{'starmap' if starred else 'map'}_async({_name_of(func)})"
         func = _nothing if func is None else func
         task = _core.PoolJob(self._core, label, number, True)
+        if chunksize <= 0 and failed is None:
+            callback = error_callback = (
+                None  # as in the standard library, whose result is there from the start
+            )
         result = MapResult(
             self, task, number, callback, error_callback, length=len(items), chunksize=chunksize
         )
