@@ -76,11 +76,16 @@ class Calls:
         """func(*args, **kwds) in a worker: its result."""
         if self._core is None:
             return _Standard.apply(self, func, args, kwds)
+        if getattr(self.apply_async, "__func__", None) is not Calls.apply_async:
+            # A program's own, which the standard library's apply() calls, too: with what it knows.
+            options = {"timeout": timeout, "retries": retries}
+            given = {name: value for name, value in options.items() if value is not None}
+            return self.apply_async(func, args, kwds, **given).get()
         if self._state != RUN or self._feeding.busy:
             return self.apply_async(func, args, kwds, timeout=timeout, retries=retries).get()
-        options = self._options(timeout, retries)
+        seconds, again = self._options(timeout, retries)
         task = _core.PoolJob(self._core, f"apply({_name_of(func)})", 0, False)
-        return task.call(*_call_of(func, args, kwds), *options)
+        return task.call(*_call_of(func, args, kwds), seconds, again)
 
     def apply_async(
         self,
