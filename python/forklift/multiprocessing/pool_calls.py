@@ -79,7 +79,7 @@ class Calls:
         if getattr(self.apply_async, "__func__", None) is not Calls.apply_async:
             # A program's own, which the standard library's apply() calls, too: with what it knows.
             options = {"timeout": timeout, "retries": retries}
-            given = {name: value for name, value in options.items() if value is not None}
+            given: Any = {name: value for name, value in options.items() if value is not None}
             return self.apply_async(func, args, kwds, **given).get()
         if self._state != RUN or self._feeding.busy:
             return self.apply_async(func, args, kwds, timeout=timeout, retries=retries).get()
