@@ -7,6 +7,8 @@ import signal
 import threading
 from typing import Any
 
+import forklift.multiprocessing
+
 
 def add_to(numbers: Any, lock: Any, count: int) -> None:
     """Adds to a number in shared memory that nothing but the lock protects."""
@@ -27,6 +29,14 @@ def report_owner(lock: Any, answer: Any) -> None:
 def hold_and_die(lock: Any) -> None:
     lock.acquire()
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def pass_on(lock: Any) -> None:
+    """To a fresh interpreter, as an object that came by a message or by a fork may be."""
+    child = forklift.multiprocessing.get_context("spawn").Process(target=repr, args=(lock,))
+    child.start()
+    child.join()
+    assert child.exitcode == 0
 
 
 def hold_and_exit(lock: Any) -> None:

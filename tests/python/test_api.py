@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import multiprocessing
+import subprocess
+import sys
 import types
 from pathlib import Path
 from typing import Any
@@ -132,6 +134,19 @@ def test_contexts(method: str | None) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver", None])
+def test_classes_of_contexts(method: str | None) -> None:
+    mp = forklift.multiprocessing
+    for each in (mp.get_context(method), mp.context._default_context):
+        assert isinstance(each, mp.context.BaseContext)
+        assert isinstance(each, multiprocessing.context.BaseContext)
+        # What they make is still ours.
+        assert type(each.Lock()).__module__ == "forklift.multiprocessing.synchronize"
+    assert isinstance(mp.context._default_context, mp.context.DefaultContext)
+    assert mp.get_context(method).get_context() is mp.get_context(method)
+    assert mp.get_context("spawn").get_context(method).get_start_method() == (method or "spawn")
+
+
 # What packages take hold of, by object.
 PRIVATE = {
     "Queue": "_reader _writer _rlock _wlock _sem _maxsize _opid _closed _buffer _notempty _thread "
@@ -181,3 +196,25 @@ def test_newer_features_come_with_the_interpreter() -> None:
     assert forklift.multiprocessing.get_context().get_start_method() == default
     assert forklift.multiprocessing.get_all_start_methods() == multiprocessing.get_all_start_methods()
     assert forklift.multiprocessing.Lock().locked() is False  # the standard library's from 3.14 on
+
+
+def test_modules_are_attributes_once_they_are_asked_for() -> None:
+    """In a fresh interpreter, which has imported none of them."""
+    names = [name for name in MODULES if "." not in name and name != "__init__"]
+    code = f"""
+import sys
+import forklift.multiprocessing as mp
+a, b = mp.Pipe()
+a.send(1)
+assert mp.connection.wait([b], 30) == [b]
+for name in ("pool", "managers", "shared_memory"):
+    assert "forklift.multiprocessing." + name not in sys.modules, name
+for name in {names!r}:
+    module = getattr(mp, name)
+    assert module is sys.modules["forklift.multiprocessing." + name], name
+    assert getattr(mp, name) is module, name
+assert mp.util.__name__ == "multiprocessing.util"
+assert issubclass(mp.pool.Pool, __import__("multiprocessing.pool").pool.Pool)
+assert not hasattr(mp, "popen_spawn_win32") and not hasattr(mp, "nonsense")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -63,6 +63,8 @@ def main():
     process.join()
     with Pool(2) as pool:
         got.append(pool.map(square, range(5)))
+        assert isinstance(pool.imap_unordered(square, [1]), multiprocessing.pool.IMapUnorderedIterator)
+        assert isinstance(mp.get_context(), multiprocessing.context.BaseContext)
     with multiprocessing.pool.ThreadPool(2) as pool:
         got.append(pool.map(square, range(3)))
     with ProcessPoolExecutor(2) as executor:

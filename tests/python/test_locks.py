@@ -7,8 +7,10 @@ import math
 import multiprocessing.synchronize
 import pickle
 import signal
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 from typing import Any
 
@@ -197,6 +199,37 @@ def test_never_made() -> None:
     for action in (Careless().acquire, Careless().release, Careless().locked):
         with pytest.raises(ValueError, match="never made"):
             action()
+
+
+NEWER = sys.version_info >= (3, 11, 4)  # where the standard library has this error
+
+
+@pytest.mark.skipif(not NEWER, reason="the standard library tries it")
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize("name", [*NAMES, "Value", "Array", "Queue", "SimpleQueue"])
+def test_what_a_fork_context_made_is_for_forks(either: Any, method: str, name: str) -> None:
+    arguments = {"Barrier": (1,), "Value": ("i", 1), "Array": ("i", 1)}.get(name, ())
+    made = getattr(either, name)(*arguments)
+    error = pytest.raises(RuntimeError, match="A SemLock created in a fork context is being shared with")
+    with error as caught:
+        either.get_context(method).Process(target=print, args=(made,)).start()
+    # Its frames refer to the object.
+    traceback.clear_frames(caught.tb)
+    child = either.Process(target=lambda given: given, args=(made,))
+    child.start()
+    child.join()
+    assert child.exitcode == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_another_context_made_goes_anywhere(name: str) -> None:
+    mp = forklift.multiprocessing
+    made = getattr(mp.get_context("spawn"), name)(*((1,) if name == "Barrier" else ()))
+    for method in mp.get_all_start_methods():
+        child = mp.get_context(method).Process(target=lock_targets.pass_on, args=(made,))
+        child.start()
+        child.join()
+        assert child.exitcode == 0, method
 
 
 # --- signals

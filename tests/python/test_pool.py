@@ -82,7 +82,10 @@ def test_classes_are_the_standard_librarys(fork: Any) -> None:
         result = pool.apply_async(targets.nap, (0.3,))
         assert isinstance(result, multiprocessing.pool.AsyncResult)
         assert isinstance(pool.map_async(abs, [1]), multiprocessing.pool.MapResult)
-        assert isinstance(pool.imap(abs, [1]), multiprocessing.pool.IMapIterator)
+        for std_or_ours in (multiprocessing.pool, pools):
+            assert isinstance(pool.imap(abs, [1]), std_or_ours.IMapIterator)
+            assert not isinstance(pool.imap(abs, [1]), std_or_ours.IMapUnorderedIterator)
+            assert isinstance(pool.imap_unordered(abs, [1]), std_or_ours.IMapUnorderedIterator)
         assert isinstance(pool, multiprocessing.pool.Pool)
         assert not result.ready()
         with pytest.raises(ValueError, match="not ready"):

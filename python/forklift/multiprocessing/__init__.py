@@ -18,7 +18,24 @@ if TYPE_CHECKING:
     from multiprocessing import process as process
     from multiprocessing import reduction as reduction
 
+    from forklift.multiprocessing import connection as connection
     from forklift.multiprocessing import context as context
+    from forklift.multiprocessing import dummy as dummy
+    from forklift.multiprocessing import forkserver as forkserver
+    from forklift.multiprocessing import heap as heap
+    from forklift.multiprocessing import managers as managers
+    from forklift.multiprocessing import pool as pool
+    from forklift.multiprocessing import popen_fork as popen_fork
+    from forklift.multiprocessing import popen_forkserver as popen_forkserver
+    from forklift.multiprocessing import popen_spawn_posix as popen_spawn_posix
+    from forklift.multiprocessing import queues as queues
+    from forklift.multiprocessing import resource_sharer as resource_sharer
+    from forklift.multiprocessing import resource_tracker as resource_tracker
+    from forklift.multiprocessing import shared_memory as shared_memory
+    from forklift.multiprocessing import sharedctypes as sharedctypes
+    from forklift.multiprocessing import spawn as spawn
+    from forklift.multiprocessing import synchronize as synchronize
+    from forklift.multiprocessing import util as util
     from forklift.multiprocessing.api import *  # noqa: F403
     from forklift.multiprocessing.api import SUBDEBUG as SUBDEBUG
     from forklift.multiprocessing.api import SUBWARNING as SUBWARNING
@@ -63,9 +80,34 @@ __all__ = [
     "set_start_method",
 ]
 _OTHERS = ("SUBDEBUG", "SUBWARNING", "context", "process", "reduction")
+# In the standard library each is an attribute once something has used it, and programs count on that
+# (mp.connection after mp.Pipe()). Ours may have used another one by then, so each comes when it is asked for.
+_MODULES = (
+    "connection",
+    "dummy",
+    "forkserver",
+    "heap",
+    "managers",
+    "pool",
+    "popen_fork",
+    "popen_forkserver",
+    "popen_spawn_posix",
+    "queues",
+    "resource_sharer",
+    "resource_tracker",
+    "shared_memory",
+    "sharedctypes",
+    "spawn",
+    "synchronize",
+    "util",
+)
 
 
 def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        full = f"{__name__}.{name}"
+        __import__(full)  # which sets the attribute as well
+        return sys.modules[full]
     # All of it with the first name: every fresh interpreter among the children imports this package, and many
     # need no more of it than the class of a queue.
     if name not in _OTHERS and name not in __all__:

@@ -131,13 +131,13 @@ class _Queues:
         )
 
 
-class _Concrete(_Queues):
-    def get_context(self, method: str | None = None) -> Any:
-        return self if method is None else _concrete(method)
-
-
 class BaseContext(_Queues, _std.BaseContext):
     """Base of the contexts."""
+
+
+class _Concrete(BaseContext):
+    def get_context(self, method: str | None = None) -> Any:
+        return self if method is None else _concrete(method)
 
 
 class Process(_std.Process):
@@ -178,7 +178,7 @@ class ForkServerContext(_Concrete, _std.ForkServerContext):
     Process = ForkServerProcess
 
 
-class DefaultContext(_Queues, _std.DefaultContext):
+class DefaultContext(BaseContext, _std.DefaultContext):
     """The context behind the package's functions; its state is the standard library's default context."""
 
     Process = Process

@@ -29,6 +29,8 @@ __all__ = [
     "descriptor_for_child",
     "ensure_domain",
     "invitation_for",
+    "invitation_to_share",
+    "is_for_forks_only",
     "is_invited",
     "parent_sentinel",
 ]
@@ -91,6 +93,32 @@ def invitation_for(popen: Any) -> Invitation:
         invitation = Invitation()
         setattr(popen, _ATTRIBUTE, invitation)
     return invitation
+
+
+def is_for_forks_only(ctx: Any) -> bool:
+    """May what this context makes go to forked children only?
+
+    Ours could go anywhere. But programs may count on the error where the standard library has it.
+    """
+    if sys.version_info < (3, 11, 4):
+        return False
+    if ctx is None:
+        ctx = _std_context._default_context.get_context()
+    return bool(ctx.get_start_method() == "fork")
+
+
+def invitation_to_share(shared: Any) -> Invitation:
+    """The invitation of the child that is being started and will hold `shared`, too.
+
+    RuntimeError where none is, or none of a kind that may.
+    """
+    _std_context.assert_spawning(shared)
+    if shared._is_fork_ctx:
+        raise RuntimeError(
+            "A SemLock created in a fork context is being shared with a process in a spawn context. This is "
+            "not supported. Please use the same context to create multiprocessing objects and Process."
+        )
+    return invitation_for(_std_context.get_spawning_popen())
 
 
 def is_invited(popen: Any) -> bool:

@@ -13,7 +13,6 @@ standard library's engine, over our queues.
 
 from __future__ import annotations
 
-import os
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
@@ -36,6 +35,7 @@ from multiprocessing.pool import (
 
 from forklift import _core
 from forklift.errors import PoolStoppedError, WorkerDiedError
+from forklift.multiprocessing import pool_options
 from forklift.multiprocessing.failures import ResultDecodingError, TaskTimeoutError
 from forklift.multiprocessing.pool_calls import Calls
 from forklift.multiprocessing.pool_flow import Feeding
@@ -104,6 +104,8 @@ class Pool(Calls, _std.Pool):  # type: ignore[misc]
     lets workers have children; ``log`` sends their log records to this process.
     """
 
+    _state = INIT  # __del__ looks at it, whatever __init__ was called with
+
     def __init__(
         self,
         processes: int | None = None,
@@ -136,22 +138,22 @@ class Pool(Calls, _std.Pool):  # type: ignore[misc]
         self._pool: list[Any] = []
         self._state = INIT
         self._ctx = context
-        if processes is None:
-            processes = _default_size()
-        if processes < 1:
-            raise ValueError("Number of processes must be at least 1")
-        if maxtasksperchild is not None and (not isinstance(maxtasksperchild, int) or maxtasksperchild <= 0):
-            raise ValueError("maxtasksperchild must be a positive int or None")
+        size = pool_options.processes_of(processes)
+        most_tasks = pool_options.tasks_of(maxtasksperchild)
         if initializer is not None and not callable(initializer):
             raise TypeError("initializer must be a callable")
         if finalizer is not None and not callable(finalizer):
             raise TypeError("finalizer must be a callable")
-        self._processes = processes
+        self._defaults = (
+            0.0 if timeout is None else pool_options.seconds_of(timeout),
+            pool_options.retries_of(retries),
+        )
+        most_memory = pool_options.bytes_of(max_memory)
+        chosen = pool_options.cpus_of(cpus)
+        self._processes = size
         self._maxtasksperchild = maxtasksperchild
         self._initializer = initializer
         self._initargs = initargs
-        self._timeout = timeout
-        self._retries = retries
         self._log: Any = None
         if log:
             from forklift.multiprocessing.pool_logging import Log  # imports logging
@@ -161,16 +163,14 @@ class Pool(Calls, _std.Pool):  # type: ignore[misc]
             initializer,
             initargs,
             finalizer,
-            maxtasksperchild or 0,
-            max_memory or 0,
-            cpus,
+            most_tasks,
+            most_memory,
+            chosen,
             nested,
             self._log.plan if self._log else None,
         )
         crew = Crew(type(self).Process, context, plan, self._pool)
-        self._core = _core.PoolCore(
-            crew, processes, 1 if warm_spare else 0, plan.most_tasks, plan.most_memory
-        )
+        self._core = _core.PoolCore(crew, size, 1 if warm_spare else 0, plan.most_tasks, plan.most_memory)
         self._inqueue, self._outqueue = crew.queues
         self._quick_put, self._quick_get = self._inqueue.put, self._outqueue.get
         self._feeding = self._taskqueue = Feeding(self._core)
@@ -269,11 +269,6 @@ def _end(core: Any, feeding: Any, notices: Any, log: Any) -> None:
     notices.end()
     if log is not None:
         log.close()
-
-
-def _default_size() -> int:
-    process_cpu_count = getattr(os, "process_cpu_count", os.cpu_count)
-    return process_cpu_count() or 1
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,8 @@ from multiprocessing import pool as _std
 from multiprocessing.pool import RUN
 
 from forklift import _core
-from forklift.multiprocessing.pool_flow import Feeding, Flow, IMapIterator
+from forklift.multiprocessing.pool_flow import Feeding, Flow, IMapIterator, IMapUnorderedIterator
+from forklift.multiprocessing.pool_options import chunksize_of, lookahead_of, retries_of, seconds_of
 from forklift.multiprocessing.pool_results import ApplyResult, MapResult, Notices
 
 TYPE_CHECKING = False
@@ -27,9 +28,21 @@ def _name_of(func: Any) -> str:
     return getattr(func, "__qualname__", None) or type(func).__qualname__
 
 
-def _arguments(args: Any, kwds: Any) -> tuple[Any, int]:
-    """As PoolJob takes them: what is sent, and in which style."""
-    return ((args, kwds), 1) if kwds else (args, 0)
+def _nothing(*args: Any, **kwds: Any) -> Any:
+    """Sent for a function that is None, which the core takes for a missing one: it fails in the worker."""
+    function: Any = None
+    return function(*args, **kwds)
+
+
+def _as_given(func: Any, args: Any, kwds: Any) -> Any:
+    return func(*args, **kwds)
+
+
+def _call_of(func: Any, args: Any, kwds: Any) -> tuple[Any, Any, int]:
+    """As PoolJob takes it: the function, its arguments, and in which style."""
+    if func is not None and args is not None and isinstance(kwds, dict):
+        return (func, (args, kwds), 1) if kwds else (func, args, 0)
+    return (_as_given, (func, args, kwds), 0)  # wrong, and the worker says so
 
 
 class Calls:
@@ -38,18 +51,18 @@ class Calls:
     _core: Any = None
     _state: str
     _processes: int
-    _timeout: float | None
-    _retries: int
+    _defaults: tuple[float, int]  # of all calls: time-out, retries
     _feeding: Feeding
     _notices: Notices
     _running: Any
     _check_running: Callable[[], None]
 
     def _options(self, timeout: float | None, retries: int | None) -> tuple[float, int]:
-        timeout = self._timeout if timeout is None else timeout
-        if timeout is not None and timeout <= 0:
-            raise ValueError(f"a task's timeout must be positive, not {timeout}")
-        return (timeout or 0.0, self._retries if retries is None else retries)
+        seconds, again = self._defaults
+        return (
+            seconds if timeout is None else seconds_of(timeout),
+            again if retries is None else retries_of(retries),
+        )
 
     def apply(
         self,
@@ -63,11 +76,16 @@ class Calls:
         """func(*args, **kwds) in a worker: its result."""
         if self._core is None:
             return _Standard.apply(self, func, args, kwds)
+        if getattr(self.apply_async, "__func__", None) is not Calls.apply_async:
+            # A program's own, which the standard library's apply() calls, too: with what it knows.
+            options = {"timeout": timeout, "retries": retries}
+            given: Any = {name: value for name, value in options.items() if value is not None}
+            return self.apply_async(func, args, kwds, **given).get()
         if self._state != RUN or self._feeding.busy:
             return self.apply_async(func, args, kwds, timeout=timeout, retries=retries).get()
+        seconds, again = self._options(timeout, retries)
         task = _core.PoolJob(self._core, f"apply({_name_of(func)})", 0, False)
-        options = self._options(timeout, retries)
-        return task.call(func, *_arguments(args, kwds), *options)
+        return task.call(*_call_of(func, args, kwds), seconds, again)
 
     def apply_async(
         self,
@@ -88,7 +106,7 @@ class Calls:
         number = next(_numbers)
         task = _core.PoolJob(self._core, f"apply_async({_name_of(func)})", number, True)
         result = ApplyResult(self, task, number, callback, error_callback)
-        call = (func, *_arguments(args, kwds), 0, *options)
+        call = (*_call_of(func, args, kwds), 0, *options)
         self._running.add(result)
         result._begin()
         if not self._feeding.busy and task.submit(*call, False) is not False:
@@ -142,13 +160,14 @@ class Calls:
             return self._map_async_on_engine(
                 func, iterable, starred, chunksize, None, None, timeout, retries
             ).get()
+        options = self._options(timeout, retries)
         items = iterable if type(iterable) in (list, tuple) else list(iterable)
         chunksize = self._chunk(len(items), chunksize, timeout)
         values: list[Any] = [None] * len(items)
         if chunksize <= 0:
             return values
-        options = self._options(timeout, retries)
         label = f"{'starmap' if starred else 'map'}({_name_of(func)})"
+        func = _nothing if func is None else func
         task = _core.PoolJob(self._core, label, 0, False)
         with _Bar(progress, len(items)) as bar:
             error = task.map(func, items, starred, chunksize, options[0] * chunksize, options[1], values, bar)
@@ -157,9 +176,11 @@ class Calls:
         return values
 
     def _chunk(self, length: int, chunksize: int | None, timeout: float | None) -> int:
-        if chunksize is not None or length == 0:
-            return chunksize or 0
-        if timeout is not None or self._timeout is not None:
+        if length == 0:
+            return 0
+        if chunksize is not None:
+            return chunksize_of(chunksize)
+        if timeout is not None or self._defaults[0]:
             return 1
         return -(-length // (self._processes * 4))
 
@@ -212,6 +233,7 @@ class Calls:
         timeout: float | None,
         retries: int | None,
     ) -> Any:
+        seconds, again = self._options(timeout, retries)
         failed = None
         try:
             items = iterable if type(iterable) in (list, tuple) else list(iterable)
@@ -221,10 +243,14 @@ class Calls:
                 raise
             items, failed = [], error
         chunksize = self._chunk(len(items), chunksize, timeout)
-        seconds, again = self._options(timeout, retries)
         number = next(_numbers)
         label = f"{'starmap' if starred else 'map'}_async({_name_of(func)})"
+        func = _nothing if func is None else func
         task = _core.PoolJob(self._core, label, number, True)
+        if chunksize <= 0 and failed is None:
+            callback = error_callback = (
+                None  # as in the standard library, whose result is there from the start
+            )
         result = MapResult(
             self, task, number, callback, error_callback, length=len(items), chunksize=chunksize
         )
@@ -290,16 +316,17 @@ class Calls:
         progress: Any,
     ) -> Any:
         self._check_running()
+        chunksize = 1 if chunksize == 1 else chunksize_of(chunksize)
         if chunksize < 1:
             raise ValueError(f"Chunksize must be 1+, not {chunksize:n}")
-        if lookahead is not None and lookahead < 1:
-            raise ValueError(f"lookahead must be 1+, not {lookahead}")
+        lookahead = lookahead_of(lookahead)
         seconds, again = self._options(timeout, retries)
         options = (seconds * chunksize, again)
         label = f"imap{'' if ordered else '_unordered'}({_name_of(func)})"
+        func = _nothing if func is None else func
         task = _core.PoolJob(self._core, label, 0, False)
         flow = Flow(task, chunksize, lookahead)
-        results = IMapIterator(self, flow, ordered)
+        results = (IMapIterator if ordered else IMapUnorderedIterator)(self, flow)
         if type(iterable) in (list, tuple, range) and lookahead is None:
             items: Any = list(iterable) if type(iterable) is range else iterable
             last = -(-len(items) // chunksize)

@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["Feeding", "Flow", "IMapIterator"]
+__all__ = ["Feeding", "Flow", "IMapIterator", "IMapUnorderedIterator"]
 
 # How many tasks of an iteration are sent, and how many answers taken in, at a time.
 _AT_ONCE = 256
@@ -171,7 +171,10 @@ class Flow:
             for argument in _chunks(iterable, self.chunksize):
                 if not self.wait_for_turn():
                     break
-                self.task.submit(func, argument, style, self.sent, *options, True)
+                if argument is None:  # which the core takes for a missing argument
+                    self.task.submit(func, (None,), 0, self.sent, *options, True)
+                else:
+                    self.task.submit(func, argument, style, self.sent, *options, True)
                 self.add(1)
         except Exception as error:
             self.task.fail(self.sent, error)
@@ -195,12 +198,13 @@ def _chunks(iterable: Iterable[Any], size: int) -> Iterator[Any]:
 
 
 class IMapIterator(_std.IMapIterator):  # type: ignore[type-arg]
-    """What ``imap`` and ``imap_unordered`` return."""
+    """What ``imap`` returns."""
 
-    def __init__(self, pool: Any, flow: Flow, ordered: bool) -> None:
+    _ordered = True
+
+    def __init__(self, pool: Any, flow: Flow) -> None:
         self._pool = pool
         self._flow = flow
-        self._ordered = ordered
         self._lock = threading.Lock()
         self._items: collections.deque[Any] = collections.deque()
         self._came = 0
@@ -279,3 +283,9 @@ class IMapIterator(_std.IMapIterator):  # type: ignore[type-arg]
             with flow.changed:
                 flow.handed_out += 1
                 flow.changed.notify_all()
+
+
+class IMapUnorderedIterator(IMapIterator, _std.IMapUnorderedIterator):  # type: ignore[type-arg]
+    """What ``imap_unordered`` returns."""
+
+    _ordered = False

@@ -54,7 +54,7 @@ class Plan:
         finalizer: Callable[[], Any] | None = None,
         most_tasks: int = 0,
         most_memory: int = 0,
-        cpus: Sequence[Any] | None = None,
+        cpus: Sequence[set[int]] | None = None,
         nested: bool = False,
         log: Any = None,  # (queue, level)
     ) -> None:
@@ -135,8 +135,7 @@ def _settle_in(index: int, plan: Plan) -> None:
         config: Any = _std_process.current_process()
         config._config["daemon"] = False
     if plan.cpus:
-        chosen = plan.cpus[index % len(plan.cpus)]
-        os.sched_setaffinity(0, {chosen} if isinstance(chosen, int) else set(chosen))
+        os.sched_setaffinity(0, plan.cpus[index % len(plan.cpus)])
     if plan.log is not None:
         import logging
         import logging.handlers

@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import collections
 import os
-import sys
 import threading
 import types
 from collections.abc import Callable
-from multiprocessing import context as _std_context
 from multiprocessing import queues as _std
 from multiprocessing import util as _std_util
 from operator import index as _index
@@ -23,7 +21,7 @@ from queue import Empty, Full
 
 from forklift import _core
 from forklift.multiprocessing.ends import NoLock, Reader, SlotsLeft, Tasks, Writer
-from forklift.multiprocessing.joining import Invitation, invitation_for
+from forklift.multiprocessing.joining import Invitation, invitation_to_share, is_for_forks_only
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,20 +40,9 @@ def _known(framework: str) -> str | None:
     return check(framework)
 
 
-def _for_forks_only(ctx: Any) -> bool:
-    # Ours could go anywhere. But programs may count on the error where the standard library has it.
-    return sys.version_info >= (3, 11, 4) and ctx is not None and ctx.get_start_method() == "fork"
-
-
 def _hand_over(queue: Any) -> Invitation:
     """Enter the child that is being started as a holder."""
-    _std_context.assert_spawning(queue)
-    if queue._is_fork_ctx:
-        raise RuntimeError(
-            "A SemLock created in a fork context is being shared with a process in a spawn context. This is "
-            "not supported. Please use the same context to create multiprocessing objects and Process."
-        )
-    invitation = invitation_for(_std_context.get_spawning_popen())
+    invitation = invitation_to_share(queue)
     queue._offer(*invitation.slot)
     return invitation
 
@@ -98,7 +85,7 @@ class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg]
         self._strict = strict
         if framework is not None:
             self._framework = _known(framework)
-        self._is_fork_ctx = _for_forks_only(ctx)
+        self._is_fork_ctx = is_for_forks_only(ctx)
         self._begin(bound)
 
     def _begin(self, bound: int) -> None:
@@ -230,7 +217,7 @@ class SimpleQueue(_core.SimpleQueueCore, _std.SimpleQueue):  # type: ignore[type
         self._create(0, _PIPE_BYTES, 0)
         if framework is not None:
             self._framework = _known(framework)
-        self._is_fork_ctx = _for_forks_only(ctx)
+        self._is_fork_ctx = is_for_forks_only(ctx)
 
     async def aput(self, obj: Any, timeout: float | None = None) -> None:
         """As ``put``, in a coroutine. Cancelled while it waits for room it has put nothing."""

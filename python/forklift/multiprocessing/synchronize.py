@@ -19,11 +19,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from multiprocessing import context as _std_context
 from multiprocessing import synchronize as _std
 
 from forklift import _core
-from forklift.multiprocessing.joining import Invitation, invitation_for
+from forklift.multiprocessing.joining import Invitation, invitation_to_share, is_for_forks_only
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,15 +35,16 @@ SEM_VALUE_MAX = 2**31 - 1
 
 
 def _hand_over(shared: Any, offer: Callable[[int, int], None]) -> Invitation:
-    """Enter the child that is being started as a holder. RuntimeError unless one is."""
-    _std_context.assert_spawning(shared)
-    invitation = invitation_for(_std_context.get_spawning_popen())
+    """Enter the child that is being started as a holder."""
+    invitation = invitation_to_share(shared)
     offer(*invitation.slot)
     return invitation
 
 
 class SemLock(_core.SemLockCore, _std.SemLock):
     """A lock or a semaphore; what all four classes are."""
+
+    _is_fork_ctx = False
 
     def __init__(self, kind: int, value: int, maxvalue: int, *, ctx: Any) -> None:
         if kind == RECURSIVE_MUTEX:
@@ -53,6 +53,7 @@ class SemLock(_core.SemLockCore, _std.SemLock):
             self._make_semaphore(value, maxvalue, False)
         else:
             raise ValueError("unrecognized kind")
+        self._is_fork_ctx = is_for_forks_only(ctx)
 
     def __getstate__(self) -> Any:
         return (_hand_over(self, self._offer), self._id())
@@ -71,6 +72,7 @@ class Semaphore(_core.SemaphoreCore, SemLock, _std.Semaphore):
 
     def __init__(self, value: int = 1, *, ctx: Any, recover: bool = False) -> None:
         self._make_semaphore(value, SEM_VALUE_MAX, recover)
+        self._is_fork_ctx = is_for_forks_only(ctx)
 
     def get_value(self) -> int:
         """The units that are there just now."""
@@ -82,6 +84,7 @@ class BoundedSemaphore(Semaphore, _std.BoundedSemaphore):
 
     def __init__(self, value: int = 1, *, ctx: Any, recover: bool = False) -> None:
         self._make_semaphore(value, value, recover)
+        self._is_fork_ctx = is_for_forks_only(ctx)
 
 
 class Lock(_core.LockCore, SemLock, _std.Lock):
@@ -89,6 +92,7 @@ class Lock(_core.LockCore, SemLock, _std.Lock):
 
     def __init__(self, *, ctx: Any) -> None:
         self._make_lock(False)
+        self._is_fork_ctx = is_for_forks_only(ctx)
 
 
 class RLock(_core.LockCore, SemLock, _std.RLock):
@@ -96,6 +100,7 @@ class RLock(_core.LockCore, SemLock, _std.RLock):
 
     def __init__(self, *, ctx: Any) -> None:
         self._make_lock(True)
+        self._is_fork_ctx = is_for_forks_only(ctx)
 
 
 class _Count:
@@ -122,10 +127,12 @@ class Condition(_std.Condition):
     """
 
     _lock: Any
+    _is_fork_ctx = False
 
     def __init__(self, lock: Any = None, *, ctx: Any) -> None:
         self._lock = lock or ctx.RLock()
         self._core = _core.ConditionCore.make()
+        self._is_fork_ctx = is_for_forks_only(ctx)
         self._make_methods()  # type: ignore[attr-defined]
 
     def __getstate__(self) -> Any:
@@ -187,8 +194,11 @@ class Condition(_std.Condition):
 class Event(_std.Event):
     """A flag that processes wait for. Who waits when it is set is woken, even if it is cleared at once."""
 
+    _is_fork_ctx = False
+
     def __init__(self, *, ctx: Any) -> None:
         self._core = _core.EventCore.make()
+        self._is_fork_ctx = is_for_forks_only(ctx)
 
     def __getstate__(self) -> Any:
         return (_hand_over(self, self._core.offer), self._core.id())
@@ -221,12 +231,17 @@ class Barrier(_std.Barrier):
     and when a process that is inside ``wait`` dies.
     """
 
+    _is_fork_ctx = False
+
     def __init__(
         self, parties: int, action: Callable[[], Any] | None = None, timeout: float | None = None, *, ctx: Any
     ) -> None:
         if parties < 1:
             raise ValueError("parties must be > 0")
-        self._core = _core.BarrierCore.make(parties)
+        if parties != parties // 1 or parties > SEM_VALUE_MAX:
+            raise ValueError(f"nobody would ever pass: parties must be a whole number, not {parties!r}")
+        self._core = _core.BarrierCore.make(int(parties))
+        self._is_fork_ctx = is_for_forks_only(ctx)
         self._parties, self._action, self._timeout = parties, action, timeout
 
     def __getstate__(self) -> Any:
