@@ -53,6 +53,8 @@ void PoolBoard::forget_cancelled(std::uint64_t task) const noexcept {
 Result<Worker> Worker::open(Seat seat) {
   if (!seat.tasks || !seat.answers || !seat.board)
     return {Code::kInvalid, "a worker without channels or board"};
+  const domain::Domain& domain = seat.tasks->hub().domain();
+  if (!domain.attached()) return domain.not_attached();  // there are more processes than slots
   const std::size_t bytes = seat.board->size();
   if (bytes < board_bytes(std::size_t{seat.index} + 1))
     return {Code::kCorrupt,
