@@ -35,6 +35,7 @@ __all__ = [
     "parent_sentinel",
 ]
 
+_REFUSED = sys.version_info >= (3, 11, 4)  # what a fork context made, by the standard library
 _ATTRIBUTE = "_forklift_invitation"
 _FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -100,11 +101,11 @@ def is_for_forks_only(ctx: Any) -> bool:
 
     Ours could go anywhere. But programs may count on the error where the standard library has it.
     """
-    if sys.version_info < (3, 11, 4):
-        return False
-    if ctx is None:
-        ctx = _std_context._default_context.get_context()
-    return bool(ctx.get_start_method() == "fork")
+    try:
+        return bool(_REFUSED and ctx._name == "fork")  # without a call: each lock asks
+    except AttributeError:
+        chosen = _std_context._default_context.get_context() if ctx is None else ctx
+        return bool(chosen.get_start_method() == "fork")
 
 
 def invitation_to_share(shared: Any) -> Invitation:
