@@ -22,8 +22,8 @@
 // is private in its message is copied by the worker that receives it; so a retry sees what was submitted.
 //
 // Thread safety: all members from any thread, but for the destructor. No lock that guards the engine is held
-// while `on_end` or the factory runs, or while a job is destroyed. Process safety: an Engine belongs to the process
-// that made it; in a forked child nothing but abandon() may be called.
+// while `on_end` or the factory runs, or while a job is destroyed. Process safety: an Engine belongs to the
+// process that made it; in a forked child nothing but abandon() may be called.
 //
 // Errors: kClosed (closed, terminated), kPeerDied (workers cannot be started: health()), and what
 // Channel::put answers.
