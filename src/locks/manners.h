@@ -24,27 +24,36 @@
 
 namespace forklift::locks {
 
+// LockRow::overtaken: bit 0 while somebody has waited long, above it how often one who had slept has got it.
+inline constexpr std::uint64_t kWaitsLong = 1;
+inline constexpr std::uint64_t kGotIt = 2;
+
 class Manners {
  public:
   static constexpr std::int64_t kLongNs = 1'000'000;     // so long a wait is long
   static constexpr std::int64_t kGiveWayNs = 2'000'000;  // others have so long to take it
 
   // Has this process just released it to somebody who waited long?
-  bool owes() const noexcept { return owes_.load(std::memory_order_relaxed); }
-  // Before somebody is woken. Does anybody wait who has waited long?
-  static bool waited_for(const LockRow& row) noexcept {
-    return row.overtaken.load(std::memory_order_relaxed) != 0 && row.event.has_sleepers();
+  bool owes() const noexcept { return owed_.load(std::memory_order_relaxed) != 0; }
+  // Before somebody is woken: what to owe them; 0: nothing.
+  static std::uint64_t debt(const LockRow& row) noexcept {
+    const std::uint64_t word = row.overtaken.load(std::memory_order_relaxed);
+    return (word & kWaitsLong) != 0 && row.event.has_sleepers() ? word : 0;
   }
-  void owe() noexcept { owes_.store(true, std::memory_order_relaxed); }
+  void owe(std::uint64_t debt) noexcept {
+    owed_at_ns_.store(os::now_ns(), std::memory_order_relaxed);
+    owed_.store(debt, std::memory_order_relaxed);
+  }
 
-  // Until it is not free any more, or others had their time.
+  // Until it is not free any more, somebody has had it, or others had their time.
   template <class Taken>
   void give_way(LockRow& row, Taken&& taken) noexcept {
-    owes_.store(false, std::memory_order_relaxed);
-    const std::int64_t limit = os::now_ns() + kGiveWayNs;
-    while (!taken()) {
+    const std::uint64_t word = owed_.exchange(0, std::memory_order_relaxed);
+    const std::int64_t limit = owed_at_ns_.load(std::memory_order_relaxed) + kGiveWayNs;
+    if (os::now_ns() >= limit) return;  // that was long ago
+    while (!taken() && row.overtaken.load(std::memory_order_relaxed) == word) {
       if (os::now_ns() >= limit) {
-        row.overtaken.store(0, std::memory_order_relaxed);  // nobody came
+        row.overtaken.fetch_and(~kWaitsLong, std::memory_order_relaxed);  // nobody came
         return;
       }
       ::sched_yield();
@@ -52,7 +61,8 @@ class Manners {
   }
 
  private:
-  std::atomic<bool> owes_{false};
+  std::atomic<std::uint64_t> owed_{0};
+  std::atomic<std::int64_t> owed_at_ns_{0};
 };
 
 // One wait for a lock or semaphore, as the others should know of it.
@@ -64,17 +74,18 @@ class LongWait {
   }
   // Woken, and somebody else has it.
   void overtaken() noexcept {
-    if (is_long() && row_.overtaken.load(std::memory_order_relaxed) == 0)
-      row_.overtaken.store(1, std::memory_order_relaxed);
+    if (since_ns_ != 0 && is_long()) row_.overtaken.fetch_or(kWaitsLong, std::memory_order_relaxed);
   }
-  // While each wait is a long one all are polite; the first short one ends that.
+  // While each wait is a long one all are polite; the first short one, or the last, ends that.
   void taken() noexcept {
-    if (since_ns_ != 0 && row_.overtaken.load(std::memory_order_relaxed) != 0 && !is_long())
-      row_.overtaken.store(0, std::memory_order_relaxed);
+    if (since_ns_ == 0 || (row_.overtaken.load(std::memory_order_relaxed) & kWaitsLong) == 0) return;
+    row_.overtaken.fetch_add(kGotIt, std::memory_order_relaxed);
+    if (!is_long() || !row_.event.has_sleepers())
+      row_.overtaken.fetch_and(~kWaitsLong, std::memory_order_relaxed);
   }
 
  private:
-  bool is_long() const noexcept { return since_ns_ != 0 && os::now_ns() - since_ns_ >= Manners::kLongNs; }
+  bool is_long() const noexcept { return os::now_ns() - since_ns_ >= Manners::kLongNs; }
 
   LockRow& row_;
   std::int64_t since_ns_ = 0;

@@ -64,10 +64,10 @@ class Mutex : public Object {
         }
       }
       if (row_.state.compare_exchange_strong(seen, 0)) [[likely]] {
-        const bool waited_for = Manners::waited_for(row_);
+        const std::uint64_t debt = Manners::debt(row_);
         row_.event.notify_after_unlock(1);
-        if (waited_for) [[unlikely]]
-          manners_.owe();
+        if (debt != 0) [[unlikely]]
+          manners_.owe(debt);
         return Released::kYes;
       }
     }

@@ -63,9 +63,9 @@ Status Semaphore::release(std::uint32_t units) {
   do {
     if (units > most_ || value > most_ - units) return too_many(value, units, most_);
   } while (!row_.state.compare_exchange_weak(value, value + units));
-  const bool waited_for = Manners::waited_for(row_);
+  const std::uint64_t debt = Manners::debt(row_);
   row_.event.notify_after_unlock(static_cast<int>(units));
-  if (waited_for) manners_.owe();
+  if (debt != 0) manners_.owe(debt);
   return {};
 }
 
@@ -125,9 +125,9 @@ Status Semaphore::release_recorded(std::uint32_t units) {
     return {};
   });
   if (!status) return status;
-  const bool waited_for = Manners::waited_for(row_);
+  const std::uint64_t debt = Manners::debt(row_);
   row_.event.notify_after_unlock(static_cast<int>(units));
-  if (waited_for) manners_.owe();
+  if (debt != 0) manners_.owe(debt);
   return {};
 }
 

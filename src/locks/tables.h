@@ -82,8 +82,7 @@ struct alignas(64) LockRow {
   Word inside;   // barrier: [ledger] parties inside wait
   sync::Event event;
   Word spinner;
-  Word
-      overtaken;  // lock, semaphore: 1 while somebody waits who was overtaken and has waited long (manners.h)
+  Word overtaken;  // lock, semaphore: does anybody wait long, and how often one got it (manners.h)
 };
 static_assert(sizeof(LockRow) == 128);
 
