@@ -85,7 +85,7 @@ class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg]
         self._strict = strict
         if framework is not None:
             self._framework = _known(framework)
-        self._is_fork_ctx = is_for_forks_only(ctx)
+        self._is_fork_ctx = ctx is not None and is_for_forks_only(ctx)
         self._begin(bound)
 
     def _begin(self, bound: int) -> None:
@@ -217,7 +217,7 @@ class SimpleQueue(_core.SimpleQueueCore, _std.SimpleQueue):  # type: ignore[type
         self._create(0, _PIPE_BYTES, 0)
         if framework is not None:
             self._framework = _known(framework)
-        self._is_fork_ctx = is_for_forks_only(ctx)
+        self._is_fork_ctx = ctx is not None and is_for_forks_only(ctx)
 
     async def aput(self, obj: Any, timeout: float | None = None) -> None:
         """As ``put``, in a coroutine. Cancelled while it waits for room it has put nothing."""
