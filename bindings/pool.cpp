@@ -19,7 +19,6 @@ namespace {
 constexpr std::uint32_t kMostQueued = 4096;
 // The same for tasks with blocks of memory, for each worker.
 constexpr std::uint32_t kMostLargeQueued = 2;
-constexpr std::int64_t kRoomSliceNs = 50'000'000;
 
 nb::object call_failures(const char* name, nb::tuple arguments) {
   const nb::object function = nb::steal(import_attribute("forklift.multiprocessing.failures", name));
@@ -100,16 +99,11 @@ bool PoolCore::full(bool large) const noexcept {
   return tasks().size() >= (large ? kMostLargeQueued * workers_ : kMostQueued);
 }
 
+// Not for each task that is taken: half of the room is worth waking up for.
 Status PoolCore::wait_for_room(bool large, PyHooks& hooks) const {
-  while (full(large)) {
-    if (stopping_.load(std::memory_order_acquire) || !engine_->health())
-      return {Code::kClosed, "the pool has stopped"};
-    const std::uint32_t seen = tasks().taken();
-    if (!full(large)) break;
-    const Status status = tasks().wait_taken(seen, os::Deadline::after_ns(kRoomSliceNs), &hooks);
-    if (!status && status.code() != Code::kTimeout) return status;
-  }
-  return {};
+  if (!full(large)) return {};
+  return engine_->wait_for_room(large ? kMostLargeQueued * workers_ / 2 : kMostQueued / 2,
+                                os::Deadline::never(), &hooks);
 }
 
 nb::object PoolCore::stopped(nb::handle label, std::uint64_t index) {
@@ -161,7 +155,6 @@ void PoolCore::close() {
 
 void PoolCore::terminate() {
   process::Engine& engine = this->engine();
-  stopping_.store(true, std::memory_order_release);
   const GilRelease released;
   engine.terminate();
 }

@@ -1,6 +1,5 @@
 // Jobs: sending tasks, taking in what became of them.
 #include <algorithm>
-#include <chrono>
 #include <limits>
 
 #include "errors.h"
@@ -17,8 +16,6 @@ constexpr std::size_t kBatch = 256;
 // So many of a map's tasks are on their way at most.
 constexpr std::uint64_t kWindow = 8192;
 constexpr std::size_t kTakenAtOnce = 256;
-// How long a wait for tasks that are still being sent lasts at a time.
-constexpr std::chrono::milliseconds kSlice(50);
 
 }  // namespace
 
@@ -306,16 +303,7 @@ bool PoolJob::wait(nb::handle timeout) {
   process::Engine& engine = core_.engine();
   GilRelease released;
   PyHooks hooks(released);
-  Status status;
-  while (!has_ended() && status && !deadline.passed()) {
-    status = engine.wait(*job_, deadline, &hooks);
-    if (!status) break;
-    // Tasks are still being sent; or it ends at this moment.
-    std::unique_lock<std::mutex> lock(core_.ended()->mutex);
-    core_.ended()->bell.wait_for(lock, kSlice, [this] { return has_ended(); });
-    lock.unlock();
-    if (!has_ended()) status = hooks.poll();
-  }
+  const Status status = engine.wait_end(*job_, deadline, &hooks);
   released.acquire();
   if (status.code() == Code::kInterrupted) {
     raise(status);

@@ -38,7 +38,7 @@ class PoolCore {
   channel::Channel& tasks() const noexcept { return *crew_->tasks; }
   const std::shared_ptr<Ended>& ended() const noexcept { return ended_; }
   bool full(bool large) const noexcept;
-  // Waits until the workers have taken so much that another task makes sense. kClosed: the pool has stopped.
+  // Where it is full: waits until the workers have taken so much that more tasks make sense.
   Status wait_for_room(bool large, PyHooks& hooks) const;
 
   // What became of a task: (is it a value, the value or the exception). Steals nothing.
@@ -59,7 +59,6 @@ class PoolCore {
   std::unique_ptr<process::Engine> engine_;
   std::uint32_t workers_;
   pid_t owner_;
-  std::atomic<bool> stopping_{false};
   nb::object last_words_;
 };
 

@@ -90,6 +90,7 @@ class Reader {
   std::uint32_t place_;  // kNoPlace: a looker
   domain::SlotRef owner_;
   std::mutex mutex_;  // of this process: one get at a time
+  domain::Patience patience_;
   bool gave_place_ = false;
   std::uint64_t last_ = 0;           // version that try_newest found
   std::atomic<std::uint64_t> seen_;  // for a subscriber what its place's position says
@@ -169,6 +170,7 @@ class Board : public std::enable_shared_from_this<Board> {
   BoardId id_;
   BoardRow& row_;
   arena::LeasePtr hold_;
+  domain::Patience patience_;  // of this process, for room
 };
 
 }  // namespace forklift::channel

@@ -191,7 +191,7 @@ Status Reader::get(Incoming& into, os::Deadline deadline, WaitHooks* hooks) {
     Status got = try_get(into, &done);
     if (!got || done) return got;
     const auto is_ready = [this] { return ready(); };
-    Status status = wait_until({row.items, row.item_spinner, row.put_cpu}, is_ready, board_->hub().domain(),
+    Status status = wait_until({row.items, row.item_spinner, row.put_cpu, sync::kSpinNs, &patience_}, is_ready, board_->hub().domain(),
                                deadline, hooks);
     if (!status) return status;
   }
@@ -202,7 +202,7 @@ Status Reader::wait_ready(os::Deadline deadline, WaitHooks* hooks) {
   BoardRow& row = board_->row_;
   const auto is_ready = [this] { return ready(); };
   if (is_ready()) return {};
-  return wait_until({row.items, row.item_spinner, row.put_cpu}, is_ready, board_->hub().domain(), deadline,
+  return wait_until({row.items, row.item_spinner, row.put_cpu, sync::kSpinNs, &patience_}, is_ready, board_->hub().domain(), deadline,
                     hooks);
 }
 

@@ -112,7 +112,7 @@ Status Board::put(const Outgoing& message, os::Deadline deadline, WaitHooks* hoo
   if (!hub_.domain().attached()) return hub_.domain().not_attached();
   Plan plan(message);
   if (Status status = plan_put(message, plan); !status) return status;
-  const domain::WaitPoint at{row_.space, row_.space_spinner, row_.put_cpu};
+  const domain::WaitPoint at{row_.space, row_.space_spinner, domain::kUnknownCpu, sync::kSpinNs, &patience_};
   const auto roomy = [this] { return has_room(); };
   for (bool spun = false;;) {
     bool done = false;

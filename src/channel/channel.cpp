@@ -29,6 +29,7 @@ Result<ChannelPtr> Channel::create(Hub& hub, const ChannelOptions& options) {
         change.set(row.tokens_sent, 0);
         change.set(row.tokens_read, 0);
         change.set(row.selectable, 0);
+        change.set(row.drain_mark, 0);
         change.set(row.done, Position::unpack(row.tail.load(std::memory_order_relaxed)).sequence());
         return {};
       });
@@ -129,7 +130,7 @@ domain::WaitPoint Channel::for_message() const noexcept {
 }
 
 domain::WaitPoint Channel::for_room() const noexcept {
-  return {row_.space, row_.space_spinner, row_.get_cpu, spin_ns()};
+  return {row_.space, row_.space_spinner, row_.get_cpu, spin_ns(), &room_patience_};
 }
 
 Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* hooks, int bell,
@@ -167,10 +168,14 @@ Status Channel::take(Incoming& into, bool* done, Claim* claim) {
   if (*done) {
     // Where bytes count, the putter that comes first may need more room than there is now and the next one
     // less.
-    if (row_.byte_capacity.load(std::memory_order_relaxed) != 0) {
-      row_.space.notify_after_unlock(INT_MAX);
-    } else if (row_.capacity.load(std::memory_order_relaxed) != 0) {
-      row_.space.notify_after_unlock(1);
+    const bool several_kinds = row_.byte_capacity.load(std::memory_order_relaxed) != 0;
+    const std::uint64_t mark = row_.drain_mark.load(std::memory_order_relaxed);
+    if (mark == 0) {
+      // An unbounded channel has a bound, too: what its sequence numbers can tell apart.
+      row_.space.notify_after_unlock(several_kinds ? INT_MAX : 1);
+    } else {
+      sync::unlock_fence();
+      if (row_.space.has_sleepers() && size() < mark) row_.space.notify(INT_MAX);
     }
   }
   return got;
@@ -238,6 +243,21 @@ Status Channel::wait_taken(std::uint32_t seen, os::Deadline deadline, WaitHooks*
   return {};
 }
 
+Status Channel::wait_drained(std::uint32_t most, const std::atomic<std::uint32_t>& news, std::uint32_t seen,
+                             os::Deadline deadline, WaitHooks* hooks) {
+  const auto ready = [&] { return size() <= most || news.load(std::memory_order_acquire) != seen; };
+  // Getters notify from the highest mark on, and it stays: a lower one would take the wake-up from those who
+  // wait at the higher.
+  std::uint64_t mark = row_.drain_mark.load(std::memory_order_relaxed);
+  while (mark <= most && !row_.drain_mark.compare_exchange_weak(mark, std::uint64_t{most} + 1)) {
+  }
+  while (!ready()) {
+    Status status = wait_until(for_room(), ready, hub_.domain(), deadline, hooks);
+    if (!status) return status;
+  }
+  return {};
+}
+
 void Channel::wake_all() noexcept {
   for (sync::Event* event : {&row_.items, &row_.space, &row_.all_done}) event->notify(INT_MAX);
 }
@@ -262,7 +282,7 @@ bool Channel::task_done() noexcept {
 Status Channel::join(os::Deadline deadline, WaitHooks* hooks) {
   const auto finished = [this] { return unfinished() == 0; };
   while (!finished()) {
-    Status status = wait_until({row_.all_done, row_.item_spinner, row_.put_cpu}, finished, hub_.domain(),
+    Status status = wait_until({row_.all_done, row_.item_spinner, row_.get_cpu}, finished, hub_.domain(),
                                deadline, hooks);
     if (!status) return status;
   }

@@ -133,6 +133,11 @@ class Channel {
   std::uint32_t taken() const noexcept;
   Status wait_taken(std::uint32_t seen, os::Deadline deadline, WaitHooks* hooks = nullptr);
 
+  // Waits until at most `most` messages are left, or `news` is not `seen` any more: who changes that rings
+  // space(). For who keeps ahead of the receivers of an unbounded channel, and need not hear of each message.
+  Status wait_drained(std::uint32_t most, const std::atomic<std::uint32_t>& news, std::uint32_t seen,
+                      os::Deadline deadline, WaitHooks* hooks = nullptr);
+
   std::uint32_t size() const noexcept;
   bool empty() const noexcept { return size() == 0; }
   bool full() const noexcept;
@@ -143,6 +148,8 @@ class Channel {
 
   // Rung with every message: for who waits on several channels (channel/wait_any.h).
   sync::Event& items() noexcept { return row_.items; }
+  // Rung when messages have gone.
+  sync::Event& space() noexcept { return row_.space; }
 
   // Whoever waits in any of these calls looks at its hooks.
   void wake_all() noexcept;
@@ -183,7 +190,8 @@ class Channel {
   ChannelId id_;
   ChannelRow& row_;
   arena::LeasePtr hold_;
-  mutable domain::Patience patience_;  // of this process, for messages
+  mutable domain::Patience patience_;       // of this process, for messages
+  mutable domain::Patience room_patience_;  // and for room
 };
 
 }  // namespace forklift::channel

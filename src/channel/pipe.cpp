@@ -129,9 +129,8 @@ Status PipeEnd::wait_readable(os::Deadline deadline, WaitHooks* hooks) {
   if (!in_) return {Code::kInvalid, "this end of the pipe is for writing only"};
   if (in_->size() != 0) return {};
   // Without claiming the spinner's place: who only looks needs the token.
-  static const bool several_cpus = os::allowed_cpus() > 1;
   const auto ready = [this] { return in_->size() != 0; };
-  if (several_cpus && !deadline.passed() && sync::spin_for(ready, os::now_ns, in_->spin_ns())) return {};
+  if (!deadline.passed() && domain::spin_beside(in_->for_message(), ready)) return {};
   Status status = sleep(deadline, hooks, true);
   return status.code() == Code::kClosed ? Status() : status;
 }
@@ -140,7 +139,7 @@ Status PipeEnd::wait_readable(os::Deadline deadline, WaitHooks* hooks) {
 Status PipeEnd::sleep(os::Deadline deadline, WaitHooks* hooks, bool foreign_is_readable) {
   domain::Domain& domain = in_->hub_.domain();
   for (;;) {
-    const std::int64_t slice = deadline.left_ns(domain::slice_ns(hooks));
+    const std::int64_t slice = deadline.left_ns(sync::lengthened(domain::slice_ns(hooks)));
     sync::full_fence();
     if (in_->size() != 0) return {};
     const os::Readiness now = os::wait_readable(fd_, slice);

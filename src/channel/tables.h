@@ -102,7 +102,8 @@ struct ChannelRow {
   Word capacity;          // messages; 0: unbounded
   Word byte_capacity;     // 0: unbounded
   Word flags;
-  Word unused0[2];
+  Word drain_mark;  // 0: each message that goes is told of; else only where fewer than so many are left
+  Word unused0;
 
   alignas(64) sync::RobustMutex tail_mutex;
   alignas(64) Word tail;

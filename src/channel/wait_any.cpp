@@ -98,7 +98,7 @@ class Waiter {
   // Until something may be ready, the alarm rings, or a slice of the time is over.
   Status sleep(os::Deadline deadline) {
     if (polled_.empty()) {
-      sleep_on_channels(deadline.left_ns(sync::kSliceNs), alarm_);
+      sleep_on_channels(deadline.left_ns(sync::lengthened(sync::kSliceNs)), alarm_);
       return {};
     }
     if (channels_.empty()) {
@@ -109,7 +109,7 @@ class Waiter {
     Alarm no_more_needed;
     if (Status status = rung_by_channel.open(); !status) return status;
     const auto watch_channels = [&] {
-      while (!no_more_needed.rung() && !any_message()) sleep_on_channels(sync::kSliceNs, no_more_needed);
+      while (!no_more_needed.rung() && !any_message()) sleep_on_channels(sync::lengthened(sync::kSliceNs), no_more_needed);
       rung_by_channel.ring();
     };
     std::jthread bridge;

@@ -27,28 +27,58 @@ class WaitHooks {
   std::int64_t slice_ns = sync::kQuietSliceNs;  // poll() is called at least this often
 };
 
-// Whether this process spins longer than usual at a place: where its last sleeps were hardly worth it. A
-// sleep and its end cost two system calls and up to 40 us; an answer that takes 60 us is cheaper waited for
-// awake. A long spin in vain is forgiven only after many short sleeps, so that where processes outnumber the
-// processors next to nothing is spent on it.
+// How long this process spins at a place before it sleeps, learnt from how its waits there ended.
+//
+// Longer than usual where the last sleeps were hardly worth it: a sleep and its end cost two system calls and
+// up to 40 us, so an answer that takes 60 us is cheaper waited for awake. A long spin in vain is forgiven only
+// after many short sleeps.
+//
+// Not at all where spins have not paid lately: the peer is slow, or it is not running, since more threads are
+// ready to run than there are processors for. A spin is then tried now and then, ever more rarely; one that
+// pays brings the usual spin back at once.
 //
 // Thread safety: yes; a word lost between threads delays what is learnt.
 class Patience {
  public:
   static constexpr std::int64_t kLongestNs = 100'000;
   static constexpr int kShortSleeps = 2, kShortSleepsAfterAll = 8;
+  // After so many spins in vain, one in 8, 16, ... kRarest waits spins.
+  static constexpr int kVainSpins = 4, kFirstRest = 8, kRarest = 256;
 
-  bool has() const noexcept { return score_.load(std::memory_order_relaxed) >= kShortSleeps; }
+  // How long to spin now; 0: not at all.
+  std::int64_t spin_ns(std::int64_t usual_ns) noexcept {
+    if (const int rest = rest_.load(std::memory_order_relaxed); rest > 0) {
+      rest_.store(rest - 1, std::memory_order_relaxed);
+      return 0;
+    }
+    return is_long() ? std::max(usual_ns, kLongestNs) : usual_ns;
+  }
+  bool is_long() const noexcept { return score_.load(std::memory_order_relaxed) >= kShortSleeps; }
+  bool rests() const noexcept { return rest_.load(std::memory_order_relaxed) > 0; }
+
+  // A spin has ended: did what was waited for come?
+  void note_spin(bool paid) noexcept {
+    if (paid) {
+      vain_.store(0, std::memory_order_relaxed);
+      return;
+    }
+    if (is_long()) score_.store(kShortSleeps - kShortSleepsAfterAll, std::memory_order_relaxed);
+    const int vain = std::min(vain_.load(std::memory_order_relaxed) + 1, kVainSpins + 16);
+    vain_.store(vain, std::memory_order_relaxed);
+    if (vain >= kVainSpins)
+      rest_.store(std::min(kFirstRest << (vain - kVainSpins), kRarest) - 1, std::memory_order_relaxed);
+  }
   // The answer came after so long a sleep, which followed a spin. (The sleep's end is in it, too.)
   void note_sleep(std::int64_t ns) noexcept {
     const int score = score_.load(std::memory_order_relaxed);
     score_.store(ns <= kLongestNs ? std::min(score + 1, kShortSleeps) : std::min(score, 0),
                  std::memory_order_relaxed);
   }
-  void lose() noexcept { score_.store(kShortSleeps - kShortSleepsAfterAll, std::memory_order_relaxed); }
 
  private:
   std::atomic<int> score_{0};
+  std::atomic<int> vain_{0};  // spins in vain since one paid
+  std::atomic<int> rest_{0};  // waits that do not spin
 };
 
 struct WaitPoint {
@@ -56,11 +86,17 @@ struct WaitPoint {
   sync::Word& spinner;                   // until when somebody spins here; 0 or past: nobody
   const sync::Word& peer_cpu;            // processor on which the other end last ran, + 1; 0: unknown
   std::int64_t spin_ns = sync::kSpinNs;  // the longest spin, but for patience
-  Patience* patience = nullptr;          // this process's, if it learns at this place
+  Patience* patience = nullptr;          // this process's; nullptr: it learns nothing at this place
 };
 
 // For a place with many other ends, of which no one is waited for.
 inline const sync::Word kUnknownCpu{0};
+
+// Where a user's lock is waited for. Nobody notes where a holder runs: that would cost each acquisition a
+// cache line.
+inline WaitPoint lock_place(sync::Event& event, sync::Word& spinner, Patience& patience) noexcept {
+  return {event, spinner, kUnknownCpu, sync::kSpinNs, &patience};
+}
 
 // Leaves word of where this end runs; stored only when it changes, since the other end's line is at stake.
 inline void note_cpu(sync::Word& cpu) noexcept {
@@ -68,36 +104,61 @@ inline void note_cpu(sync::Word& cpu) noexcept {
   if (cpu.load(std::memory_order_relaxed) != here) cpu.store(here, std::memory_order_relaxed);
 }
 
+// Can the other end run while this one spins? Not if it last ran on this very processor. Which processors
+// *this* process is allowed says nothing about its peer: both may be bound to one each.
+inline bool peer_runs_elsewhere(const sync::Word& peer_cpu) noexcept {
+  static const bool several_cpus = os::online_cpus() > 1;
+  if (!several_cpus) return false;
+  return peer_cpu.load(std::memory_order_relaxed) != static_cast<std::uint64_t>(os::current_cpu()) + 1;
+}
+
 // One spinner a place: several would only take the processors from those they wait for. A spinner that died
 // is known by its time.
-inline bool claim_spin(const WaitPoint& at, std::int64_t longest_ns) noexcept {
-  static const bool several_cpus = os::allowed_cpus() > 1;
-  if (!several_cpus) return false;
-  // The peer last ran here: it cannot run while we spin.
-  if (at.peer_cpu.load(std::memory_order_relaxed) == static_cast<std::uint64_t>(os::current_cpu()) + 1)
-    return false;
+inline bool claim_spin(sync::Word& spinner, std::int64_t longest_ns) noexcept {
   const auto now = static_cast<std::uint64_t>(os::now_ns());
   const auto longest = static_cast<std::uint64_t>(longest_ns);
-  std::uint64_t until = at.spinner.load(std::memory_order_relaxed);
-  return until < now &&
-         at.spinner.compare_exchange_strong(until, now + 2 * longest, std::memory_order_relaxed);
+  std::uint64_t until = spinner.load(std::memory_order_relaxed);
+  return until < now && spinner.compare_exchange_strong(until, now + 2 * longest, std::memory_order_relaxed);
 }
 
 // Whether the condition came true while this thread was the place's spinner.
 template <class Ready>
 bool spin_at(const WaitPoint& at, Ready&& ready) {
-  const bool patient = at.patience && at.patience->has();
-  const std::int64_t longest_ns = patient ? std::max(at.spin_ns, Patience::kLongestNs) : at.spin_ns;
-  if (!claim_spin(at, longest_ns)) return false;
+  if (!peer_runs_elsewhere(at.peer_cpu)) return false;
+  const std::int64_t longest_ns = at.patience ? at.patience->spin_ns(at.spin_ns) : at.spin_ns;
+  if (longest_ns == 0 || !claim_spin(at.spinner, longest_ns)) return false;
   const bool came = sync::spin_for(ready, os::now_ns, longest_ns);
   at.spinner.store(0, std::memory_order_relaxed);
-  if (patient && !came) at.patience->lose();
+  if (at.patience) at.patience->note_spin(came);
   return came;
+}
+
+// The same without being the place's spinner: for a thread that only looks, and takes nothing.
+template <class Ready>
+bool spin_beside(WaitPoint at, Ready&& ready) {
+  sync::Word nobody{0};
+  return spin_at({at.event, nobody, at.peer_cpu, at.spin_ns, at.patience}, ready);
 }
 
 // How long one sleep may take before it is looked what has happened.
 inline std::int64_t slice_ns(const WaitHooks* hooks) noexcept {
   return hooks ? std::min(hooks->slice_ns, sync::slice_ns()) : sync::slice_ns();
+}
+
+// One slice's sleep on a ticket, which is given back; looks for deaths and asks the hooks behind it.
+inline Status sleep_a_slice(sync::Event& event, sync::Event::Ticket ticket, Domain& domain, os::Deadline deadline,
+                            WaitHooks* hooks) {
+  const std::int64_t until = sync::kLongSlices ? os::now_ns() + sync::kLongSliceNs : 0;
+  for (;;) {
+    const os::FutexWait how = event.sleep(ticket, deadline.left_ns(slice_ns(hooks)));
+    const bool slept_on = how == os::FutexWait::kTimedOut && !deadline.passed() && os::now_ns() < until;
+    if (!slept_on) event.cancel(ticket);
+    if (how == os::FutexWait::kTimedOut) domain.check_deaths();
+    if (!slept_on) return {};
+    if (hooks) {
+      if (Status status = hooks->poll(); !status) return event.cancel(ticket), status;
+    }
+  }
 }
 
 // One sleep of at most a slice. Returns ok when the condition held or something has happened since (look
@@ -109,9 +170,8 @@ Status sleep_at(const WaitPoint& at, Ready&& ready, Domain& domain, os::Deadline
     at.event.cancel(ticket);
     return {};
   }
-  const os::FutexWait how = at.event.wait(ticket, deadline.left_ns(slice_ns(hooks)));
+  if (Status status = sleep_a_slice(at.event, ticket, domain, deadline, hooks); !status) return status;
   if (ready()) return {};
-  if (how == os::FutexWait::kTimedOut) domain.check_deaths();
   if (hooks) {
     if (Status status = hooks->poll(); !status) return status;
   }

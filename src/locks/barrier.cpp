@@ -78,7 +78,7 @@ Result<Arrival> Barrier::arrive(WaitHooks* hooks) {
     if (!status) return status;
     if (!wait) return arrival;
     table_.look_after_all(id_);
-    status = domain::wait_for({row_.event, row_.spinner, domain::kUnknownCpu}, ready, domain(),
+    status = domain::wait_for(domain::lock_place(row_.event, row_.spinner, patience_), ready, domain(),
                               os::Deadline::never(), hooks);
     if (!status) return status;
   }
@@ -108,7 +108,7 @@ Result<bool> Barrier::wait(const Arrival& arrival, os::Deadline deadline, WaitHo
     const os::Deadline limit = state() == BarrierState::kActing ? os::Deadline::never() : deadline;
     table_.look_after_all(id_);
     Status status =
-        domain::wait_for({row_.event, row_.spinner, domain::kUnknownCpu}, settled, domain(), limit, hooks);
+        domain::wait_for(domain::lock_place(row_.event, row_.spinner, patience_), settled, domain(), limit, hooks);
     if (status || settled()) continue;
     if (status.code() == Code::kTimeout) {
       status = step([&](sync::Transaction& change) -> Status {

@@ -64,7 +64,7 @@ Status Condition::wait(std::uint32_t place, os::Deadline deadline, WaitHooks* ho
       break;
     }
     look_after_notified();
-    const std::int64_t slice = deadline.left_ns(domain::slice_ns(hooks));
+    const std::int64_t slice = deadline.left_ns(sync::lengthened(domain::slice_ns(hooks)));
     const os::FutexWait how = os::futex_wait(cell.bell, bell, slice);
     sync::note_sleep(slice, how == os::FutexWait::kTimedOut);
     if (notified()) return {};

@@ -2,10 +2,6 @@
 
 namespace forklift::locks {
 
-namespace {
-// Nobody notes where a holder runs: that would cost each acquisition a system call's worth.
-}  // namespace
-
 Result<MutexPtr> Mutex::create(Table& table, bool recursive) {
   Result<Right> right = table.make(recursive ? Kind::kRLock : Kind::kLock, 1, 0, 0);
   if (!right) return right.status();
@@ -35,7 +31,7 @@ Took Mutex::try_again(std::uint64_t seen, std::uint64_t me) noexcept {
 }
 
 Status Mutex::acquire(os::Deadline deadline, WaitHooks* hooks, Took& how) {
-  const domain::WaitPoint place{row_.event, row_.spinner, domain::kUnknownCpu};
+  const domain::WaitPoint place = domain::lock_place(row_.event, row_.spinner, patience_);
   const auto ready = [this] { return Owner::is_free(row_.state.load(std::memory_order_acquire)); };
   if (manners_.owes() && !deadline.passed()) manners_.give_way(row_, [&] { return !ready(); });
   LongWait wait(row_);

@@ -32,7 +32,7 @@ Result<SemaphorePtr> Semaphore::open(Table& table, LockId id) {
 }
 
 Status Semaphore::acquire(os::Deadline deadline, WaitHooks* hooks) {
-  const domain::WaitPoint place{row_.event, row_.spinner, domain::kUnknownCpu};
+  const domain::WaitPoint place = domain::lock_place(row_.event, row_.spinner, patience_);
   const auto ready = [this] { return value() != 0; };
   if (manners_.owes() && !deadline.passed()) manners_.give_way(row_, [&] { return !ready(); });
   LongWait wait(row_);

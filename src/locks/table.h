@@ -113,6 +113,7 @@ class Object {
   Table& table_;
   LockId id_;
   LockRow& row_;
+  domain::Patience patience_;  // of this process
   arena::LeasePtr hold_;
 };
 

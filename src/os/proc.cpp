@@ -88,6 +88,11 @@ int allowed_cpus() noexcept {
   return count < 1 ? 1 : count;
 }
 
+int online_cpus() noexcept {
+  const long count = ::sysconf(_SC_NPROCESSORS_ONLN);
+  return count < 1 ? 1 : static_cast<int>(count);
+}
+
 int current_cpu() noexcept { return ::sched_getcpu(); }
 
 Result<Fd> open_pidfd(pid_t pid) {

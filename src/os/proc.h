@@ -32,6 +32,9 @@ std::uint64_t pid_namespace() noexcept;
 // How many processors this thread may run on, at least 1.
 int allowed_cpus() noexcept;
 
+// How many processors the machine has, whether this process may use them or not; at least 1.
+int online_cpus() noexcept;
+
 // The processor that this thread runs on now, -1 if unknown.
 int current_cpu() noexcept;
 

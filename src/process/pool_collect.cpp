@@ -92,6 +92,26 @@ Status Engine::wait(Job& job, os::Deadline deadline, channel::WaitHooks* hooks) 
   return await([&] { return job.running == 0; }, &job, deadline, hooks);
 }
 
+Status Engine::wait_end(Job& job, os::Deadline deadline, channel::WaitHooks* hooks) {
+  Status ended = await([&] { return job.sealed && job.running == 0; }, &job, deadline, hooks);
+  // Another thread may have seen the end first, and be at it.
+  if (ended) make_calls();
+  return ended;
+}
+
+Status Engine::wait_for_room(std::uint32_t most, os::Deadline deadline, channel::WaitHooks* hooks) {
+  flush();
+  for (;;) {
+    const std::uint32_t seen = news_.load(std::memory_order_acquire);
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (Status admitted = admit_locked(); !admitted) return admitted;
+    }
+    if (tasks_->size() <= most) return {};
+    if (Status status = tasks_->wait_drained(most, news_, seen, deadline, hooks); !status) return status;
+  }
+}
+
 Status Engine::join(os::Deadline deadline, channel::WaitHooks* hooks) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);

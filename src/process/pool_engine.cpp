@@ -227,6 +227,7 @@ void Engine::seal(const JobPtr& job) {
     const std::lock_guard<std::mutex> lock(mutex_);
     job->sealed = true;
     if (job->running == 0) end_job_locked(*job, after);
+    after.others = job->running == 0;  // wait_end()
   }
   finish(after);
 }
@@ -318,15 +319,18 @@ void Engine::make_calls() {
 void Engine::wake() noexcept {
   news_.fetch_add(1, std::memory_order_seq_cst);
   answers_->items().notify(INT_MAX);
+  tasks_->space().notify(INT_MAX);
 }
 
 void Engine::close() {
+  bool idle = false;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     closing_ = true;
-    if (outstanding_ != 0) return;
+    idle = outstanding_ == 0;
   }
-  mind();
+  wake();  // wait_for_room()
+  if (idle) mind();
 }
 
 void Engine::terminate() {

@@ -147,6 +147,10 @@ class Engine {
                  channel::WaitHooks* hooks = nullptr);
   // Waits until no task of the job is left, and leaves the answers to collect().
   Status wait(Job& job, os::Deadline deadline, channel::WaitHooks* hooks = nullptr);
+  // Waits until the job is sealed, no task of it is left, and its `on_end` has returned.
+  Status wait_end(Job& job, os::Deadline deadline, channel::WaitHooks* hooks = nullptr);
+  // Waits until at most `most` tasks have not been taken by a worker. kClosed, or why the pool cannot work.
+  Status wait_for_room(std::uint32_t most, os::Deadline deadline, channel::WaitHooks* hooks = nullptr);
   // How many of the job's tasks have ended, whether they were collected or not; for who watches a job grow.
   // Of a job with an `on_end` always up to date, of others as far as somebody has taken answers in.
   std::uint64_t ended(const Job& job);
@@ -169,7 +173,7 @@ class Engine {
   std::vector<pid_t> pids();
   std::uint64_t outstanding();
   channel::Hub& hub() const noexcept { return hub_; }
-  // Where no waiter sees it: wakes those in collect(), wait() and join(), which ask their hooks.
+  // Where no waiter sees it: wakes those in the waiting calls, which ask their hooks.
   void wake() noexcept;
 
  private:

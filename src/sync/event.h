@@ -34,6 +34,21 @@ inline constexpr std::int64_t kSliceNs = 200'000'000;
 inline constexpr std::int64_t kQuietSliceNs = 500'000'000;
 inline constexpr int kQuietAfter = 5;
 
+// A slice bounds what a *death* can delay; between live processes every wait ends by a notification. The
+// build FORKLIFT_LONG_SLICES holds that to the test: there a sleeper that nobody woke looks for deaths and
+// asks its hooks as ever, but looks at its own condition only after ten seconds, so that a missing
+// notification shows as a test that takes so long.
+#ifdef FORKLIFT_LONG_SLICES
+inline constexpr bool kLongSlices = true;
+#else
+inline constexpr bool kLongSlices = false;
+#endif
+inline constexpr std::int64_t kLongSliceNs = 10'000'000'000;
+// A slice of a sleep that has no other part than to look at its condition.
+constexpr std::int64_t lengthened(std::int64_t slice) noexcept {
+  return kLongSlices && slice < kLongSliceNs ? kLongSliceNs : slice;
+}
+
 // How long this thread may sleep now, and how its last sleep ended.
 std::int64_t slice_ns() noexcept;
 void note_sleep(std::int64_t slept_for_ns, bool nothing_happened) noexcept;
@@ -55,9 +70,14 @@ class Event {
 
   // Sleeps until notified or for `timeout_ns`; gives the ticket back in any case.
   os::FutexWait wait(Ticket ticket, std::int64_t timeout_ns) noexcept {
+    const os::FutexWait how = sleep(ticket, timeout_ns);
+    cancel(ticket);
+    return how;
+  }
+  // As wait(), and keeps the ticket.
+  os::FutexWait sleep(Ticket ticket, std::int64_t timeout_ns) noexcept {
     const os::FutexWait how = os::futex_wait(bell_, ticket.bell, timeout_ns);
     note_sleep(timeout_ns, how == os::FutexWait::kTimedOut);
-    cancel(ticket);
     return how;
   }
 

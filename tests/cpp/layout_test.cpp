@@ -39,7 +39,7 @@ using locks::LockRow;
 using locks::LockTable;
 using sync::RedoRecord;
 
-static_assert(domain::kLayoutVersion == 4);
+static_assert(domain::kLayoutVersion == 5);
 
 static_assert(offsetof(Header, magic) == 0 && offsetof(Header, layout_version) == 8);
 static_assert(offsetof(Header, mutex_bytes) == 12 && offsetof(Header, domain_id) == 16);
@@ -94,7 +94,8 @@ static_assert(sizeof(ChannelTable) == 512 && offsetof(ChannelTable, rows_free) =
 static_assert(sizeof(ChannelRow) == 448 && offsetof(ChannelRow, meta) == 0);
 static_assert(offsetof(ChannelRow, count) == 8 && offsetof(ChannelRow, next) == 16);
 static_assert(offsetof(ChannelRow, capacity) == 24 && offsetof(ChannelRow, byte_capacity) == 32);
-static_assert(offsetof(ChannelRow, flags) == 40 && offsetof(ChannelRow, tail_mutex) == 64);
+static_assert(offsetof(ChannelRow, flags) == 40 && offsetof(ChannelRow, drain_mark) == 48 &&
+              offsetof(ChannelRow, tail_mutex) == 64);
 static_assert(offsetof(ChannelRow, tail) == 128 && offsetof(ChannelRow, spare) == 136);
 static_assert(offsetof(ChannelRow, tail_bytes) == 144 && offsetof(ChannelRow, put_cpu) == 160);
 static_assert(offsetof(ChannelRow, seen_head) == 168 && offsetof(ChannelRow, space_spinner) == 176 &&
