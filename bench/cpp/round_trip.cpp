@@ -1,4 +1,5 @@
 // cpp-rtt-64B: a message of 64 bytes there and back between two processes; the time of one round trip.
+// cpp-rtt-64B-apart: the same where each end may use one processor only, another one each.
 // cpp-rtt-64B-waiting: the same where each end sleeps until its message comes.
 #include <vector>
 
@@ -17,7 +18,8 @@ using Ring = SpscRing<kBytes, 256>;
 
 enum class Wait {
   kAsItLikes,
-  kAsleep
+  kBound,  // as it likes, each end bound to a processor of its own
+  kAsleep  // on the same two processors
 };
 
 template <class Out, class In>
@@ -40,9 +42,7 @@ void pong(Out& out, In& in, std::size_t count) {
 
 template <class Queue>
 double round_trip_us(const Run& run, std::size_t count, Queue& there, Queue& back, Wait wait) {
-  // Who may use one processor only does not spin: that makes ours sleep, and for the others it is the same
-  // place to run in.
-  const bool pin = run.pin || wait == Wait::kAsleep;
+  const bool pin = run.pin || wait != Wait::kAsItLikes;
   const std::size_t warm = count / 10 + 1;
   const std::function<void()> finish = leaving(there, back);
   const double ns = race({{.warm_up = [&] { ping(there, back, warm); },
@@ -62,6 +62,12 @@ double ours(const Run& run, Wait wait) {
   return round_trip_us(run, run.count(wait == Wait::kAsleep ? 30'000 : 500'000), there, back, wait);
 }
 
+// Its getters find the spinner's place taken.
+class SleepingChannel : public OurChannel {
+ public:
+  SleepingChannel() { hub().unchecked_row(channel().id().index).item_spinner.store(~std::uint64_t{0}); }
+};
+
 double pipe(const Run& run, Wait wait) {
   Pipe there;
   Pipe back;
@@ -72,7 +78,16 @@ const Contender forklift_adaptive{"cpp-rtt-64B", "forklift", Role::kOurs, "us", 
                                     return ours<OurQueue<kBytes>>(run, Wait::kAsItLikes);
                                   }};
 const Contender forklift_waiting{"cpp-rtt-64B-waiting", "forklift", Role::kOurs, "us",
-                                 [](const Run& run) { return ours<OurQueue<kBytes>>(run, Wait::kAsleep); }};
+                                 [](const Run& run) { return ours<SleepingChannel>(run, Wait::kAsleep); }};
+const Contender forklift_bound{"cpp-rtt-64B-apart", "forklift", Role::kOurs, "us",
+                               [](const Run& run) { return ours<OurQueue<kBytes>>(run, Wait::kBound); }};
+const Contender forklift_unbound{"cpp-rtt-64B-apart", "forklift, unbound", Role::kPeer, "us",
+                                 [](const Run& run) { return ours<OurQueue<kBytes>>(run, Wait::kAsItLikes); }};
+const Contender ring_bound{"cpp-rtt-64B-apart", "SPSC ring", Role::kFloor, "us", [](const Run& run) {
+                             Shared<Ring> there;
+                             Shared<Ring> back;
+                             return round_trip_us(run, run.count(2'000'000), *there, *back, Wait::kBound);
+                           }};
 const Contender channel_adaptive{"cpp-rtt-64B", "channel", Role::kPart, "us",
                                  [](const Run& run) { return ours<OurChannel>(run, Wait::kAsItLikes); }};
 const Contender pipe_adaptive{"cpp-rtt-64B", "pipe", Role::kPeer, "us",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rows import arrays, cpp, cross, locks, managers, pipes, processes, queues, torch, values
+from rows import arrays, cpp, cross, locks, managers, pipes, processes, queues, torch, values, work
 from rows.spec import Row
 
 ROWS: tuple[Row, ...] = (
@@ -11,6 +11,7 @@ ROWS: tuple[Row, ...] = (
     *arrays.ROWS,
     *values.ROWS,
     *processes.ROWS,
+    *work.ROWS,
     *managers.ROWS,
     *locks.ROWS,
     *torch.ROWS,

@@ -14,6 +14,14 @@ TWO_PASSES = "two passes of a robust mutex"
 # with strangers, and what is computed takes between one and two times as long, by the minute.
 ROWS = (
     Row("cpp-rtt-64B", "us", at_most=0.5, floor_factor=1.5, floor_of=RING, repeat=15),
+    Row(
+        "cpp-rtt-64B-apart",
+        "us",
+        peer_factor=1.2,
+        peer_of="forklift, unbound",
+        floor_of=RING,
+        note="each end may use one processor, another one each",
+    ),
     # The kernel's wake-up is most of it, and that differs between machines by a factor of four.
     Row(
         "cpp-rtt-64B-waiting",

@@ -1,0 +1,203 @@
+"""Tasks that take their time, machines that are busy, and processes that are bound to a processor.
+
+The rows of trivial tasks and small arguments say what a message costs. These say what a program feels: tasks
+of a millisecond with arguments and results of a real size, beside another process that computes, or with each
+process on a processor of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+from rows.queues import _round_trips
+from rows.spec import Library, Row, Scale
+
+WORK_S = 1e-3
+TASKS = 400
+SIZES = {"64B": 64, "10K": 10_000, "100K": 100_000, "1M": 1_000_000}
+
+
+def _work(argument: Any) -> Any:
+    """A processor's whole time for a millisecond, on the clock of this thread."""
+    end = time.thread_time() + WORK_S
+    while time.thread_time() < end:
+        pass
+    return argument
+
+
+def _overhead_us(seconds: float, tasks: int, workers: int) -> float:
+    """What a task took beyond its work, of each processor that worked."""
+    processors = min(workers, os.cpu_count() or 1)
+    return (seconds * processors / tasks - WORK_S) * 1e6
+
+
+def _pool_work(size: int, workers: int) -> Callable[[Library, Scale], float]:
+    def measure(library: Library, scale: Scale) -> float:
+        """Microseconds beyond the work, argument and result being arrays of `size` bytes.
+
+        Results are dropped as they come, as a program does that reduces or writes them.
+        """
+        import numpy as np
+
+        count = scale.count(TASKS, 100)
+        arguments = [np.ones(size, np.uint8) for _ in range(8)]
+        with library.context().Pool(workers) as pool:
+            for _ in pool.imap_unordered(_work, arguments * 4):
+                pass
+            begin = time.perf_counter()
+            for _ in pool.imap_unordered(_work, (arguments[i % 8] for i in range(count))):
+                pass
+            return _overhead_us(time.perf_counter() - begin, count, workers)
+
+    return measure
+
+
+# --- a busy machine
+
+
+@contextlib.contextmanager
+def _another_computes() -> Iterator[None]:
+    """Another process that uses one processor all the time."""
+    other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        yield
+    finally:
+        other.kill()
+        other.wait()
+
+
+def _busy(measure: Callable[[Library, Scale], float]) -> Callable[[Library, Scale], float]:
+    def beside_another(library: Library, scale: Scale) -> float:
+        with _another_computes():
+            return measure(library, scale)
+
+    return beside_another
+
+
+def _same(argument: Any) -> Any:
+    return argument
+
+
+def _round_trip(library: Library, scale: Scale) -> float:
+    context = library.context()
+    times = _round_trips(context.Queue, context, scale)
+    return sum(times) / len(times) * 1e6
+
+
+def _apply(library: Library, scale: Scale) -> float:
+    """Microseconds of one `apply` of a function that does nothing."""
+    count = scale.count(1_000)
+    with library.context().Pool(2) as pool:
+        pool.map(_same, range(10))
+        begin = time.perf_counter()
+        for _ in range(count):
+            pool.apply(_same, (1,))
+        return (time.perf_counter() - begin) / count * 1e6
+
+
+def _executor(library: Library, scale: Scale) -> float:
+    """Microseconds a task of a millisecond through ProcessPoolExecutor(2), the work included."""
+    count = scale.count(TASKS, 100)
+    with ProcessPoolExecutor(2, mp_context=library.context()) as executor:
+        list(executor.map(_same, range(4)))
+        begin = time.perf_counter()
+        list(executor.map(_work, range(count)))
+        return (time.perf_counter() - begin) / count * 1e6
+
+
+def _produce(queue: Any, count: int) -> None:
+    import numpy as np
+
+    random = np.random.default_rng(0)
+    for _ in range(count):
+        queue.put(random.random(750_000))
+
+
+def _loader(library: Library, scale: Scale) -> float:
+    """Microseconds a batch of 6 MB that two workers make and one consumer reads."""
+    context = library.context()
+    each = scale.count(100, 25)
+    queue = context.Queue(4)
+    workers = [context.Process(target=_produce, args=(queue, each)) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    queue.get()
+    begin = time.perf_counter()
+    for _ in range(2 * each - 1):
+        queue.get().sum()
+    seconds = time.perf_counter() - begin
+    for worker in workers:
+        worker.join()
+    return seconds / (2 * each - 1) * 1e6
+
+
+# --- processes that are bound
+
+
+@contextlib.contextmanager
+def _bound(processor: int) -> Iterator[None]:
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {processor})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def _echo_on(processor: int, there: Any, back: Any, count: int) -> None:
+    os.sched_setaffinity(0, {processor})
+    for _ in range(count):
+        back.put(there.get())
+
+
+def _pinned(peer: int) -> Callable[[Library, Scale], float]:
+    """Microseconds of a round trip from processor 0 to the processor `peer`."""
+
+    def measure(library: Library, scale: Scale) -> float:
+        context = library.context()
+        warm_up, count = 500, scale.count(4_000, 500)
+        there, back = context.Queue(), context.Queue()
+        process = context.Process(target=_echo_on, args=(peer, there, back, warm_up + count))
+        process.start()
+        begin = 0.0
+        with _bound(0):
+            for i in range(-warm_up, count):
+                if i == 0:
+                    begin = time.perf_counter()
+                there.put(5)
+                back.get()
+            seconds = time.perf_counter() - begin
+        process.join()
+        return seconds / count * 1e6
+
+    return measure
+
+
+ROWS = (
+    *(
+        Row(
+            f"pool-work-{name}{'' if workers == 2 else f'-{workers}w'}",
+            "us",
+            1.0,
+            at_most=50,
+            measure=_pool_work(size, workers),
+            repeat=3,
+            note="beyond 1 ms of work; argument and result of this size, imap_unordered",
+        )
+        for workers in (2, 4)
+        for name, size in SIZES.items()
+    ),
+    Row("busy-queue-rtt", "us", 1.0, measure=_busy(_round_trip), note="beside a process that computes"),
+    Row("busy-pool-apply", "us", 1.0, measure=_busy(_apply), note="the same"),
+    Row("busy-executor", "us", 1.0, measure=_busy(_executor), note="the same; tasks of 1 ms"),
+    Row("busy-loader", "us", 1.0, measure=_busy(_loader), note="the same; batches of 6 MB of two workers"),
+    Row("pinned-apart", "us", 10, measure=_pinned(1), note="queue-rtt, each end bound to a processor"),
+    Row("pinned-together", "us", 1.0, measure=_pinned(0), note="both ends bound to one processor"),
+)
