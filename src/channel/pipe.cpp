@@ -139,7 +139,7 @@ Status PipeEnd::wait_readable(os::Deadline deadline, WaitHooks* hooks) {
 Status PipeEnd::sleep(os::Deadline deadline, WaitHooks* hooks, bool foreign_is_readable) {
   domain::Domain& domain = in_->hub_.domain();
   for (;;) {
-    const std::int64_t slice = deadline.left_ns(sync::lengthened(domain::slice_ns(hooks)));
+    const std::int64_t slice = deadline.left_ns(domain::look_ns(hooks));
     sync::full_fence();
     if (in_->size() != 0) return {};
     const os::Readiness now = os::wait_readable(fd_, slice);

@@ -4,10 +4,15 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
+#include <cctype>
 #include <cerrno>
+#include <charconv>
+#include <cstdlib>
 #include <new>
 #include <string>
+#include <string_view>
 
 #include "os/clock.h"
 #include "os/limits.h"
@@ -26,22 +31,44 @@ std::uint64_t random_id() {
   return id;
 }
 
+// FORKLIFT_SEGMENT_SIZE: how large the data segment may be at most, as 4096, 64M or 8G. Unset: UINT64_MAX.
+Result<std::uint64_t> size_from_environment() {
+  const char* const text = std::getenv("FORKLIFT_SEGMENT_SIZE");
+  if (text == nullptr || *text == '\0') return UINT64_MAX;
+  const std::string_view all(text);
+  constexpr std::string_view kUnits = "KMGT";
+  const std::size_t unit =
+      kUnits.find(static_cast<char>(std::toupper(static_cast<unsigned char>(all.back()))));
+  const std::string_view digits = unit == std::string_view::npos ? all : all.substr(0, all.size() - 1);
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  const unsigned shift = unit == std::string_view::npos ? 0 : 10 * (static_cast<unsigned>(unit) + 1);
+  if (error != std::errc() || end != digits.data() + digits.size() || number == 0 ||
+      number > UINT64_MAX >> shift) {
+    return {Code::kInvalid, "FORKLIFT_SEGMENT_SIZE is \"" + std::string(all) +
+                                "\": a number of bytes, or one with K, M, G or T"};
+  }
+  return number << shift;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Domain>> Domain::create(const Options& options) {
-  const Plan plan =
-      make_plan(options.address_space_bytes ? options.address_space_bytes : os::address_space_limit());
-  Result<os::Fd> control = os::create_memfd("forklift-control", plan.control_bytes);
-  if (!control) return control.status();
-  Result<os::Fd> data = os::create_memfd("forklift-data", plan.data_bytes);
-  if (!data) return data.status();
-
+  Result<std::uint64_t> wish = size_from_environment();
+  if (!wish) return wish.status();
+  const std::uint64_t space =
+      options.address_space_bytes ? options.address_space_bytes : os::address_space_limit();
+  const os::LiftedFileSizeLimit files;
+  Plan plan = make_plan({.address_space = space, .file_size = files.bytes(), .segment = *wish});
   std::unique_ptr<Domain> domain(new Domain);
-  domain->control_file_ = *std::move(control);
-  domain->data_file_ = *std::move(data);
-  Result<os::Mapping> mapping = os::Mapping::shared(domain->control_file_, 0, plan.control_bytes);
-  if (!mapping) return mapping.status();
-  domain->control_ = *std::move(mapping);
+  for (;;) {
+    Status made = domain->make_files(plan, files.bytes());
+    if (made) break;
+    // Locked memory, an overcommit rule, a tool that simulates the machine: less may do.
+    const bool refused = made.errno_value() == ENOMEM || made.errno_value() == EAGAIN;
+    if (!refused || plan.data_bytes == kSmallestSegment) return made;
+    plan = plan_for(plan.data_bytes / 2);
+  }
 
   Header& header = domain->header();
   header.magic = kMagic;
@@ -62,6 +89,31 @@ Result<std::unique_ptr<Domain>> Domain::create(const Options& options) {
   if (!slot) return slot.status();
   domain->adopt(*std::move(slot));
   return domain;
+}
+
+// The two files, the control segment mapped; the data segment and a view of its half can be.
+Status Domain::make_files(const Plan& plan, std::uint64_t file_size_limit) {
+  if (plan.control_bytes > file_size_limit) {
+    return {Code::kNoSpace,
+            "files of " + std::to_string(file_size_limit) +
+                " bytes are all that this process may make, and shared memory is one of at least " +
+                std::to_string(plan.control_bytes) + ": raise the limit (RLIMIT_FSIZE, ulimit -f)"};
+  }
+  Result<os::Fd> control = os::create_memfd("forklift-control", plan.control_bytes);
+  if (!control) return control.status();
+  Result<os::Fd> data = os::create_memfd("forklift-data", plan.data_bytes);
+  if (!data) return data.status();
+  Result<os::Mapping> mapping = os::Mapping::shared(*control, 0, plan.control_bytes);
+  if (!mapping) return mapping.status();
+  // With a margin: what is mapped until the arena maps it takes from the same limits.
+  const Result<os::Mapping> whole = os::Mapping::shared(*data, 0, plan.data_bytes / 4 * 5);
+  if (!whole) return whole.status();
+  const Result<os::Mapping> view = os::Mapping::shared(*data, plan.data_bytes / 2, plan.data_bytes / 2);
+  if (!view) return view.status();
+  control_file_ = *std::move(control);
+  data_file_ = *std::move(data);
+  control_ = *std::move(mapping);
+  return {};
 }
 
 Result<std::unique_ptr<Domain>> Domain::attach(os::Fd control, os::Fd data, std::optional<ChildSlot> slot) {

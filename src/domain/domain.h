@@ -110,6 +110,7 @@ class Domain {
 
  private:
   Domain() = default;
+  Status make_files(const Plan& plan, std::uint64_t file_size_limit);
   Status map_files();
   Status check_header() const;
   Status claim_sentinel();

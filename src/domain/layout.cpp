@@ -19,18 +19,25 @@ constexpr std::uint64_t kLargest = kTiB;
 #endif
 }  // namespace
 
-Plan make_plan(std::uint64_t address_space_limit) {
+Plan make_plan(const PlanLimits& limits) {
   // A power of two, so that size classes tile the two halves exactly. At most a quarter of the address space:
   // the segment is mapped once and its private half a second time.
-  return plan_for(std::bit_floor(std::clamp(address_space_limit / 4, 64 * kMiB, kLargest)));
+  const std::uint64_t most = std::clamp(limits.address_space / 4, 64 * kMiB, kLargest);
+  const std::uint64_t wanted = std::min(limits.file_size, limits.segment);
+  Plan plan = plan_for(std::bit_floor(std::clamp(wanted, kSmallestSegment, most)));
+  while (plan.control_bytes > limits.file_size && plan.data_bytes > kSmallestSegment)
+    plan = plan_for(plan.data_bytes / 2);
+  return plan;
 }
 
 Plan plan_for(std::uint64_t data_bytes) {
   Plan plan{};
   plan.data_bytes = data_bytes;
-  const std::uint64_t blocks =
-      std::clamp(plan.data_bytes / 4096, std::uint64_t{4096}, std::uint64_t{1} << 22);
-  const std::uint64_t chunks = std::clamp(plan.data_bytes / 16, 16 * kMiB, 32 * kGiB);
+  // Below 64 MiB, where a limit leaves no more, everything shrinks with the segment.
+  const bool small = plan.data_bytes < 64 * kMiB;
+  const std::uint64_t blocks = std::clamp(plan.data_bytes / 4096, std::uint64_t{512}, std::uint64_t{1} << 22);
+  const std::uint64_t chunks = small ? std::max(plan.data_bytes / 4, kMiB / 4)
+                                     : std::clamp(plan.data_bytes / 16, 16 * kMiB, 32 * kGiB);
   const auto size_of = [&](Region region) -> std::uint64_t {
     switch (region) {
       case Region::kSlots: return kSlotCount * sizeof(Slot);

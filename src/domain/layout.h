@@ -81,7 +81,14 @@ struct Plan {
   std::uint64_t control_bytes;
   std::uint64_t data_bytes;
 };
-Plan make_plan(std::uint64_t address_space_limit);
+// The smallest data segment with which anything can be done.
+inline constexpr std::uint64_t kSmallestSegment = std::uint64_t{512} << 10;
+struct PlanLimits {
+  std::uint64_t address_space = UINT64_MAX;  // RLIMIT_AS
+  std::uint64_t file_size = UINT64_MAX;      // RLIMIT_FSIZE
+  std::uint64_t segment = UINT64_MAX;        // what the user wants the data segment to have at most
+};
+Plan make_plan(const PlanLimits& limits);
 // Everything follows from the size of the data segment, a power of two: whoever joins checks the header by
 // it.
 Plan plan_for(std::uint64_t data_bytes);

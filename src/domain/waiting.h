@@ -30,8 +30,8 @@ class WaitHooks {
 // How long this process spins at a place before it sleeps, learnt from how its waits there ended.
 //
 // Longer than usual where the last sleeps were hardly worth it: a sleep and its end cost two system calls and
-// up to 40 us, so an answer that takes 60 us is cheaper waited for awake. A long spin in vain is forgiven only
-// after many short sleeps.
+// up to 40 us, so an answer that takes 60 us is cheaper waited for awake. A long spin in vain is forgiven
+// only after many short sleeps.
 //
 // Not at all where spins have not paid lately: the peer is slow, or it is not running, since more threads are
 // ready to run than there are processors for. A spin is then tried now and then, ever more rarely; one that
@@ -145,9 +145,14 @@ inline std::int64_t slice_ns(const WaitHooks* hooks) noexcept {
   return hooks ? std::min(hooks->slice_ns, sync::slice_ns()) : sync::slice_ns();
 }
 
+// The same for a sleep that does nothing at its slices' ends but to look at its condition.
+inline std::int64_t look_ns(const WaitHooks* hooks) noexcept {
+  return hooks && hooks->slice_ns < sync::kSliceNs ? hooks->slice_ns : sync::lengthened(slice_ns(hooks));
+}
+
 // One slice's sleep on a ticket, which is given back; looks for deaths and asks the hooks behind it.
-inline Status sleep_a_slice(sync::Event& event, sync::Event::Ticket ticket, Domain& domain, os::Deadline deadline,
-                            WaitHooks* hooks) {
+inline Status sleep_a_slice(sync::Event& event, sync::Event::Ticket ticket, Domain& domain,
+                            os::Deadline deadline, WaitHooks* hooks) {
   const std::int64_t until = sync::kLongSlices ? os::now_ns() + sync::kLongSliceNs : 0;
   for (;;) {
     const os::FutexWait how = event.sleep(ticket, deadline.left_ns(slice_ns(hooks)));

@@ -63,12 +63,16 @@ Status Condition::wait(std::uint32_t place, os::Deadline deadline, WaitHooks* ho
       status = {Code::kTimeout, "nobody notified"};
       break;
     }
-    look_after_notified();
-    const std::int64_t slice = deadline.left_ns(sync::lengthened(domain::slice_ns(hooks)));
-    const os::FutexWait how = os::futex_wait(cell.bell, bell, slice);
-    sync::note_sleep(slice, how == os::FutexWait::kTimedOut);
-    if (notified()) return {};
-    if (hooks) status = hooks->poll();
+    const std::int64_t until = sync::kLongSlices ? os::now_ns() + sync::kLongSliceNs : 0;
+    for (bool sleeps_on = true; sleeps_on && status;) {
+      look_after_notified();
+      const std::int64_t slice = deadline.left_ns(domain::slice_ns(hooks));
+      const os::FutexWait how = os::futex_wait(cell.bell, bell, slice);
+      sync::note_sleep(slice, how == os::FutexWait::kTimedOut);
+      sleeps_on = how == os::FutexWait::kTimedOut && !deadline.passed() && os::now_ns() < until;
+      if (!sleeps_on && notified()) return {};
+      if (hooks) status = hooks->poll();
+    }
   }
   const std::uint64_t ticket = cell.ticket.load();
   if (state_of(ticket) == TicketState::kWaiting && change_ticket(cell, ticket, TicketState::kIdle))

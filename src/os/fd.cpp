@@ -24,7 +24,13 @@ Result<Fd> Fd::reopen() const {
   char path[40];
   std::snprintf(path, sizeof path, "/proc/self/fd/%d", fd_);
   const int fresh = ::open(path, O_RDWR | O_CLOEXEC);
-  if (fresh < 0) return Status::system("open", errno, path);
+  if (fresh < 0) {
+    const int error = errno;
+    if (error == ENOENT && ::fcntl(fd_, F_GETFD) >= 0)
+      return Status(Code::kUnsupported, std::string("/proc is not mounted (there is no ") + path +
+                                            "), and Forklift needs it: mount -t proc proc /proc");
+    return Status::system("open", error, path);
+  }
   return Fd(fresh);
 }
 

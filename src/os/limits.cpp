@@ -86,6 +86,22 @@ std::uint64_t address_space_limit() noexcept {
   return limit.rlim_cur;
 }
 
+LiftedFileSizeLimit::LiftedFileSizeLimit() noexcept : bytes_(kUnlimited) {
+  if (::getrlimit(RLIMIT_FSIZE, &before_) != 0 || before_.rlim_cur == RLIM_INFINITY) return;
+  const rlimit none{RLIM_INFINITY, RLIM_INFINITY};
+  const rlimit hard{before_.rlim_max, before_.rlim_max};
+  if (::setrlimit(RLIMIT_FSIZE, &none) == 0) {
+    lifted_ = true;
+  } else {
+    lifted_ = ::setrlimit(RLIMIT_FSIZE, &hard) == 0;
+    if (before_.rlim_max != RLIM_INFINITY) bytes_ = lifted_ ? before_.rlim_max : before_.rlim_cur;
+  }
+}
+
+LiftedFileSizeLimit::~LiftedFileSizeLimit() {
+  if (lifted_) (void)::setrlimit(RLIMIT_FSIZE, &before_);
+}
+
 std::uint64_t available_memory() noexcept { return std::min(meminfo_available(), cgroup_headroom()); }
 
 std::uint64_t own_memory() noexcept {

@@ -52,11 +52,17 @@ void Mapping::reset() noexcept {
 }
 
 Result<Mapping> Mapping::shared(const Fd& file, std::uint64_t offset, std::size_t bytes) {
-  void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file.get(),
-                      static_cast<off_t>(offset));
+  // After mlockall(MCL_FUTURE) the kernel would populate the whole of it here, a terabyte of memory: it is
+  // mapped without access, unlocked, and made accessible then.
+  void* base =
+      ::mmap(nullptr, bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, file.get(), static_cast<off_t>(offset));
   if (base == MAP_FAILED) return Status::system("mmap", errno, std::to_string(bytes) + " bytes, shared");
+  Mapping mapping(static_cast<std::byte*>(base), bytes);
+  ::munlock(base, bytes);
+  if (::mprotect(base, bytes, PROT_READ | PROT_WRITE) != 0)
+    return Status::system("mprotect", errno, std::to_string(bytes) + " bytes, shared");
   ::madvise(base, bytes, MADV_DONTDUMP);
-  return Mapping(static_cast<std::byte*>(base), bytes);
+  return mapping;
 }
 
 Status Mapping::make_private(const Fd& file, std::uint64_t file_offset, std::size_t at, std::size_t bytes) {

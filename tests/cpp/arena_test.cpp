@@ -300,7 +300,7 @@ TEST(AddressSpaceTest, ALimitSetBeforeMakesTheDomainSmaller) {
 
 TEST(AddressSpaceTest, ALimitTooLowForAnyDomainIsATypedError) {
   Child child([] {
-    limit_address_space(address_space_used() + 32 * kMiB);
+    limit_address_space(address_space_used() + kMiB);
     const Result<std::unique_ptr<channel::Hub>> hub = channel::Hub::create();
     EXPECT_CODE(Code::kSystem, hub);
     EXPECT_EQ(hub.status().call(), "mmap");
@@ -322,7 +322,7 @@ TEST_F(ArenaTest, ALimitLoweredAfterwardsLeavesWhatIsMapped) {
     EXPECT_CODE(Code::kSystem, status);
     EXPECT_EQ(status.errno_value(), ENOMEM);
     EXPECT_TRUE(all_are(received, std::byte{3}));  // but the bytes can be read, and copied
-    EXPECT_CODE(Code::kSystem, channel::Hub::create());
+    EXPECT_OK(channel::Hub::create());             // a small one finds room
     limit_address_space(RLIM_INFINITY);
     EXPECT_OK(arena().privatise(*received));
     EXPECT_TRUE(all_are(received, std::byte{3}));

@@ -193,7 +193,7 @@ TEST(Layout, TheGreetingsFirstBytes) {
 }
 
 TEST(Layout, PlanWithoutALimit) {
-  const domain::Plan plan = domain::make_plan(std::numeric_limits<std::uint64_t>::max());
+  const domain::Plan plan = domain::make_plan({});
   const auto bytes = [&](domain::Region region) {
     return plan.regions[static_cast<std::size_t>(region)].bytes;
   };
