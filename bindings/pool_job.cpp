@@ -16,6 +16,8 @@ constexpr std::size_t kBatch = 256;
 // So many of a map's tasks are on their way at most.
 constexpr std::uint64_t kWindow = 8192;
 constexpr std::size_t kTakenAtOnce = 256;
+// An iteration's results that are taken before they are asked for, at most.
+constexpr std::uint64_t kTakenBytes = std::uint64_t{4} << 20;
 
 }  // namespace
 
@@ -206,11 +208,12 @@ void PoolJob::seal() {
 
 // --- taking in
 
-Status PoolJob::collect(std::vector<process::Answer>& answers, std::size_t most, os::Deadline deadline) {
+Status PoolJob::collect(std::vector<process::Answer>& answers, std::size_t most, os::Deadline deadline,
+                        std::uint64_t most_bytes) {
   process::Engine& engine = core_.engine();
   GilRelease released;
   PyHooks hooks(released);
-  Status status = engine.collect(*job_, answers, most, deadline, &hooks);
+  Status status = engine.collect(*job_, answers, most, deadline, &hooks, most_bytes);
   released.acquire();
   if (!status && status.code() != Code::kTimeout) {
     raise(status);
@@ -297,6 +300,25 @@ std::uint64_t PoolJob::ended() const {
   return refused + engine.ended(*job_);
 }
 
+nb::tuple PoolJob::progress() const {
+  process::Engine& engine = core_.engine();
+  process::Engine::Progress now;
+  {
+    const GilRelease released;
+    now = engine.progress(*job_);
+  }
+  return nb::make_tuple(now.ended + refused_, now.waiting, now.bytes);
+}
+
+void PoolJob::wait_progress(std::uint64_t seen) const {
+  process::Engine& engine = core_.engine();
+  if (seen < refused_) return;
+  seen -= refused_;
+  const GilRelease released;
+  // What keeps it from waiting keeps the pool from working, too: whoever sends or takes next hears of it.
+  (void)engine.wait_progress(*job_, seen, os::Deadline::never());
+}
+
 bool PoolJob::wait(nb::handle timeout) {
   if (has_ended()) return true;
   const os::Deadline deadline = deadline_of(timeout);
@@ -328,7 +350,7 @@ nb::object PoolJob::take(std::size_t most, nb::handle timeout) {
     taken.append(nb::make_tuple(index, false, std::move(exception)));
   std::vector<process::Answer> answers;
   const os::Deadline deadline = nb::len(taken) != 0 ? os::Deadline::after_ns(0) : deadline_of(timeout);
-  const Status status = collect(answers, most, deadline);
+  const Status status = collect(answers, most, deadline, kTakenBytes);
   for (process::Answer& answer : answers) {
     auto [ok, value] = core_.outcome(answer, label_);
     taken.append(nb::make_tuple(answer.index, ok, std::move(value)));
@@ -397,6 +419,8 @@ void bind_pool_job(nb::module_& module) {
            nb::arg().none())
       .def("call", &PoolJob::call)
       .def("ended", &PoolJob::ended)
+      .def("progress", &PoolJob::progress)
+      .def("wait_progress", &PoolJob::wait_progress)
       .def("has_ended", &PoolJob::has_ended)
       .def("wait", &PoolJob::wait, nb::arg("timeout").none())
       .def("watch", &PoolJob::watch)

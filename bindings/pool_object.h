@@ -94,7 +94,13 @@ class PoolJob {
   bool wait(nb::handle timeout);
   // Is to be told when it ends: its number comes out of PoolCore::next_ended().
   void watch();
-  // What has come, waiting for the first: [(index, ok, value)]; None: no task is left; []: time is up.
+  // What has come: (tasks that ended or could not be sent, bytes of results that were not taken, bytes of all
+  // results).
+  nb::tuple progress() const;
+  // Waits until there are more of the former than `seen`, or no task is left.
+  void wait_progress(std::uint64_t seen) const;
+  // What has come, as many as fit into a few megabytes, waiting for the first: [(index, ok, value)]; None: no
+  // task is left; []: time is up.
   nb::object take(std::size_t most, nb::handle timeout);
   // All that has come into `values`: the first error, or None.
   nb::object gather(nb::list values, std::size_t chunk);
@@ -120,7 +126,8 @@ class PoolJob {
   nb::object failure(const Status& status, std::uint64_t index);
   void put_in_place(nb::list& values, std::size_t chunk, std::uint64_t index, bool ok, nb::object value,
                     nb::object& error);
-  Status collect(std::vector<process::Answer>& answers, std::size_t most, os::Deadline deadline);
+  Status collect(std::vector<process::Answer>& answers, std::size_t most, os::Deadline deadline,
+                 std::uint64_t most_bytes = UINT64_MAX);
   std::uint64_t feed_some(Callee& callee, PyObject* items, bool starred, std::size_t chunk,
                           std::uint64_t next, std::uint64_t last, const process::TaskOptions& options,
                           bool patient);

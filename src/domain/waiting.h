@@ -158,6 +158,8 @@ inline Status sleep_a_slice(sync::Event& event, sync::Event::Ticket ticket, Doma
     const os::FutexWait how = event.sleep(ticket, deadline.left_ns(slice_ns(hooks)));
     const bool slept_on = how == os::FutexWait::kTimedOut && !deadline.passed() && os::now_ns() < until;
     if (!slept_on) event.cancel(ticket);
+    // Who sleeps on asks each time, as a sleeper that looks at its own condition would.
+    if (slept_on) domain.try_reap();
     if (how == os::FutexWait::kTimedOut) domain.check_deaths();
     if (!slept_on) return {};
     if (hooks) {

@@ -28,10 +28,29 @@ void Engine::learn_pace(Job& job, std::uint32_t least, bool came, std::int64_t w
   job.wanted = fast ? std::min(least * 2, kMostWanted) : 1;
 }
 
+// Counts a thread that waits for a job: whoever takes in answers wakes the others.
+class Engine::Waiting {
+ public:
+  Waiting(Engine& engine, Job* job) : engine_(engine), job_(job) { add(1); }
+  ~Waiting() { add(~std::uint32_t{0}); }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  void add(std::uint32_t number) {
+    if (job_ == nullptr) return;
+    const std::lock_guard<std::mutex> lock(engine_.mutex_);
+    job_->waiters += number;
+  }
+  Engine& engine_;
+  Job* job_;
+};
+
 // Until `done_locked()` holds, which is asked with the lock held, after what has come was taken in.
 template <class Done>
 Status Engine::await(Done&& done_locked, Job* job, os::Deadline deadline, channel::WaitHooks* hooks) {
   flush();  // who waits has nothing more to submit
+  const Waiting waiting(*this, job);
   Word& wanted = board_.header().answers_wanted;
   std::uint32_t seen = news_.load(std::memory_order_acquire);
   for (;;) {
@@ -71,13 +90,17 @@ Status Engine::await(Done&& done_locked, Job* job, os::Deadline deadline, channe
 }
 
 Status Engine::collect(Job& job, std::vector<Answer>& into, std::size_t most, os::Deadline deadline,
-                       channel::WaitHooks* hooks) {
+                       channel::WaitHooks* hooks, std::uint64_t most_bytes) {
   into.clear();
   const auto take = [&] {
-    const std::size_t count = std::min(most, job.answers.size() - job.collected);
-    const auto begin = job.answers.begin() + static_cast<std::ptrdiff_t>(job.collected);
-    into.insert(into.end(), std::make_move_iterator(begin),
-                std::make_move_iterator(begin + static_cast<std::ptrdiff_t>(count)));
+    const std::size_t there = std::min(most, job.answers.size() - job.collected);
+    std::size_t count = 0;
+    for (std::uint64_t bytes = 0; count < there && bytes < most_bytes; ++count) {
+      Answer& answer = job.answers[job.collected + count];
+      bytes += answer.bytes();
+      job.answer_bytes -= answer.bytes();
+      into.push_back(std::move(answer));
+    }
     job.collected += count;
     if (job.collected == job.answers.size()) {
       job.answers.clear();
@@ -86,6 +109,22 @@ Status Engine::collect(Job& job, std::vector<Answer>& into, std::size_t most, os
     return count != 0 || job.running == 0;
   };
   return await(take, &job, deadline, hooks);
+}
+
+Engine::Progress Engine::progress(Job& job) {
+  After after;
+  Progress now;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    drain_locked(nullptr, after);  // who waits for this very job is told
+    now = {job.ended, job.answer_bytes, job.all_bytes};
+  }
+  finish(after);
+  return now;
+}
+
+Status Engine::wait_progress(Job& job, std::uint64_t seen, os::Deadline deadline, channel::WaitHooks* hooks) {
+  return await([&] { return job.ended > seen || job.running == 0; }, &job, deadline, hooks);
 }
 
 Status Engine::wait(Job& job, os::Deadline deadline, channel::WaitHooks* hooks) {

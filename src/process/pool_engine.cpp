@@ -101,6 +101,8 @@ void Engine::end_locked(std::uint64_t task, Answer answer, After& after) {
   }
   if (job.cancellable) job.tasks[entry.index] = 0;
   entry.cancelled = answer.ending == Ending::kCancelled;
+  job.answer_bytes += answer.bytes();
+  job.all_bytes += answer.bytes();
   job.answers.push_back(std::move(answer));
   ++job.ended;
   if (--job.running == 0 && job.sealed) end_job_locked(job, after);
@@ -139,7 +141,7 @@ void Engine::take_in_locked(const Job* mine, After& after) {
   if (entry->cancelled) {
     board_.forget_cancelled(task);
   } else {
-    after.others |= entry->job.get() != mine;
+    after.others |= entry->job.get() != mine || mine->waiters > 1;
     end_locked(task, {.ending = ending, .payload = incoming_.extract()}, after);
   }
   free_locked(task, after);

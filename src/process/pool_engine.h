@@ -75,6 +75,12 @@ struct TaskOptions {
 };
 
 struct Answer {
+  // Of memory that the payload keeps.
+  std::uint64_t bytes() noexcept {
+    std::uint64_t sum = payload.bytes().size();
+    for (const arena::LeasePtr& lease : payload.leases()) sum += lease->size();
+    return sum;
+  }
   std::uint64_t index = 0;  // as submitted
   Ending ending = Ending::kValue;
   channel::Incoming payload{};  // kValue, kError
@@ -95,6 +101,9 @@ class Job {
   std::size_t collected = 0;         // so many of them are gone
   std::uint64_t running = 0;         // submitted and not ended
   std::uint64_t ended = 0;           // of all that were submitted
+  std::uint64_t answer_bytes = 0;    // of the answers that were not collected
+  std::uint64_t all_bytes = 0;       // of all answers
+  std::uint32_t waiters = 0;         // threads in a waiting call for this job
   std::vector<std::uint64_t> tasks;  // by index, while cancelling is possible (JobOptions::cancellable)
   std::function<void()> on_end;
   bool bulk = false;
@@ -141,10 +150,21 @@ class Engine {
   // Instead of JobOptions::on_end. When it fails, nothing will be called.
   Status after(const JobPtr& job, std::function<void()> on_end);
 
-  // Moves up to `most` answers of the job into `into` (which is emptied first), waiting for the first one.
-  // Ok with none: no task of the job is left. kTimeout, kInterrupted.
+  // Moves up to `most` answers of the job into `into` (which is emptied first), waiting for the first one;
+  // none behind that which makes them `most_bytes` together. Ok with none: no task of the job is left.
+  // kTimeout, kInterrupted.
   Status collect(Job& job, std::vector<Answer>& into, std::size_t most, os::Deadline deadline,
-                 channel::WaitHooks* hooks = nullptr);
+                 channel::WaitHooks* hooks = nullptr, std::uint64_t most_bytes = UINT64_MAX);
+  // What has come of a job so far, collected or not.
+  struct Progress {
+    std::uint64_t ended = 0;    // tasks
+    std::uint64_t waiting = 0;  // bytes of answers that were not collected
+    std::uint64_t bytes = 0;    // of all answers
+  };
+  Progress progress(Job& job);
+  // Waits until more than `seen` tasks of the job have ended, or none is left.
+  Status wait_progress(Job& job, std::uint64_t seen, os::Deadline deadline,
+                       channel::WaitHooks* hooks = nullptr);
   // Waits until no task of the job is left, and leaves the answers to collect().
   Status wait(Job& job, os::Deadline deadline, channel::WaitHooks* hooks = nullptr);
   // Waits until the job is sealed, no task of it is left, and its `on_end` has returned.
@@ -231,6 +251,7 @@ class Engine {
   Status admit_locked() const;
   void finish(After& after);
   void make_calls();
+  class Waiting;
   template <class Done>
   Status await(Done&& done_locked, Job* job, os::Deadline deadline, channel::WaitHooks* hooks);
 

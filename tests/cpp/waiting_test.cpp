@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -21,7 +20,6 @@ namespace {
 
 using arena::Kind;
 using arena::LeasePtr;
-using domain::Patience;
 using os::Deadline;
 using test::Child;
 using test::eventually;
@@ -74,131 +72,6 @@ TEST(Waiting, WhereLargeMessagesGoASpinOutlastsTheirCopy) {
   EXPECT_EQ(spin_ns_for(~std::uint64_t{0}), sync::kSpinNs);
 }
 
-TEST(Patience, ComesWithShortSleepsAndGoesWithOneSpinInVain) {
-  constexpr std::int64_t kShort = Patience::kLongestNs, kLong = kShort + 1;
-  Patience patience;
-  EXPECT_FALSE(patience.is_long());
-  patience.note_sleep(kShort);
-  EXPECT_FALSE(patience.is_long());
-  patience.note_sleep(kLong);
-  patience.note_sleep(kShort);
-  EXPECT_FALSE(patience.is_long()) << "a long sleep was forgotten";
-  patience.note_sleep(kShort);
-  EXPECT_TRUE(patience.is_long());
-  patience.note_sleep(kLong);
-  EXPECT_FALSE(patience.is_long());
-
-  for (int i = 0; i < Patience::kShortSleeps; ++i) patience.note_sleep(kShort);
-  patience.note_spin(false);
-  for (int i = 1; i < Patience::kShortSleepsAfterAll; ++i) {
-    patience.note_sleep(kShort);
-    EXPECT_FALSE(patience.is_long()) << i;
-    patience.note_sleep(kLong);  // says nothing about spins
-  }
-  for (int i = 0; i < Patience::kShortSleeps; ++i) patience.note_sleep(kShort);
-  EXPECT_TRUE(patience.is_long());
-}
-
-TEST(Patience, RestsWhereSpinsDoNotPayAndTriesAgain) {
-  constexpr std::int64_t kUsual = 7;
-  Patience patience;
-  for (int i = 1; i < Patience::kVainSpins; ++i) {
-    EXPECT_EQ(patience.spin_ns(kUsual), kUsual);
-    patience.note_spin(false);
-  }
-  patience.note_spin(true);  // one that pays, and all before it are forgotten
-  int apart = Patience::kFirstRest;
-  for (int i = 0; i < Patience::kVainSpins; ++i) {
-    EXPECT_EQ(patience.spin_ns(kUsual), kUsual);
-    patience.note_spin(false);
-  }
-  for (int round = 0; round < 8; ++round, apart = std::min(2 * apart, Patience::kRarest)) {
-    for (int i = 1; i < apart; ++i) ASSERT_EQ(patience.spin_ns(kUsual), 0) << round << ' ' << i;
-    ASSERT_EQ(patience.spin_ns(kUsual), kUsual) << round;
-    patience.note_spin(false);
-  }
-  while (patience.rests()) (void)patience.spin_ns(kUsual);
-  patience.note_spin(true);
-  for (int i = 0; i < 100; ++i) EXPECT_EQ(patience.spin_ns(kUsual), kUsual);
-}
-
-// A thread that may run on one processor only, as with taskset or Pool(cpus=).
-class Pinned {
- public:
-  explicit Pinned(int cpu) {
-    ::sched_getaffinity(0, sizeof before_, &before_);
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(static_cast<std::size_t>(cpu), &one);
-    ::sched_setaffinity(0, sizeof one, &one);
-  }
-  Pinned(const Pinned&) = delete;
-  Pinned& operator=(const Pinned&) = delete;
-  ~Pinned() { ::sched_setaffinity(0, sizeof before_, &before_); }
-
- private:
-  cpu_set_t before_{};
-};
-
-TEST(Waiting, AThreadThatIsBoundToAProcessorSpinsForAPeerOnAnother) {
-  if (os::online_cpus() < 2) GTEST_SKIP() << "with one processor nobody spins";
-  const int here = os::current_cpu();
-  const Pinned pinned(here);
-  ASSERT_EQ(os::allowed_cpus(), 1);
-  const sync::Word on_this{static_cast<std::uint64_t>(here) + 1}, on_another{static_cast<std::uint64_t>(here) + 2};
-  EXPECT_FALSE(domain::peer_runs_elsewhere(on_this));
-  EXPECT_TRUE(domain::peer_runs_elsewhere(on_another));
-  EXPECT_TRUE(domain::peer_runs_elsewhere(domain::kUnknownCpu)) << "it is tried, and what it brings counts";
-}
-
-class PatienceAtAPlace : public WaitingTest {
- protected:
-  void SetUp() override {
-    WaitingTest::SetUp();
-    if (os::online_cpus() < 2) GTEST_SKIP() << "with one processor nobody spins";
-  }
-  bool learn() {
-    // A thread that is stopped in the middle of a sleep sleeps long.
-    for (int i = 0; i < 1000 && !patience_.is_long(); ++i) {
-      Status slept = wait([] { return true; });
-      if (!slept) return false;
-    }
-    return patience_.is_long();
-  }
-  // Without the spin, whose place is taken.
-  Status wait(const std::function<bool()>& ready) {
-    spinner_.store(~std::uint64_t{0});
-    Status status = wait_until(place_, ready, domain(), Deadline::never(), nullptr);
-    spinner_.store(0);
-    return status;
-  }
-
-  sync::Event event_{};
-  sync::Word spinner_{};
-  Patience patience_;
-  WaitPoint place_{event_, spinner_, domain::kUnknownCpu, 1, &patience_};
-};
-
-TEST_F(PatienceAtAPlace, IsLearntFromSleeps) {
-  EXPECT_TRUE(learn());
-  EXPECT_OK(wait([] {
-    const std::int64_t begin = os::now_ns();
-    while (os::now_ns() - begin <= Patience::kLongestNs) {
-    }
-    return true;
-  }));
-  EXPECT_FALSE(patience_.is_long());
-}
-
-TEST_F(PatienceAtAPlace, MakesALongerSpin) {
-  EXPECT_FALSE(domain::spin_at(place_, [] { return false; }));
-  EXPECT_TRUE(learn());
-  EXPECT_TRUE(domain::spin_at(place_, [begin = os::now_ns()] { return os::now_ns() - begin > 50'000; }));
-  EXPECT_TRUE(patience_.is_long());
-  EXPECT_FALSE(domain::spin_at(place_, [] { return false; }));
-  EXPECT_FALSE(patience_.is_long());
-}
-
 TEST_F(WaitingTest, ATimeOutTakesItsTimeAndNoMore) {
   ChannelPtr channel = make_channel({.capacity = 1});
   for (const double seconds : {0.0, -1.0, std::nan(""), -std::numeric_limits<double>::infinity()}) {
@@ -223,57 +96,6 @@ TEST_F(WaitingTest, ATimeOutTakesItsTimeAndNoMore) {
   EXPECT_EQ(*get_text(*channel, 0), "room");
   EXPECT_CODE(Code::kTimeout, channel->wait_readable(Deadline::after_seconds(0)));
   EXPECT_CODE(Code::kTimeout, channel->wait_readable(Deadline::after_seconds(0.01)));
-}
-
-// Sleeps so long at least who is not woken.
-constexpr std::int64_t kSlice = sync::kLongSlices ? sync::kLongSliceNs : sync::kSliceNs;
-
-TEST_F(WaitingTest, WhoIsAheadOfTheReceiversIsWokenWhenTheyHaveCaughtUp) {
-  ChannelPtr channel = make_channel();
-  std::atomic<std::uint32_t> news{0};
-  for (int i = 0; i < 4; ++i) ASSERT_OK(put_text(*channel, "ahead"));
-  EXPECT_OK(channel->wait_drained(4, news, 0, Deadline::never()));
-  EXPECT_CODE(Code::kTimeout, channel->wait_drained(2, news, 0, Deadline::after_seconds(0.01)));
-  // The best of three, since the machine may be busy; a wake-up that is never given costs a slice each time.
-  std::int64_t best = kSlice;
-  for (int round = 0; round < 3; ++round) {
-    ChannelRow& row = row_of(channel);
-    std::thread taker([&] {
-      EXPECT_TRUE(eventually([&] { return row.space.has_sleepers(); }));
-      for (int i = 0; i < 2; ++i) EXPECT_EQ(*get_text(*channel), "ahead");
-    });
-    best = std::min(best, time_of([&] { EXPECT_OK(channel->wait_drained(2, news, 0, Deadline::never())); }));
-    taker.join();
-    for (int i = 0; i < 2; ++i) ASSERT_OK(put_text(*channel, "ahead"));
-  }
-  EXPECT_LT(best, kSlice / 2);
-}
-
-TEST_F(WaitingTest, WhoIsAheadOfTheReceiversIsNotWokenForEachMessage) {
-  ChannelPtr channel = make_channel();
-  std::atomic<std::uint32_t> news{0};
-  for (int i = 0; i < 8; ++i) ASSERT_OK(put_text(*channel, "ahead"));
-  ChannelRow& row = row_of(channel);
-  std::thread sender([&] { EXPECT_OK(channel->wait_drained(2, news, 0, Deadline::never())); });
-  EXPECT_TRUE(eventually([&] { return row.space.has_sleepers(); }));
-  const std::uint32_t bell = bell_of(row.space);
-  for (int i = 0; i < 5; ++i) EXPECT_EQ(*get_text(*channel), "ahead");
-  EXPECT_EQ(bell_of(row.space), bell);
-  EXPECT_EQ(*get_text(*channel), "ahead");
-  EXPECT_NE(bell_of(row.space), bell);
-  sender.join();
-}
-
-TEST_F(WaitingTest, NewsEndTheWaitOfWhoIsAhead) {
-  ChannelPtr channel = make_channel();
-  std::atomic<std::uint32_t> news{0};
-  ASSERT_OK(put_text(*channel, "ahead"));
-  std::thread sender([&] { EXPECT_OK(channel->wait_drained(0, news, 0, Deadline::never())); });
-  EXPECT_TRUE(eventually([&] { return row_of(channel).space.has_sleepers(); }));
-  news.store(1);
-  channel->space().notify(INT_MAX);
-  sender.join();
-  EXPECT_EQ(channel->size(), 1U);
 }
 
 TEST_F(WaitingTest, AnInterruptedGetTakesNothing) {

@@ -9,7 +9,13 @@ from multiprocessing import pool as _std
 from multiprocessing.pool import RUN
 
 from forklift import _core
-from forklift.multiprocessing.pool_flow import Feeding, Flow, IMapIterator, IMapUnorderedIterator
+from forklift.multiprocessing.pool_flow import (
+    AHEAD_UNSEEN,
+    Feeding,
+    Flow,
+    IMapIterator,
+    IMapUnorderedIterator,
+)
 from forklift.multiprocessing.pool_options import chunksize_of, lookahead_of, retries_of, seconds_of
 from forklift.multiprocessing.pool_results import ApplyResult, MapResult, Notices
 
@@ -283,7 +289,11 @@ class Calls:
         retries: int | None = None,
         progress: Any = False,
     ) -> Any:
-        """An iterator over the results, in order. ``lookahead`` bounds how many tasks may be ahead of it."""
+        """An iterator over the results, in order. ``lookahead`` bounds how many tasks may be ahead of it.
+
+        Without it tasks are sent as fast as they come, until 256 MiB of results wait to be taken; after
+        ``close()``, or when the iterator is dropped, that does not hold them up.
+        """
         if self._core is None:
             return _Standard.imap(self, func, iterable, chunksize)
         return self._iterate(func, iterable, chunksize, True, lookahead, timeout, retries, progress)
@@ -332,12 +342,14 @@ class Calls:
             last = -(-len(items) // chunksize)
             start = 0
             if not self._feeding.busy:
-                start = task.feed(func, items, False, chunksize, 0, last, *options, False)
+                at_once = min(last, AHEAD_UNSEEN)
+                start = task.feed(func, items, False, chunksize, 0, at_once, *options, False)
                 flow.add(start)
             if start >= last:
                 flow.end()
             else:
-                self._feeding.later(lambda: flow.send_items(func, items, options, start))
+                # Not in line with others: it may have to wait until results are taken.
+                self._feeding.apart(lambda: flow.send_items(func, items, options, start), flow)
         else:
             self._feeding.apart(lambda: flow.send_all(func, iterable, options), flow)
         if progress:

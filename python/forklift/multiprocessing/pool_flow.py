@@ -20,10 +20,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["Feeding", "Flow", "IMapIterator", "IMapUnorderedIterator"]
+__all__ = ["AHEAD_UNSEEN", "Feeding", "Flow", "IMapIterator", "IMapUnorderedIterator"]
 
 # How many tasks of an iteration are sent, and how many answers taken in, at a time.
 _AT_ONCE = 256
+# How many bytes of results may wait to be taken before an iteration pauses.
+_MOST_WAITING = 256 << 20
+# So many tasks are sent before it is known how large a result is.
+AHEAD_UNSEEN = 64
 
 
 class Feeding:
@@ -73,7 +77,7 @@ class Feeding:
                 self._end_one()
 
     def apart(self, entry: Callable[[], None], flow: Flow) -> None:
-        """In a thread of its own, since it runs the program's code."""
+        """In a thread of its own, since it runs the program's code or may have to wait for the consumer."""
         with self._changed:
             self._active += 1
             self._flows.add(flow)
@@ -97,9 +101,12 @@ class Feeding:
         """The engine takes no more as soon as all has been sent."""
         with self._changed:
             self._closing = True
-            if self._active != 0:
-                return
-        self._core.close()
+            flows = list(self._flows)
+            active = self._active != 0
+        for flow in flows:
+            flow.let_go()
+        if not active:
+            self._core.close()
 
     def wait(self) -> None:
         with self._changed:
@@ -127,6 +134,9 @@ class Flow:
         self.handed_out = 0
         self.length: int | None = None
         self.stopped = False
+        self.bounded = lookahead is None  # in bytes
+        self.paused = False
+        self._look_at = 0  # how many have been sent when that is asked next
 
     def add(self, count: int) -> None:
         with self.changed:
@@ -144,21 +154,53 @@ class Flow:
             self.stopped = True
             self.changed.notify_all()
 
+    def let_go(self) -> None:
+        """Nobody need take the results: all is sent, as in the standard library."""
+        with self.changed:
+            self.bounded = False
+            self.changed.notify_all()
+
+    def taken(self) -> None:
+        """Some results were taken by the consumer."""
+        if self.bounded:
+            with self.changed:
+                self.changed.notify_all()
+
     def wait_for_turn(self) -> bool:
         """Until one more may be sent. False: none."""
-        with self.changed:
-            while not self.stopped:
-                if self.lookahead is None or self.sent - self.handed_out < self.lookahead:
+        while True:
+            with self.changed:
+                while not self.stopped and self._far_ahead():
+                    self.changed.wait()
+                if self.stopped:
+                    return False
+                if not self.bounded or self.sent < self._look_at:
                     return True
-                self.changed.wait()
-        return False
+                ended, waiting, size = self.task.progress()
+                if waiting > _MOST_WAITING:
+                    self.paused = True
+                    self.changed.wait()
+                    self.paused = False
+                    continue
+            # What is on its way will be as large as what has come.
+            ahead = self.sent - ended
+            room = (_MOST_WAITING - waiting) * ended // max(size, 1) if ended else AHEAD_UNSEEN
+            room = max(room, 1)
+            if ahead < room:
+                self._look_at = self.sent + min(room - ahead, _AT_ONCE)
+                return True
+            self.task.wait_progress(ended)
+
+    def _far_ahead(self) -> bool:
+        return self.lookahead is not None and self.sent - self.handed_out >= self.lookahead
 
     def send_items(self, func: Any, items: Any, options: Any, start: int) -> None:
         """The rest of a list, patiently."""
         last = -(-len(items) // self.chunksize)
         try:
-            while start < last and not self.stopped:
-                upto = self.task.feed(func, items, False, self.chunksize, start, _AT_ONCE, *options, True)
+            while start < last and self.wait_for_turn():
+                at_once = min(self._look_at - self.sent, _AT_ONCE) if self.bounded else _AT_ONCE
+                upto = self.task.feed(func, items, False, self.chunksize, start, at_once, *options, True)
                 self.add(upto - start)
                 start = upto
         finally:
@@ -213,8 +255,12 @@ class IMapIterator(_std.IMapIterator):  # type: ignore[type-arg]
 
     def __del__(self) -> None:
         flow = getattr(self, "_flow", None)
-        if flow is not None and flow.lookahead is not None:
-            flow.stop()  # nobody will take what it would still send
+        if flow is not None:
+            # Nobody will take what it would still send.
+            if flow.lookahead is None:
+                flow.let_go()
+            else:
+                flow.stop()
 
     @property
     def _length(self) -> int | None:
@@ -259,6 +305,7 @@ class IMapIterator(_std.IMapIterator):  # type: ignore[type-arg]
         elif not taken:
             raise TimeoutError
         else:
+            flow.taken()
             self._sort(taken)
 
     def _sort(self, taken: list[Any]) -> None:
