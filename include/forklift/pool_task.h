@@ -155,7 +155,7 @@ struct TaskKind {
       } else if constexpr (Sequence<Returned<R>>) {
         reply_bytes(out, std::as_bytes(std::span(result.data(), result.size())));
       } else {
-        reply_value(out, Value(result));
+        reply_value(out, value_of<true>(result));
       }
     }
   }

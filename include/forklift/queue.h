@@ -172,7 +172,7 @@ struct Transfer {
     } else if constexpr (std::same_as<T, Tensor>) {
       return put_tensor(way, item, limit);
     } else {
-      return put_value(way, Value(item), limit);
+      return put_value(way, value_of<true>(item), limit);  // lends, so that nothing large is copied twice
     }
   }
 

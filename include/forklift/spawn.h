@@ -90,7 +90,7 @@ Value pack_argument(const T& argument, Call& call) {
   } else if constexpr (Sequence<T>) {
     return bytes_value(argument.data(), argument.size() * sizeof(typename T::value_type));
   } else {
-    return Value(argument);
+    return value_of<true>(argument);  // the arguments outlive the message
   }
 }
 

@@ -42,6 +42,8 @@
 #include <variant>
 #include <vector>
 
+#include "forklift/packed.h"
+#include "forklift/plain.h"
 #include "forklift/status.h"
 #include "forklift/tensor.h"
 
@@ -55,7 +57,7 @@ inline constexpr std::size_t kMaxValueDepth = 64;
 // How a T becomes a Value and the reverse: `static Value to(const T&)` and `static Result<T> from(const
 // Value&)`. Those for the standard library's types are in value_traits.h.
 template <class T>
-struct ValueTraits;
+struct ValueTraits;  // NOLINT(readability-redundant-declaration): packed.h has the first one
 
 namespace detail {
 // Does a Value know T, both ways? (value_traits.h)
@@ -125,28 +127,46 @@ class Value {
   Value(Bytes bytes) noexcept : rep_(std::move(bytes)) {}
   Value(List list) noexcept : rep_(std::move(list)) {}
   Value(Map map) noexcept : rep_(std::move(map)) {}
+  explicit Value(std::shared_ptr<const detail::Packed> packed) noexcept : rep_(std::move(packed)) {}
   Value(Tensor tensor) : rep_(std::make_shared<const Tensor>(std::move(tensor))) {}
   template <ToValue T>
   Value(const T& object) : Value(ValueTraits<T>::to(object)) {}
 
   // What it holds; scalars are all but lists, maps and tensors.
-  Kind kind() const noexcept { return static_cast<Kind>(rep_.index()); }
+  Kind kind() const noexcept {
+    if (const detail::Packed* items = packed()) return items->type().bytes ? Kind::kBytes : Kind::kList;
+    return static_cast<Kind>(rep_.index());
+  }
   bool is_null() const noexcept { return kind() == Kind::kNull; }
   bool is_scalar() const noexcept { return kind() <= Kind::kBytes; }
 
   // What is held, if it is exactly that: bool, int64_t, uint64_t, double, std::string, Bytes, List, Map or
   // Tensor.
   template <class T>
-  const T* get_if() const noexcept {
+  const T* get_if() const noexcept(!std::same_as<T, List> && !std::same_as<T, Bytes>) {
     if constexpr (std::same_as<T, Tensor>) {
       const auto* box = std::get_if<std::shared_ptr<const Tensor>>(&rep_);
       return box != nullptr ? box->get() : nullptr;
+    } else if constexpr (std::same_as<T, List>) {
+      return packed() != nullptr ? packed()->list() : std::get_if<T>(&rep_);
+    } else if constexpr (std::same_as<T, Bytes>) {
+      return packed() != nullptr ? packed()->bytes() : std::get_if<T>(&rep_);
     } else {
       return std::get_if<T>(&rep_);
     }
   }
   template <class T>
-  requires(!std::same_as<T, Tensor>) T* get_if() noexcept { return std::get_if<T>(&rep_); }
+  requires(!std::same_as<T, Tensor>) T* get_if() {
+    if constexpr (std::same_as<T, List> || std::same_as<T, Bytes>) {
+      if (packed() != nullptr) unpack();
+    }
+    return std::get_if<T>(&rep_);
+  }
+  // Its numbers or bytes in one piece, where it holds them so (packed.h); else null.
+  const detail::Packed* packed() const noexcept {
+    const auto* items = std::get_if<std::shared_ptr<const detail::Packed>>(&rep_);
+    return items != nullptr ? items->get() : nullptr;
+  }
 
   // The value as a T, if nothing is lost by it: an int of another width if it is in range, a double from an
   // integer that it represents, a vector from a list of what fits, ... kInvalid, with both types named,
@@ -173,8 +193,11 @@ class Value {
   bool operator==(const Value& other) const noexcept;
 
  private:
+  // What is packed becomes the list or bytes that it stands for.
+  void unpack();
+
   std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, std::string, Bytes, List, Map,
-               std::shared_ptr<const Tensor>>
+               std::shared_ptr<const Tensor>, std::shared_ptr<const detail::Packed>>
       rep_;
 };
 

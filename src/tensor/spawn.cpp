@@ -95,7 +95,8 @@ Value bytes_value(const void* data, std::size_t size) {
 }
 
 std::span<const std::byte> bytes_of(const Value& value) {
-  if (const auto* bytes = value.get_if<Value::Bytes>()) return *bytes;
+  std::size_t size = 0;
+  if (const std::byte* bytes = bytes_in(value, size)) return {bytes, size};
   const auto* memory = value.get_if<Tensor>();
   if (memory == nullptr || memory->dtype() != DType::kUInt8 || !memory->is_contiguous())
     throw TypeMismatch(wrong_kind(value, "bytes"));
