@@ -14,9 +14,10 @@
 // The line stands outside of any namespace, behind the struct. A struct of numbers needs none: it travels as
 // its bytes, as a message and as a field. Vectors of numbers and of such structs travel in one piece, as fast
 // as without a struct around them. Members may be inherited, and arrays (char[16]: 16 bytes); where all are
-// inherited, the struct is named: forklift::FieldsOf<Job, &Job::name>. In Python a Job is a list of its fields in that order; with NamedFields<...>, which takes the
-// same arguments, a dict by their names, of which later programs may know more: unknown names are ignored,
-// and only those that the struct has must be there.
+// inherited, the struct is named: forklift::FieldsOf<Job, &Job::name>. In Python a Job is a list of its
+// fields in that order; with NamedFields<...>, which takes the same arguments, a dict by their names, of
+// which later programs may know more: unknown names are ignored, and only those that the struct has must be
+// there.
 //
 // Thread and process safety: compile-time only. The struct must be default constructible.
 #pragma once
@@ -75,14 +76,21 @@ struct FieldReader {
                 "forklift: the members of Fields belong to several classes");
 
  protected:
-  // Checked where a value is made or read: the types are complete there.
-  static constexpr void check() {
-    static_assert(std::is_default_constructible_v<C>,
-                  "forklift: a struct with Fields must be default constructible to be received");
-    static_assert((KnownToValue<FieldItem<decltype(Members)>>::value && ...),
+  static constexpr bool known() { return (KnownToValue<FieldItem<decltype(Members)>>::value && ...); }
+  // Checked where a value is made or read: the types are complete there. False: one error is enough.
+  static constexpr bool check() {
+    constexpr bool kCanBeMade = std::is_default_constructible_v<C>;
+    constexpr bool kKnown = known();
+    static_assert(kCanBeMade, "forklift: a struct with Fields must be default constructible to be received");
+    constexpr bool kKeepsNull = (!LosesNull<FieldItem<decltype(Members)>>::value && ...);
+    static_assert(kKeepsNull,
+                  "forklift: an optional of what may be null itself (an optional, a forklift::Value) could "
+                  "arrive as an empty one; send a forklift::Value or a std::variant");
+    static_assert(kKnown || !kKeepsNull,
                   "forklift: a field of this struct cannot be sent to another process: give its type a "
                   "ValueTraits, too (one line with forklift::Fields), and send what a pointer or view refers "
                   "to");
+    return kCanBeMade && kKnown;
   }
   template <auto Member>
   static Status read(const Value* value, C& into) {
@@ -106,12 +114,16 @@ struct FieldReader {
   // The first failure, or the struct.
   template <class At>
   static Result<C> read_all(At&& at) {
-    C object;
-    std::size_t i = 0;
-    Status status;
-    ((status.ok() ? void(status = read<Members>(at(i++, member_name<Members>()), object)) : void()), ...);
-    if (!status.ok()) return status;
-    return object;
+    if constexpr (check()) {
+      C object;
+      std::size_t i = 0;
+      Status status;
+      ((status.ok() ? void(status = read<Members>(at(i++, member_name<Members>()), object)) : void()), ...);
+      if (!status.ok()) return status;
+      return object;
+    } else {
+      return Status();
+    }
   }
 };
 
@@ -126,13 +138,16 @@ class FieldsOf : detail::FieldReader<C, Members...> {
   using Base = detail::FieldReader<C, Members...>;
 
  public:
+  // Can all of them be sent?
+  static constexpr bool fields_are_known() { return Base::known(); }
   // A struct as a list of its fields, and back.
   template <bool Lend>
   static Value make(const C& object) {
-    Base::check();
     Value::List list;
-    list.reserve(sizeof...(Members));
-    (list.push_back(detail::value_of<Lend>(object.*Members)), ...);
+    if constexpr (Base::check()) {
+      list.reserve(sizeof...(Members));
+      (list.push_back(detail::value_of<Lend>(object.*Members)), ...);
+    }
     return list;
   }
   static Value to(const C& object) { return make<false>(object); }
@@ -151,13 +166,16 @@ class NamedFieldsOf : detail::FieldReader<C, Members...> {
   using Base = detail::FieldReader<C, Members...>;
 
  public:
+  // Can all of them be sent?
+  static constexpr bool fields_are_known() { return Base::known(); }
   // A struct as a dict of its fields, and back.
   template <bool Lend>
   static Value make(const C& object) {
-    Base::check();
     Value::Map map;
-    map.reserve(sizeof...(Members));
-    (map.emplace_back(Value(detail::member_name<Members>()), detail::value_of<Lend>(object.*Members)), ...);
+    if constexpr (Base::check()) {
+      map.reserve(sizeof...(Members));
+      (map.emplace_back(Value(detail::member_name<Members>()), detail::value_of<Lend>(object.*Members)), ...);
+    }
     return map;
   }
   static Value to(const C& object) { return make<false>(object); }

@@ -11,6 +11,7 @@
 #include <array>
 #include <concepts>
 #include <cstddef>
+#include <new>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -55,6 +56,20 @@ struct RefersElsewhere<std::variant<T...>> : std::disjunction<RefersElsewhere<T>
 template <class T>
 concept Plain = std::is_trivially_copyable_v<T> && std::is_object_v<T> && !std::is_array_v<T> &&
                 std::same_as<T, std::remove_cv_t<T>> && !RefersElsewhere<T>::value;
+
+// A T whose bytes `fill(memory)` writes; where it can be made without a value, they are written in place.
+template <class T, class Fill>
+requires std::is_trivially_default_constructible_v<T> T made_of_bytes(Fill&& fill) {
+  T item;
+  fill(reinterpret_cast<std::byte*>(&item));
+  return item;
+}
+template <class T, class Fill>
+T made_of_bytes(Fill&& fill) {
+  alignas(T) std::byte memory[sizeof(T)];
+  fill(memory);
+  return *std::launder(reinterpret_cast<T*>(memory));
+}
 
 template <class T>
 concept Callable = requires {

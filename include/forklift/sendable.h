@@ -144,13 +144,24 @@ template <class T>
 concept OtherContainer = std::is_array_v<T> || requires(T& items, const typename T::value_type& item) {
   items.push_front(item);
 };
+
 template <class T>
-struct LosesNull : std::false_type {};
-template <class T>
-struct LosesNull<std::optional<T>> : MayBeNull<T> {};
+constexpr bool fields_are_known() {
+  if constexpr (requires { ValueTraits<T>::fields_are_known(); }) {
+    return ValueTraits<T>::fields_are_known();
+  } else {
+    return true;
+  }
+}
 
 template <class T, bool = Sendable<T>>
-struct CanBeSent : std::true_type {};
+struct CanBeSent : std::true_type {
+  // As fields.h says it when a value is made; here it is among the compiler's first lines.
+  static_assert(
+      fields_are_known<T>(),
+      "forklift: a field of this struct cannot be sent to another process: give its type a "
+      "ValueTraits, too (one line with forklift::Fields), and send what a pointer or view refers to");
+};
 template <class T>
 struct CanBeSent<T, false> : std::true_type {  // the first error is enough
   static_assert(

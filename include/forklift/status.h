@@ -79,6 +79,10 @@ class [[nodiscard]] Status {
   std::shared_ptr<const Rep> rep_;
 };
 
+namespace detail {
+[[noreturn]] void throw_status(const Status& status);
+}
+
 // A value, or the Status that says why there is none.
 template <class T>
 class [[nodiscard]] Result {
@@ -99,15 +103,25 @@ class [[nodiscard]] Result {
   const Status& status() const noexcept { return status_; }
   Code code() const noexcept { return status_.code(); }
 
-  // Precondition for all of these: ok().
-  T& operator*() & noexcept { return *value_; }
-  const T& operator*() const& noexcept { return *value_; }
+  // The value. Where there is none: Error (error.h), with the status's words.
+  T& operator*() & { return checked(); }
+  const T& operator*() const& { return checked(); }
   // By value, so that `for (float& x : *tensor.span<float>())` does not walk through what is gone already.
-  T operator*() && { return *std::move(value_); }
-  T* operator->() noexcept { return &*value_; }
-  const T* operator->() const noexcept { return &*value_; }
+  T operator*() && { return std::move(checked()); }
+  T* operator->() { return &checked(); }
+  const T* operator->() const { return &checked(); }
 
  private:
+  T& checked() {
+    if (!value_) [[unlikely]]
+      detail::throw_status(status_);
+    return *value_;
+  }
+  const T& checked() const {
+    if (!value_) [[unlikely]]
+      detail::throw_status(status_);
+    return *value_;
+  }
   std::optional<T> value_;
   Status status_;
 };

@@ -25,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-#include "forklift/value.h"
+#include "forklift/value_base.h"
 
 namespace forklift::detail {
 
@@ -74,9 +74,7 @@ Result<T> value_as(const Value& value) {
     const std::byte* bytes = bytes_in(value, size);
     if (bytes == nullptr || size != sizeof(T))
       return wrong_kind(value, std::to_string(sizeof(T)) + " bytes of a struct");
-    alignas(T) std::byte memory[sizeof(T)];
-    std::memcpy(memory, bytes, sizeof(T));
-    return *std::launder(reinterpret_cast<T*>(memory));
+    return made_of_bytes<T>([&](std::byte* memory) { std::memcpy(memory, bytes, sizeof(T)); });
   } else {
     return value.as<T>();
   }

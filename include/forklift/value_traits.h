@@ -4,7 +4,7 @@
 //   std::string, string_view               string (string_view only into a Value)
 //   std::vector<T>, std::array<T, N>       list, bytes: value_lists.h
 //   std::pair, std::tuple                  list of that length
-//   std::map, std::unordered_map, ...      map
+//   std::map, std::unordered_map, ...      map; a list of pairs where the keys have parts (a std::pair, ...)
 //   std::set, std::unordered_set, ...      list
 //   std::optional<T>                       null or the T (not of what may be null itself: what was full
 //                                          would arrive empty)
@@ -33,7 +33,7 @@
 #include <variant>
 #include <vector>
 
-#include "forklift/value.h"
+#include "forklift/value_base.h"
 #include "forklift/value_lists.h"
 
 namespace forklift {
@@ -126,6 +126,10 @@ struct MayBeNull : std::bool_constant<std::same_as<T, Value> || std::same_as<T, 
 template <class T>
 struct MayBeNull<std::optional<T>> : std::true_type {};
 template <class T>
+struct LosesNull : std::false_type {};
+template <class T>
+struct LosesNull<std::optional<T>> : MayBeNull<T> {};
+template <class T>
 constexpr void check_optional() {
   static_assert(!MayBeNull<T>::value,
                 "forklift: an optional of what may be null itself (an optional, a forklift::Value) could "
@@ -186,30 +190,69 @@ Value tuple_to(const Tuple& object) {
 template <class C>
 inline constexpr bool kHasElements = std::is_lvalue_reference_v<decltype(*std::declval<const C&>().begin())>;
 
+// Can it be a key of a Value's map? What has many parts cannot. What a program's own traits make of a type is
+// seen when it is sent.
+template <class K>
+    struct MayBeKey : std::bool_constant < !requires(const K& key) {
+  ValueTraits<K>::template make<false>(key);
+} > {};
+template <class T>
+struct MayBeKey<std::optional<T>> : MayBeKey<T> {};
+template <BytesInARow T>
+struct MayBeKey<std::vector<T>> : std::true_type {};
+template <BytesInARow T, std::size_t N>
+struct MayBeKey<std::array<T, N>> : std::true_type {};
+template <class T>
+struct MayBeKey<std::complex<T>> : std::false_type {};
+template <>
+struct MayBeKey<Tensor> : std::false_type {};
+
+// With other keys: a list of pairs.
 template <class M>
 struct MapTraits : KnownHere {
   template <bool Lend>
   static Value make(const M& object) {
     constexpr bool kLend = Lend && kHasElements<M>;
-    Value::Map map;
-    map.reserve(object.size());
-    for (const auto& [key, item] : object) map.emplace_back(value_of<kLend>(key), value_of<kLend>(item));
-    return map;
+    if constexpr (MayBeKey<typename M::key_type>::value) {
+      Value::Map map;
+      map.reserve(object.size());
+      for (const auto& [key, item] : object) map.emplace_back(value_of<kLend>(key), value_of<kLend>(item));
+      return map;
+    } else {
+      Value::List pairs;
+      pairs.reserve(object.size());
+      for (const auto& entry : object) pairs.push_back(tuple_to<kLend>(entry));
+      return pairs;
+    }
   }
   static Value to(const M& object) { return make<false>(object); }
   // Of equal keys the last one counts, as in a Python dict.
   static Result<M> from(const Value& value) {
-    const auto* map = value.get_if<Value::Map>();
-    if (map == nullptr) return wrong_kind(value, "map");
     M object;
-    for (const auto& [key, item] : *map) {
-      Result<typename M::key_type> k = value_as<typename M::key_type>(key);
-      if (!k) return k.status();
-      Result<typename M::mapped_type> v = value_as<typename M::mapped_type>(item);
-      if (!v) return v.status();
-      object.insert_or_assign(*std::move(k), *std::move(v));
+    if (const auto* map = value.get_if<Value::Map>()) {
+      for (const auto& [key, item] : *map) {
+        if (Status status = add(key, item, object); !status.ok()) return status;
+      }
+      return object;
+    }
+    const auto* pairs = MayBeKey<typename M::key_type>::value ? nullptr : value.get_if<Value::List>();
+    if (pairs == nullptr) return wrong_kind(value, "map");
+    for (const Value& each : *pairs) {
+      const auto* pair = each.get_if<Value::List>();
+      if (pair == nullptr || pair->size() != 2) return wrong_kind(each, "list of key and item");
+      if (Status status = add((*pair)[0], (*pair)[1], object); !status.ok()) return status;
     }
     return object;
+  }
+
+ private:
+  static Status add(const Value& key, const Value& item, M& object) {
+    Result<typename M::key_type> k = value_as<typename M::key_type>(key);
+    if (!k) return k.status();
+    Result<typename M::mapped_type> v = value_as<typename M::mapped_type>(item);
+    if (!v) return v.status();
+    object.insert_or_assign(*std::move(k), *std::move(v));
+    return {};
   }
 };
 }  // namespace detail

@@ -2,7 +2,11 @@
 
 #include <cstring>
 
+#include "forklift/error.h"
+
 namespace forklift {
+
+void detail::throw_status(const Status& status) { throw Error(status); }
 
 std::string_view code_name(Code code) noexcept {
   switch (code) {

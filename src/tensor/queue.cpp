@@ -210,6 +210,13 @@ void check_queue_type(const channel::Channel& channel, std::string_view name, st
                                                     : "values of another type")});
 }
 
+ChannelPtr queue_of_type(const ChannelRef& ref, std::uint64_t type) {
+  if (ref.get() != nullptr && ref.get()->flags() != flags_for(type)) {
+    throw TypeMismatch({Code::kInvalid, "the queue behind this reference holds values of another type"});
+  }
+  return ref.get();
+}
+
 ChannelPtr inherited_queue(std::string_view name, std::uint64_t type) {
   ChannelPtr channel = need(process::inherited_channel(name));
   check_queue_type(*channel, name, type);

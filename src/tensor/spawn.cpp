@@ -20,7 +20,7 @@ std::string registered_name(Address function) { return need(process::name_of(fun
 
 ChannelRef send_arguments(Value::List arguments) {
   channel::Hub* hub = need(channel::Hub::current());
-  channel::ChannelPtr channel = need(channel::Channel::create(*hub, {}));
+  channel::ChannelPtr channel = need(channel::Channel::create(*hub, {.flags = channel::kPortable}));
   tensor::Parcel parcel(hub->arena());
   check(parcel.add(Value(std::move(arguments))));
   check(channel->put(parcel.message(), os::Deadline::never()));

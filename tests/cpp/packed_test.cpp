@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cmath>
 #include <chrono>
+#include <cmath>
 #include <complex>
 #include <cstring>
 #include <map>

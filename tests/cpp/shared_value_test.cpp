@@ -131,7 +131,7 @@ TEST(SharedValue, OutlivesAHolderThatIsKilled) {
     for (;;) ::pause();
   });
   child.start();
-  ready.get();
+  (void)ready.get();
   ::kill(child.pid(), SIGKILL);
   child.join();
   EXPECT_EQ(value.get(), 2);
