@@ -39,7 +39,7 @@ using locks::LockRow;
 using locks::LockTable;
 using sync::RedoRecord;
 
-static_assert(domain::kLayoutVersion == 4);
+static_assert(domain::kLayoutVersion == 5);
 
 static_assert(offsetof(Header, magic) == 0 && offsetof(Header, layout_version) == 8);
 static_assert(offsetof(Header, mutex_bytes) == 12 && offsetof(Header, domain_id) == 16);
