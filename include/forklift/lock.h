@@ -62,6 +62,9 @@ class MutexHandle {
   bool mine() const;
   // Did its present holder take it over from one that died?
   bool abandoned() const;
+  // False: a process that did not hold it has unlocked it once. Since then it is a signal that nobody owns,
+  // and when its holder is killed it stays locked.
+  bool recovers() const;
 
   LockRef ref() const;
 

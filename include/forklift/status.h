@@ -21,6 +21,18 @@
 
 namespace forklift {
 
+namespace detail {
+// A program whose containers are those of libstdc++'s debug mode does not agree with a library whose are not
+// on what a std::vector is. So it does not link: each has the name of one of these.
+extern const char the_library_has_plain_containers;
+extern const char the_library_has_debug_containers;  // _GLIBCXX_DEBUG
+#if defined(_GLIBCXX_DEBUG)
+[[gnu::used]] inline const char* const kContainers = &the_library_has_debug_containers;
+#else
+[[gnu::used]] inline const char* const kContainers = &the_library_has_plain_containers;
+#endif
+}  // namespace detail
+
 // What kind of failure: each asks for another reaction.
 enum class Code : std::uint8_t {
   kOk = 0,

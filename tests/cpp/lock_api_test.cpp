@@ -290,6 +290,18 @@ TEST_F(LockApi, SemaphoresAndTheirBounds) {
   EXPECT_TRUE(recovering.try_acquire_for(std::chrono::seconds(5)));
 }
 
+TEST_F(LockApi, AnUnlockByAStrangerEndsRecoveryAndIsSeen) {
+  Lock lock;
+  RLock rlock;
+  EXPECT_TRUE(lock.recovers());
+  EXPECT_TRUE(rlock.recovers());
+  lock.lock();
+  Process stranger = Process::fork([&] { lock.unlock(); }).start();
+  stranger.join();
+  EXPECT_FALSE(lock.locked());
+  EXPECT_FALSE(lock.recovers());
+}
+
 // A party that is dead is not waited for, also where it died between two rounds.
 TEST_F(LockApi, ABarrierBreaksAfterThePartyWasKilledBetweenRounds) {
   Barrier meeting(2);

@@ -327,6 +327,29 @@ TEST_F(QueueTest, ClosedAndMovedHandles) {
   EXPECT_EQ(other.get(), 1);
 }
 
+// As in Python: while others may give memory back there is something to wait for.
+TEST_F(QueueTest, APutOverTheBudgetWaitsForMemory) {
+  const std::vector<char> half(10 << 20, 'x');
+  Queue<std::vector<char>> queue;
+  set_budget(16 << 20);
+  queue.put(half);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_THROW((void)queue.try_put(half), Error);
+  EXPECT_THROW((void)queue.put_for(half, std::chrono::milliseconds(100)), Error);
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(100));
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_THROW((void)queue.put(half, stop.get_token()), Error);
+  std::thread reader([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(queue.get().size(), half.size());
+  });
+  EXPECT_TRUE(queue.put_for(half, std::chrono::seconds(30)));
+  reader.join();
+  set_budget(0);
+  EXPECT_EQ(queue.get(), half);
+}
+
 TEST_F(QueueTest, OverTheBudgetIsAnErrorAndNothingWasPut) {
   const Tensor big = *Tensor::wrap(*Storage::heap(64 << 20), DType::kUInt8, {64 << 20});
   Queue<Tensor> queue;
