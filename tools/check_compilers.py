@@ -5,7 +5,8 @@
 
 Nothing is built: -fsyntax-only. `make compilers` and CI call it. For each of g++ and clang++: C++20, C++23,
 and C++26 where the compiler knows it; all headers in one file, then each example. With libc++ each header by
-itself: those that need <stop_token> or std::atomic_ref, which libc++ has only lately, are counted and left out.
+itself: those that need <stop_token> or std::atomic_ref, which libc++ has only
+lately, are counted and left out.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ def jobs_of(compiler: str) -> list[tuple[str, str, tuple[str, ...], str]]:
         flags = (*FLAGS, standard)
         jobs.append((f"{where}: all headers", compiler, flags, every))
         jobs += [
-            (f"{where}: {file.relative_to(ROOT)}", compiler, flags, f'#include "{file}"\n') for file in EXAMPLES
+            (f"{where}: {file.relative_to(ROOT)}", compiler, flags, f'#include "{file}"\n')
+            for file in EXAMPLES
         ]
     return jobs
 
@@ -70,7 +72,9 @@ def libcxx_jobs(compiler: str) -> list[tuple[str, str, tuple[str, ...], str]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
     jobs: list[tuple[str, str, tuple[str, ...], str]] = []
@@ -100,7 +104,10 @@ def main() -> int:
                 continue
             failed += 1
             print(f"--- {job[0]}\n{said}")
-    print(f"{len(jobs) - failed - lacking} of {len(jobs)} compile; {lacking} need a newer libc++; {failed} failed")
+    print(
+        f"{len(jobs) - failed - lacking} of {len(jobs)} compile, "
+        f"{lacking} lack parts of libc++, {failed} failed"
+    )
     return 1 if failed or not jobs else 0
 
 
