@@ -17,7 +17,7 @@ WHEEL_STAMP := build/wheel.stamp
 WHEEL_SOURCES := $(shell find CMakeLists.txt pyproject.toml cmake src include bindings python \
 	-type f -not -path '*/__pycache__/*' 2>/dev/null)
 
-.PHONY: help setup setup-lint setup-bench demo test bench lint docs format core wheel test-cpp test-py soak chaos conformance conformance-full step storm model \
+.PHONY: help setup setup-lint setup-bench setup-compilers compilers demo test bench lint docs format core wheel test-cpp test-py soak chaos conformance conformance-full step storm model \
 	asan tsan clang seedfault clean
 
 help: ## this list
@@ -44,6 +44,12 @@ bench: setup-bench wheel ## measure side by side with the peers
 
 lint: setup-lint ## formatting, static checks, layers
 	@tools/lint.sh
+
+setup-compilers:
+	@tools/setup.sh compilers
+
+compilers: setup-compilers ## every header and example with g++ and clang, C++20 to 26, and with libc++
+	$(PYTHON) tools/check_compilers.py -j $(JOBS)
 
 docs: setup-lint ## the C++ API's reference (build/docs/html); fails where something public lacks a word
 	$(PYTHON) tools/check_docs.py

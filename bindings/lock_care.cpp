@@ -141,6 +141,11 @@ PyObject* get_abandoned(PyObject* self, void*) {
 PyObject* get_recovers(PyObject* self, void*) {
   return PyBool_FromLong(as_lock(self)->semaphore && as_lock(self)->semaphore->recovers() ? 1 : 0);
 }
+PyObject* get_taken_over(PyObject* self, void*) {
+  const LockObject* lock = as_lock(self);
+  const bool yes = lock->mutex ? lock->mutex->recovers() : lock->semaphore && lock->semaphore->recovers();
+  return PyBool_FromLong(yes ? 1 : 0);
+}
 PyObject* get_value_max(PyObject*, void*) { return PyLong_FromUnsignedLong(locks::kMostUnits); }
 
 }  // namespace
@@ -170,6 +175,10 @@ PyGetSetDef lock_attributes[] = {
     {"SEM_VALUE_MAX", get_value_max, nullptr, nullptr, nullptr},
     {"abandoned", get_abandoned, nullptr,
      "Whether the present holder took the lock over from a process that died holding it.", nullptr},
+    {"recovers", get_taken_over, nullptr,
+     "Whether a holder's death gives it back. No longer so once a process that did not hold the lock has "
+     "released it.",
+     nullptr},
     {"_recovers", get_recovers, nullptr, nullptr, nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };

@@ -128,10 +128,12 @@ bool convert(PyObject* object, Value& value, std::size_t depth) {
   return true;
 }
 
-PyObject* list_object(const Value::List& list, bool arrays) {
+PyObject* list_object(const Value& list, bool arrays) {
+  const detail::Packed* packed = list.packed();
+  const Value::List* items = packed != nullptr ? nullptr : list.get_if<Value::List>();
   PyObject* object = PyList_New(static_cast<Py_ssize_t>(list.size()));
   for (std::size_t i = 0; object && i < list.size(); ++i) {
-    PyObject* item = from_value(list[i], arrays);
+    PyObject* item = from_value(items != nullptr ? (*items)[i] : packed->at(i), arrays);
     if (item) {
       PyList_SET_ITEM(object, static_cast<Py_ssize_t>(i), item);
     } else {
@@ -164,7 +166,7 @@ bool to_value(PyObject* object, Value& value) {
 }
 
 void drop_value(Value value) {
-  if (value.is_scalar()) return;
+  if (value.is_scalar() && value.packed() == nullptr) return;
   const GilRelease released;
   value = Value();
 }
@@ -181,11 +183,11 @@ PyObject* from_value(const Value& value, bool arrays) {
       return PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), nullptr);
     }
     case Value::Kind::kBytes: {
-      const auto& bytes = *value.get_if<Value::Bytes>();
-      return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(bytes.data()),
-                                       static_cast<Py_ssize_t>(bytes.size()));
+      std::size_t size = 0;
+      const std::byte* bytes = detail::bytes_in(value, size);
+      return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(bytes), static_cast<Py_ssize_t>(size));
     }
-    case Value::Kind::kList: return list_object(*value.get_if<Value::List>(), arrays);
+    case Value::Kind::kList: return list_object(value, arrays);
     case Value::Kind::kMap: return map_object(*value.get_if<Value::Map>(), arrays);
     case Value::Kind::kTensor: {
       const Tensor& tensor = *value.get_if<Tensor>();

@@ -13,31 +13,20 @@
 #include "pickling.h"
 #include "portable.h"
 #include "stats.h"
+#include "tensor/memory_wait.h"
 #include "tensor/transport.h"
 
 namespace forklift::py {
 
 namespace {
 
-// How long an unbounded wait for memory may last: a queue that nobody reads is a mistake to be told of.
-constexpr std::int64_t kBudgetWaitNs = 2'000'000'000;
-constexpr std::int64_t kBudgetPauseNs = 2'000'000;
-
-// Calls `attempt` until it is not refused for memory, or until waiting for memory has no sense any more.
+// As tensor::with_memory, for a call that may wait.
 template <class Attempt>
 Status with_memory(arena::Arena& arena, std::size_t bytes, os::Deadline deadline, bool block, PyHooks& hooks,
                    Attempt&& attempt) {
-  Status status = attempt();
-  if (status.code() != Code::kOverBudget || !block || bytes > arena.budget()) return status;
-  const std::int64_t until = std::min(deadline.when_ns(), os::now_ns() + kBudgetWaitNs);
-  while (status.code() == Code::kOverBudget && os::now_ns() < until) {
-    const timespec pause{0, kBudgetPauseNs};
-    ::nanosleep(&pause, nullptr);
-    arena.domain().check_deaths();
-    if (Status polled = hooks.poll(); !polled) return polled;
-    status = attempt();
-  }
-  return status;
+  if (!block) return attempt();
+  return tensor::with_memory(
+      arena, bytes, deadline, [&] { return hooks.poll(); }, attempt);
 }
 
 }  // namespace

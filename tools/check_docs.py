@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 _SAYS_ITSELF = re.compile(
     r"operator(=|==|!=|\*|->|\+\+| bool)\(|~\w+\(\)|"
     r"Member (size|empty|data|begin|end|swap|push_back)\(|"
-    r"Member (value_type|iterator_category|difference_type|pointer|reference) |"
+    r"Member (value_type|iterator_concept|iterator_category|difference_type|pointer|reference) |"
     r"Member \w+\(const \w+ &\)=default|Member (?P<name>\w+)\((const )?(?P=name)\b[^,)]*&{1,2}[^,)]*\) |"
     r"Member (Error|RemoteError)\(|Member \w+\([^)]*(detail::|channel::|locks::)|Member \w+\(ResultStream|"
     r"const ChannelRef &channel\)|Member core\(|Member inherited\(|"

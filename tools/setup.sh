@@ -56,6 +56,11 @@ sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.
   if [ "$want" = lint ] && ! tools/find_clang_tidy.sh >/dev/null; then
     needs+=('clang-tidy-14|clang-tidy-15|clang-tidy-16|clang-tidy-17|clang-tidy-18|clang-tidy-19|clang-tidy')
   fi
+  if [ "$want" = compilers ]; then
+    command -v clang++-14 >/dev/null || command -v clang++ >/dev/null || needs+=('clang-14|clang')
+    printf '#include <vector>\n' | clang++-14 -stdlib=libc++ -x c++ -fsyntax-only - 2>/dev/null ||
+      needs+=('libc++-14-dev|libc++-dev')
+  fi
   if [ "$want" = lint ] && ! command -v doxygen >/dev/null; then needs+=(doxygen); fi
   printf '%s\n' "${needs[@]+"${needs[@]}"}"
 }

@@ -60,6 +60,16 @@ ROWS = (
         note="copied in and out",
         repeat=15,
     ),
+    # Through a list of a million values it took 100 times the bare vector.
+    Row(
+        "cpp-fields-1M",
+        "ms",
+        floor_factor=1.2,
+        floor_of="bare vector",
+        peer_factor=1.0,
+        peer_of="msgpack-cxx",
+        note="a struct with a name and 2^20 floats, put and got by one process",
+    ),
     # iceoryx took 1.0 us there.
     Row(
         "cpp-handle-1M",

@@ -121,20 +121,23 @@ class Subscription {
   Subscription& operator=(Subscription&&) noexcept = default;
 
   // The next message. Throws Finished behind the last one.
-  T get() { return *Transfer::get(reader_.get(), detail::kForever); }
+  [[nodiscard]] T get() { return *Transfer::get(reader_.get(), detail::kForever); }
   // Nothing: none is there (in time), or a stop was requested.
-  std::optional<T> try_get() { return Transfer::get(reader_.get(), 0); }
+  [[nodiscard]] std::optional<T> try_get() { return Transfer::get(reader_.get(), 0); }
   template <class Rep, class Period>
-  std::optional<T> get_for(std::chrono::duration<Rep, Period> time) {
+  [[nodiscard]] std::optional<T> get_for(std::chrono::duration<Rep, Period> time) {
     return Transfer::get(reader_.get(), detail::nanoseconds(time));
   }
-  std::optional<T> get(const std::stop_token& stop) { return Transfer::get(reader_.get(), stop); }
+  [[nodiscard]] std::optional<T> get(const std::stop_token& stop) {
+    return Transfer::get(reader_.get(), stop);
+  }
   template <class Rep, class Period>
-  std::optional<T> get_for(std::chrono::duration<Rep, Period> time, const std::stop_token& stop) {
+  [[nodiscard]] std::optional<T> get_for(std::chrono::duration<Rep, Period> time,
+                                         const std::stop_token& stop) {
     return Transfer::get(reader_.get(), {detail::nanoseconds(time), stop});
   }
   // The next message; nothing behind the last one, or when a stop was requested.
-  std::optional<T> next(const std::stop_token& stop = {}) {
+  [[nodiscard]] std::optional<T> next(const std::stop_token& stop = {}) {
     try {
       return get(stop);
     } catch (const Finished&) {
@@ -171,14 +174,17 @@ class Broadcast {
   // Waits only for readers that are too slow, and only with kWait.
   void put(const T& item) { Transfer::put(board_.get(), item, detail::kForever); }
   // False: a reader was too slow, or a stop was requested; nothing was put.
-  bool try_put(const T& item) { return Transfer::put(board_.get(), item, 0); }
+  [[nodiscard]] bool try_put(const T& item) { return Transfer::put(board_.get(), item, 0); }
   template <class Rep, class Period>
-  bool put_for(const T& item, std::chrono::duration<Rep, Period> time) {
+  [[nodiscard]] bool put_for(const T& item, std::chrono::duration<Rep, Period> time) {
     return Transfer::put(board_.get(), item, detail::nanoseconds(time));
   }
-  bool put(const T& item, const std::stop_token& stop) { return Transfer::put(board_.get(), item, stop); }
+  [[nodiscard]] bool put(const T& item, const std::stop_token& stop) {
+    return Transfer::put(board_.get(), item, stop);
+  }
   template <class Rep, class Period>
-  bool put_for(const T& item, std::chrono::duration<Rep, Period> time, const std::stop_token& stop) {
+  [[nodiscard]] bool put_for(const T& item, std::chrono::duration<Rep, Period> time,
+                             const std::stop_token& stop) {
     return Transfer::put(board_.get(), item, {detail::nanoseconds(time), stop});
   }
 

@@ -86,12 +86,16 @@ bool publish_queue(std::string_view name, const ChannelRef& queue, std::uint64_t
 bool publish_lock(std::string_view name, const LockRef& lock);
 bool publish_board(std::string_view name, const BoardRef& board, std::uint64_t sort);
 // Nothing: there is no such name.
-std::optional<ChannelRef> find_published_queue(std::string_view name, std::uint64_t type);
+// `sort` 1: any queue; else only one that was published as that.
+std::optional<ChannelRef> find_published_queue(std::string_view name, std::uint64_t type, std::uint64_t sort);
 std::optional<LockName> find_published_lock(std::string_view name);
 std::optional<BoardRef> find_published_board(std::string_view name);
 [[noreturn]] void throw_not_published(std::string_view name);
 [[noreturn]] void throw_published(std::string_view name);
 [[noreturn]] void throw_published_otherwise(std::string_view name);
+// What is there must be as it would have been made: Error (kInvalid) otherwise.
+void check_published(std::string_view name, const ChannelRef& queue, const QueueOptions& options);
+void check_published(std::string_view name, std::uint32_t parties, std::uint32_t wanted);
 
 // What can be published, and how it is found again.
 template <class T>
@@ -117,9 +121,12 @@ requires IsPublishedQueue<T>::value struct Publishing<T> {
   }
   static std::optional<T> find(std::string_view name) {
     const std::optional<ChannelRef> found =
-        find_published_queue(name, Transfer<typename T::value_type>::kType);
+        find_published_queue(name, Transfer<typename T::value_type>::kType, queue_sort<T>());
     if (!found) return std::nullopt;
     return T(*found);
+  }
+  static void check(std::string_view name, const T& found, const QueueOptions& options) {
+    check_published(name, found, options);
   }
 };
 
@@ -135,6 +142,12 @@ struct Publishing<T> {
       throw_published_otherwise(name);
     }
   }
+  template <class... More>
+  static void check(std::string_view name, const T& found, std::uint32_t parties,
+                    const More&...) requires requires {
+    found.parties();
+  }
+  { check_published(name, found.parties(), parties); }
 };
 
 template <class T>
@@ -199,11 +212,15 @@ class Domain {
     return *std::move(found);
   }
   // Opens what is published, or makes it (from `args`) and publishes it: several programs may do so at once,
-  // and all get the same.
+  // and all get the same. A queue of another capacity, or a barrier of other parties, is an Error (kInvalid).
   template <detail::Publishable T, class... Args>
   T open_or_create(std::string_view name, const Args&... args) {
     for (;;) {
-      if (std::optional<T> found = detail::Publishing<T>::find(name)) return *std::move(found);
+      if (std::optional<T> found = detail::Publishing<T>::find(name)) {
+        if constexpr (requires { detail::Publishing<T>::check(name, *found, args...); })
+          detail::Publishing<T>::check(name, *found, args...);
+        return *std::move(found);
+      }
       T made(args...);
       if (detail::Publishing<T>::publish(name, made)) return made;
     }

@@ -12,9 +12,12 @@
 //   forklift::Queue<Job> jobs;
 //
 // The line stands outside of any namespace, behind the struct. A struct of numbers needs none: it travels as
-// its bytes. In Python a Job is a list of its fields in that order; with NamedFields<...>, which takes the
-// same arguments, a dict by their names, of which later programs may know more: unknown names are ignored,
-// and only those that the struct has must be there.
+// its bytes, as a message and as a field. Vectors of numbers and of such structs travel in one piece, as fast
+// as without a struct around them. Members may be inherited, and arrays (char[16]: 16 bytes); where all are
+// inherited, the struct is named: forklift::FieldsOf<Job, &Job::name>. In Python a Job is a list of its
+// fields in that order; with NamedFields<...>, which takes the same arguments, a dict by their names, of
+// which later programs may know more: unknown names are ignored, and only those that the struct has must be
+// there.
 //
 // Thread and process safety: compile-time only. The struct must be default constructible.
 #pragma once
@@ -40,6 +43,21 @@ struct MemberOf<M C::*> {
   using Type = M;
 };
 
+// What has to be sent for a member: of an array, its elements.
+template <class Member>
+using FieldItem = std::remove_cv_t<std::remove_all_extents_t<typename MemberOf<Member>::Type>>;
+
+// The class whose members these are: the one that inherits from all others.
+template <class... Classes>
+struct MostDerived;
+template <class C>
+struct MostDerived<C> {
+  using type = C;
+};
+template <class A, class B, class... Rest>
+struct MostDerived<A, B, Rest...> : MostDerived<std::conditional_t<std::is_base_of_v<A, B>, B, A>, Rest...> {
+};
+
 // "name" of &Job::name.
 template <auto Member>
 constexpr std::string_view member_name() noexcept {
@@ -51,65 +69,88 @@ constexpr std::string_view member_name() noexcept {
 }
 
 template <class C, auto... Members>
-struct FieldsOf {
+struct FieldReader {
   static_assert((std::is_member_object_pointer_v<decltype(Members)> && ...),
                 "forklift: Fields takes pointers to data members: forklift::Fields<&Job::name, &Job::image>");
-  static_assert((std::same_as<typename MemberOf<decltype(Members)>::Class, C> && ...),
+  static_assert((std::is_base_of_v<typename MemberOf<decltype(Members)>::Class, C> && ...),
                 "forklift: the members of Fields belong to several classes");
 
  protected:
-  // Checked where a value is made or read: the types are complete there.
-  static constexpr void check() {
-    static_assert(std::is_default_constructible_v<C>,
-                  "forklift: a struct with Fields must be default constructible to be received");
-    static_assert((KnownToValue<std::remove_cv_t<typename MemberOf<decltype(Members)>::Type>>::value && ...),
+  static constexpr bool known() { return (KnownToValue<FieldItem<decltype(Members)>>::value && ...); }
+  // Checked where a value is made or read: the types are complete there. False: one error is enough.
+  static constexpr bool check() {
+    constexpr bool kCanBeMade = std::is_default_constructible_v<C>;
+    constexpr bool kKnown = known();
+    static_assert(kCanBeMade, "forklift: a struct with Fields must be default constructible to be received");
+    constexpr bool kKeepsNull = (!LosesNull<FieldItem<decltype(Members)>>::value && ...);
+    static_assert(kKeepsNull,
+                  "forklift: an optional of what may be null itself (an optional, a forklift::Value) could "
+                  "arrive as an empty one; send a forklift::Value or a std::variant");
+    static_assert(kKnown || !kKeepsNull,
                   "forklift: a field of this struct cannot be sent to another process: give its type a "
                   "ValueTraits, too (one line with forklift::Fields), and send what a pointer or view refers "
                   "to");
+    return kCanBeMade && kKnown;
   }
   template <auto Member>
   static Status read(const Value* value, C& into) {
     constexpr std::string_view kName = member_name<Member>();
     if (value == nullptr) return {Code::kInvalid, "the field " + std::string(kName) + " is missing"};
-    auto item = value->as<std::remove_cv_t<typename MemberOf<decltype(Member)>::Type>>();
-    if (!item) {
-      return {item.code(), "field " + std::string(kName) + ": " + std::string(item.status().what())};
+    using Type = typename MemberOf<decltype(Member)>::Type;
+    Status status;
+    if constexpr (std::is_array_v<Type>) {
+      status = read_array(*value, into.*Member);
+    } else {
+      auto item = value_as<std::remove_cv_t<Type>>(*value);
+      if (item) {
+        into.*Member = *std::move(item);
+      } else {
+        status = item.status();
+      }
     }
-    into.*Member = *std::move(item);
-    return {};
+    if (status.ok()) return {};
+    return {status.code(), "field " + std::string(kName) + ": " + std::string(status.what())};
   }
   // The first failure, or the struct.
   template <class At>
   static Result<C> read_all(At&& at) {
-    C object;
-    std::size_t i = 0;
-    Status status;
-    ((status.ok() ? void(status = read<Members>(at(i++, member_name<Members>()), object)) : void()), ...);
-    if (!status.ok()) return status;
-    return object;
+    if constexpr (check()) {
+      C object;
+      std::size_t i = 0;
+      Status status;
+      ((status.ok() ? void(status = read<Members>(at(i++, member_name<Members>()), object)) : void()), ...);
+      if (!status.ok()) return status;
+      return object;
+    } else {
+      return Status();
+    }
   }
 };
 
-template <auto...>
-struct FirstOf;
-template <auto First, auto... Rest>
-struct FirstOf<First, Rest...> : MemberOf<decltype(First)> {};
 template <auto... Members>
-using ClassOf = typename FirstOf<Members...>::Class;
+using ClassOf = typename MostDerived<typename MemberOf<decltype(Members)>::Class...>::type;
 
 }  // namespace detail
 
-template <auto... Members>
-class Fields : detail::FieldsOf<detail::ClassOf<Members...>, Members...> {
-  using C = detail::ClassOf<Members...>;
-  using Base = detail::FieldsOf<C, Members...>;
+// As Fields; for a struct all of whose members are inherited, which the members' types do not tell.
+template <class C, auto... Members>
+class FieldsOf : detail::FieldReader<C, Members...> {
+  using Base = detail::FieldReader<C, Members...>;
 
  public:
+  // Can all of them be sent?
+  static constexpr bool fields_are_known() { return Base::known(); }
   // A struct as a list of its fields, and back.
-  static Value to(const C& object) {
-    Base::check();
-    return Value::List{Value(object.*Members)...};
+  template <bool Lend>
+  static Value make(const C& object) {
+    Value::List list;
+    if constexpr (Base::check()) {
+      list.reserve(sizeof...(Members));
+      (list.push_back(detail::value_of<Lend>(object.*Members)), ...);
+    }
+    return list;
   }
+  static Value to(const C& object) { return make<false>(object); }
   static Result<C> from(const Value& value) {
     const auto* list = value.get_if<Value::List>();
     if (list == nullptr || list->size() != sizeof...(Members)) {
@@ -119,18 +160,25 @@ class Fields : detail::FieldsOf<detail::ClassOf<Members...>, Members...> {
   }
 };
 
-// As Fields, as a dict by the members' names.
-template <auto... Members>
-class NamedFields : detail::FieldsOf<detail::ClassOf<Members...>, Members...> {
-  using C = detail::ClassOf<Members...>;
-  using Base = detail::FieldsOf<C, Members...>;
+// As FieldsOf, as a dict by the members' names.
+template <class C, auto... Members>
+class NamedFieldsOf : detail::FieldReader<C, Members...> {
+  using Base = detail::FieldReader<C, Members...>;
 
  public:
+  // Can all of them be sent?
+  static constexpr bool fields_are_known() { return Base::known(); }
   // A struct as a dict of its fields, and back.
-  static Value to(const C& object) {
-    Base::check();
-    return Value::Map{{Value(detail::member_name<Members>()), Value(object.*Members)}...};
+  template <bool Lend>
+  static Value make(const C& object) {
+    Value::Map map;
+    if constexpr (Base::check()) {
+      map.reserve(sizeof...(Members));
+      (map.emplace_back(Value(detail::member_name<Members>()), detail::value_of<Lend>(object.*Members)), ...);
+    }
+    return map;
   }
+  static Value to(const C& object) { return make<false>(object); }
   static Result<C> from(const Value& value) {
     const auto* map = value.get_if<Value::Map>();
     if (map == nullptr) return detail::wrong_kind(value, "a map of fields");
@@ -144,5 +192,13 @@ class NamedFields : detail::FieldsOf<detail::ClassOf<Members...>, Members...> {
     });
   }
 };
+
+// A struct as a list of these members, and back.
+template <auto... Members>
+class Fields : public FieldsOf<detail::ClassOf<Members...>, Members...> {};
+
+// As Fields, as a dict by the members' names.
+template <auto... Members>
+class NamedFields : public NamedFieldsOf<detail::ClassOf<Members...>, Members...> {};
 
 }  // namespace forklift

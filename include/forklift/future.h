@@ -105,9 +105,7 @@ R result_of(Outcome& outcome) {
   if constexpr (std::is_void_v<R>) {
     expect_result(outcome);
   } else if constexpr (Bytewise<R>) {
-    alignas(R) std::byte memory[sizeof(R)];
-    result_bytes(outcome, memory);
-    return *std::launder(reinterpret_cast<R*>(memory));
+    return made_of_bytes<R>([&](std::byte* memory) { result_bytes(outcome, {memory, sizeof(R)}); });
   } else if constexpr (Sequence<R>) {
     R sequence;
     result_sequence(outcome, assign_sequence<R>, &sequence);

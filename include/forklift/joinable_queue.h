@@ -36,7 +36,9 @@ class JoinableQueue : public Queue<T> {
  public:
   // As Queue's.
   explicit JoinableQueue(const QueueOptions& options = {}) : Queue<T>(options) {}
-  explicit JoinableQueue(const ChannelRef& channel) noexcept : Queue<T>(channel) {}
+  explicit JoinableQueue(const ChannelRef& channel) : Queue<T>(channel) {}
+  template <class U>
+  explicit JoinableQueue(const Queue<U>& other) : Queue<T>(other) {}
   static JoinableQueue inherited(std::string_view name) {
     return JoinableQueue(ChannelRef(Queue<T>::inherited(name)));
   }

@@ -78,16 +78,17 @@ class Latest {
   }
 
   // The newest value, when it is newer than what this handle got last; waits for one.
-  T get() { return *Transfer::get(here(), detail::kForever); }
+  [[nodiscard]] T get() { return *Transfer::get(here(), detail::kForever); }
   // Nothing: there is none (in time), or a stop was requested.
-  std::optional<T> try_get() { return Transfer::get(here(), 0); }
+  [[nodiscard]] std::optional<T> try_get() { return Transfer::get(here(), 0); }
   template <class Rep, class Period>
-  std::optional<T> get_for(std::chrono::duration<Rep, Period> time) {
+  [[nodiscard]] std::optional<T> get_for(std::chrono::duration<Rep, Period> time) {
     return Transfer::get(here(), detail::nanoseconds(time));
   }
-  std::optional<T> get(const std::stop_token& stop) { return Transfer::get(here(), stop); }
+  [[nodiscard]] std::optional<T> get(const std::stop_token& stop) { return Transfer::get(here(), stop); }
   template <class Rep, class Period>
-  std::optional<T> get_for(std::chrono::duration<Rep, Period> time, const std::stop_token& stop) {
+  [[nodiscard]] std::optional<T> get_for(std::chrono::duration<Rep, Period> time,
+                                         const std::stop_token& stop) {
     return Transfer::get(here(), {detail::nanoseconds(time), stop});
   }
   // The newest value, seen or not; nothing: none was put yet.

@@ -40,19 +40,19 @@ namespace detail {
 class MutexHandle {
  public:
   void lock() { (void)lock_within(kForever, nullptr); }
-  bool try_lock() { return lock_within(0, nullptr); }
+  [[nodiscard]] bool try_lock() { return lock_within(0, nullptr); }
   template <class Rep, class Period>
-  bool try_lock_for(std::chrono::duration<Rep, Period> time) {
+  [[nodiscard]] bool try_lock_for(std::chrono::duration<Rep, Period> time) {
     return lock_within(nanoseconds(time), nullptr);
   }
   template <class Clock, class Duration>
-  bool try_lock_until(std::chrono::time_point<Clock, Duration> when) {
+  [[nodiscard]] bool try_lock_until(std::chrono::time_point<Clock, Duration> when) {
     return lock_within(nanoseconds_until(when), nullptr);
   }
   // False: stop was requested first.
-  bool lock(const std::stop_token& stop) { return lock_within(kForever, &stop); }
+  [[nodiscard]] bool lock(const std::stop_token& stop) { return lock_within(kForever, &stop); }
   template <class Rep, class Period>
-  bool try_lock_for(std::chrono::duration<Rep, Period> time, const std::stop_token& stop) {
+  [[nodiscard]] bool try_lock_for(std::chrono::duration<Rep, Period> time, const std::stop_token& stop) {
     return lock_within(nanoseconds(time), &stop);
   }
   void unlock();
@@ -62,6 +62,9 @@ class MutexHandle {
   bool mine() const;
   // Did its present holder take it over from one that died?
   bool abandoned() const;
+  // False: a process that did not hold it has unlocked it once. Since then it is a signal that nobody owns,
+  // and when its holder is killed it stays locked.
+  bool recovers() const;
 
   LockRef ref() const;
 

@@ -74,16 +74,18 @@ class Connection {
   }
   // False: the time is over, nothing was sent.
   template <class Rep, class Period>
-  requires(!std::is_void_v<Out>) bool send_for(const Sent& item, std::chrono::duration<Rep, Period> time) {
+  requires(!std::is_void_v<Out>)
+      [[nodiscard]] bool send_for(const Sent& item, std::chrono::duration<Rep, Period> time) {
     return detail::Transfer<Sent>::put(end(), item, detail::nanoseconds(time));
   }
   // False: a stop was requested (or the time is over), nothing was sent.
-  bool send(const Sent& item, const std::stop_token& stop) requires(!std::is_void_v<Out>) {
+  [[nodiscard]] bool send(const Sent& item, const std::stop_token& stop) requires(!std::is_void_v<Out>) {
     return detail::Transfer<Sent>::put(end(), item, stop);
   }
   template <class Rep, class Period>
-  requires(!std::is_void_v<Out>) bool send_for(const Sent& item, std::chrono::duration<Rep, Period> time,
-                                               const std::stop_token& stop) {
+  requires(!std::is_void_v<Out>)
+      [[nodiscard]] bool send_for(const Sent& item, std::chrono::duration<Rep, Period> time,
+                                  const std::stop_token& stop) {
     return detail::Transfer<Sent>::put(end(), item, {detail::nanoseconds(time), stop});
   }
 
@@ -91,33 +93,36 @@ class Connection {
   void send(Sent&& item) requires std::same_as<Out, Tensor> {
     detail::give_tensor(end(), item, detail::kForever);
   }
-  bool send(Sent&& item, const std::stop_token& stop) requires std::same_as<Out, Tensor> {
+  [[nodiscard]] bool send(Sent&& item, const std::stop_token& stop) requires std::same_as<Out, Tensor> {
     return detail::give_tensor(end(), item, stop);
   }
   template <class Rep, class Period>
   requires std::same_as<Out, Tensor>
-  bool send_for(Sent&& item, std::chrono::duration<Rep, Period> time, const std::stop_token& stop = {}) {
+  [[nodiscard]] bool send_for(Sent&& item, std::chrono::duration<Rep, Period> time,
+                              const std::stop_token& stop = {}) {
     return detail::give_tensor(end(), item, {detail::nanoseconds(time), stop});
   }
 
   // Nothing: the end of the pipe.
   template <class T = In>
-  requires(!std::is_void_v<In>) std::optional<T> recv() {
+  requires(!std::is_void_v<In>) [[nodiscard]] std::optional<T> recv() {
     return detail::Transfer<T>::get(end(), detail::kForever);
   }
   // Nothing: the time is over, or the end (which poll() tells at once).
   template <class Rep, class Period, class T = In>
-  requires(!std::is_void_v<In>) std::optional<T> recv_for(std::chrono::duration<Rep, Period> time) {
+  requires(!std::is_void_v<In>)
+      [[nodiscard]] std::optional<T> recv_for(std::chrono::duration<Rep, Period> time) {
     return detail::Transfer<T>::get(end(), detail::nanoseconds(time));
   }
   // Nothing: a stop was requested, the time is over, or the end.
   template <class T = In>
-  requires(!std::is_void_v<In>) std::optional<T> recv(const std::stop_token& stop) {
+  requires(!std::is_void_v<In>) [[nodiscard]] std::optional<T> recv(const std::stop_token& stop) {
     return detail::Transfer<T>::get(end(), stop);
   }
   template <class Rep, class Period, class T = In>
-  requires(!std::is_void_v<In>) std::optional<T> recv_for(std::chrono::duration<Rep, Period> time,
-                                                          const std::stop_token& stop) {
+  requires(!std::is_void_v<In>)
+      [[nodiscard]] std::optional<T> recv_for(std::chrono::duration<Rep, Period> time,
+                                              const std::stop_token& stop) {
     return detail::Transfer<T>::get(end(), {detail::nanoseconds(time), stop});
   }
 

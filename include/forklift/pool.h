@@ -104,9 +104,9 @@ class PoolCalls {
   template <class R, class... Params, class... Args>
   Future<detail::Returned<R>> submit(R (*function)(Params...), Args&&... args) const {
     using Kind = detail::TaskKind<R, Params...>;
-    static_assert(sizeof...(Params) == sizeof...(Args),
-                  "forklift: a task needs as many arguments as its function has parameters");
-    static_assert(std::is_constructible_v<typename Kind::Arguments, Args...>,
+    constexpr bool kAsMany = sizeof...(Params) == sizeof...(Args);
+    static_assert(kAsMany, "forklift: a task needs as many arguments as its function has parameters");
+    static_assert(!kAsMany || detail::Takes<typename Kind::Arguments, Args&&...>::value,
                   "forklift: a task's arguments are not what its function takes");
     const detail::TaskFunction called =
         detail::task_function(detail::address_of(function), Kind::signature());
@@ -260,9 +260,10 @@ class ResultStream {
   }
   bool wait(const std::stop_token& stop) { return wait_within(detail::kForever, stop); }
 
-  // Of an input range: each step is a next().
+  // A std::input_iterator: each step is a next(). Copies are at the same result, which is the stream's.
   class Iterator {
    public:
+    using iterator_concept = std::input_iterator_tag;
     using iterator_category = std::input_iterator_tag;
     using value_type = R;
     using difference_type = std::ptrdiff_t;
@@ -270,19 +271,18 @@ class ResultStream {
     using reference = R&;
     Iterator() noexcept = default;
     explicit Iterator(ResultStream& stream) : stream_(&stream) { ++*this; }
-    R& operator*() noexcept { return *now_; }
+    R& operator*() const noexcept { return *stream_->now_; }
+    R* operator->() const noexcept { return &*stream_->now_; }
     Iterator& operator++() {
-      now_ = stream_->next();
+      stream_->now_ = stream_->next();
+      if (!stream_->now_) stream_ = nullptr;
       return *this;
     }
     void operator++(int) { ++*this; }
-    bool operator==(const Iterator& other) const noexcept {
-      return now_.has_value() == other.now_.has_value();
-    }
+    bool operator==(const Iterator& other) const noexcept { return stream_ == other.stream_; }
 
    private:
-    ResultStream* stream_ = nullptr;
-    std::optional<R> now_;
+    ResultStream* stream_ = nullptr;  // null: behind the last one
   };
   Iterator begin() { return Iterator(*this); }
   Iterator end() noexcept { return {}; }
@@ -356,6 +356,7 @@ class ResultStream {
   std::uint64_t fed_ = 0;
   std::uint64_t fetched_ = 0;
   Arrived arrived_;
+  std::optional<R> now_;  // what its iterators are at
 };
 
 class Pool : public PoolCalls {

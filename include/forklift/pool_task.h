@@ -120,7 +120,10 @@ struct TaskKind {
   template <class Use>
   static void pack(const Arguments& arguments, Use&& use) {
     if constexpr (kBytewise) {
-      std::array<std::byte, (sizeof(std::remove_cvref_t<Params>) + ... + 0)> bytes;
+      constexpr std::size_t kBytes = (sizeof(std::remove_cvref_t<Params>) + ... + 0);
+      std::array<std::byte, kBytes <= kMostOnStack ? kBytes : 0> small;
+      const std::unique_ptr<std::byte[]> large(kBytes <= kMostOnStack ? nullptr : new std::byte[kBytes]);
+      const std::span<std::byte> bytes(large ? large.get() : small.data(), kBytes);
       [[maybe_unused]] std::byte* at = bytes.data();
       const auto add = [&at](const auto& each) {
         std::memcpy(at, &each, sizeof each);
@@ -155,7 +158,7 @@ struct TaskKind {
       } else if constexpr (Sequence<Returned<R>>) {
         reply_bytes(out, std::as_bytes(std::span(result.data(), result.size())));
       } else {
-        reply_value(out, Value(result));
+        reply_value(out, value_of<true>(result));
       }
     }
   }
@@ -166,10 +169,8 @@ struct TaskKind {
 
   template <class T>
   static T take(const std::byte*& at) {
-    alignas(T) std::byte memory[sizeof(T)];
-    std::memcpy(memory, at, sizeof(T));
-    at += sizeof(T);
-    return *std::launder(reinterpret_cast<T*>(memory));
+    return made_of_bytes<T>(
+        [&](std::byte* memory) { std::memcpy(memory, std::exchange(at, at + sizeof(T)), sizeof(T)); });
   }
 
   template <std::size_t... I>
@@ -266,7 +267,7 @@ template <class Arguments>
 struct TakeWhole {
   template <class Element>
   Arguments operator()(Element&& element) const {
-    constexpr bool kFits = std::is_constructible_v<Arguments, Element>;
+    constexpr bool kFits = Takes<Arguments, Element&&>::value;
     static_assert(kFits, "forklift: an element of this range is not what the function takes");
     if constexpr (kFits) {
       return Arguments(std::forward<Element>(element));
@@ -283,7 +284,7 @@ concept TupleLike = requires {
 
 template <class Arguments, class Element, std::size_t... I>
 constexpr bool can_spread(std::index_sequence<I...>) {
-  return std::is_constructible_v<Arguments, decltype(std::get<I>(std::declval<Element>()))...>;
+  return Takes<Arguments, decltype(std::get<I>(std::declval<Element>()))...>::value;
 }
 
 // An element that is a tuple, as the arguments.

@@ -104,7 +104,7 @@ class Process {
         std::is_function_v<Callable>,
         "forklift: a fresh process runs registered functions only (forklift::Registered): it has no "
         "lambda or other callable of this process. Process::fork runs any callable");
-    return Process(nullptr);
+    return from_entry({});  // never: an error was said. A null core would need its type.
   }
 
   // Runs a program: argv[0] is looked up in PATH unless it holds a slash.

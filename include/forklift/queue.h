@@ -36,6 +36,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -104,8 +105,9 @@ class Way {
 // A portable queue has type 0.
 ChannelPtr make_queue(std::uint64_t type, const QueueOptions& options);
 ChannelPtr inherited_queue(std::string_view name, std::uint64_t type);
-// Throws TypeMismatch.
+// These throw TypeMismatch. Of a closed queue: null.
 void check_queue_type(const channel::Channel& channel, std::string_view name, std::uint64_t type);
+ChannelPtr queue_of_type(const ChannelRef& channel, std::uint64_t type);
 
 // A null channel is a closed queue: kClosed. False: the time is over, a stop was requested, or a pipe at its
 // end.
@@ -159,6 +161,20 @@ struct IsViewOf<std::string_view, std::string> : std::true_type {};
 template <class View, class T>
 concept ViewOf = IsViewOf<View, T>::value;
 
+// A message larger than this is nowhere on the stack but where the caller puts it.
+inline constexpr std::size_t kMostOnStack = 16 * 1024;
+
+template <std::size_t Alignment>
+struct FreeAligned {
+  void operator()(std::byte* memory) const noexcept {
+    ::operator delete[](memory, std::align_val_t{Alignment});
+  }
+};
+template <class T>
+std::byte* aligned_bytes() {
+  return static_cast<std::byte*>(::operator new[](sizeof(T), std::align_val_t{alignof(T)}));
+}
+
 // The part of a queue that depends on how T travels.
 template <class T>
 struct Transfer {
@@ -172,7 +188,7 @@ struct Transfer {
     } else if constexpr (std::same_as<T, Tensor>) {
       return put_tensor(way, item, limit);
     } else {
-      return put_value(way, Value(item), limit);
+      return put_value(way, value_of<true>(item), limit);  // lends, so that nothing large is copied twice
     }
   }
 
@@ -200,14 +216,17 @@ struct Transfer {
   }
 
   static std::optional<T> get(Way way, Limit limit) {
-    if constexpr (Bytewise<T>) {
-      alignas(T) std::byte memory[sizeof(T)];
-      if (!get_bytes(way, kType, memory, limit)) return std::nullopt;
+    if constexpr (Bytewise<T> && !std::is_trivially_default_constructible_v<T>) {
+      // Nothing large on the stack, which may be a small one.
+      constexpr bool kLarge = sizeof(T) > kMostOnStack;
+      alignas(T) std::byte small[kLarge ? 1 : sizeof(T)];
+      const std::unique_ptr<std::byte[], FreeAligned<alignof(T)>> large(kLarge ? aligned_bytes<T>()
+                                                                               : nullptr);
+      std::byte* memory = kLarge ? large.get() : small;
+      if (!get_bytes(way, kType, {memory, sizeof(T)}, limit)) return std::nullopt;
       return *std::launder(reinterpret_cast<T*>(memory));
-    } else if constexpr (Sequence<T>) {
-      std::optional<T> item(std::in_place);
-      if (!get_sequence(way, kType, assign_sequence<T>, &*item, limit)) item.reset();
-      return item;
+    } else if constexpr (Bytewise<T> || Sequence<T>) {
+      return get_in_place(way, limit);
     } else if constexpr (std::same_as<T, Tensor>) {
       return get_tensor(way, limit);
     } else {
@@ -216,6 +235,26 @@ struct Transfer {
       Result<T> item = value->template as<T>();
       if (!item) throw TypeMismatch(item.status());
       return *std::move(item);
+    }
+  }
+
+  // As the other one: the caller's memory is all that there is of it.
+  static std::optional<T> get_in_place(Way way, Limit limit) {
+    std::optional<T> item(std::in_place);
+    if (!get_into(way, *item, limit)) item.reset();
+    return item;
+  }
+
+  // False: nothing came, and the item is as it was.
+  static bool get_into(Way way, T& item, Limit limit) {
+    if constexpr (Bytewise<T>) {
+      return get_bytes(way, kType, std::as_writable_bytes(std::span<T, 1>(&item, 1)), limit);
+    } else if constexpr (Sequence<T>) {
+      return get_sequence(way, kType, assign_sequence<T>, &item, limit);
+    } else {
+      std::optional<T> got = get(way, limit);
+      if (got) item = *std::move(got);
+      return got.has_value();
     }
   }
 };
@@ -238,25 +277,34 @@ class Queue {
   static Queue inherited(std::string_view name) {
     return Queue(ChannelRef(detail::inherited_queue(name, Transfer::kType)));
   }
-  // A handle on the queue behind a ChannelRef, which must be a queue of T.
-  explicit Queue(const ChannelRef& channel) noexcept : channel_(channel.get()) {}
+  // A handle on the queue behind a ChannelRef, which must be a queue of T: TypeMismatch. Portable queues (of
+  // Value, Tensor and what these are made of) are all of one type.
+  explicit Queue(const ChannelRef& channel) : channel_(detail::queue_of_type(channel, Transfer::kType)) {}
+  template <class U>
+  requires(!std::same_as<T, U>) explicit Queue(const Queue<U>& other) : Queue(ChannelRef(other)) {
+    static_assert(detail::Transfer<U>::kType == Transfer::kType,
+                  "forklift: this is a queue of another type: what is put there cannot be got as a T");
+  }
 
   // Waits while the queue is full; try_put and put_for only so long, and say whether it was put.
   void put(const T& item) { Transfer::put(channel_.get(), item, detail::kForever); }
-  bool try_put(const T& item) { return Transfer::put(channel_.get(), item, 0); }
+  [[nodiscard]] bool try_put(const T& item) { return Transfer::put(channel_.get(), item, 0); }
   template <class Rep, class Period>
-  bool put_for(const T& item, std::chrono::duration<Rep, Period> time) {
+  [[nodiscard]] bool put_for(const T& item, std::chrono::duration<Rep, Period> time) {
     return Transfer::put(channel_.get(), item, detail::nanoseconds(time));
   }
   // False: a stop was requested (or the time is over), and nothing was put.
-  bool put(const T& item, const std::stop_token& stop) { return Transfer::put(channel_.get(), item, stop); }
+  [[nodiscard]] bool put(const T& item, const std::stop_token& stop) {
+    return Transfer::put(channel_.get(), item, stop);
+  }
   template <class Rep, class Period>
-  bool put_for(const T& item, std::chrono::duration<Rep, Period> time, const std::stop_token& stop) {
+  [[nodiscard]] bool put_for(const T& item, std::chrono::duration<Rep, Period> time,
+                             const std::stop_token& stop) {
     return Transfer::put(channel_.get(), item, {detail::nanoseconds(time), stop});
   }
   template <class Clock, class Duration>
-  bool put_until(const T& item, std::chrono::time_point<Clock, Duration> when,
-                 const std::stop_token& stop = {}) {
+  [[nodiscard]] bool put_until(const T& item, std::chrono::time_point<Clock, Duration> when,
+                               const std::stop_token& stop = {}) {
     return Transfer::put(channel_.get(), item, {detail::nanoseconds_until(when), stop});
   }
   // A span into a queue of vectors, a string_view into one of strings: no vector or string is made.
@@ -265,20 +313,21 @@ class Queue {
     Transfer::put_view(channel_.get(), items, detail::kForever);
   }
   template <detail::ViewOf<T> View>
-  bool try_put(const View& items) {
+  [[nodiscard]] bool try_put(const View& items) {
     return Transfer::put_view(channel_.get(), items, 0);
   }
   template <detail::ViewOf<T> View>
-  bool put(const View& items, const std::stop_token& stop) {
+  [[nodiscard]] bool put(const View& items, const std::stop_token& stop) {
     return Transfer::put_view(channel_.get(), items, stop);
   }
   template <detail::ViewOf<T> View, class Rep, class Period>
-  bool put_for(const View& items, std::chrono::duration<Rep, Period> time, const std::stop_token& stop = {}) {
+  [[nodiscard]] bool put_for(const View& items, std::chrono::duration<Rep, Period> time,
+                             const std::stop_token& stop = {}) {
     return Transfer::put_view(channel_.get(), items, {detail::nanoseconds(time), stop});
   }
   template <detail::ViewOf<T> View, class Clock, class Duration>
-  bool put_until(const View& items, std::chrono::time_point<Clock, Duration> when,
-                 const std::stop_token& stop = {}) {
+  [[nodiscard]] bool put_until(const View& items, std::chrono::time_point<Clock, Duration> when,
+                               const std::stop_token& stop = {}) {
     return Transfer::put_view(channel_.get(), items, {detail::nanoseconds_until(when), stop});
   }
   // A tensor that is given away: where it is the only one on its memory, the sender's right goes along with
@@ -286,45 +335,58 @@ class Queue {
   void put(T&& item) requires std::same_as<T, Tensor> {
     detail::give_tensor(channel_.get(), item, detail::kForever);
   }
-  bool try_put(T&& item) requires std::same_as<T, Tensor> {
+  [[nodiscard]] bool try_put(T&& item) requires std::same_as<T, Tensor> {
     return detail::give_tensor(channel_.get(), item, 0);
   }
-  bool put(T&& item, const std::stop_token& stop) requires std::same_as<T, Tensor> {
+  [[nodiscard]] bool put(T&& item, const std::stop_token& stop) requires std::same_as<T, Tensor> {
     return detail::give_tensor(channel_.get(), item, stop);
   }
   template <class Rep, class Period>
   requires std::same_as<T, Tensor>
-  bool put_for(T&& item, std::chrono::duration<Rep, Period> time, const std::stop_token& stop = {}) {
+  [[nodiscard]] bool put_for(T&& item, std::chrono::duration<Rep, Period> time,
+                             const std::stop_token& stop = {}) {
     return detail::give_tensor(channel_.get(), item, {detail::nanoseconds(time), stop});
   }
   template <class Clock, class Duration>
   requires std::same_as<T, Tensor>
-  bool put_until(T&& item, std::chrono::time_point<Clock, Duration> when, const std::stop_token& stop = {}) {
+  [[nodiscard]] bool put_until(T&& item, std::chrono::time_point<Clock, Duration> when,
+                               const std::stop_token& stop = {}) {
     return detail::give_tensor(channel_.get(), item, {detail::nanoseconds_until(when), stop});
   }
 
   // The oldest message, waiting for one; try_get and get_for only so long: nothing if there is none.
-  T get() { return Transfer::get(channel_.get()); }
-  std::optional<T> try_get() { return Transfer::get(channel_.get(), 0); }
+  [[nodiscard]] T get() { return Transfer::get(channel_.get()); }
+  [[nodiscard]] std::optional<T> try_get() { return Transfer::get(channel_.get(), 0); }
   template <class Rep, class Period>
-  std::optional<T> get_for(std::chrono::duration<Rep, Period> time) {
+  [[nodiscard]] std::optional<T> get_for(std::chrono::duration<Rep, Period> time) {
     return Transfer::get(channel_.get(), detail::nanoseconds(time));
   }
   // Nothing: a stop was requested (or the time is over).
-  std::optional<T> get(const std::stop_token& stop) { return Transfer::get(channel_.get(), stop); }
+  [[nodiscard]] std::optional<T> get(const std::stop_token& stop) {
+    return Transfer::get(channel_.get(), stop);
+  }
   template <class Rep, class Period>
-  std::optional<T> get_for(std::chrono::duration<Rep, Period> time, const std::stop_token& stop) {
+  [[nodiscard]] std::optional<T> get_for(std::chrono::duration<Rep, Period> time,
+                                         const std::stop_token& stop) {
     return Transfer::get(channel_.get(), {detail::nanoseconds(time), stop});
   }
   template <class Clock, class Duration>
-  std::optional<T> get_until(std::chrono::time_point<Clock, Duration> when,
-                             const std::stop_token& stop = {}) {
+  [[nodiscard]] std::optional<T> get_until(std::chrono::time_point<Clock, Duration> when,
+                                           const std::stop_token& stop = {}) {
     return Transfer::get(channel_.get(), {detail::nanoseconds_until(when), stop});
   }
-  // As get(), into a string or vector that is there already: its memory is used again where it suffices.
-  void get_into(T& item) requires detail::Sequence<T> {
-    detail::get_sequence(channel_.get(), Transfer::kType, detail::assign_sequence<T>, &item,
-                         detail::kForever);
+  // The same, into an item that is there already: of a string or vector the memory is used again where it
+  // suffices, and a large struct is nowhere else meanwhile. False: nothing came (in time), or a stop was
+  // requested; the item is as it was.
+  void get_into(T& item) { (void)Transfer::get_into(channel_.get(), item, detail::kForever); }
+  [[nodiscard]] bool try_get_into(T& item) { return Transfer::get_into(channel_.get(), item, 0); }
+  [[nodiscard]] bool get_into(T& item, const std::stop_token& stop) {
+    return Transfer::get_into(channel_.get(), item, stop);
+  }
+  template <class Rep, class Period>
+  [[nodiscard]] bool get_into_for(T& item, std::chrono::duration<Rep, Period> time,
+                                  const std::stop_token& stop = {}) {
+    return Transfer::get_into(channel_.get(), item, {detail::nanoseconds(time), stop});
   }
 
   // A moment's truth: others may put and get meanwhile.

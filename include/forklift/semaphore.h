@@ -42,19 +42,20 @@ class Semaphore {
 
   // Takes a unit, waiting for one; the others only so long, and say whether they have it.
   void acquire() { (void)acquire_within(detail::kForever, nullptr); }
-  bool try_acquire() { return acquire_within(0, nullptr); }
+  [[nodiscard]] bool try_acquire() { return acquire_within(0, nullptr); }
   template <class Rep, class Period>
-  bool try_acquire_for(std::chrono::duration<Rep, Period> time) {
+  [[nodiscard]] bool try_acquire_for(std::chrono::duration<Rep, Period> time) {
     return acquire_within(detail::nanoseconds(time), nullptr);
   }
   template <class Clock, class Duration>
-  bool try_acquire_until(std::chrono::time_point<Clock, Duration> when, const std::stop_token& stop = {}) {
+  [[nodiscard]] bool try_acquire_until(std::chrono::time_point<Clock, Duration> when,
+                                       const std::stop_token& stop = {}) {
     return acquire_within(detail::nanoseconds_until(when), &stop);
   }
   // False: stop was requested first, or the time is over.
-  bool acquire(const std::stop_token& stop) { return acquire_within(detail::kForever, &stop); }
+  [[nodiscard]] bool acquire(const std::stop_token& stop) { return acquire_within(detail::kForever, &stop); }
   template <class Rep, class Period>
-  bool try_acquire_for(std::chrono::duration<Rep, Period> time, const std::stop_token& stop) {
+  [[nodiscard]] bool try_acquire_for(std::chrono::duration<Rep, Period> time, const std::stop_token& stop) {
     return acquire_within(detail::nanoseconds(time), &stop);
   }
   void release(std::uint32_t units = 1);

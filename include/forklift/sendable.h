@@ -38,6 +38,7 @@
 #include <vector>
 
 #include "forklift/hash.h"
+#include "forklift/plain.h"
 #include "forklift/value.h"
 
 namespace forklift {
@@ -46,36 +47,6 @@ template <class T>
 struct TypeName {};
 
 namespace detail {
-
-// --- what is bytes
-template <class T>
-struct RefersElsewhere
-    : std::bool_constant<std::is_pointer_v<T> || std::is_member_pointer_v<T> || std::is_null_pointer_v<T>> {};
-template <class C, class Traits>
-struct RefersElsewhere<std::basic_string_view<C, Traits>> : std::true_type {};
-template <class T, std::size_t N>
-struct RefersElsewhere<std::span<T, N>> : std::true_type {};
-// std::reference_wrapper and its kin, by what they do: <functional> is a large header.
-template <class T>
-requires requires(const T& reference) {
-  typename T::type;
-  { reference.get() } -> std::same_as<typename T::type&>;
-  requires std::convertible_to<const T&, typename T::type&>;
-}
-struct RefersElsewhere<T> : std::true_type {};
-// Trivially copyable or not: a pointer inside is one.
-template <class T, class Allocator>
-struct RefersElsewhere<std::vector<T, Allocator>> : RefersElsewhere<T> {};
-template <class T>
-struct RefersElsewhere<std::optional<T>> : RefersElsewhere<T> {};
-template <class T, std::size_t N>
-struct RefersElsewhere<std::array<T, N>> : RefersElsewhere<T> {};
-template <class A, class B>
-struct RefersElsewhere<std::pair<A, B>> : std::disjunction<RefersElsewhere<A>, RefersElsewhere<B>> {};
-template <class... T>
-struct RefersElsewhere<std::tuple<T...>> : std::disjunction<RefersElsewhere<T>...> {};
-template <class... T>
-struct RefersElsewhere<std::variant<T...>> : std::disjunction<RefersElsewhere<T>...> {};
 
 // The program has said itself how its type becomes a Value: what is to be sent are not its bytes, among which
 // may be a pointer.
@@ -97,10 +68,6 @@ struct Hooked<std::tuple<T...>> : std::disjunction<Hooked<T>...> {};
 template <class... T>
 struct Hooked<std::variant<T...>> : std::disjunction<Hooked<T>...> {};
 
-// Its bytes are all there is to it: what shared memory can hold.
-template <class T>
-concept Plain = std::is_trivially_copyable_v<T> && std::is_object_v<T> && !std::is_array_v<T> &&
-                std::same_as<T, std::remove_cv_t<T>> && !RefersElsewhere<T>::value;
 template <class T>
 concept Bytewise = Plain<T> && !Hooked<T>::value;
 
@@ -172,22 +139,29 @@ concept Handle = requires(T& handle) {
   handle.fileno();
   handle.close();
 };
-template <class T>
-concept Callable = requires {
-  &T::operator();
-};
 // std::deque, std::list.
 template <class T>
 concept OtherContainer = std::is_array_v<T> || requires(T& items, const typename T::value_type& item) {
   items.push_front(item);
 };
+
 template <class T>
-struct LosesNull : std::false_type {};
-template <class T>
-struct LosesNull<std::optional<T>> : MayBeNull<T> {};
+constexpr bool fields_are_known() {
+  if constexpr (requires { ValueTraits<T>::fields_are_known(); }) {
+    return ValueTraits<T>::fields_are_known();
+  } else {
+    return true;
+  }
+}
 
 template <class T, bool = Sendable<T>>
-struct CanBeSent : std::true_type {};
+struct CanBeSent : std::true_type {
+  // As fields.h says it when a value is made; here it is among the compiler's first lines.
+  static_assert(
+      fields_are_known<T>(),
+      "forklift: a field of this struct cannot be sent to another process: give its type a "
+      "ValueTraits, too (one line with forklift::Fields), and send what a pointer or view refers to");
+};
 template <class T>
 struct CanBeSent<T, false> : std::true_type {  // the first error is enough
   static_assert(

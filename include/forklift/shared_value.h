@@ -27,11 +27,14 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -39,6 +42,7 @@
 #include "forklift/error.h"
 #include "forklift/sendable.h"
 #include "forklift/tensor.h"
+#include "forklift/timeout.h"
 
 namespace forklift {
 
@@ -55,6 +59,14 @@ inline Tensor shared_memory(std::size_t count, std::size_t item) {
   }
   return need(Tensor::zeros({static_cast<std::int64_t>(bytes == 0 ? 1 : bytes)}, DType::kUInt8));
 }
+
+// Where a SharedValue's waiters sleep: 16 bytes behind the item, all zero at first.
+inline constexpr std::size_t kBellBytes = 16;
+constexpr std::size_t bell_offset(std::size_t item) noexcept { return (item + 15) / 16 * 16; }
+// Until changed(item, old) is true: false where the time is over or a stop was requested first.
+using Changed = bool (*)(const void* item, const void* old);
+bool wait_shared(std::byte* bell, Changed changed, const void* item, const void* old, Limit limit);
+void notify_shared(std::byte* bell, int most) noexcept;
 
 inline void check_not_moved_from(const Tensor& memory) {
   if (memory.storage() == nullptr) [[unlikely]]
@@ -108,6 +120,9 @@ Result<Tensor> shared_from(const Value& value, std::uint64_t& count) {
 }  // namespace detail
 
 template <class T>
+class SharedValue;
+
+template <class T>
 class SharedArray {
   static_assert(
       !detail::RefersElsewhere<T>::value,
@@ -151,6 +166,8 @@ class SharedArray {
 
  private:
   friend struct ValueTraits<SharedArray<T>>;
+  friend class SharedValue<T>;
+  friend struct ValueTraits<SharedValue<T>>;
   SharedArray(Tensor memory, std::size_t count) : memory_(std::move(memory)), count_(count) {}
 
   Tensor memory_;
@@ -163,9 +180,9 @@ class SharedValue {
  public:
   using value_type = T;
 
-  SharedValue() : item_(1) {}
+  SharedValue() : item_(detail::shared_memory(1, detail::bell_offset(sizeof(T)) + detail::kBellBytes), 1) {}
   // Begins with that value.
-  explicit SharedValue(const T& value) : item_(1) { item_[0] = value; }
+  explicit SharedValue(const T& value) : SharedValue() { item_[0] = value; }
 
   // Plain reads and writes: a lock, or atomic(), makes them safe.
   T get() const { return item_.at(0); }
@@ -177,9 +194,37 @@ class SharedValue {
     return item_.atomic(0);
   }
 
+  // Waits until the value is another one than `old`; whoever changes it calls notify_one or notify_all
+  // afterwards. Between processes: what atomic().wait() sleeps on is one process's, so that never wakes
+  // another. False: the time is over, or a stop was requested.
+  void wait(const T& old) const requires(std::atomic_ref<T>::is_always_lock_free) {
+    (void)wait_within(old, detail::kForever);
+  }
+  bool wait(const T& old, const std::stop_token& stop) const
+      requires(std::atomic_ref<T>::is_always_lock_free) {
+    return wait_within(old, stop);
+  }
+  template <class Rep, class Period>
+  bool wait_for(const T& old, std::chrono::duration<Rep, Period> time, const std::stop_token& stop = {}) const
+      requires(std::atomic_ref<T>::is_always_lock_free) {
+    return wait_within(old, {detail::nanoseconds(time), stop});
+  }
+  void notify_one() const { detail::notify_shared(bell(), 1); }
+  void notify_all() const { detail::notify_shared(bell(), 0x7fffffff); }
+
  private:
   friend struct ValueTraits<SharedValue<T>>;
   explicit SharedValue(SharedArray<T> item) : item_(std::move(item)) {}
+  std::byte* bell() const {
+    return reinterpret_cast<std::byte*>(&item_.at(0)) + detail::bell_offset(sizeof(T));
+  }
+  bool wait_within(const T& old, detail::Limit limit) const {
+    const detail::Changed changed = [](const void* item, const void* before) {
+      T now = std::atomic_ref<T>(*const_cast<T*>(static_cast<const T*>(item))).load();
+      return std::memcmp(&now, before, sizeof now) != 0;
+    };
+    return detail::wait_shared(bell(), changed, &item_.at(0), &old, limit);
+  }
 
   SharedArray<T> item_;
 };
@@ -203,7 +248,8 @@ struct ValueTraits<SharedValue<T>> {
   static Result<SharedValue<T>> from(const Value& value) {
     Result<SharedArray<T>> item = ValueTraits<SharedArray<T>>::from(value);
     if (!item) return item.status();
-    if (item->size() != 1) return Status(Code::kCorrupt, "a shared value that is none or many");
+    const bool has_bell = item->memory_.nbytes() >= detail::bell_offset(sizeof(T)) + detail::kBellBytes;
+    if (item->size() != 1 || !has_bell) return Status(Code::kCorrupt, "a shared value that is none or many");
     return SharedValue<T>(*std::move(item));
   }
 };

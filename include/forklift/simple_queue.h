@@ -30,7 +30,9 @@ class SimpleQueue : public Queue<T> {
 
   SimpleQueue() : Queue<T>({.capacity = 0, .bytes = kBytes}) {}
   // As Queue's.
-  explicit SimpleQueue(const ChannelRef& channel) noexcept : Queue<T>(channel) {}
+  explicit SimpleQueue(const ChannelRef& channel) : Queue<T>(channel) {}
+  template <class U>
+  explicit SimpleQueue(const Queue<U>& other) : Queue<T>(other) {}
   static SimpleQueue inherited(std::string_view name) {
     return SimpleQueue(ChannelRef(Queue<T>::inherited(name)));
   }

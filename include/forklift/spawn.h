@@ -90,7 +90,7 @@ Value pack_argument(const T& argument, Call& call) {
   } else if constexpr (Sequence<T>) {
     return bytes_value(argument.data(), argument.size() * sizeof(typename T::value_type));
   } else {
-    return Value(argument);
+    return value_of<true>(argument);  // the arguments outlive the message
   }
 }
 
@@ -103,9 +103,7 @@ T unpack_argument(const Value& value) {
   } else if constexpr (BoardHandle<T>) {
     return T(find_board(value));
   } else if constexpr (Bytewise<T>) {
-    alignas(T) std::byte memory[sizeof(T)];
-    bytes_from(value, memory, sizeof memory);
-    return *std::launder(reinterpret_cast<T*>(memory));
+    return made_of_bytes<T>([&](std::byte* memory) { bytes_from(value, memory, sizeof(T)); });
   } else if constexpr (Sequence<T>) {
     T sequence;
     assign_sequence<T>(&sequence, bytes_of(value));
@@ -114,6 +112,15 @@ T unpack_argument(const Value& value) {
     return need(value.as<T>());
   }
 }
+
+// May these arguments be given for these parameters? As in a call: what converts only where that is asked for
+// (a number to a vector of that length) may not.
+template <class Arguments, class... Args>
+struct Takes : std::false_type {};
+template <class... Params, class... Args>
+requires(sizeof...(Params) == sizeof...(Args)) struct Takes<std::tuple<Params...>, Args...>
+    : std::bool_constant<(std::is_convertible_v<Args, Params> && ...)> {
+};
 
 template <class R, class... Params>
 struct Signature {
@@ -191,7 +198,7 @@ HeldArguments<R, Params...> hold_arguments(R (*)(Params...), Args&&... args) {
   using Arguments = typename Signature<R, Params...>::Arguments;
   constexpr bool kAsMany = sizeof...(Params) == sizeof...(Args);
   static_assert(kAsMany, "forklift: a process needs as many arguments as its function has parameters");
-  constexpr bool kFit = std::is_constructible_v<Arguments, Args...>;
+  constexpr bool kFit = Takes<Arguments, Args&&...>::value;
   static_assert(kFit || !kAsMany, "forklift: a process's arguments are not what its function takes");
   if constexpr (kFit && kAsMany) {
     return std::make_shared<Arguments>(std::forward<Args>(args)...);

@@ -21,6 +21,18 @@
 
 namespace forklift {
 
+namespace detail {
+// A program whose containers are those of libstdc++'s debug mode does not agree with a library whose are not
+// on what a std::vector is. So it does not link: each has the name of one of these.
+extern const char the_library_has_plain_containers;
+extern const char the_library_has_debug_containers;  // _GLIBCXX_DEBUG
+#if defined(_GLIBCXX_DEBUG)
+[[gnu::used]] inline const char* const kContainers = &the_library_has_debug_containers;
+#else
+[[gnu::used]] inline const char* const kContainers = &the_library_has_plain_containers;
+#endif
+}  // namespace detail
+
 // What kind of failure: each asks for another reaction.
 enum class Code : std::uint8_t {
   kOk = 0,
@@ -79,6 +91,10 @@ class [[nodiscard]] Status {
   std::shared_ptr<const Rep> rep_;
 };
 
+namespace detail {
+[[noreturn]] void throw_status(const Status& status);
+}
+
 // A value, or the Status that says why there is none.
 template <class T>
 class [[nodiscard]] Result {
@@ -99,15 +115,25 @@ class [[nodiscard]] Result {
   const Status& status() const noexcept { return status_; }
   Code code() const noexcept { return status_.code(); }
 
-  // Precondition for all of these: ok().
-  T& operator*() & noexcept { return *value_; }
-  const T& operator*() const& noexcept { return *value_; }
+  // The value. Where there is none: Error (error.h), with the status's words.
+  T& operator*() & { return checked(); }
+  const T& operator*() const& { return checked(); }
   // By value, so that `for (float& x : *tensor.span<float>())` does not walk through what is gone already.
-  T operator*() && { return *std::move(value_); }
-  T* operator->() noexcept { return &*value_; }
-  const T* operator->() const noexcept { return &*value_; }
+  T operator*() && { return std::move(checked()); }
+  T* operator->() { return &checked(); }
+  const T* operator->() const { return &checked(); }
 
  private:
+  T& checked() {
+    if (!value_) [[unlikely]]
+      detail::throw_status(status_);
+    return *value_;
+  }
+  const T& checked() const {
+    if (!value_) [[unlikely]]
+      detail::throw_status(status_);
+    return *value_;
+  }
   std::optional<T> value_;
   Status status_;
 };

@@ -72,7 +72,28 @@ class Storage {
 
 namespace detail {
 struct TensorAccess;
-}
+
+[[noreturn]] void throw_no_item(DType wanted, DType there);
+
+// A pointer that may be null, and says why where it is followed nevertheless.
+template <class T>
+class ItemPointer {
+ public:
+  ItemPointer(T* item, DType wanted, DType there) noexcept : item_(item), wanted_(wanted), there_(there) {}
+  operator T*() const noexcept { return item_; }
+  T& operator*() const {
+    if (item_ == nullptr) [[unlikely]]
+      throw_no_item(wanted_, there_);
+    return *item_;
+  }
+  T* operator->() const { return &**this; }
+
+ private:
+  T* item_;
+  DType wanted_;
+  DType there_;
+};
+}  // namespace detail
 
 class Tensor {
   // Only the library has one: its tensors are checked where they are made.
@@ -150,13 +171,16 @@ class Tensor {
     return std::span<T>(reinterpret_cast<T*>(raw()), static_cast<std::size_t>(numel_));
   }
 
-  // One element; null if data<T>() is, if there are not as many indices as dimensions or one is out of range.
-  // A negative index counts from the end, as everywhere below.
+  // One element, as a pointer that is null if data<T>() is, if there are not as many indices as dimensions or
+  // one is out of range; then *at() throws Error (kInvalid), which says so. A negative index counts from the
+  // end, as everywhere below.
   template <class T>
-  requires Element<std::remove_const_t<T>> T* at(std::initializer_list<std::int64_t> index) const noexcept {
+  requires Element<std::remove_const_t<T>> detail::ItemPointer<T> at(
+      std::initializer_list<std::int64_t> index)
+  const noexcept {
     T* first = data<T>();
     const std::optional<std::int64_t> step = element_offset(DimSpan(index.begin(), index.size()));
-    return first != nullptr && step ? first + *step : nullptr;
+    return {first != nullptr && step ? first + *step : nullptr, dtype_of<std::remove_const_t<T>>(), dtype_};
   }
 
   // Views. All share the storage; kInvalid for a dimension or an index that does not exist.

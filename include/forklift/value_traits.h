@@ -2,17 +2,17 @@
 //
 //   bool, integers, float, double          the scalar of the same meaning
 //   std::string, string_view               string (string_view only into a Value)
-//   std::vector<std::byte / unsigned char> bytes (also from a list of small integers)
-//   std::vector<T>, std::array<T, N>       list
+//   std::vector<T>, std::array<T, N>       list, bytes: value_lists.h
 //   std::pair, std::tuple                  list of that length
-//   std::map, std::unordered_map, ...      map
+//   std::map, std::unordered_map, ...      map; a list of pairs where the keys have parts (a std::pair, ...)
 //   std::set, std::unordered_set, ...      list
 //   std::optional<T>                       null or the T (not of what may be null itself: what was full
 //                                          would arrive empty)
 //   std::variant                           list of two: number of the alternative, alternative
 //   std::monostate                         null
-//   std::span<T>                           bytes or list (only into a Value)
 //   enums, std::chrono::duration           the number (of ticks)
+//   std::chrono::time_point                likewise, since its clock's epoch
+//   structs of numbers, inside of these    their bytes (plain.h), unless they have traits of their own
 //   Tensor, Value                          themselves
 //
 // Maps and sets are known by what they can do, so those of other libraries take part.
@@ -33,13 +33,12 @@
 #include <variant>
 #include <vector>
 
-#include "forklift/value.h"
+#include "forklift/value_base.h"
+#include "forklift/value_lists.h"
 
 namespace forklift {
 
 namespace detail {
-// Marks what is known here by what it can do: traits of the program's own come first (sendable.h).
-struct KnownHere {};
 // By what they can do, so that this header needs no other one's containers.
 template <class M>
 concept MapLike = requires(M& map, typename M::key_type key, typename M::mapped_type item) {
@@ -51,12 +50,6 @@ concept SetLike = !MapLike<S> && requires(S & set, typename S::key_type key) {
   requires std::same_as<typename S::key_type, typename S::value_type>;
   set.insert(std::move(key));
   set.begin();
-};
-template <class D>
-concept DurationLike = requires(const D& time) {
-  typename D::period;
-  { time.count() } -> std::same_as<typename D::rep>;
-  D(typename D::rep{});
 };
 }  // namespace detail
 
@@ -133,6 +126,10 @@ struct MayBeNull : std::bool_constant<std::same_as<T, Value> || std::same_as<T, 
 template <class T>
 struct MayBeNull<std::optional<T>> : std::true_type {};
 template <class T>
+struct LosesNull : std::false_type {};
+template <class T>
+struct LosesNull<std::optional<T>> : MayBeNull<T> {};
+template <class T>
 constexpr void check_optional() {
   static_assert(!MayBeNull<T>::value,
                 "forklift: an optional of what may be null itself (an optional, a forklift::Value) could "
@@ -142,41 +139,26 @@ constexpr void check_optional() {
 
 template <class T>
 struct ValueTraits<std::optional<T>> {
-  static Value to(const std::optional<T>& object) {
+  template <bool Lend>
+  static Value make(const std::optional<T>& object) {
     detail::check_optional<T>();
-    return object ? Value(*object) : Value();
+    return object ? detail::value_of<Lend>(*object) : Value();
   }
+  static Value to(const std::optional<T>& object) { return make<false>(object); }
   static Result<std::optional<T>> from(const Value& value) {
     detail::check_optional<T>();
     if (value.is_null()) return std::optional<T>();
-    Result<T> inner = value.as<T>();
+    Result<T> inner = detail::value_as<T>(value);
     if (!inner) return inner.status();
     return std::optional<T>(*std::move(inner));
   }
 };
 
 namespace detail {
-// Appends the elements of a list to `out`, anything with push_back.
-template <class T, class Out>
-Status append_elements(const Value& value, Out& out) {
-  const auto* list = value.get_if<Value::List>();
-  if (list == nullptr) return wrong_kind(value, "list");
-  out.reserve(list->size());
-  for (const Value& element : *list) {
-    Result<T> item = element.as<T>();
-    if (!item) return item.status();
-    out.push_back(*std::move(item));
-  }
-  return {};
-}
-
-template <class T>
-concept ByteLike = std::same_as<T, std::byte> || std::same_as<T, unsigned char>;
-
 template <class Tuple, std::size_t... I>
 Result<Tuple> tuple_from(const Value::List& list, std::index_sequence<I...>) {
   std::tuple<Result<std::tuple_element_t<I, Tuple>>...> items{
-      list[I].as<std::tuple_element_t<I, Tuple>>()...};
+      value_as<std::tuple_element_t<I, Tuple>>(list[I])...};
   Status failure;
   const auto note = [&](const Status& status) {
     if (failure.ok()) failure = status;
@@ -196,90 +178,92 @@ Result<Tuple> tuple_from(const Value& value) {
   return tuple_from<Tuple>(*list, std::make_index_sequence<kSize>());
 }
 
-template <class Tuple>
+template <bool Lend, class Tuple>
 Value tuple_to(const Tuple& object) {
-  return std::apply([](const auto&... items) { return Value(Value::List{Value(items)...}); }, object);
+  Value::List list;
+  list.reserve(std::tuple_size_v<Tuple>);
+  std::apply([&](const auto&... items) { (list.push_back(value_of<Lend>(items)), ...); }, object);
+  return list;
 }
 
+// Does iterating give the elements themselves, and no copies that are gone at once?
+template <class C>
+inline constexpr bool kHasElements = std::is_lvalue_reference_v<decltype(*std::declval<const C&>().begin())>;
+
+// Can it be a key of a Value's map? What has many parts cannot. What a program's own traits make of a type is
+// seen when it is sent.
+template <class K>
+    struct MayBeKey : std::bool_constant < !requires(const K& key) {
+  ValueTraits<K>::template make<false>(key);
+} > {};
+template <class T>
+struct MayBeKey<std::optional<T>> : MayBeKey<T> {};
+template <BytesInARow T>
+struct MayBeKey<std::vector<T>> : std::true_type {};
+template <BytesInARow T, std::size_t N>
+struct MayBeKey<std::array<T, N>> : std::true_type {};
+template <class T>
+struct MayBeKey<std::complex<T>> : std::false_type {};
+template <>
+struct MayBeKey<Tensor> : std::false_type {};
+
+// With other keys: a list of pairs.
 template <class M>
 struct MapTraits : KnownHere {
-  static Value to(const M& object) {
-    Value::Map map;
-    map.reserve(object.size());
-    for (const auto& [key, item] : object) map.emplace_back(Value(key), Value(item));
-    return map;
+  template <bool Lend>
+  static Value make(const M& object) {
+    constexpr bool kLend = Lend && kHasElements<M>;
+    if constexpr (MayBeKey<typename M::key_type>::value) {
+      Value::Map map;
+      map.reserve(object.size());
+      for (const auto& [key, item] : object) map.emplace_back(value_of<kLend>(key), value_of<kLend>(item));
+      return map;
+    } else {
+      Value::List pairs;
+      pairs.reserve(object.size());
+      for (const auto& entry : object) pairs.push_back(tuple_to<kLend>(entry));
+      return pairs;
+    }
   }
+  static Value to(const M& object) { return make<false>(object); }
   // Of equal keys the last one counts, as in a Python dict.
   static Result<M> from(const Value& value) {
-    const auto* map = value.get_if<Value::Map>();
-    if (map == nullptr) return wrong_kind(value, "map");
     M object;
-    for (const auto& [key, item] : *map) {
-      Result<typename M::key_type> k = key.template as<typename M::key_type>();
-      if (!k) return k.status();
-      Result<typename M::mapped_type> v = item.template as<typename M::mapped_type>();
-      if (!v) return v.status();
-      object.insert_or_assign(*std::move(k), *std::move(v));
+    if (const auto* map = value.get_if<Value::Map>()) {
+      for (const auto& [key, item] : *map) {
+        if (Status status = add(key, item, object); !status.ok()) return status;
+      }
+      return object;
+    }
+    const auto* pairs = MayBeKey<typename M::key_type>::value ? nullptr : value.get_if<Value::List>();
+    if (pairs == nullptr) return wrong_kind(value, "map");
+    for (const Value& each : *pairs) {
+      const auto* pair = each.get_if<Value::List>();
+      if (pair == nullptr || pair->size() != 2) return wrong_kind(each, "list of key and item");
+      if (Status status = add((*pair)[0], (*pair)[1], object); !status.ok()) return status;
     }
     return object;
+  }
+
+ private:
+  static Status add(const Value& key, const Value& item, M& object) {
+    Result<typename M::key_type> k = value_as<typename M::key_type>(key);
+    if (!k) return k.status();
+    Result<typename M::mapped_type> v = value_as<typename M::mapped_type>(item);
+    if (!v) return v.status();
+    object.insert_or_assign(*std::move(k), *std::move(v));
+    return {};
   }
 };
 }  // namespace detail
 
-template <class T>
-struct ValueTraits<std::vector<T>> {
-  static Value to(const std::vector<T>& object) {
-    Value::List list;
-    list.reserve(object.size());
-    for (const T& item : object) list.emplace_back(item);
-    return list;
-  }
-  static Result<std::vector<T>> from(const Value& value) {
-    std::vector<T> object;
-    if (Status status = detail::append_elements<T>(value, object); !status.ok()) return status;
-    return object;
-  }
-};
-
-template <detail::ByteLike T>
-struct ValueTraits<std::vector<T>> {
-  static Value to(const std::vector<T>& object) {
-    Value::Bytes bytes(object.size());
-    if (!bytes.empty()) std::memcpy(bytes.data(), object.data(), bytes.size());
-    return bytes;
-  }
-  static Result<std::vector<T>> from(const Value& value) {
-    if (const auto* bytes = value.get_if<Value::Bytes>()) {
-      std::vector<T> object(bytes->size());
-      if (!object.empty()) std::memcpy(object.data(), bytes->data(), object.size());
-      return object;
-    }
-    if (value.get_if<Value::List>() == nullptr) return detail::wrong_kind(value, "bytes");
-    std::vector<unsigned char> numbers;
-    if (Status status = detail::append_elements<unsigned char>(value, numbers); !status.ok()) return status;
-    std::vector<T> object;
-    object.reserve(numbers.size());
-    for (const unsigned char number : numbers) object.push_back(T{number});
-    return object;
-  }
-};
-
-template <class T, std::size_t N>
-struct ValueTraits<std::array<T, N>> {
-  static Value to(const std::array<T, N>& object) { return detail::tuple_to(object); }
-  static Result<std::array<T, N>> from(const Value& value) {
-    std::vector<T> items;
-    if (Status status = detail::append_elements<T>(value, items); !status.ok()) return status;
-    if (items.size() != N) return detail::wrong_kind(value, "list of " + std::to_string(N));
-    std::array<T, N> object{};
-    for (std::size_t i = 0; i < N; ++i) object[i] = std::move(items[i]);
-    return object;
-  }
-};
-
 template <class A, class B>
 struct ValueTraits<std::pair<A, B>> {
-  static Value to(const std::pair<A, B>& object) { return detail::tuple_to(object); }
+  template <bool Lend>
+  static Value make(const std::pair<A, B>& object) {
+    return detail::tuple_to<Lend>(object);
+  }
+  static Value to(const std::pair<A, B>& object) { return make<false>(object); }
   static Result<std::pair<A, B>> from(const Value& value) {
     return detail::tuple_from<std::pair<A, B>>(value);
   }
@@ -287,7 +271,11 @@ struct ValueTraits<std::pair<A, B>> {
 
 template <class... T>
 struct ValueTraits<std::tuple<T...>> {
-  static Value to(const std::tuple<T...>& object) { return detail::tuple_to(object); }
+  template <bool Lend>
+  static Value make(const std::tuple<T...>& object) {
+    return detail::tuple_to<Lend>(object);
+  }
+  static Value to(const std::tuple<T...>& object) { return make<false>(object); }
   static Result<std::tuple<T...>> from(const Value& value) {
     return detail::tuple_from<std::tuple<T...>>(value);
   }
@@ -298,11 +286,14 @@ struct ValueTraits<M> : detail::MapTraits<M> {};
 
 template <detail::SetLike S>
 struct ValueTraits<S> : detail::KnownHere {
-  static Value to(const S& object) {
+  template <bool Lend>
+  static Value make(const S& object) {
     Value::List list;
-    for (const auto& item : object) list.emplace_back(item);
+    for (const auto& item : object)
+      list.push_back(detail::value_of < Lend && detail::kHasElements < S >> (item));
     return list;
   }
+  static Value to(const S& object) { return make<false>(object); }
   static Result<S> from(const Value& value) {
     std::vector<typename S::key_type> items;
     if (Status status = detail::append_elements<typename S::key_type>(value, items); !status.ok()) {
@@ -311,18 +302,6 @@ struct ValueTraits<S> : detail::KnownHere {
     S object;
     for (auto& item : items) object.insert(std::move(item));
     return object;
-  }
-};
-
-template <class T, std::size_t N>
-struct ValueTraits<std::span<T, N>> {
-  static Value to(const std::span<T, N>& items) {
-    if constexpr (detail::ByteLike<std::remove_cv_t<T>>) {
-      const auto bytes = std::as_bytes(items);
-      return Value::Bytes(bytes.begin(), bytes.end());
-    } else {
-      return Value::List(items.begin(), items.end());
-    }
   }
 };
 
@@ -338,20 +317,22 @@ struct ValueTraits<std::monostate> : detail::KnownHere {
 template <class... T>
 struct ValueTraits<std::variant<T...>> {
   using Variant = std::variant<T...>;
-  static Value to(const Variant& object) {
+  template <bool Lend>
+  static Value make(const Variant& object) {
     return std::visit(
         [&](const auto& held) {
-          return Value(Value::List{Value(std::uint64_t{object.index()}), Value(held)});
+          return Value(Value::List{Value(std::uint64_t{object.index()}), detail::value_of<Lend>(held)});
         },
         object);
   }
+  static Value to(const Variant& object) { return make<false>(object); }
   static Result<Variant> from(const Value& value) { return from(value, std::index_sequence_for<T...>()); }
 
  private:
   template <std::size_t I>
   static Result<Variant> alternative(const Value& value) {
     Result<std::variant_alternative_t<I, Variant>> held =
-        value.template as<std::variant_alternative_t<I, Variant>>();
+        detail::value_as<std::variant_alternative_t<I, Variant>>(value);
     if (!held) return held.status();
     return Variant(std::in_place_index<I>, *std::move(held));
   }
@@ -390,13 +371,24 @@ struct ValueTraits<D> : detail::KnownHere {
   }
 };
 
+template <detail::TimePointLike P>
+struct ValueTraits<P> : detail::KnownHere {
+  using Duration = typename P::duration;
+  static Value to(const P& object) { return ValueTraits<Duration>::to(object.time_since_epoch()); }
+  static Result<P> from(const Value& value) {
+    const Result<Duration> since = ValueTraits<Duration>::from(value);
+    if (!since) return since.status();
+    return P(*since);
+  }
+};
+
 namespace detail {
-// What Value knows, both ways; of a container, whether it knows the elements.
+// What Value knows, both ways, and structs that are their bytes; of a container, whether it knows the
+// elements.
 template <class T>
-    struct KnownToValue
-    : std::bool_constant < std::constructible_from<Value, const T&>&& requires(const Value& value) {
-  { ValueTraits<T>::from(value) } -> std::same_as<Result<T>>;
-} > {};
+concept BothWays = std::constructible_from<Value, const T&> && FromValue<T>;
+template <class T>
+struct KnownToValue : std::bool_constant<BothWays<T> || PlainBytes<T>> {};
 template <class T>
 struct KnownToValue<std::vector<T>> : KnownToValue<T> {};
 template <class T, std::size_t N>

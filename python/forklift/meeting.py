@@ -14,8 +14,8 @@ A program that attached is a full member: it may end, or be killed, at any momen
 domain lives as long as a member, and one of those who are attached answers for the name from then on.
 
 A process belongs to one domain, so it must attach before it makes its first queue, lock, shared tensor or
-child process. Names are the user's own: sockets in ``$XDG_RUNTIME_DIR/forklift``, or ``forklift-<uid>`` in
-the directory for temporary files. In C++: ``forklift/domain.h``.
+child process. Names are the user's own, of ``$XDG_RUNTIME_DIR/forklift``, or ``forklift-<uid>`` in
+the directory for temporary files, where nothing of them stays. In C++: ``forklift/domain.h``.
 """
 
 from __future__ import annotations

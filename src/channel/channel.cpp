@@ -108,6 +108,10 @@ std::uint32_t Channel::size() const noexcept {
   return (tail.sequence() - head.sequence()) & kSequenceMask;
 }
 
+std::uint64_t Channel::byte_capacity() const noexcept {
+  return row_.byte_capacity.load(std::memory_order_relaxed);
+}
+
 std::uint32_t Channel::capacity() const noexcept {
   return static_cast<std::uint32_t>(row_.capacity.load(std::memory_order_relaxed));
 }

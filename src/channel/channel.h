@@ -142,6 +142,7 @@ class Channel {
   bool empty() const noexcept { return size() == 0; }
   bool full() const noexcept;
   std::uint32_t capacity() const noexcept;
+  std::uint64_t byte_capacity() const noexcept;
   std::uint64_t flags() const noexcept;
   ChannelId id() const noexcept { return id_; }
   Hub& hub() const noexcept { return hub_; }

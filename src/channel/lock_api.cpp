@@ -91,6 +91,7 @@ void MutexHandle::unlock() {
 bool MutexHandle::locked() const { return behind(mutex_).locked(); }
 bool MutexHandle::mine() const { return behind(mutex_).mine(); }
 bool MutexHandle::abandoned() const { return behind(mutex_).abandoned(); }
+bool MutexHandle::recovers() const { return behind(mutex_).recovers(); }
 LockRef MutexHandle::ref() const { return ref_of(mutex_); }
 
 ConditionPlace::ConditionPlace(const std::shared_ptr<locks::Condition>& condition)

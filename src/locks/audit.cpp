@@ -36,7 +36,7 @@ std::vector<std::string> Table::audit() const {
     if (is_free) continue;
     const std::uint64_t object = cells_[i].object.load();
     units[object] += cells_[i].units.load();
-    ++parties[object];
+    if (cells_[i].units.load() == 0) ++parties[object];
   }
   for (std::uint64_t i = 0; i < rows; ++i) {
     const std::uint64_t meta = rows_[i].meta.load();

@@ -52,6 +52,27 @@ std::uint32_t Barrier::waiting() const noexcept {
              : 0;
 }
 
+bool Barrier::missing() const noexcept {
+  return state() == BarrierState::kFilling && row_.strayed.load(std::memory_order_acquire) != 0;
+}
+
+bool Barrier::has_record() const noexcept {
+  if (party_ == kNoCell) return false;
+  const Cell& cell = table_.cell(party_);
+  return Owner::process_of(cell.owner.load(std::memory_order_relaxed)) == table_.process() &&
+         cell.object.load(std::memory_order_relaxed) == id_.word() &&
+         cell.units.load(std::memory_order_relaxed) != 0;
+}
+
+// Who gives the barrier up is no party any more.
+Barrier::~Barrier() {
+  if (party_ == kNoCell || !attached()) return;
+  (void)table_.arena().change_objects([&](sync::Transaction& change) -> Status {
+    if (has_record()) table_.put_cell(change, party_);
+    return {};
+  });
+}
+
 Result<Arrival> Barrier::arrive(WaitHooks* hooks) {
   const auto closed = [](BarrierState now) {
     return now == BarrierState::kActing || now == BarrierState::kDraining || now == BarrierState::kResetting;
@@ -65,6 +86,16 @@ Result<Arrival> Barrier::arrive(WaitHooks* hooks) {
       wait = closed(now);
       arrival.broken = now == BarrierState::kBroken;
       if (wait || arrival.broken) return {};
+      arrival.party = has_record() && table_.cell(party_).units.load(std::memory_order_relaxed) ==
+                                          row_.state.load(std::memory_order_relaxed);
+      if (const std::uint64_t missed = row_.strayed.load(std::memory_order_relaxed); missed != 0) {
+        if (arrival.party) {
+          arrival.broken = true;
+          set_state(change, row_, BarrierState::kBroken);
+          return {};
+        }
+        change.set(row_.strayed, missed - 1);
+      }
       Result<std::uint32_t> cell = table_.take_cell(change, table_.thread(), id_);
       if (!cell) return cell.status();
       arrival.cell = *cell;
@@ -91,6 +122,7 @@ Result<bool> Barrier::open_up(const Arrival& arrival) {
     if (!opened) return {};
     set_state(change, row_, BarrierState::kDraining);
     change.set(row_.state, arrival.phase + 1);
+    change.set(row_.strayed, 0);
     return {};
   });
   if (!status) return status;
@@ -103,13 +135,23 @@ Result<bool> Barrier::wait(const Arrival& arrival, os::Deadline deadline, WaitHo
     const BarrierState now = state();
     return passed() || now == BarrierState::kBroken || now == BarrierState::kResetting;
   };
+  const auto missed = [&] { return arrival.party && missing(); };
   while (!settled()) {
+    if (missed()) {
+      Status status = step([&](sync::Transaction& change) -> Status {
+        if (missing() && !passed()) set_state(change, row_, BarrierState::kBroken);
+        return {};
+      });
+      if (!status) return status;
+      continue;
+    }
     // All are there and the action runs: nobody's time is over any more.
     const os::Deadline limit = state() == BarrierState::kActing ? os::Deadline::never() : deadline;
     table_.look_after_all(id_);
-    Status status =
-        domain::wait_for(domain::lock_place(row_.event, row_.spinner, patience_), settled, domain(), limit, hooks);
-    if (status || settled()) continue;
+    Status status = domain::wait_for(
+        domain::lock_place(row_.event, row_.spinner, patience_), [&] { return settled() || missed(); },
+        domain(), limit, hooks);
+    if (status || settled() || missed()) continue;
     if (status.code() == Code::kTimeout) {
       status = step([&](sync::Transaction& change) -> Status {
         if (state() == BarrierState::kFilling && !passed()) set_state(change, row_, BarrierState::kBroken);
@@ -130,7 +172,16 @@ Status Barrier::leave(const Arrival& arrival) {
     if (Owner::process_of(table_.cell(arrival.cell).owner.load(std::memory_order_relaxed)) !=
         table_.process())
       return {};
-    table_.put_cell(change, arrival.cell);
+    const std::uint64_t phase = row_.state.load(std::memory_order_relaxed);
+    if (phase == arrival.phase) {
+      table_.put_cell(change, arrival.cell);  // this round has not passed
+    } else if (has_record()) {
+      change.set(table_.cell(party_).units, phase);
+      table_.put_cell(change, arrival.cell);
+    } else {
+      change.set(table_.cell(arrival.cell).units, phase);
+      party_ = arrival.cell;
+    }
     const std::uint64_t left = row_.inside.load(std::memory_order_relaxed) - 1;
     change.set(row_.inside, left);
     const BarrierState now = state();
@@ -150,6 +201,7 @@ Status Barrier::abort() {
 Status Barrier::reset() {
   return step([&](sync::Transaction& change) -> Status {
     const BarrierState now = state();
+    change.set(row_.strayed, 0);
     if (row_.inside.load(std::memory_order_relaxed) == 0) {
       set_state(change, row_, BarrierState::kFilling);
     } else if (now != BarrierState::kDraining) {
@@ -160,7 +212,12 @@ Status Barrier::reset() {
 }
 
 // Who had passed already goes on; everybody else learns of it, now or when it arrives.
-void Barrier::party_died(sync::Transaction& change, LockRow& row) {
+void Barrier::party_died(sync::Transaction& change, LockRow& row, std::uint64_t units, bool clean) {
+  if (units != 0) {  // between rounds
+    if (!clean && units == row.state.load(std::memory_order_relaxed))
+      change.set(row.strayed, row.strayed.load(std::memory_order_relaxed) + 1);
+    return;
+  }
   const std::uint64_t left = row.inside.load(std::memory_order_relaxed) - 1;
   change.set(row.inside, left);
   const bool reset = state_in(row) == BarrierState::kResetting;

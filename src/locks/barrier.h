@@ -5,8 +5,11 @@
 //   bool passed = here->last ? (action(), barrier->open_up(*here)) : barrier->wait(*here, deadline, hooks);
 //   barrier->leave(*here);
 //
-// Each party inside has a record; when its process dies the barrier is broken for all, at once. Every step is
-// one ledger transaction.
+// Each party inside has a record; when its process dies the barrier is broken for all, at once. Between two
+// rounds the record stays and says that the process was in the last one. If such a process dies other than by
+// a clean exit, a party is missing: the barrier breaks when another party of that round waits, or already
+// does. A process that is new to the barrier takes a missing one's place. Every step is one ledger
+// transaction.
 #pragma once
 
 #include "locks/table.h"
@@ -16,6 +19,7 @@ namespace forklift::locks {
 struct Arrival {
   bool broken = false;  // the barrier was broken already
   bool last = false;    // the others wait for this one to act
+  bool party = false;   // this process was in the last round
   std::uint32_t index = 0;
   std::uint32_t cell = 0;
   std::uint64_t phase = 0;
@@ -43,14 +47,27 @@ class Barrier : public Object {
   // Who waits looks at its hooks.
   void wake_all() noexcept;
 
-  // Part of the reaper's transaction.
-  static void party_died(sync::Transaction& change, LockRow& row);
+  ~Barrier();
+  Barrier(const Barrier&) = delete;
+  Barrier& operator=(const Barrier&) = delete;
+
+  // Part of the reaper's transaction. `units`: of its record.
+  static void party_died(sync::Transaction& change, LockRow& row, std::uint64_t units, bool clean);
 
  private:
+  static constexpr std::uint32_t kNoCell = ~std::uint32_t{0};
+
   using Object::Object;
   BarrierState state() const noexcept;
+  // Has a party of the last round died since, and nobody come in its place?
+  bool missing() const noexcept;
+  // With the ledger's lock: does party_ say that this process was in a round?
+  bool has_record() const noexcept;
   template <class Step>
   Status step(Step&& change);
+
+  // This process's record between rounds; a forked child's is its parent's, which has_record() tells.
+  std::uint32_t party_ = kNoCell;
 };
 using BarrierPtr = std::shared_ptr<Barrier>;
 

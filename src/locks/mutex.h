@@ -82,6 +82,8 @@ class Mutex : public Object {
   std::uint64_t depth() const noexcept;
   // Did its present holder take it over from one that died?
   bool abandoned() const noexcept { return locked() && (owner() & Owner::kLeft) != 0; }
+  // Is it taken over when its holder dies? Not once somebody else has released it.
+  bool recovers() const noexcept { return row_.strayed.load(std::memory_order_acquire) == 0; }
 
  private:
   Mutex(Table& table, Right right, bool recursive) : Object(table, std::move(right)), recursive_(recursive) {}

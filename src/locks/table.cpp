@@ -196,7 +196,8 @@ bool Table::reap_cell(std::uint32_t index, std::uint64_t owner, bool clean) {
   const Status done = arena_.change_objects([&](sync::Transaction& change) -> Status {
     if (cell.owner.load(std::memory_order_relaxed) != owner) return {};
     put_cell(change, index);
-    if (kind == Kind::kBarrier) Barrier::party_died(change, *row);
+    if (kind == Kind::kBarrier)
+      Barrier::party_died(change, *row, cell.units.load(std::memory_order_relaxed), clean);
     if (kind == Kind::kRecovering) {
       // After a clean exit, which is no death, what was taken stays taken, as in the standard library; and no
       // more comes back than there may be, where others have released what this process had taken.

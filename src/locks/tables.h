@@ -9,7 +9,7 @@
 //  L2. A cell is in the free list, or has an owner and an object.
 //  L3. A lock's owner word says who holds it; that word's change is the acquisition and the release.
 //  L4. Of a semaphore that recovers: value + units in its cells = total.
-//  L5. Of a barrier: the parties inside are its cells.
+//  L5. Of a barrier: the parties inside are its cells without units.
 // Words marked [ledger] change through the arena's redo records, under its lock, only.
 #pragma once
 
@@ -78,7 +78,8 @@ struct alignas(64) LockRow {
   alignas(64) Word state;
   // RLock: how often its holder has it. recovering: [ledger] total. barrier: [ledger] BarrierState.
   Word depth;
-  Word strayed;  // lock: 1 once a process that did not hold it has released it
+  Word strayed;  // lock: 1 once a process that did not hold it has released it. barrier: [ledger] parties
+                 // missing
   Word inside;   // barrier: [ledger] parties inside wait
   sync::Event event;
   Word spinner;
@@ -91,7 +92,9 @@ struct alignas(64) Cell {
   Word owner;   // [ledger] Owner; 0: the cell is free
   Word object;  // [ledger] {generation:32, row index:32}
   Word next;    // [ledger] free list: cell index + 1
-  Word units;   // [ledger] semaphore: units held by the owner's process
+  // [ledger] semaphore: units held by the owner's process. barrier: 0 inside wait; else the phase that began
+  // when the owner's process left the last round that it was in
+  Word units;
   Word ticket;  // condition: {sequence:62, TicketState:2}; changed by compare-and-swap, by its owner or not
   std::atomic<std::uint32_t> bell;  // condition: rung after the ticket was changed by somebody else
   std::uint32_t unused0;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 
 namespace forklift::os {
@@ -14,17 +15,32 @@ namespace {
 // As many descriptors as the kernel passes at once, so that none can be lost unseen.
 constexpr std::size_t kMostPassed = 253;
 
-bool set_address(sockaddr_un& address, const std::string& path) {
-  if (path.size() >= sizeof address.sun_path) return false;
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path.data(), path.size());
+struct Address {
+  sockaddr_un it{};
+  socklen_t bytes = sizeof(sockaddr_un);
+  const sockaddr* get() const noexcept { return reinterpret_cast<const sockaddr*>(&it); }
+};
+
+bool set_address(Address& address, const std::string& path) {
+  if (path.size() >= sizeof address.it.sun_path) return false;
+  address.it.sun_family = AF_UNIX;
+  std::memcpy(address.it.sun_path, path.data(), path.size());
+  // An abstract address is all of its bytes.
+  if (!path.empty() && path.front() == '\0')
+    address.bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
   return true;
 }
 
-Result<Fd> make_socket(const std::string& path, sockaddr_un& address) {
-  if (!set_address(address, path)) return Status::system("bind", ENAMETOOLONG, path);
-  Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket.valid()) return Status::system("socket", errno, path);
+// For people.
+std::string shown(std::string path) {
+  if (!path.empty() && path.front() == '\0') path.front() = '@';
+  return path;
+}
+
+Result<Fd> make_socket(const std::string& path, Address& address, int type = SOCK_SEQPACKET) {
+  if (!set_address(address, path)) return Status::system("bind", ENAMETOOLONG, shown(path));
+  Fd socket(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket.valid()) return Status::system("socket", errno, shown(path));
   return socket;
 }
 
@@ -44,22 +60,40 @@ void take_files(const msghdr& message, std::vector<Fd>& files) {
 }  // namespace
 
 Result<Fd> listen_at(const std::string& path) {
-  sockaddr_un address{};
+  Address address;
   Result<Fd> socket = make_socket(path, address);
   if (!socket) return socket.status();
-  if (::bind(socket->get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-    return Status::system("bind", errno, path);
-  if (::listen(socket->get(), 128) != 0) return Status::system("listen", errno, path);
+  if (::bind(socket->get(), address.get(), address.bytes) != 0)
+    return Status::system("bind", errno, shown(path));
+  if (::listen(socket->get(), 128) != 0) return Status::system("listen", errno, shown(path));
   return socket;
 }
 
 Result<Fd> connect_to(const std::string& path) {
-  sockaddr_un address{};
+  Address address;
   Result<Fd> socket = make_socket(path, address);
   if (!socket) return socket.status();
-  if (::connect(socket->get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-    return Status::system("connect", errno, path);
+  if (::connect(socket->get(), address.get(), address.bytes) != 0)
+    return Status::system("connect", errno, shown(path));
   return socket;
+}
+
+Result<Fd> claim_address(const std::string& path) {
+  Address address;
+  Result<Fd> socket = make_socket(path, address, SOCK_DGRAM);
+  if (!socket) return socket.status();
+  if (::bind(socket->get(), address.get(), address.bytes) != 0)
+    return Status::system("bind", errno, shown(path));
+  return socket;
+}
+
+Result<bool> address_is_claimed(const std::string& path) {
+  Address address;
+  Result<Fd> socket = make_socket(path, address, SOCK_DGRAM);
+  if (!socket) return socket.status();
+  if (::connect(socket->get(), address.get(), address.bytes) == 0) return true;
+  if (errno == ECONNREFUSED || errno == ENOENT) return false;
+  return Status::system("connect", errno, shown(path));
 }
 
 Result<Fd> accept_from(const Fd& listener) {

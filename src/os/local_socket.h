@@ -20,12 +20,18 @@
 
 namespace forklift::os {
 
+// A path that begins with a zero byte is an abstract address: no file, gone with the last descriptor of the
+// socket that has it, the same in the whole network namespace, and open to every user, so look at peer_of().
 // The path must fit into 107 bytes, and nothing may be there. kSystem.
 Result<Fd> listen_at(const std::string& path);
 // kSystem: ENOENT and ECONNREFUSED (nobody listens), EAGAIN (too many wait already), EPROTOTYPE (a socket of
 // another sort).
 Result<Fd> connect_to(const std::string& path);
 Result<Fd> accept_from(const Fd& listener);
+
+// An abstract address as a lock: nothing is sent there. kSystem: EADDRINUSE (somebody has it).
+Result<Fd> claim_address(const std::string& path);
+Result<bool> address_is_claimed(const std::string& path);
 
 // Who is at the other end, as the kernel noted it when the two were connected. pid 0: of a pid namespace that
 // is not seen from here.

@@ -2,7 +2,19 @@
 
 #include <cstring>
 
+#include "forklift/error.h"
+
 namespace forklift {
+
+namespace detail {
+#if defined(_GLIBCXX_DEBUG)
+const char the_library_has_debug_containers = 0;
+#else
+const char the_library_has_plain_containers = 0;
+#endif
+}  // namespace detail
+
+void detail::throw_status(const Status& status) { throw Error(status); }
 
 std::string_view code_name(Code code) noexcept {
   switch (code) {

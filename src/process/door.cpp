@@ -21,6 +21,31 @@ namespace forklift::process {
 struct Doors {
   std::mutex mutex;
   std::vector<Door*> open;
+  std::vector<Place*> beginning;  // stands taken by serve(), of which a child shall have no copy
+
+  // A place of serve(), while it is one's own.
+  class Beginning {
+   public:
+    explicit Beginning(Place& place) : place_(place) {
+      const std::lock_guard<std::mutex> lock(all().mutex);
+      all().beginning.push_back(&place);
+    }
+    ~Beginning() {
+      const std::lock_guard<std::mutex> lock(all().mutex);
+      std::erase(all().beginning, &place_);
+    }
+    Beginning(const Beginning&) = delete;
+    Beginning& operator=(const Beginning&) = delete;
+    // A step that makes or closes descriptors: no fork comes in between.
+    template <class Step>
+    auto step(Step&& take) const {
+      const std::lock_guard<std::mutex> lock(all().mutex);
+      return take(place_);
+    }
+
+   private:
+    Place& place_;
+  };
 
   static Doors& all() {
     static Doors* const doors = new Doors;  // at-fork handlers outlive main
@@ -40,6 +65,8 @@ struct Doors {
   static void after_fork_in_child() {
     for (Door* door : all().open) door->abandon();
     all().open.clear();
+    for (Place* place : all().beginning) place->abandon();
+    all().beginning.clear();
     all().mutex.unlock();
   }
   static void at_exit() {
@@ -77,13 +104,15 @@ Result<DoorPtr> Door::serve(std::string_view name, const DoorOptions& options) {
   Result<Place> place = Place::find(name);
   if (!place) return place.status();
   Patience patience(options);
+  Doors::install();
+  const Doors::Beginning beginning(*place);
   for (;;) {
-    const Result<bool> mine = place->begin();
+    const Result<bool> mine = beginning.step([](Place& here) { return here.begin(); });
     if (!mine) return mine.status();
     if (*mine) break;
     const Result<bool> served = place->taken(Stand::kServer);
     if (served && *served) return served_already(*place);
-    place->forget_lock();
+    beginning.step([](Place& here) { here.forget_lock(); });
     // Its server has just gone, and another member takes over; or somebody looks whether it is served.
     Status waited = patience.wait();
     if (!waited) return waited.code() == Code::kTimeout ? does_not_answer(*place) : waited;
@@ -96,7 +125,7 @@ Result<DoorPtr> Door::serve(std::string_view name, const DoorOptions& options) {
   }
   Result<os::Fd> listener = place->open_door();
   if (!listener) return listener.status();
-  if (Status settled = place->settle(); !settled) return settled;
+  if (Status settled = beginning.step([](Place& here) { return here.settle(); }); !settled) return settled;
   return make(**hub, *std::move(place), *std::move(listener), os::Fd(), true);
 }
 

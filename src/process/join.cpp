@@ -30,8 +30,7 @@ Conversation once_more() {
 }
 
 Status no_server(const Place& place) {
-  return {Code::kRefused,
-          "what listens at " + place.directory() + "/" + place.name() + ".sock is no Forklift server"};
+  return {Code::kRefused, "what listens for \"" + place.name() + "\" is no Forklift server"};
 }
 
 bool will_pass(int error) {
@@ -170,12 +169,12 @@ Result<os::Fd> join_at(Place& place, const DoorOptions& options) {
     // While this is held the name cannot go to another domain.
     const Result<bool> here = place.share(Stand::kJoiner);
     if (!here) return here.status();
-    if (*here && place.is_current()) {
+    if (*here) {
       const Result<bool> server = place.taken(Stand::kServer);
       const Result<bool> members = place.taken(Stand::kMember);
       if (!server || !members) return server ? members.status() : server.status();
       if (!*server && !*members) {
-        place.clear();  // what dead programs have left
+        place.clear();
         return Status(Code::kNotFound,
                       "nobody serves \"" + place.name() + "\" (looked in " + place.directory() + ")");
       }

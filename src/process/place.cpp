@@ -10,16 +10,12 @@
 #include <cstdlib>
 
 #include "channel/names.h"
+#include "forklift/hash.h"
 #include "os/local_socket.h"
 #include "os/ofd_lock.h"
 
 namespace forklift::process {
 namespace {
-
-constexpr const char* kDoor = ".sock";
-constexpr const char* kLock = ".lock";
-
-std::uint64_t byte_of(Stand stand) { return static_cast<std::uint64_t>(stand); }
 
 std::string in_words(mode_t mode) {
   std::array<char, 8> text{};
@@ -72,35 +68,85 @@ Result<Place> Place::find(std::string_view name) {
   Result<os::Fd> folder = open_directory(place.directory_);
   if (!folder) return folder.status();
   place.folder_ = *std::move(folder);
+  struct stat info {};
+  if (::fstat(place.folder_.get(), &info) != 0) return Status::system("fstat", errno, place.directory_);
+  // A name may have 64 bytes, an address 107.
+  std::array<char, 17> directory{};
+  std::to_chars(directory.data(), directory.data() + 16,
+                detail::hash_of(place.name_, info.st_dev * 0x9e3779b97f4a7c15U + info.st_ino), 16);
+  place.prefix_ = std::string(1, '\0') + "forklift/" + directory.data() + "/" + place.name_ + "/";
   return place;
 }
 
-// Through the descriptor: the directory that was checked, and short enough for a socket's address.
-std::string Place::path(const char* suffix) const {
-  return "/proc/self/fd/" + std::to_string(folder_.get()) + "/" + name_ + suffix;
+std::string Place::socket_name(std::string_view what) const { return prefix_ + std::string(what); }
+std::string Place::socket_name(Stand stand) const {
+  constexpr std::array<std::string_view, 3> kNames = {"server", "member", "joiner"};
+  return socket_name(kNames[static_cast<std::size_t>(stand)]);
 }
 
-Status Place::open_lock(bool make) {
-  const std::string file = name_ + kLock;
-  const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | (make ? O_CREAT : 0);
-  lock_ = os::Fd(::openat(folder_.get(), file.c_str(), flags, 0600));
-  if (lock_.valid()) return {};
-  if (errno == ENOENT)
-    return {Code::kNotFound, "nobody serves \"" + name_ + "\" (looked in " + directory_ + ")"};
-  return Status::system("open", errno, directory_ + "/" + file);
+// Names share the directory: each has bytes of its own in the 2^62 that a lock can name.
+std::uint64_t Place::byte_of(Stand stand) const noexcept {
+  return ((detail::hash_of(name_) >> 2) & ~std::uint64_t{3}) + static_cast<std::uint64_t>(stand);
 }
 
-bool Place::is_current() const {
-  struct stat info {};
-  const std::string file = name_ + kLock;
-  return ::fstatat(folder_.get(), file.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
-         static_cast<std::uint64_t>(info.st_ino) == lock_.inode();
+Status Place::open_lock(bool begin) {
+  lock_ = os::Fd(::openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!lock_.valid()) return Status::system("open", errno, directory_);
+  if (begin) return {};
+  for (const Stand stand : {Stand::kServer, Stand::kMember, Stand::kJoiner}) {
+    const Result<bool> here = taken(stand);
+    if (!here) return here.status();
+    if (*here) return {};
+  }
+  return {Code::kNotFound, "nobody serves \"" + name_ + "\" (looked in " + directory_ + ")"};
 }
 
-Result<bool> Place::take(Stand stand) { return os::try_lock_byte(lock_, byte_of(stand)); }
-Result<bool> Place::share(Stand stand) { return os::try_share_byte(lock_, byte_of(stand)); }
-Status Place::leave(Stand stand) { return os::unlock_byte(lock_, byte_of(stand)); }
-Result<bool> Place::taken(Stand stand) const { return os::byte_is_locked(lock_, byte_of(stand)); }
+void Place::forget_lock() noexcept {
+  for (os::Fd& socket : taken_) socket.close();
+  lock_.close();
+}
+
+Result<bool> Place::take(Stand stand) {
+  os::Fd& socket = taken_by_this(stand);
+  if (!socket.valid()) {
+    Result<os::Fd> claimed = os::claim_address(socket_name(stand));
+    if (!claimed && claimed.status().errno_value() == EADDRINUSE) return false;
+    if (!claimed) return claimed.status();
+    socket = *std::move(claimed);
+  }
+  const Result<bool> shared = os::byte_is_locked(lock_, byte_of(stand));
+  if (!shared || *shared) {
+    socket.close();
+    if (!shared) return shared.status();
+    return false;
+  }
+  (void)os::unlock_byte(lock_, byte_of(stand));  // one's own share
+  return true;
+}
+
+Result<bool> Place::share(Stand stand) {
+  const Result<bool> locked = os::try_share_byte(lock_, byte_of(stand));
+  if (!locked || !*locked) return locked;
+  taken_by_this(stand).close();
+  const Result<bool> theirs = os::address_is_claimed(socket_name(stand));
+  if (theirs && !*theirs) return true;
+  (void)os::unlock_byte(lock_, byte_of(stand));
+  if (!theirs) return theirs.status();
+  return false;
+}
+
+Status Place::leave(Stand stand) {
+  taken_by_this(stand).close();
+  return os::unlock_byte(lock_, byte_of(stand));
+}
+
+Result<bool> Place::taken(Stand stand) const {
+  if (!taken_[static_cast<std::size_t>(stand)].valid()) {
+    Result<bool> theirs = os::address_is_claimed(socket_name(stand));
+    if (!theirs || *theirs) return theirs;
+  }
+  return os::byte_is_locked(lock_, byte_of(stand));
+}
 
 Result<bool> Place::begin() {
   if (Status opened = open_lock(true); !opened) return opened;
@@ -108,7 +154,7 @@ Result<bool> Place::begin() {
     Result<bool> mine = take(stand);
     if (!mine || !*mine) return mine;
   }
-  return is_current();
+  return true;
 }
 
 Status Place::settle() {
@@ -118,47 +164,17 @@ Status Place::settle() {
 }
 
 pid_t Place::server() const {
-  std::array<char, 16> text{};
-  const ssize_t got = ::pread(lock_.get(), text.data(), text.size(), 0);
-  pid_t pid = 0;
-  if (got > 0) std::from_chars(text.data(), text.data() + got, pid);
-  return pid;
+  const Result<os::Fd> door = knock();
+  if (!door) return 0;
+  const Result<os::Credentials> peer = os::peer_of(*door);
+  return peer ? peer->pid : 0;
 }
 
-Result<os::Fd> Place::open_door() {
-  const std::string file = name_ + kDoor;
-  if (::unlinkat(folder_.get(), file.c_str(), 0) != 0 && errno != ENOENT)
-    return Status::system("unlink", errno, directory_ + "/" + file);
-  Result<os::Fd> door = os::listen_at(path(kDoor));
-  if (!door) return door.status();
-  // Sixteen characters always, so that a reader finds one number, this or the one before.
-  std::array<char, 16> text{};
-  text.fill(' ');
-  std::to_chars(text.data(), text.data() + text.size(), ::getpid());
-  (void)!::pwrite(lock_.get(), text.data(), text.size(), 0);
-  return door;
-}
-
-Result<os::Fd> Place::knock() const { return os::connect_to(path(kDoor)); }
-
-void Place::clear() noexcept {
-  if (!lock_.valid()) return;
-  // First what is held, so that of several who leave at once the last one finds nobody. While all three are
-  // taken nobody comes, and whoever has opened the file before will find that it has lost its name.
-  for (const Stand stand : {Stand::kServer, Stand::kMember, Stand::kJoiner}) (void)leave(stand);
-  const auto mine = [this](Stand stand) {
-    const Result<bool> got = take(stand);
-    return got && *got;
-  };
-  if (mine(Stand::kMember) && mine(Stand::kJoiner) && mine(Stand::kServer) && is_current()) {
-    ::unlinkat(folder_.get(), (name_ + kDoor).c_str(), 0);
-    ::unlinkat(folder_.get(), (name_ + kLock).c_str(), 0);
-  }
-  lock_.close();
-}
+Result<os::Fd> Place::open_door() { return os::listen_at(address()); }
+Result<os::Fd> Place::knock() const { return os::connect_to(address()); }
 
 void Place::abandon() noexcept {
-  lock_.close();
+  forget_lock();
   folder_.close();
 }
 

@@ -1,24 +1,31 @@
-// Where a served name lives in the file system, and who may stand there.
+// A served name, and who may stand there. Nothing of it lies in the file system, so that nothing stays
+// behind, whoever is killed:
 //
-//   <runtime directory>/<name>.sock    the door: where joiners connect
-//   <runtime directory>/<name>.lock    three bytes to be locked, and the pid of who serves
+//   the door       an abstract socket: where joiners connect
+//   three stands   each taken by one (an abstract socket that nobody talks to) or shared by several (a shared
+//   lock
+//                  on a byte of the runtime directory itself)
 //
 // The runtime directory is $XDG_RUNTIME_DIR/forklift, or forklift-<uid> in the directory for temporary files:
-// made with mode 0700, and used only if it is a directory of this user's that nobody else may enter.
+// made with mode 0700, and used only if it is a directory of this user's that nobody else may enter. Its
+// inode is part of the sockets' addresses, so that each directory has names of its own. An abstract address
+// has no owner: another user could take it first, so both ends look at the other's user (SO_PEERCRED); and it
+// is one of a network namespace: programs of several cannot meet.
 //
-// Which byte means what (OFD locks: the kernel frees them however their process ends):
-//   kServer   exclusive: whoever answers at the door
-//   kMember   shared: members of the served domain that stand by; exclusive: somebody who is beginning a new
-//   kJoiner   shared: those who are joining; exclusive: as above
+// Which stand means what (the kernel frees them however their process ends):
+//   kServer   taken: whoever answers at the door
+//   kMember   shared: members of the served domain that stand by; taken: somebody who is beginning a new
+//   kJoiner   shared: those who are joining; taken: as above
 // So a name goes to a new domain only when nobody is left who has the old one, and a member that finds the
-// server gone takes over without anybody coming between.
-//
-// Files that a killed process left are replaced; the last one to leave in good order removes them.
+// server gone takes over without anybody coming between. Who takes has the socket before it looks at the
+// shared locks, who shares has the lock before it looks for the socket: of two at once, at most one succeeds.
 //
 // Thread safety: one thread at a time per object. Fork: the locks are the parent's, too: a child must call
 // abandon().
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -44,11 +51,11 @@ class Place {
   // For people.
   const std::string& directory() const noexcept { return directory_; }
 
-  // The lock file, made if `make`. kNotFound: there is none. Call again after forget_lock().
-  Status open_lock(bool make);
-  void forget_lock() noexcept { lock_.close(); }
-  // Is the open lock file still the one that has the name? Ask once a lock is held.
-  bool is_current() const;
+  // Before standing anywhere. kNotFound: nobody does, unless this is to `begin`. Call again after
+  // forget_lock().
+  Status open_lock(bool begin);
+  // Leaves every stand.
+  void forget_lock() noexcept;
 
   // False: somebody else stands there in a way that excludes this one.
   Result<bool> take(Stand stand);
@@ -63,24 +70,31 @@ class Place {
   // From there to a server among its members, once the door is open.
   Status settle();
 
-  // Who serves, as noted by that process; 0: unknown. For people.
+  // Who serves, as the kernel says; 0: unknown. For people.
   pid_t server() const;
+  // The door's.
+  std::string address() const { return socket_name("door"); }
 
-  // Replaces whatever is at the door. Only with kServer taken.
+  // Only with kServer taken.
   Result<os::Fd> open_door();
   Result<os::Fd> knock() const;
-  // Removes the files, if nobody else stands anywhere. Nothing is held afterwards.
-  void clear() noexcept;
+  // Nothing is held afterwards.
+  void clear() noexcept { forget_lock(); }
   // In a forked child: closes, changes nothing.
   void abandon() noexcept;
 
  private:
-  std::string path(const char* suffix) const;
+  std::string socket_name(std::string_view what) const;
+  std::string socket_name(Stand stand) const;
+  std::uint64_t byte_of(Stand stand) const noexcept;
+  os::Fd& taken_by_this(Stand stand) noexcept { return taken_[static_cast<std::size_t>(stand)]; }
 
   std::string name_;
   std::string directory_;
+  std::string prefix_;  // of the addresses: the user's, the directory's and the name's
   os::Fd folder_;
-  os::Fd lock_;
+  os::Fd lock_;                  // the directory, opened anew: shared locks are its
+  std::array<os::Fd, 3> taken_;  // by stand
 };
 
 }  // namespace forklift::process

@@ -56,9 +56,9 @@ Result<std::unique_ptr<Engine>> Engine::create(channel::Hub& hub, const EngineOp
 }
 
 Status Engine::open() {
-  Result<channel::ChannelPtr> tasks = channel::Channel::create(hub_, {});
+  Result<channel::ChannelPtr> tasks = channel::Channel::create(hub_, {.flags = channel::kPortable});
   if (!tasks) return tasks.status();
-  Result<channel::ChannelPtr> answers = channel::Channel::create(hub_, {});
+  Result<channel::ChannelPtr> answers = channel::Channel::create(hub_, {.flags = channel::kPortable});
   if (!answers) return answers.status();
   const std::size_t seats = std::size_t{options_.workers} + options_.spares;
   Result<arena::LeasePtr> board = hub_.arena().allocate(arena::Kind::kShare, board_bytes(seats), true);

@@ -50,11 +50,25 @@ struct Sink {
   }
 };
 
+// What stands before packed items.
+struct PackedHead {
+  std::uint8_t bytes;
+  std::uint8_t dtype;
+  std::uint16_t zero;
+  std::uint32_t width;
+  std::uint32_t index;
+  std::uint32_t also_zero;
+};
+static_assert(sizeof(PackedHead) == 16);
+constexpr std::uint32_t kItemsFollow = 0xfffffffeU;
+
 class Encoder {
  public:
-  Encoder(const Place& place, std::vector<std::byte>& out) : place_(place), sink_{out}, packer_(sink_) {}
+  Encoder(const Place& place, const Store& store, std::vector<std::byte>& out)
+      : place_(place), store_(store), sink_{out}, packer_(sink_) {}
 
   Status value(const Value& value, std::size_t depth) {
+    if (const detail::Packed* items = value.packed()) return packed(items->type(), items->memory());
     switch (value.kind()) {
       case Value::Kind::kNull: packer_.pack_nil(); return {};
       case Value::Kind::kBool: *value.get_if<bool>() ? packer_.pack_true() : packer_.pack_false(); return {};
@@ -98,10 +112,36 @@ class Encoder {
     return {};
   }
 
-  Status bytes(const Value::Bytes& bytes) {
+  void append(std::span<const std::byte> bytes) {
+    sink_.bytes.insert(sink_.bytes.end(), bytes.begin(), bytes.end());
+  }
+
+  Status packed(const detail::PackedType& type, std::span<const std::byte> items) {
+    const bool apart = store_ && items.size() > kPackedInline;
+    if (type.bytes && !apart) return bytes(items);
+    PackedHead head{type.bytes, static_cast<std::uint8_t>(type.number), 0, type.width, kItemsFollow, 0};
+    if (!apart) {
+      if (Status status = check_length(items.size() + sizeof head); !status.ok()) return status;
+      packer_.pack_ext(sizeof head + items.size(), kPackedExtension);
+      append(std::as_bytes(std::span(&head, 1)));
+      append(items);
+      return {};
+    }
+    const Result<std::uint32_t> lease = store_(items);
+    if (!lease) return lease.status();
+    head.index = *lease;
+    const std::uint64_t size = items.size();
+    packer_.pack_ext(sizeof head + sizeof size, kPackedExtension);
+    append(std::as_bytes(std::span(&head, 1)));
+    append(std::as_bytes(std::span(&size, 1)));
+    return {};
+  }
+
+  Status bytes(std::span<const std::byte> bytes) {
+    if (store_ && bytes.size() > kPackedInline) return packed({}, bytes);
     if (Status status = check_length(bytes.size()); !status.ok()) return status;
     packer_.pack_bin(static_cast<std::uint32_t>(bytes.size()));
-    sink_.bytes.insert(sink_.bytes.end(), bytes.begin(), bytes.end());
+    append(bytes);
     return {};
   }
 
@@ -138,6 +178,7 @@ class Encoder {
   }
 
   const Place& place_;
+  const Store& store_;
   Sink sink_;
   msgpack::packer<Sink> packer_;
 };
@@ -148,7 +189,8 @@ Status corrupt(std::string_view what) { return {Code::kCorrupt, "received value:
 // why.
 class Decoder : public msgpack::null_visitor {
  public:
-  Decoder(std::size_t total, const Fetch& fetch) : total_(total), fetch_(fetch) {}
+  Decoder(std::size_t total, const Fetch& fetch, const Memory& memory)
+      : total_(total), fetch_(fetch), memory_(memory) {}
 
   Status failure;
   Value root;
@@ -169,10 +211,11 @@ class Decoder : public msgpack::null_visitor {
   }
   // `size` counts the type's byte, which comes first.
   bool visit_ext(const char* data, std::uint32_t size) {
-    if (size < 1 || static_cast<std::int8_t>(data[0]) != kTensorExtension)
-      return fail("an unknown extension type");
-    Result<wire::TensorMeta> meta =
-        wire::decode_meta(std::as_bytes(std::span(data + 1, static_cast<std::size_t>(size) - 1)));
+    if (size < 1) return fail("an extension without a type");
+    const auto payload = std::as_bytes(std::span(data + 1, static_cast<std::size_t>(size) - 1));
+    if (static_cast<std::int8_t>(data[0]) == kPackedExtension) return packed(payload);
+    if (static_cast<std::int8_t>(data[0]) != kTensorExtension) return fail("an unknown extension type");
+    Result<wire::TensorMeta> meta = wire::decode_meta(payload);
     if (!meta) return fail(meta.status());
     Result<Tensor> tensor = fetch_(*meta);
     if (!tensor) return fail(tensor.status());
@@ -206,6 +249,36 @@ class Decoder : public msgpack::null_visitor {
     return false;
   }
   bool fail(std::string_view what) { return fail(corrupt(what)); }
+
+  bool packed(std::span<const std::byte> payload) {
+    PackedHead head;
+    if (payload.size() < sizeof head) return fail("packed items without a head");
+    std::memcpy(&head, payload.data(), sizeof head);
+    payload = payload.subspan(sizeof head);
+    const auto dtype = static_cast<DType>(head.dtype);
+    const bool numbers = head.dtype >= kFirstDType && head.dtype <= kLastDType && dtype != DType::kFloat16 &&
+                         dtype != DType::kBFloat16 && dtype != DType::kComplex64 &&
+                         dtype != DType::kComplex128;
+    const bool known = numbers && head.bytes <= 1 && head.zero == 0 && head.also_zero == 0 &&
+                       head.width <= 0xffff &&
+                       (head.bytes == 0 || (dtype == DType::kUInt8 && head.width == 0));
+    if (!known) return fail("packed items of an unknown kind");
+    const detail::PackedType type{dtype, head.bytes != 0, head.width};
+    if (head.index == kItemsFollow) {
+      if (payload.size() % type.item_bytes() != 0) return fail("packed items cut short");
+      return add(Value(std::make_shared<const detail::Packed>(type, payload)));
+    }
+    std::uint64_t size = 0;
+    if (payload.size() != sizeof size) return fail("packed items with a wrong head");
+    std::memcpy(&size, payload.data(), sizeof size);
+    if (!memory_) return fail("packed items in a lease where there are none");
+    Result<std::shared_ptr<Storage>> storage = memory_(head.index);
+    if (!storage) return fail(storage.status());
+    if (size > (*storage)->bytes() || size % type.item_bytes() != 0)
+      return fail("packed items beyond their lease");
+    const std::span<const std::byte> memory((*storage)->data(), size);
+    return add(Value(std::make_shared<const detail::Packed>(type, memory, *std::move(storage))));
+  }
 
   bool expects_key() const { return !frames_.empty() && frames_.back().is_map && !frames_.back().has_key; }
 
@@ -244,14 +317,15 @@ class Decoder : public msgpack::null_visitor {
 
   std::size_t total_;
   const Fetch& fetch_;
+  const Memory& memory_;
   std::vector<Frame> frames_;
 };
 
 }  // namespace
 
-Status encode(const Value& value, const Place& place, std::vector<std::byte>& out) {
+Status encode(const Value& value, const Place& place, std::vector<std::byte>& out, const Store& store) {
   const std::size_t before = out.size();
-  Status status = Encoder(place, out).value(value, 0);
+  Status status = Encoder(place, store, out).value(value, 0);
   if (!status.ok()) out.resize(before);
   return status;
 }
@@ -266,8 +340,8 @@ Result<Encoded> encode(const Value& value) {
   return encoded;
 }
 
-Result<Value> decode_private(std::span<const std::byte> bytes, const Fetch& fetch) {
-  Decoder decoder(bytes.size(), fetch);
+Result<Value> decode_private(std::span<const std::byte> bytes, const Fetch& fetch, const Memory& memory) {
+  Decoder decoder(bytes.size(), fetch, memory);
   std::size_t offset = 0;
   const bool parsed =
       msgpack::parse(reinterpret_cast<const char*>(bytes.data()), bytes.size(), offset, decoder);
@@ -277,9 +351,9 @@ Result<Value> decode_private(std::span<const std::byte> bytes, const Fetch& fetc
   return std::move(decoder.root);
 }
 
-Result<Value> decode(std::span<const std::byte> bytes, const Fetch& fetch) {
+Result<Value> decode(std::span<const std::byte> bytes, const Fetch& fetch, const Memory& memory) {
   const std::vector<std::byte> copy(bytes.begin(), bytes.end());
-  return decode_private(copy, fetch);
+  return decode_private(copy, fetch, memory);
 }
 
 Result<Value> decode(std::span<const std::byte> bytes, std::span<const std::shared_ptr<Storage>> storages) {

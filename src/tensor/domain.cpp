@@ -71,10 +71,12 @@ std::optional<BoardRef> find_published_board(std::string_view name) {
   return BoardRef(need(std::move(opened)));
 }
 
-std::optional<ChannelRef> find_published_queue(std::string_view name, std::uint64_t type) {
+std::optional<ChannelRef> find_published_queue(std::string_view name, std::uint64_t type,
+                                               std::uint64_t sort) {
   const std::optional<channel::Published> found = look_up(name);
   if (!found) return std::nullopt;
-  if (found->object.kind != arena::ObjectKind::kChannel) throw_published_otherwise(name);
+  const bool as_made = sort == static_cast<std::uint64_t>(channel::Sort::kQueue) || sort == found->kind;
+  if (found->object.kind != arena::ObjectKind::kChannel || !as_made) throw_published_otherwise(name);
   Result<channel::ChannelPtr> opened =
       channel::Channel::open(own_hub(), {found->object.index, found->generation});
   // Unpublished and gone since it was looked up.
@@ -89,6 +91,29 @@ std::optional<LockName> find_published_lock(std::string_view name) {
   if (!found) return std::nullopt;
   if (found->object.kind != arena::ObjectKind::kLock) throw_published_otherwise(name);
   return LockName{found->object.index, found->generation};
+}
+
+namespace {
+
+[[noreturn]] void throw_made_otherwise(std::string_view name, std::string_view what, std::uint64_t is,
+                                       std::uint64_t wanted) {
+  throw Error({Code::kInvalid, "\"" + std::string(name) + "\" is published with " + std::string(what) + " " +
+                                   std::to_string(is) + ", and was to be made with " +
+                                   std::to_string(wanted)});
+}
+
+}  // namespace
+
+void check_published(std::string_view name, const ChannelRef& queue, const QueueOptions& options) {
+  const channel::Channel& channel = *queue.get();
+  if (channel.capacity() != options.capacity)
+    throw_made_otherwise(name, "capacity", channel.capacity(), options.capacity);
+  if (options.bytes != 0 && channel.byte_capacity() != options.bytes)
+    throw_made_otherwise(name, "a capacity in bytes of", channel.byte_capacity(), options.bytes);
+}
+
+void check_published(std::string_view name, std::uint32_t parties, std::uint32_t wanted) {
+  if (parties != wanted) throw_made_otherwise(name, "a number of parties of", parties, wanted);
 }
 
 void throw_not_published(std::string_view name) {

@@ -52,10 +52,7 @@ std::span<const std::byte> argument_bytes(TaskIn& in, std::size_t size) {
 }
 
 Value::List argument_values(TaskIn& in, std::size_t count) {
-  tensor::Unpacker unpacker(in.message());
-  const tensor::Fetch fetch = [&](const wire::TensorMeta& meta) { return unpacker.tensor(meta); };
-  Value value = need(in.message().bytes_are_private() ? tensor::decode_private(in.body(), fetch)
-                                                      : tensor::decode(in.body(), fetch));
+  Value value = need(tensor::unpack(in.message(), in.body()));
   auto* list = value.get_if<Value::List>();
   if (list == nullptr || list->size() != count) {
     throw TypeMismatch({Code::kInvalid, "a function of " + std::to_string(count) +

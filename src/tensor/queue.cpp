@@ -11,6 +11,7 @@
 #include "forklift/broadcast.h"
 #include "process/invitation.h"
 #include "tensor/access.h"
+#include "tensor/memory_wait.h"
 #include "tensor/transport.h"
 
 namespace forklift::detail {
@@ -184,8 +185,22 @@ Tensor received_tensor(Received& message) {
   return std::move(*tensor);
 }
 
-bool send(Way way, const tensor::Parcel& parcel, Limit limit) {
-  return settled(put(way, parcel.message(), limit));
+// `attempt(limit)`, again while there is no memory, as long as the caller would wait for room.
+template <class Attempt>
+bool put_with_memory(Way way, std::size_t bytes, Limit limit, Attempt&& attempt) {
+  Status status = attempt(limit);
+  if (status.code() != Code::kOverBudget || limit.ns == 0) [[likely]]
+    return settled(status);
+  const os::Deadline until = deadline(limit);
+  const auto poll = [&]() -> Status {
+    if (limit.stop == nullptr || !limit.stop->stop_requested()) return {};
+    return {Code::kInterrupted, "a stop was requested"};
+  };
+  return settled(tensor::with_memory(arena_of(way), bytes, until, poll, [&] {
+    Limit left = limit;
+    if (left.ns != kForever) left.ns = until.left_ns(left.ns);
+    return attempt(left);
+  }));
 }
 
 template <class Channel>
@@ -210,6 +225,13 @@ void check_queue_type(const channel::Channel& channel, std::string_view name, st
                                                     : "values of another type")});
 }
 
+ChannelPtr queue_of_type(const ChannelRef& ref, std::uint64_t type) {
+  if (ref.get() != nullptr && ref.get()->flags() != flags_for(type)) {
+    throw TypeMismatch({Code::kInvalid, "the queue behind this reference holds values of another type"});
+  }
+  return ref.get();
+}
+
 ChannelPtr inherited_queue(std::string_view name, std::uint64_t type) {
   ChannelPtr channel = need(process::inherited_channel(name));
   check_queue_type(*channel, name, type);
@@ -217,13 +239,22 @@ ChannelPtr inherited_queue(std::string_view name, std::uint64_t type) {
 }
 
 bool put_bytes(Way way, std::uint64_t type, std::span<const std::byte> bytes, Limit limit) {
-  return settled(put(way, {bytes, {}, tensor::kRawCodec, type}, limit));
+  return put_with_memory(way, bytes.size(), limit, [&](Limit left) {
+    return put(way, {bytes, {}, tensor::kRawCodec, type}, left);
+  });
 }
 
 bool put_value(Way way, const Value& value, Limit limit) {
   tensor::Parcel parcel(arena_of(way));
-  check(parcel.add(value));
-  return send(way, parcel, limit);
+  return put_with_memory(way, 0, limit, [&](Limit left) -> Status {
+    if (parcel.bytes().empty()) {
+      if (Status added = parcel.add(value); !added) {
+        parcel.clear();
+        return added;
+      }
+    }
+    return put(way, parcel.message(), left);
+  });
 }
 
 bool put_tensor(Way way, const Tensor& tensor, Limit limit) {
@@ -233,8 +264,15 @@ bool put_tensor(Way way, const Tensor& tensor, Limit limit) {
   struct Emptied {
     ~Emptied() { parcel.clear(); }
   } const emptied;
-  check(parcel.add(tensor));
-  return send(way, parcel, limit);
+  return put_with_memory(way, tensor.nbytes(), limit, [&](Limit left) -> Status {
+    if (parcel.bytes().empty()) {
+      if (Status added = parcel.add(tensor); !added) {
+        parcel.clear();
+        return added;
+      }
+    }
+    return put(way, parcel.message(), left);
+  });
 }
 
 bool give_tensor(Way way, Tensor& tensor, Limit limit) {

@@ -20,7 +20,7 @@ std::string registered_name(Address function) { return need(process::name_of(fun
 
 ChannelRef send_arguments(Value::List arguments) {
   channel::Hub* hub = need(channel::Hub::current());
-  channel::ChannelPtr channel = need(channel::Channel::create(*hub, {}));
+  channel::ChannelPtr channel = need(channel::Channel::create(*hub, {.flags = channel::kPortable}));
   tensor::Parcel parcel(hub->arena());
   check(parcel.add(Value(std::move(arguments))));
   check(channel->put(parcel.message(), os::Deadline::never()));
@@ -95,7 +95,8 @@ Value bytes_value(const void* data, std::size_t size) {
 }
 
 std::span<const std::byte> bytes_of(const Value& value) {
-  if (const auto* bytes = value.get_if<Value::Bytes>()) return *bytes;
+  std::size_t size = 0;
+  if (const std::byte* bytes = bytes_in(value, size)) return {bytes, size};
   const auto* memory = value.get_if<Tensor>();
   if (memory == nullptr || memory->dtype() != DType::kUInt8 || !memory->is_contiguous())
     throw TypeMismatch(wrong_kind(value, "bytes"));

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "forklift/error.h"
 #include "tensor/access.h"
 #include "tensor/copy.h"
 #include "tensor/dense.h"
@@ -366,5 +367,14 @@ bool Tensor::same_elements(const Tensor& other) const {
 }
 
 std::string Tensor::to_string() const { return std::string(name(dtype_)) + shape_.to_string(); }
+
+void detail::throw_no_item(DType wanted, DType there) {
+  if (wanted == there)
+    throw Error({Code::kInvalid,
+                 "no such element: an index is out of range, their number is not the tensor's, "
+                 "or a read-only tensor was to be written"});
+  throw Error({Code::kInvalid,
+               "an element as " + std::string(name(wanted)) + " of a tensor of " + std::string(name(there))});
+}
 
 }  // namespace forklift

@@ -1,6 +1,7 @@
 #include "tensor/transport.h"
 
 #include <array>
+#include <cstring>
 #include <string>
 
 #include "tensor/arena_storage.h"
@@ -34,7 +35,16 @@ std::size_t write_head(std::size_t ndim, std::byte* out) noexcept {
 Status Parcel::add(const Value& value) {
   if (const auto* tensor = value.get_if<Tensor>()) return add(*tensor);
   return encode(
-      value, [this](const Tensor& tensor) { return place(tensor); }, bytes_);
+      value, [this](const Tensor& tensor) { return place(tensor); }, bytes_,
+      [this](std::span<const std::byte> items) { return store(items); });
+}
+
+Result<std::uint32_t> Parcel::store(std::span<const std::byte> bytes) {
+  Result<arena::LeasePtr> block = arena_->allocate(arena::Kind::kShare, bytes.size());
+  if (!block) return block.status();
+  std::memcpy((*block)->data(), bytes.data(), bytes.size());
+  leases_.push_back(*std::move(block));
+  return static_cast<std::uint32_t>(leases_.size() - 1);
 }
 
 Status Parcel::add(const Tensor& tensor) {
@@ -148,11 +158,13 @@ Result<Tensor> Unpacker::tensor(wire::TensorMeta meta) {
   return wire::tensor_over(std::move(meta), *std::move(memory));
 }
 
-Result<Value> unpack(channel::Incoming& message) {
+Result<Value> unpack(channel::Incoming& message) { return unpack(message, message.bytes()); }
+
+Result<Value> unpack(channel::Incoming& message, std::span<const std::byte> bytes) {
   Unpacker unpacker(message);
   const Fetch fetch = [&](const wire::TensorMeta& meta) { return unpacker.tensor(meta); };
-  return message.bytes_are_private() ? decode_private(message.bytes(), fetch)
-                                     : decode(message.bytes(), fetch);
+  const Memory memory = [&](std::uint32_t index) { return unpacker.storage(index); };
+  return message.bytes_are_private() ? decode_private(bytes, fetch, memory) : decode(bytes, fetch, memory);
 }
 
 Result<Tensor> unpack_tensor(channel::Incoming& message) {

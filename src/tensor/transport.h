@@ -69,6 +69,8 @@ class Parcel {
   // Of a tensor that travels as it lies; kNoLease: it is to be copied.
   Result<std::uint32_t> lease_of(const Tensor& tensor);
   Result<wire::TensorMeta> place_copy(const Tensor& tensor);
+  // A copy of packed items, in a lease of their own.
+  Result<std::uint32_t> store(std::span<const std::byte> bytes);
 
   arena::Arena* arena_;
   arena::Kind copies_;
@@ -110,6 +112,8 @@ class Unpacker {
 
 // A portable message as a Value. kCorrupt: it is not one.
 Result<Value> unpack(channel::Incoming& message);
+// The same of a part of its bytes.
+Result<Value> unpack(channel::Incoming& message, std::span<const std::byte> bytes);
 // As unpack().as<Tensor>(), faster. kInvalid: it is another value.
 Result<Tensor> unpack_tensor(channel::Incoming& message);
 

@@ -1,6 +1,7 @@
 #include "forklift/value.h"
 
 #include <cmath>
+#include <cstring>
 
 namespace forklift {
 
@@ -30,6 +31,7 @@ const Value* Value::find(const Value& key) const noexcept {
 }
 
 std::size_t Value::size() const noexcept {
+  if (packed() != nullptr) return packed()->size();
   switch (kind()) {
     case Kind::kString: return get_if<std::string>()->size();
     case Kind::kBytes: return get_if<Bytes>()->size();
@@ -39,9 +41,37 @@ std::size_t Value::size() const noexcept {
   }
 }
 
+namespace {
+
+// Either may be packed, or both.
+bool same_bytes(const Value& one, const Value& other) noexcept {
+  std::size_t size = 0;
+  std::size_t other_size = 0;
+  const std::byte* bytes = detail::bytes_in(one, size);
+  const std::byte* others = detail::bytes_in(other, other_size);
+  return bytes != nullptr && others != nullptr && size == other_size &&
+         (size == 0 || std::memcmp(bytes, others, size) == 0);
+}
+
+bool same_items(const detail::Packed& packed, const Value& other) {
+  if (other.kind() != Value::Kind::kList || other.size() != packed.size()) return false;
+  for (std::size_t i = 0; i < packed.size(); ++i) {
+    const detail::Packed* others = other.packed();
+    if (!(packed.at(i) == (others != nullptr ? others->at(i) : (*other.get_if<Value::List>())[i])))
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 bool Value::operator==(const Value& other) const noexcept {
   if (kind() == Kind::kTensor && other.kind() == Kind::kTensor) {
     return get_if<Tensor>()->same_view(*other.get_if<Tensor>());
+  }
+  for (const auto& [one, two] : {std::pair(this, &other), std::pair(&other, this)}) {
+    if (const detail::Packed* items = one->packed())
+      return items->type().bytes ? same_bytes(*one, *two) : same_items(*items, *two);
   }
   return rep_ == other.rep_;
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -57,6 +58,8 @@ Value everything() {
   return Value::Map{
       {"null", nullptr},
       {"flags", Value::List{true, false}},
+      {"packed", std::vector<float>{1, 2, 3}},
+      {"packed lists", std::vector<std::array<std::int16_t, 2>>{{1, 2}, {3, 4}}},
       {"ints",
        std::vector<std::int64_t>{0, 127, 128, -1, -32, -33, -128, -129, 65535, 65536, INT64_MIN, INT64_MAX}},
       {"uint", UINT64_MAX},
@@ -152,6 +155,39 @@ TEST(Codec, RefusesWhatIsNoValue) {
   deep.insert(deep.begin(), std::byte{0x91});
   EXPECT_EQ(decode_code(deep), Code::kCorrupt);
   EXPECT_EQ(decode_code(std::vector<std::byte>(100000, std::byte{0x91})), Code::kCorrupt);
+}
+
+TEST(Codec, PackedItemsInALease) {
+  const Value sent = Value::List{std::vector<double>(5000, 0.5), Value::Bytes(10000, std::byte{7})};
+  std::vector<std::shared_ptr<Storage>> stored;
+  const Store store = [&](std::span<const std::byte> bytes) -> Result<std::uint32_t> {
+    stored.push_back(*Storage::heap(bytes.size()));
+    std::copy(bytes.begin(), bytes.end(), stored.back()->data());
+    return static_cast<std::uint32_t>(stored.size() - 1);
+  };
+  const Memory memory = [&](std::uint32_t index) -> Result<std::shared_ptr<Storage>> {
+    if (index >= stored.size()) return Status(Code::kCorrupt, "no such lease");
+    return stored[index];
+  };
+  std::vector<std::byte> bytes;
+  ASSERT_TRUE(encode(sent, {}, bytes, store).ok());
+  EXPECT_EQ(stored.size(), 2u);
+  EXPECT_LT(bytes.size(), 100u);
+  EXPECT_EQ(*decode(bytes, {}, memory), sent);
+  EXPECT_EQ(decode(bytes, Fetch()).code(), Code::kCorrupt) << "there are no leases";
+  std::swap(stored[0], stored[1]);
+  EXPECT_EQ(decode(bytes, {}, memory).code(), Code::kCorrupt) << "40000 bytes in a lease of 10000";
+  stored.clear();
+  EXPECT_EQ(decode(bytes, {}, memory).code(), Code::kCorrupt);
+  // Whatever is changed: a Value or an error.
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    for (int bit = 0; bit < 8; ++bit) {
+      std::vector<std::byte> damaged = bytes;
+      damaged[i] ^= static_cast<std::byte>(1 << bit);
+      stored = {*Storage::heap(40000), *Storage::heap(10000)};
+      if (Result<Value> value = decode(damaged, {}, memory)) (void)(*value == sent);
+    }
+  }
 }
 
 TEST(Codec, RefusesATensorOutsideItsMemory) {

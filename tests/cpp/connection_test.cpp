@@ -107,8 +107,8 @@ TEST_F(WaitManyTest, Queues) {
   EXPECT_THAT(wait({numbers, words}), ElementsAre(1));
   numbers.put(1);
   EXPECT_THAT(wait({numbers, words}), ElementsAre(0, 1));
-  numbers.get();
-  words.get();
+  (void)numbers.get();
+  (void)words.get();
   const std::jthread late = test::when_asleep([&] { numbers.put(2); });
   EXPECT_THAT(wait({words, numbers}), ElementsAre(1));
   EXPECT_THAT(wait_for(std::span<const Waitable>{}, 1ms), IsEmpty());
@@ -129,7 +129,7 @@ TEST_F(WaitManyTest, EverythingTogether) {
   {
     const std::jthread thread = test::when_asleep([&] { numbers.put(1); });
     EXPECT_THAT(wait(all()), ElementsAre(0));
-    numbers.get();
+    (void)numbers.get();
   }
   {
     const std::jthread thread = test::when_asleep([&] { child.send(1); });

@@ -273,5 +273,24 @@ TEST(Fields, TheProgramsOwnTraitsComeBeforeBytes) {
   EXPECT_EQ(shared->y, 4);
 }
 
+// A Value's map has scalars as keys; a map with others is a list of pairs.
+TEST(Fields, MapsWithKeysThatHaveParts) {
+  using Board = std::map<std::pair<int, int>, std::string>;
+  static_assert(Sendable<Board> && Sendable<std::map<std::vector<int>, fleet::Stop>>);
+  Queue<Board> boards;
+  const Board sent{{{1, 2}, "rook"}, {{0, 7}, "king"}};
+  boards.put(sent);
+  EXPECT_EQ(boards.get(), sent);
+  boards.put(sent);
+  EXPECT_EQ(Queue<Value>(boards).get(), Value(Value::List{Value::List{Value::List{0, 7}, "king"},
+                                                          Value::List{Value::List{1, 2}, "rook"}}));
+  Queue<Value>(boards).put(Value::List{Value::List{1}});
+  EXPECT_THROW((void)boards.get(), TypeMismatch);
+  using Maybe = std::map<std::optional<int>, int>;
+  const Maybe maybe{{std::nullopt, 1}, {3, 4}};
+  EXPECT_EQ(Value(maybe).kind(), Value::Kind::kMap);
+  EXPECT_EQ(*Value(maybe).as<Maybe>(), maybe);
+}
+
 }  // namespace
 }  // namespace forklift

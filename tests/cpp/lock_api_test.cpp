@@ -290,6 +290,77 @@ TEST_F(LockApi, SemaphoresAndTheirBounds) {
   EXPECT_TRUE(recovering.try_acquire_for(std::chrono::seconds(5)));
 }
 
+TEST_F(LockApi, AnUnlockByAStrangerEndsRecoveryAndIsSeen) {
+  Lock lock;
+  RLock rlock;
+  EXPECT_TRUE(lock.recovers());
+  EXPECT_TRUE(rlock.recovers());
+  lock.lock();
+  Process stranger = Process::fork([&] { lock.unlock(); }).start();
+  stranger.join();
+  EXPECT_FALSE(lock.locked());
+  EXPECT_FALSE(lock.recovers());
+}
+
+// A party that is dead is not waited for, also where it died between two rounds.
+TEST_F(LockApi, ABarrierBreaksAfterThePartyWasKilledBetweenRounds) {
+  Barrier meeting(2);
+  const auto pass_and_die = [&] {
+    (void)meeting.arrive_and_wait();
+    ::raise(SIGKILL);
+  };
+  Process party = Process::fork(pass_and_die).start();
+  (void)meeting.arrive_and_wait();
+  party.join();
+  const auto begin = steady_clock::now();
+  EXPECT_THROW((void)meeting.arrive_and_wait_for(std::chrono::seconds(50)), BrokenBarrier);
+  EXPECT_LT(steady_clock::now() - begin, std::chrono::seconds(25)) << "a time-out breaks it, too";
+  EXPECT_TRUE(meeting.broken());
+
+  meeting.reset();
+  Process next = Process::fork([&] { (void)meeting.arrive_and_wait(); }).start();
+  (void)meeting.arrive_and_wait();
+  next.join();
+  EXPECT_FALSE(meeting.broken()) << "a clean exit is no death";
+}
+
+TEST_F(LockApi, ABarrierBreaksWhileItsOtherPartyWaits) {
+  Barrier meeting(2);
+  Process party = Process::fork([&] {
+                    (void)meeting.arrive_and_wait();
+                    for (;;) ::pause();
+                  }).start();
+  (void)meeting.arrive_and_wait();
+  std::thread killer([&] {
+    while (meeting.waiting() == 0) std::this_thread::yield();
+    party.kill();
+  });
+  EXPECT_THROW((void)meeting.arrive_and_wait(), BrokenBarrier);
+  killer.join();
+  party.join();
+}
+
+// Workers that were ended, and others that come in their place, as in the standard library.
+TEST_F(LockApi, NewPartiesTakeTheDeadOnesPlaces) {
+  Barrier meeting(2);
+  for (int round = 0; round < 3; ++round) {
+    Event passed[2];
+    std::vector<Process> workers;
+    for (Event& event : passed) {
+      workers.push_back(Process::fork([&] {
+                          (void)meeting.arrive_and_wait();
+                          event.set();
+                          for (;;) ::pause();
+                        }).start());
+    }
+    for (Event& event : passed) EXPECT_TRUE(event.wait_for(std::chrono::seconds(30)));
+    for (Process& worker : workers) worker.terminate();
+    for (Process& worker : workers) worker.join();
+    channel::Hub::existing()->domain().reap();
+    EXPECT_FALSE(meeting.broken());
+  }
+}
+
 TEST_F(LockApi, BarrierRunsItsCompletion) {
   int completed = 0;
   Barrier meeting(2, [&] { ++completed; });

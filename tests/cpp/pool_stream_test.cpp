@@ -1,9 +1,14 @@
 // forklift::Pool: streams of results whose feeding fails, and stops that end waits for a pool.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <iterator>
+#include <memory>
+#include <numeric>
 #include <optional>
+#include <ranges>
 #include <stdexcept>
 #include <stop_token>
 #include <thread>
@@ -61,6 +66,22 @@ struct Numbers {
 };
 
 class PoolStream : public test::ProcessFixture {};
+
+static_assert(std::input_iterator<ResultStream<int>::Iterator>);
+static_assert(std::input_iterator<ResultStream<std::unique_ptr<int>>::Iterator>);
+static_assert(std::ranges::input_range<ResultStream<int>>);
+
+TEST_F(PoolStream, IsAnInputRange) {
+  Pool pool({.workers = 2});
+  const std::vector<int> numbers{1, 2, 3, 4};
+  ResultStream<int> squares = pool.imap(square, numbers);
+  auto even = squares | std::views::filter([](int n) { return n % 2 == 0; });
+  std::vector<int> found;
+  std::ranges::copy(even, std::back_inserter(found));
+  EXPECT_THAT(found, ElementsAre(4, 16));
+  ResultStream<int> again = pool.imap(square, numbers);
+  EXPECT_EQ(std::accumulate(again.begin(), again.end(), 0), 30);
+}
 
 TEST_F(PoolStream, ARangeThatThrowsIsToldBehindTheResultsBeforeIt) {
   Pool pool({.workers = 2});

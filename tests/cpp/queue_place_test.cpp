@@ -1,6 +1,11 @@
 // What Queue<T>::get makes of a message without a copy in between: structs where the caller has them, vectors
 // in one pass, tensors.
 #include <gtest/gtest.h>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stop_token>
 
 #include <array>
 #include <cstdint>
@@ -54,9 +59,8 @@ TEST(QueuePlace, StructsWithoutDefaultConstructorArrive) {
 
 TEST(QueuePlace, AMessageOfAnotherTypeIsAnErrorAndTheNextOneArrives) {
   Queue<std::array<int, 16>> queue;
-  Queue<std::array<float, 16>> alias{ChannelRef(queue)};
-  alias.put({});
-  EXPECT_THROW(queue.get(), TypeMismatch);
+  detail::Transfer<std::array<float, 16>>::put(ChannelRef(queue).get().get(), {}, detail::kForever);
+  EXPECT_THROW((void)queue.get(), TypeMismatch);
   queue.put({1, 2, 3});
   EXPECT_EQ(queue.get()[2], 3);
 }
@@ -122,6 +126,72 @@ TEST(QueuePlace, TensorsArriveAndWhatIsNoneIsAnError) {
   Queue<Value> values{ChannelRef(queue)};
   values.put(Value(5));
   EXPECT_THROW(queue.get(), TypeMismatch);
+}
+
+// Larger than the thread's stack: nowhere on it, but where the caller has it.
+struct Volume {
+  std::array<std::byte, 4 << 20> cells;
+};
+struct Dense : Volume {
+  Dense() { cells.fill(std::byte{7}); }
+};
+
+TEST(QueuePlace, LargeStructsNeedNoStack) {
+  Queue<Volume> volumes;
+  Queue<Dense> dense;
+  const auto sent = std::make_unique<Dense>();
+  pthread_attr_t small;
+  pthread_attr_init(&small);
+  pthread_attr_setstacksize(&small, 256 * 1024);
+  const auto run = [&] {
+    const auto volume = std::make_unique<Volume>();
+    EXPECT_FALSE(volumes.try_get_into(*volume));
+    EXPECT_FALSE(volumes.get_into_for(*volume, std::chrono::milliseconds(1)));
+    std::stop_source stop;
+    stop.request_stop();
+    EXPECT_FALSE(volumes.get_into(*volume, stop.get_token()));
+    for (int i = 0; i < 4; ++i) volumes.put(*sent);
+    volumes.get_into(*volume);
+    EXPECT_TRUE(volumes.try_get_into(*volume));
+    EXPECT_EQ(volume->cells.back(), std::byte{7});
+    const std::unique_ptr<std::optional<Volume>> now(new std::optional<Volume>(volumes.try_get()));
+    EXPECT_TRUE(*now);
+    const std::unique_ptr<std::optional<Volume>> soon(
+        new std::optional<Volume>(volumes.get_for(std::chrono::seconds(1))));
+    EXPECT_EQ((*soon)->cells.front(), std::byte{7});
+    dense.put(*sent);
+    const std::unique_ptr<std::optional<Dense>> full(new std::optional<Dense>(dense.try_get()));
+    EXPECT_EQ((*full)->cells.back(), std::byte{7});
+  };
+  pthread_t id{};
+  const auto start = [](void* what) -> void* {
+    (*static_cast<const decltype(run)*>(what))();
+    return nullptr;
+  };
+  ASSERT_EQ(pthread_create(&id, &small, start, const_cast<void*>(static_cast<const void*>(&run))), 0);
+  pthread_join(id, nullptr);
+  pthread_attr_destroy(&small);
+}
+
+TEST(QueuePlace, IntoAnythingThatIsThere) {
+  Queue<int> numbers;
+  int number = 5;
+  EXPECT_FALSE(numbers.try_get_into(number));
+  EXPECT_EQ(number, 5);
+  numbers.put(6);
+  numbers.get_into(number);
+  EXPECT_EQ(number, 6);
+  Queue<std::map<std::string, int>> maps;
+  std::map<std::string, int> map{{"old", 1}};
+  EXPECT_FALSE(maps.try_get_into(map));
+  maps.put({{"new", 2}});
+  EXPECT_TRUE(maps.try_get_into(map));
+  EXPECT_EQ(map, (std::map<std::string, int>{{"new", 2}}));
+  Queue<Tensor> tensors;
+  Tensor tensor;
+  tensors.put(*Tensor::zeros({2}, DType::kInt8));
+  tensors.get_into(tensor);
+  EXPECT_EQ(tensor.numel(), 2);
 }
 
 }  // namespace

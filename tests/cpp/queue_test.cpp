@@ -1,5 +1,6 @@
 // Queue<T>: every way in which a type travels, time-outs, mismatches, between processes.
 #include "forklift/queue.h"
+#include "forklift/simple_queue.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -254,14 +255,13 @@ TEST_F(QueueTest, PrivateMemoryIsCopied) {
 
 TEST_F(QueueTest, AnotherTypeIsAnErrorAndTheQueueGoesOn) {
   Queue<int> ints;
-  Queue<float> floats{ChannelRef(ints)};  // nothing checks a ChannelRef before a message comes
-  Queue<Value> values{ChannelRef(ints)};
-  ints.put(1);
+  detail::Way way = ChannelRef(ints).get().get();
+  detail::Transfer<float>::put(way, 1, detail::kForever);  // as a program of another version might
   ints.put(2);
   ints.put(3);
-  EXPECT_THROW((void)floats.get(), TypeMismatch);
+  EXPECT_THROW((void)ints.get(), TypeMismatch);
   try {
-    (void)values.get();
+    (void)detail::Transfer<Value>::get(way);
     FAIL() << "no error";
   } catch (const TypeMismatch& error) {
     EXPECT_THAT(error.what(), HasSubstr("a C++ value as bytes where a portable value was expected"));
@@ -277,6 +277,21 @@ TEST_F(QueueTest, AnotherTypeIsAnErrorAndTheQueueGoesOn) {
   EXPECT_THROW((void)maps.get(), TypeMismatch);
   portable.put(Value::Map{{"a", 1}});
   EXPECT_EQ(maps.get().at("a"), 1);
+}
+
+// Where nothing is lost yet: when the handle is made.
+TEST_F(QueueTest, AReferenceToAnotherTypeOfQueueIsAnError) {
+  Queue<int> ints;
+  const ChannelRef behind = ints;
+  EXPECT_THROW(Queue<std::string>{behind}, TypeMismatch);
+  EXPECT_THROW(Queue<Value>{behind}, TypeMismatch);
+  EXPECT_THROW(SimpleQueue<float>{behind}, TypeMismatch);
+  Queue<Value> portable;
+  EXPECT_THROW(Queue<int>{ChannelRef(portable)}, TypeMismatch);
+  ints.put(1);
+  EXPECT_EQ(Queue<int>(behind).get(), 1);
+  EXPECT_EQ((Queue<std::map<std::string, int>>(portable).size()), 0U);
+  EXPECT_TRUE(Queue<int>(ChannelRef()).closed());
 }
 
 TEST_F(QueueTest, AMessageOfAnotherLengthIsAnError) {
@@ -310,6 +325,29 @@ TEST_F(QueueTest, ClosedAndMovedHandles) {
   EXPECT_THROW((void)moved.get(), Error);
   other.put(1);
   EXPECT_EQ(other.get(), 1);
+}
+
+// As in Python: while others may give memory back there is something to wait for.
+TEST_F(QueueTest, APutOverTheBudgetWaitsForMemory) {
+  const std::vector<char> half(10 << 20, 'x');
+  Queue<std::vector<char>> queue;
+  set_budget(16 << 20);
+  queue.put(half);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_THROW((void)queue.try_put(half), Error);
+  EXPECT_THROW((void)queue.put_for(half, std::chrono::milliseconds(100)), Error);
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(100));
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_THROW((void)queue.put(half, stop.get_token()), Error);
+  std::thread reader([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(queue.get().size(), half.size());
+  });
+  EXPECT_TRUE(queue.put_for(half, std::chrono::seconds(30)));
+  reader.join();
+  set_budget(0);
+  EXPECT_EQ(queue.get(), half);
 }
 
 TEST_F(QueueTest, OverTheBudgetIsAnErrorAndNothingWasPut) {

@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdint>
+#include <stop_token>
+#include <thread>
 
 #include "forklift/process.h"
 #include "forklift/queue.h"
@@ -131,10 +134,46 @@ TEST(SharedValue, OutlivesAHolderThatIsKilled) {
     for (;;) ::pause();
   });
   child.start();
-  ready.get();
+  (void)ready.get();
   ::kill(child.pid(), SIGKILL);
   child.join();
   EXPECT_EQ(value.get(), 2);
+}
+
+TEST(SharedValue, AWaitEndsWhenAnotherProcessNotifies) {
+  const SharedValue<int> turn;
+  const SharedValue<std::uint8_t> small(7);
+  Process other = Process::fork([&] {
+                    for (int i = 0; i < 100; ++i) {
+                      turn.wait(2 * i);
+                      turn.atomic().fetch_add(1);
+                      turn.notify_all();
+                    }
+                    small.wait(7);
+                    return int{small.get()};
+                  }).start();
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 100; ++i) {
+    turn.atomic().fetch_add(1);
+    turn.notify_one();
+    turn.wait(2 * i + 1);
+  }
+  // A lost wake-up would cost a slice of 200 ms each.
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+  small.atomic().store(9);
+  small.notify_one();
+  other.join();
+  EXPECT_EQ(other.exitcode(), 9);
+}
+
+TEST(SharedValue, AWaitHasAnEnd) {
+  const SharedValue<double> value(0.5);
+  EXPECT_FALSE(value.wait_for(0.5, std::chrono::milliseconds(2)));
+  EXPECT_TRUE(value.wait_for(0.25, std::chrono::seconds(0)));
+  std::stop_source stop;
+  std::thread stopper([&] { stop.request_stop(); });
+  EXPECT_FALSE(value.wait(0.5, stop.get_token()));
+  stopper.join();
 }
 
 }  // namespace

@@ -1,10 +1,13 @@
 #include "forklift/tensor.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
 #include <utility>
 #include <vector>
+
+#include "forklift/error.h"
 
 namespace forklift {
 namespace {
@@ -242,6 +245,23 @@ TEST(Tensor, SixtyFourDimensions) {
   EXPECT_EQ(elements(*t.transpose(5, 63)), (Ints{0, 2, 4, 1, 3, 5}));
   EXPECT_EQ(t.select(5, 2)->ndim(), 63u);
   EXPECT_EQ(t.reshape({3, 2})->shape(), (Dims{3, 2}));
+}
+
+TEST(Tensor, WhatIsNotThereIsAnErrorThatSaysSo) {
+  EXPECT_THROW((void)*Tensor::zeros({-3}, DType::kFloat32), Error);
+  EXPECT_THROW((void)Tensor::zeros({-3}, DType::kFloat32)->numel(), Error);
+  const Tensor numbers = *Tensor::wrap(*Storage::heap(8), DType::kFloat32, {2});
+  EXPECT_EQ(numbers.at<double>({0}), nullptr);
+  try {
+    *numbers.at<double>({0}) = 1;
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("an element as float64 of a tensor of float32"));
+  }
+  EXPECT_THROW((void)*numbers.at<float>({2}), Error);
+  EXPECT_THROW((void)*numbers.at<float>({0, 0}), Error);
+  EXPECT_THROW((void)*numbers.as_readonly().at<float>({0}), Error);
+  EXPECT_NO_THROW((void)*numbers.at<const float>({1}));
 }
 
 }  // namespace
