@@ -33,6 +33,7 @@ else:
     _Original = vars(_std)["Connection"]
 _Standard: Any = _Original
 _core.set_standard_connection(_Standard)
+standard_pipe: Any = vars(_std)["Pipe"]
 
 # How long the process that sent a Connection keeps its channels after the receiver was given the descriptor.
 _TAKE_OVER_SECONDS = 5.0
@@ -91,9 +92,17 @@ class Connection(_core.PipeCore, _Original):
         return _reduce(self)
 
 
+class PipeEnd(Connection):
+    """What ``Pipe`` makes: its messages are in shared memory.
+
+    A class of its own, for the sake of packages with a pickler of their own that know how to send a
+    ``Connection``, by its descriptor (loky's): of these ends that is only the bell.
+    """
+
+
 def Pipe(duplex: bool = True) -> tuple[Connection, Connection]:
     """Two ends of a pipe: both ways, or (receiver, sender) with duplex=False."""
-    first, second = Connection.__new__(Connection), Connection.__new__(Connection)
+    first, second = PipeEnd.__new__(PipeEnd), PipeEnd.__new__(PipeEnd)
     _core.make_pipe(first, second, duplex)
     return first, second
 
@@ -102,7 +111,7 @@ class _Transit:
     """A Connection inside a message: this process keeps descriptor and channels until they are fetched."""
 
     def __init__(self, connection: Connection) -> None:
-        kept = _with_handle(os.dup(connection._handle), connection.readable, connection.writable)  # type: ignore[arg-type]
+        kept = _end_with_handle(os.dup(connection._handle), connection.readable, connection.writable)  # type: ignore[arg-type]
         kept._share(connection)
 
         def send(channel: Any, pid: int) -> None:
@@ -115,22 +124,22 @@ class _Transit:
 
     def fetch(self, ids: Any, readable: bool, writable: bool) -> Connection:
         with _sharer._resource_sharer.get_connection(self._id) as channel:  # type: ignore[attr-defined]
-            made = _with_handle(_reduction.recv_handle(channel), readable, writable)
+            made = _end_with_handle(_reduction.recv_handle(channel), readable, writable)
             made._open(*ids)
             channel.send_bytes(b"")
         return made
 
 
-def _with_handle(handle: int, readable: bool, writable: bool) -> Connection:
-    return Connection(handle, readable, writable)
+def _end_with_handle(handle: int, readable: bool, writable: bool) -> PipeEnd:
+    return PipeEnd(handle, readable, writable)
 
 
 def _rebuild(descriptor: Any, readable: bool, writable: bool) -> Connection:
-    return _with_handle(descriptor.detach(), readable, writable)
+    return Connection(descriptor.detach(), readable, writable)
 
 
 def _rebuild_in_child(_joined: None, descriptor: Any, ids: Any, readable: bool, writable: bool) -> Connection:
-    made = _rebuild(descriptor, readable, writable)
+    made = _end_with_handle(descriptor.detach(), readable, writable)
     made._open(*ids)
     return made
 
@@ -153,4 +162,5 @@ def _reduce(connection: Connection) -> Any:
     return _rebuild_in_child, (invitation, descriptor, connection._ids(), *directions)
 
 
-_reduction.register(Connection, _reduce)
+for _each in (Connection, PipeEnd):
+    _reduction.register(_each, _reduce)

@@ -41,6 +41,7 @@ from forklift.multiprocessing.pool_calls import Calls
 from forklift.multiprocessing.pool_flow import Feeding
 from forklift.multiprocessing.pool_results import Notices
 from forklift.multiprocessing.pool_workers import Crew, Plan, worker_id
+from forklift.multiprocessing.subclasses import is_private, overridden
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,12 +87,9 @@ worker = _engine.worker
 
 def _changes_the_engine(kind: type) -> bool:
     """Does a subclass override what only the standard library's engine has?"""
-    for each in kind.__mro__[: kind.__mro__.index(Pool)]:
-        for name in vars(each):
-            private = name.startswith("_") and not name.startswith("__")
-            if (private or name == "Process") and hasattr(_Standard, name):
-                return True
-    return False
+    return any(
+        (is_private(name) or name == "Process") and hasattr(_Standard, name) for name in overridden(kind)
+    )
 
 
 class Pool(Calls, _std.Pool):  # type: ignore[misc]

@@ -5,6 +5,9 @@ has been put is there for all processes when ``put`` returns, and stays there wh
 
 Any number of threads and processes may use both ends. Waits release the interpreter lock and run signal
 handlers; a handler that raises leaves nothing taken and nothing lost.
+
+A subclass that overrides a private hook of the standard library's queue, or uses its private parts (as loky's
+do), gets the standard library's feeder thread and pipe: ``_standard`` is true for its class.
 """
 
 from __future__ import annotations
@@ -22,16 +25,61 @@ from queue import Empty, Full
 from forklift import _core
 from forklift.multiprocessing.ends import NoLock, Reader, SlotsLeft, Tasks, Writer
 from forklift.multiprocessing.joining import Invitation, invitation_to_share, is_for_forks_only
+from forklift.multiprocessing.subclasses import relies_on_the_feeder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypeVar
+
+    _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 __all__ = ["Empty", "Full", "JoinableQueue", "Queue", "SimpleQueue"]
 
 # A pipe's capacity: how much a SimpleQueue takes before its putters wait.
 _PIPE_BYTES = 64 * 1024
 _SEM_VALUE_MAX = 2**31 - 1
+
+
+# Saved, since forklift.install() puts ours in their place.
+_StdQueue: Any = _std.Queue
+_StdJoinable: Any = _std.JoinableQueue
+_StdSimple: Any = _std.SimpleQueue
+
+
+def _or_standard(standard: Any) -> Callable[[_Method], _Method]:
+    """A method of ours; `standard`'s for subclasses that count on the standard library's engine.
+
+    (Not super(): the standard library's classes name their base, which may have become ours.)
+    """
+
+    def choose(ours: Any) -> Any:
+        theirs = getattr(standard, ours.__name__, None)
+        if theirs is None:  # a later version of Python has it
+            return ours
+
+        def method(self: Any, *args: Any, **named: Any) -> Any:
+            return (theirs if self._standard else ours)(self, *args, **named)
+
+        method.__name__, method.__qualname__, method.__doc__ = ours.__name__, ours.__qualname__, ours.__doc__
+        method.__wrapped__ = ours  # type: ignore[attr-defined]
+        return method
+
+    return choose
+
+
+def _begin_standard(standard: Any, queue: Any, *args: Any, ctx: Any, **ours: Any) -> None:
+    """The standard library's constructor, whose pipe is the standard library's."""
+    for name, value in ours.items():
+        if value:
+            raise TypeError(
+                f"{type(queue).__qualname__} relies on the standard library's queue, which has no {name}="
+            )
+    from forklift.multiprocessing.pipes import standard_pipe
+
+    init = standard.__init__
+    pipes = types.SimpleNamespace(Pipe=standard_pipe)
+    names = {**init.__globals__, "connection": pipes, "Queue": Queue}
+    types.FunctionType(init.__code__, names, "__init__", init.__defaults__)(queue, *args, ctx=ctx)
 
 
 def _known(framework: str) -> str | None:
@@ -74,10 +122,18 @@ class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg]
 
     _FLAGS = 0
     _is_fork_ctx = False
+    _standard = False
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        cls._standard = relies_on_the_feeder(cls, _StdJoinable)
 
     def __init__(
         self, maxsize: int = 0, *, ctx: Any, strict: bool = False, framework: str | None = None
     ) -> None:
+        if self._standard:
+            _begin_standard(_StdQueue, self, maxsize, ctx=ctx, strict=strict, framework=framework)
+            return
         bound = _index(maxsize) if maxsize > 0 else 0
         if bound > _SEM_VALUE_MAX:
             raise OverflowError(f"maxsize is too large: {bound}")
@@ -94,6 +150,7 @@ class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg]
         self._reset()
         _std_util.register_after_fork(self, Queue._after_fork)
 
+    @_or_standard(_StdQueue)
     def __getstate__(self) -> Any:
         return (
             _hand_over(self),
@@ -105,6 +162,7 @@ class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg]
             self._framework,
         )
 
+    @_or_standard(_StdQueue)
     def __setstate__(self, state: Any) -> None:
         _joined, identity, self._maxsize, self._strict, ignore_epipe, self._opid, self._framework = state
         self._open(*identity)
@@ -112,9 +170,11 @@ class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg]
         self._ignore_epipe = ignore_epipe
         _std_util.register_after_fork(self, Queue._after_fork)
 
+    @_or_standard(_StdQueue)
     def _after_fork(self) -> None:
         self._reset(after_fork=True)
 
+    @_or_standard(_StdQueue)
     def _reset(self, after_fork: bool = False) -> None:
         self._ignore_epipe = False
         self._closed = False
@@ -138,8 +198,10 @@ class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg]
 
     def get_nowait(self, *, as_: str | None = None) -> Any:
         """Take the oldest object, or raise queue.Empty at once."""
-        return self.get(False, as_=as_)
+        # A subclass may have a get() that knows of no frameworks.
+        return self.get(False) if as_ is None else self.get(False, as_=as_)
 
+    @_or_standard(_StdQueue)
     def close(self) -> None:
         """This process will neither put nor get any more. What was put stays in the queue."""
         self._closed = True
@@ -147,13 +209,16 @@ class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg]
             # In the standard library the feeder thread closes the reader, and only a put makes one.
             self._reader_closed = True
 
+    @_or_standard(_StdQueue)
     def join_thread(self) -> None:
         """Nothing to wait for: what was put is in the queue. Only after close()."""
         assert self._closed, f"Queue {self!r} not closed"
 
+    @_or_standard(_StdQueue)
     def cancel_join_thread(self) -> None:
         self._joincancelled = True
 
+    @_or_standard(_StdQueue)
     def _terminate_broken(self) -> None:
         self.close()
 
@@ -188,11 +253,19 @@ class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg]
 class JoinableQueue(Queue, _std.JoinableQueue):  # type: ignore[type-arg]
     """A queue that counts what was put and reported done; ``join`` waits until the two agree."""
 
+    def __init__(self, maxsize: int = 0, *, ctx: Any, **options: Any) -> None:
+        if self._standard:
+            _begin_standard(_StdJoinable, self, maxsize, ctx=ctx, **options)
+        else:
+            Queue.__init__(self, maxsize, ctx=ctx, **options)
+
+    @_or_standard(_StdJoinable)
     def task_done(self) -> None:
         """Report one object that was taken as done. ValueError if there were not as many."""
         if not self._task_done():
             raise ValueError("task_done() called too many times")
 
+    @_or_standard(_StdJoinable)
     def join(self) -> None:
         """Wait until everything that was put has been reported done."""
         self._join()
@@ -201,9 +274,11 @@ class JoinableQueue(Queue, _std.JoinableQueue):  # type: ignore[type-arg]
 
     _cond = NoLock()
 
+    @_or_standard(_StdJoinable)
     def __getstate__(self) -> Any:
         return Queue.__getstate__(self)
 
+    @_or_standard(_StdJoinable)
     def __setstate__(self, state: Any) -> None:
         Queue.__setstate__(self, state)
 
@@ -212,8 +287,16 @@ class SimpleQueue(_core.SimpleQueueCore, _std.SimpleQueue):  # type: ignore[type
     """A queue that holds 64 KB: ``put`` waits while more is in transit, as it would with a pipe."""
 
     _is_fork_ctx = False
+    _standard = False
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        cls._standard = relies_on_the_feeder(cls, _StdSimple)
 
     def __init__(self, *, ctx: Any, framework: str | None = None) -> None:
+        if self._standard:
+            _begin_standard(_StdSimple, self, ctx=ctx, framework=framework)
+            return
         self._create(0, _PIPE_BYTES, 0)
         if framework is not None:
             self._framework = _known(framework)
@@ -231,18 +314,22 @@ class SimpleQueue(_core.SimpleQueueCore, _std.SimpleQueue):  # type: ignore[type
 
         return await coroutines.get(self, lambda: self._get_now(as_=as_), timeout)
 
+    @_or_standard(_StdSimple)
     def close(self) -> None:
         """This process will neither put nor get any more."""
         self._reader_closed = True
         self._writer_closed = True
 
+    @_or_standard(_StdSimple)
     def empty(self) -> bool:
         """Is there nothing to get just now?"""
         return not self._reader.poll()
 
+    @_or_standard(_StdSimple)
     def __getstate__(self) -> Any:
         return (_hand_over(self), self._id(), self._framework)
 
+    @_or_standard(_StdSimple)
     def __setstate__(self, state: Any) -> None:
         _joined, identity, self._framework = state
         self._open(*identity)
