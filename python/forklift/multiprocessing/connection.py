@@ -79,5 +79,7 @@ class _Waited:
         return True
 
 
-def __getattr__(name: str) -> Any:
-    return getattr(_std, name)
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        return getattr(_std, name)

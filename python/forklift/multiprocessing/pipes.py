@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import os
+import types
 from collections.abc import Callable
 from multiprocessing import connection as _std
 from multiprocessing import context as _std_context
@@ -17,6 +18,7 @@ from multiprocessing import resource_sharer as _sharer
 from multiprocessing.reduction import ForkingPickler
 
 from forklift import _core
+from forklift.multiprocessing.generic import Bases
 from forklift.multiprocessing.joining import invitation_for
 
 TYPE_CHECKING = False
@@ -27,10 +29,17 @@ __all__ = ["Connection", "Pipe"]
 
 # Saved, since a program may put our class in its place. From the dictionary: after install() asking the
 # module for it would import this one.
+_Original: Any = vars(_std)["Connection"]
 if TYPE_CHECKING:
-    _Original = _std.Connection
+    from typing_extensions import TypeVar
+
+    _Send = TypeVar("_Send", contravariant=True, default=Any)
+    _Receive = TypeVar("_Receive", covariant=True, default=Any)
+
+    class _ConnectionBases(_core.PipeCore[_Send, _Receive], _std.Connection[_Send, _Receive]): ...
 else:
-    _Original = vars(_std)["Connection"]
+    _Send = _Receive = None
+    _ConnectionBases = Bases(_core.PipeCore, _Original)
 _Standard: Any = _Original
 _core.set_standard_connection(_Standard)
 standard_pipe: Any = vars(_std)["Pipe"]
@@ -39,7 +48,7 @@ standard_pipe: Any = vars(_std)["Pipe"]
 _TAKE_OVER_SECONDS = 5.0
 
 
-class Connection(_core.PipeCore, _Original):
+class Connection(_ConnectionBases[_Send, _Receive]):
     """One end of a pipe, with the standard library's methods and errors.
 
     Arrays travel through shared memory, as through a Queue. Up to 64 KB are in transit before a sender waits;
@@ -55,13 +64,14 @@ class Connection(_core.PipeCore, _Original):
             self._make_selectable()
         return int(self._handle)  # type: ignore[arg-type]
 
-    async def arecv(self) -> Any:
+    async def arecv(self) -> _Receive:
         """As ``recv``, in a coroutine. Cancelled while it waits it has taken nothing."""
         from forklift.multiprocessing import coroutines  # imports asyncio
 
-        return await coroutines.receive(self)
+        received: _Receive = await coroutines.receive(self)
+        return received
 
-    async def asend(self, obj: Any) -> None:
+    async def asend(self, obj: _Send) -> None:
         """As ``send``, in a coroutine. Cancelled while it waits for room it has sent nothing."""
         from forklift.multiprocessing import coroutines
 
@@ -91,8 +101,11 @@ class Connection(_core.PipeCore, _Original):
     def __reduce__(self) -> Any:
         return _reduce(self)
 
+    if not TYPE_CHECKING:
+        __class_getitem__ = classmethod(types.GenericAlias)
 
-class PipeEnd(Connection):
+
+class PipeEnd(Connection[_Send, _Receive]):
     """What ``Pipe`` makes: its messages are in shared memory.
 
     A class of its own, for the sake of packages with a pickler of their own that know how to send a
@@ -100,7 +113,7 @@ class PipeEnd(Connection):
     """
 
 
-def Pipe(duplex: bool = True) -> tuple[Connection, Connection]:
+def Pipe(duplex: bool = True) -> tuple[Connection[Any, Any], Connection[Any, Any]]:
     """Two ends of a pipe: both ways, or (receiver, sender) with duplex=False."""
     first, second = PipeEnd.__new__(PipeEnd), PipeEnd.__new__(PipeEnd)
     _core.make_pipe(first, second, duplex)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from multiprocessing import context as _std_context
 from multiprocessing import pool as _std
 from multiprocessing import queues as _std_queues
@@ -107,17 +107,17 @@ class Pool(Calls, _std.Pool):  # type: ignore[misc]
     def __init__(
         self,
         processes: int | None = None,
-        initializer: Any = None,
-        initargs: Any = (),
+        initializer: Callable[..., object] | None = None,
+        initargs: Iterable[Any] = (),
         maxtasksperchild: int | None = None,
         context: Any = None,
         *,
-        finalizer: Callable[[], Any] | None = None,
+        finalizer: Callable[[], object] | None = None,
         timeout: float | None = None,
         retries: int = 0,
         warm_spare: bool = False,
         max_memory: int | None = None,
-        cpus: Sequence[Any] | None = None,
+        cpus: Sequence[int | Sequence[int]] | None = None,
         nested: bool = False,
         log: bool = False,
     ) -> None:
@@ -269,5 +269,7 @@ def _end(core: Any, feeding: Any, notices: Any, log: Any) -> None:
         log.close()
 
 
-def __getattr__(name: str) -> Any:
-    return getattr(_std, name)
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        return getattr(_std, name)

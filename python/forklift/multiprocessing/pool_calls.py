@@ -1,10 +1,12 @@
 """The calls of a pool on Forklift's engine: apply, map, imap and their kin."""
 
+# mypy: disable-error-code="no-any-return"
+# (The core and the standard library's engine give what the program's functions return.)
 from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable, Iterable, Mapping, Sized
 from multiprocessing import pool as _std
 from multiprocessing.pool import RUN
 
@@ -15,7 +17,12 @@ from forklift.multiprocessing.pool_results import ApplyResult, MapResult, Notice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypeAlias, TypeVar
+
+    _S = TypeVar("_S")
+    _T = TypeVar("_T")
+    # tqdm's bar, or what is called with the number of items that ended
+    _Progress: TypeAlias = bool | Callable[[int], object]
 
 __all__ = ["Calls"]
 
@@ -66,13 +73,13 @@ class Calls:
 
     def apply(
         self,
-        func: Any,
-        args: Any = (),
-        kwds: Any = {},  # noqa: B006
+        func: Callable[..., _T],
+        args: Iterable[Any] = (),
+        kwds: Mapping[str, Any] = {},
         *,
         timeout: float | None = None,
         retries: int | None = None,
-    ) -> Any:
+    ) -> _T:
         """func(*args, **kwds) in a worker: its result."""
         if self._core is None:
             return _Standard.apply(self, func, args, kwds)
@@ -89,15 +96,15 @@ class Calls:
 
     def apply_async(
         self,
-        func: Any,
-        args: Any = (),
-        kwds: Any = {},  # noqa: B006
-        callback: Any = None,
-        error_callback: Any = None,
+        func: Callable[..., _T],
+        args: Iterable[Any] = (),
+        kwds: Mapping[str, Any] = {},
+        callback: Callable[[_T], object] | None = None,
+        error_callback: Callable[[BaseException], object] | None = None,
         *,
         timeout: float | None = None,
         retries: int | None = None,
-    ) -> Any:
+    ) -> ApplyResult[_T]:
         """As apply(), without waiting. The result can be awaited, too."""
         if self._core is None:
             return _Standard.apply_async(self, func, args, kwds, callback, error_callback)
@@ -105,7 +112,7 @@ class Calls:
         options = self._options(timeout, retries)
         number = next(_numbers)
         task = _core.PoolJob(self._core, f"apply_async({_name_of(func)})", number, True)
-        result = ApplyResult(self, task, number, callback, error_callback)
+        result: ApplyResult[_T] = ApplyResult(self, task, number, callback, error_callback)
         call = (*_call_of(func, args, kwds), 0, *options)
         self._running.add(result)
         result._begin()
@@ -117,14 +124,14 @@ class Calls:
 
     def map(
         self,
-        func: Any,
-        iterable: Any,
+        func: Callable[[_S], _T],
+        iterable: Iterable[_S],
         chunksize: int | None = None,
         *,
         timeout: float | None = None,
         retries: int | None = None,
-        progress: Any = False,
-    ) -> Any:
+        progress: _Progress = False,
+    ) -> list[_T]:
         """[func(item) for item in iterable], in the workers. A chunk of several items is one task."""
         if self._core is None:
             return _Standard.map(self, func, iterable, chunksize)
@@ -132,14 +139,14 @@ class Calls:
 
     def starmap(
         self,
-        func: Any,
-        iterable: Any,
+        func: Callable[..., _T],
+        iterable: Iterable[Iterable[Any]],
         chunksize: int | None = None,
         *,
         timeout: float | None = None,
         retries: int | None = None,
-        progress: Any = False,
-    ) -> Any:
+        progress: _Progress = False,
+    ) -> list[_T]:
         """[func(*item) for item in iterable], in the workers."""
         if self._core is None:
             return _Standard.starmap(self, func, iterable, chunksize)
@@ -186,15 +193,15 @@ class Calls:
 
     def map_async(
         self,
-        func: Any,
-        iterable: Any,
+        func: Callable[[_S], _T],
+        iterable: Iterable[_S],
         chunksize: int | None = None,
-        callback: Any = None,
-        error_callback: Any = None,
+        callback: Callable[[list[_T]], object] | None = None,
+        error_callback: Callable[[BaseException], object] | None = None,
         *,
         timeout: float | None = None,
         retries: int | None = None,
-    ) -> Any:
+    ) -> MapResult[_T]:
         """As map(), without waiting."""
         if self._core is None:
             return _Standard.map_async(self, func, iterable, chunksize, callback, error_callback)
@@ -205,15 +212,15 @@ class Calls:
 
     def starmap_async(
         self,
-        func: Any,
-        iterable: Any,
+        func: Callable[..., _T],
+        iterable: Iterable[Iterable[Any]],
         chunksize: int | None = None,
-        callback: Any = None,
-        error_callback: Any = None,
+        callback: Callable[[list[_T]], object] | None = None,
+        error_callback: Callable[[BaseException], object] | None = None,
         *,
         timeout: float | None = None,
         retries: int | None = None,
-    ) -> Any:
+    ) -> MapResult[_T]:
         """As starmap(), without waiting."""
         if self._core is None:
             return _Standard.starmap_async(self, func, iterable, chunksize, callback, error_callback)
@@ -251,7 +258,7 @@ class Calls:
             callback = error_callback = (
                 None  # as in the standard library, whose result is there from the start
             )
-        result = MapResult(
+        result: MapResult[Any] = MapResult(
             self, task, number, callback, error_callback, length=len(items), chunksize=chunksize
         )
         self._running.add(result)
@@ -274,15 +281,15 @@ class Calls:
 
     def imap(
         self,
-        func: Any,
-        iterable: Iterable[Any],
+        func: Callable[[_S], _T],
+        iterable: Iterable[_S],
         chunksize: int = 1,
         *,
         lookahead: int | None = None,
         timeout: float | None = None,
         retries: int | None = None,
-        progress: Any = False,
-    ) -> Any:
+        progress: _Progress = False,
+    ) -> _std.IMapIterator[_T]:
         """An iterator over the results, in order. ``lookahead`` bounds how many tasks may be ahead of it."""
         if self._core is None:
             return _Standard.imap(self, func, iterable, chunksize)
@@ -290,15 +297,15 @@ class Calls:
 
     def imap_unordered(
         self,
-        func: Any,
-        iterable: Iterable[Any],
+        func: Callable[[_S], _T],
+        iterable: Iterable[_S],
         chunksize: int = 1,
         *,
         lookahead: int | None = None,
         timeout: float | None = None,
         retries: int | None = None,
-        progress: Any = False,
-    ) -> Any:
+        progress: _Progress = False,
+    ) -> _std.IMapIterator[_T]:
         """An iterator over the results, as they come."""
         if self._core is None:
             return _Standard.imap_unordered(self, func, iterable, chunksize)

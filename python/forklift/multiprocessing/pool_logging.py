@@ -18,7 +18,7 @@ class Log:
     def __init__(self, ctx: Any) -> None:
         from forklift.multiprocessing.queues import Queue
 
-        self._queue = Queue(ctx=ctx)
+        self._queue: Queue[Any] = Queue(ctx=ctx)
         self._thread = threading.Thread(target=self._run, name="PoolLog", daemon=True)
         self._thread.start()
 

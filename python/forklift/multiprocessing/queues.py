@@ -24,14 +24,26 @@ from queue import Empty, Full
 
 from forklift import _core
 from forklift.multiprocessing.ends import NoLock, Reader, SlotsLeft, Tasks, Writer
+from forklift.multiprocessing.generic import Bases
 from forklift.multiprocessing.joining import Invitation, invitation_to_share, is_for_forks_only
 from forklift.multiprocessing.subclasses import relies_on_the_feeder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, TypeVar
+    from typing import Any, overload
+
+    from typing_extensions import TypeVar
 
     _Method = TypeVar("_Method", bound=Callable[..., Any])
+    _T = TypeVar("_T", default=Any)
+
+    class _QueueBases(_core.QueueCore[_T], _std.Queue[_T]): ...
+
+    class _SimpleBases(_core.SimpleQueueCore[_T], _std.SimpleQueue[_T]): ...
+else:
+    _T = None
+    _QueueBases = Bases(_core.QueueCore, _std.Queue)
+    _SimpleBases = Bases(_core.SimpleQueueCore, _std.SimpleQueue)
 
 __all__ = ["Empty", "Full", "JoinableQueue", "Queue", "SimpleQueue"]
 
@@ -105,7 +117,7 @@ class _Part:
         return self if queue is None else self._make(queue)
 
 
-class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg]
+class Queue(_QueueBases[_T]):
     """A queue of Python objects, bounded if ``maxsize`` is positive.
 
     NumPy arrays and buffers travel through shared memory and arrive as private, writable copies;
@@ -129,7 +141,7 @@ class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg]
         cls._standard = relies_on_the_feeder(cls, _StdJoinable)
 
     def __init__(
-        self, maxsize: int = 0, *, ctx: Any, strict: bool = False, framework: str | None = None
+        self, maxsize: int = 0, *, ctx: Any = None, strict: bool = False, framework: str | None = None
     ) -> None:
         if self._standard:
             _begin_standard(_StdQueue, self, maxsize, ctx=ctx, strict=strict, framework=framework)
@@ -180,11 +192,18 @@ class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg]
         self._closed = False
         self._joincancelled = False
 
-    async def aput(self, obj: Any, timeout: float | None = None) -> None:
+    async def aput(self, obj: _T, timeout: float | None = None) -> None:
         """As ``put``, in a coroutine. Cancelled while it waits for room it has put nothing."""
         from forklift.multiprocessing import coroutines  # imports asyncio
 
         await coroutines.put(self, lambda: self.put(obj, False), timeout)
+
+    if TYPE_CHECKING:
+
+        @overload
+        async def aget(self, timeout: float | None = None) -> _T: ...
+        @overload
+        async def aget(self, timeout: float | None = None, *, as_: str | None) -> Any: ...
 
     async def aget(self, timeout: float | None = None, *, as_: str | None = None) -> Any:
         """As ``get``, in a coroutine. Cancelled while it waits it has taken nothing."""
@@ -192,9 +211,16 @@ class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg]
 
         return await coroutines.get(self, lambda: self.get(False, as_=as_), timeout)
 
-    def put_nowait(self, obj: Any) -> None:
+    def put_nowait(self, obj: _T) -> None:
         """Put obj, or raise queue.Full at once."""
         self.put(obj, False)
+
+    if TYPE_CHECKING:
+
+        @overload
+        def get_nowait(self) -> _T: ...
+        @overload
+        def get_nowait(self, *, as_: str | None) -> Any: ...
 
     def get_nowait(self, *, as_: str | None = None) -> Any:
         """Take the oldest object, or raise queue.Empty at once."""
@@ -249,15 +275,27 @@ class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg]
 
     _poll = _Part(lambda self: self._reader.poll)
 
+    if not TYPE_CHECKING:
+        __class_getitem__ = classmethod(types.GenericAlias)
 
-class JoinableQueue(Queue, _std.JoinableQueue):  # type: ignore[type-arg]
+
+if TYPE_CHECKING:
+
+    class _JoinableBases(Queue[_T], _std.JoinableQueue[_T]): ...
+else:
+    _JoinableBases = Bases(Queue, _std.JoinableQueue)
+
+
+class JoinableQueue(_JoinableBases[_T]):
     """A queue that counts what was put and reported done; ``join`` waits until the two agree."""
 
-    def __init__(self, maxsize: int = 0, *, ctx: Any, **options: Any) -> None:
+    def __init__(
+        self, maxsize: int = 0, *, ctx: Any = None, strict: bool = False, framework: str | None = None
+    ) -> None:
         if self._standard:
-            _begin_standard(_StdJoinable, self, maxsize, ctx=ctx, **options)
+            _begin_standard(_StdJoinable, self, maxsize, ctx=ctx, strict=strict, framework=framework)
         else:
-            Queue.__init__(self, maxsize, ctx=ctx, **options)
+            Queue.__init__(self, maxsize, ctx=ctx, strict=strict, framework=framework)
 
     @_or_standard(_StdJoinable)
     def task_done(self) -> None:
@@ -283,7 +321,7 @@ class JoinableQueue(Queue, _std.JoinableQueue):  # type: ignore[type-arg]
         Queue.__setstate__(self, state)
 
 
-class SimpleQueue(_core.SimpleQueueCore, _std.SimpleQueue):  # type: ignore[type-arg]
+class SimpleQueue(_SimpleBases[_T]):
     """A queue that holds 64 KB: ``put`` waits while more is in transit, as it would with a pipe."""
 
     _is_fork_ctx = False
@@ -293,7 +331,7 @@ class SimpleQueue(_core.SimpleQueueCore, _std.SimpleQueue):  # type: ignore[type
         super().__init_subclass__(**named)
         cls._standard = relies_on_the_feeder(cls, _StdSimple)
 
-    def __init__(self, *, ctx: Any, framework: str | None = None) -> None:
+    def __init__(self, *, ctx: Any = None, framework: str | None = None) -> None:
         if self._standard:
             _begin_standard(_StdSimple, self, ctx=ctx, framework=framework)
             return
@@ -302,11 +340,18 @@ class SimpleQueue(_core.SimpleQueueCore, _std.SimpleQueue):  # type: ignore[type
             self._framework = _known(framework)
         self._is_fork_ctx = ctx is not None and is_for_forks_only(ctx)
 
-    async def aput(self, obj: Any, timeout: float | None = None) -> None:
+    async def aput(self, obj: _T, timeout: float | None = None) -> None:
         """As ``put``, in a coroutine. Cancelled while it waits for room it has put nothing."""
         from forklift.multiprocessing import coroutines  # imports asyncio
 
         await coroutines.put(self, lambda: self._put_now(obj), timeout)
+
+    if TYPE_CHECKING:
+
+        @overload
+        async def aget(self, timeout: float | None = None) -> _T: ...
+        @overload
+        async def aget(self, timeout: float | None = None, *, as_: str | None) -> Any: ...
 
     async def aget(self, timeout: float | None = None, *, as_: str | None = None) -> Any:
         """As ``get``, in a coroutine. Cancelled while it waits it has taken nothing."""
@@ -343,8 +388,11 @@ class SimpleQueue(_core.SimpleQueueCore, _std.SimpleQueue):  # type: ignore[type
 
     _poll = _Part(lambda self: self._reader.poll)
 
-    __class_getitem__: Any = classmethod(types.GenericAlias)
+    if not TYPE_CHECKING:
+        __class_getitem__ = classmethod(types.GenericAlias)
 
 
-def __getattr__(name: str) -> Any:
-    return getattr(_std, name)
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        return getattr(_std, name)
