@@ -114,10 +114,14 @@ def short(case: str) -> str:
     return ".".join(case.split(".")[-2:])
 
 
-def read_deviations() -> list[Deviation]:
+def read_listed(kind: str) -> list[dict[str, Any]]:
     with open(HERE / "deviations.toml", "rb") as file:
-        listed: dict[str, Any] = tomllib.load(file)
-    return [Deviation(**each) for each in listed["case"]]
+        listed: list[dict[str, Any]] = tomllib.load(file)[kind]
+    return listed
+
+
+def read_deviations() -> list[Deviation]:
+    return [Deviation(**each) for each in read_listed("case")]
 
 
 def chosen(cases: dict[str, list[str]], patterns: list[str]) -> dict[str, list[str]]:
@@ -204,6 +208,7 @@ def main() -> int:
     if options.suite and options.suite != ["cpython"]:
         if "cpython" in options.suite:
             sys.exit("--suite cpython is run by itself")
+        options.left_out = read_listed("test")
         return other_suites.main(options)
     suites = options.start_method or ["all"]
     if "all" in suites:

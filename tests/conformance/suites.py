@@ -10,6 +10,7 @@ import argparse
 import collections
 import contextlib
 import dataclasses
+import fnmatch
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from packages import Found, Missing, find
@@ -142,6 +144,16 @@ class Runner:
         }
 
 
+def _left_out(name: str, tests: Iterable[str], known: list[dict[str, str]]) -> dict[str, str]:
+    """Those of the tests that are not compared, and why."""
+    return {
+        test: each["reason"]
+        for test in tests
+        for each in known
+        if each["suite"] == name and fnmatch.fnmatchcase(test, each["name"])
+    }
+
+
 def _worse(plain: Totals, ours: Totals) -> list[str]:
     """The tests that are good plain and not with ours, or that only exist plain."""
     missing = Result("missing")
@@ -176,7 +188,12 @@ def _compare(name: str, found: Found, options: argparse.Namespace) -> tuple[list
             print(f"{name} {found.version}, {way}: {totals[way]} in {totals[way].seconds:.0f} s", flush=True)
         plain, ours = totals["plain"], totals["ours"]
         worse = []
+        left_out = _left_out(name, ours.results, options.left_out)
+        for test, reason in left_out.items():
+            print(f"not compared: {test}: {reason}")
         for test in _worse(plain, ours):
+            if test in left_out:
+                continue
             result = ours.results.get(test, Result("missing"))
             alone = not test.startswith("(")
             before, now = _repeat(runner, test) if alone else (1, 0)

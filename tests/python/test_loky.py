@@ -52,6 +52,10 @@ def work(i):
         connection.send(b"x" * 1000)
     return i
 
+def answer(queue):
+    with queue.get() as connection:
+        connection.send(connection.recv() + b"!")
+
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -91,6 +95,26 @@ if __name__ == "__main__":
         print(process.exitcode)
 """
 
+# The child joins the domain when it is sent something of it.
+LATER = """
+import multiprocessing
+from joblib.externals.loky.backend import get_context
+import parts
+
+if __name__ == "__main__":
+    context = get_context("loky")
+    queue = context.SimpleQueue()
+    child = context.Process(target=parts.answer, args=(queue,))
+    child.start()
+    mine, its = multiprocessing.Pipe()
+    queue.put(its)
+    mine.send(b"x" * 100_000)
+    assert mine.poll(60)
+    print(len(mine.recv()))
+    child.join()
+    print(child.exitcode)
+"""
+
 KILLED = """
 import multiprocessing, os
 from joblib.externals.loky.backend.process import LokyProcess
@@ -126,7 +150,7 @@ def run(program: str, how: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("how", ["python -m forklift", *[each for each in BEGIN if each != "plain"]])
-@pytest.mark.parametrize("program", [JOBLIB, LOKY], ids=["joblib", "loky"])
+@pytest.mark.parametrize("program", [JOBLIB, LOKY, LATER], ids=["joblib", "loky", "later"])
 def test_equal_results(program: str, how: str, tmp_path: Path) -> None:
     control = run(program, "plain", tmp_path)
     assert (control.returncode, control.stderr) == (0, "")

@@ -19,7 +19,7 @@ from multiprocessing.reduction import ForkingPickler
 
 from forklift import _core
 from forklift.multiprocessing.generic import Bases
-from forklift.multiprocessing.joining import invitation_for
+from forklift.multiprocessing.joining import Invitation, invitation_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ standard_pipe: Any = vars(_std)["Pipe"]
 
 # How long the process that sent a Connection keeps its channels after the receiver was given the descriptor.
 _TAKE_OVER_SECONDS = 5.0
+_STRANGER = b"of another domain"
 
 
 class Connection(_ConnectionBases[_Send, _Receive]):
@@ -130,17 +131,40 @@ class _Transit:
         def send(channel: Any, pid: int) -> None:
             _reduction.send_handle(channel, kept._handle, pid)  # type: ignore[arg-type]
             # Until the receiver has opened the channels they must not end here.
-            if channel.poll(_TAKE_OVER_SECONDS):
-                channel.recv_bytes()
+            if channel.poll(_TAKE_OVER_SECONDS) and channel.recv_bytes() == _STRANGER:
+                _invite(kept, channel, pid)
 
+        self._domain = _core.domain_id()
         self._id = _sharer._resource_sharer.register(send, kept.close)  # type: ignore[attr-defined]
 
     def fetch(self, ids: Any, readable: bool, writable: bool) -> Connection:
         with _sharer._resource_sharer.get_connection(self._id) as channel:  # type: ignore[attr-defined]
             made = _end_with_handle(_reduction.recv_handle(channel), readable, writable)
+            if not _core.has_domain() or _core.domain_id() != self._domain:
+                _join(channel)
             made._open(*ids)
             channel.send_bytes(b"")
         return made
+
+
+def _invite(connection: PipeEnd, channel: Any, pid: int) -> None:
+    """Its receiver was started by somebody else's Popen, without anything of ours among its arguments."""
+    invitation = Invitation()
+    try:
+        connection._offer(*invitation.slot)
+        for fd in invitation.descriptors():
+            _reduction.send_handle(channel, fd, pid)
+        channel.send(invitation.slot)
+        if channel.poll(_TAKE_OVER_SECONDS):
+            channel.recv_bytes()
+    finally:
+        invitation.close()
+
+
+def _join(channel: Any) -> None:
+    channel.send_bytes(_STRANGER)
+    descriptors = [_reduction.recv_handle(channel) for _ in range(3)]
+    _core.join(descriptors[0], descriptors[1], descriptors[2], *channel.recv())
 
 
 def _end_with_handle(handle: int, readable: bool, writable: bool) -> PipeEnd:
