@@ -371,6 +371,7 @@ int PoolJob::visit(visitproc visitor, void* argument) const {
   for (const auto& [index, exception] : early_) {
     if (const int stop = see(exception); stop != 0) return stop;
   }
+  if (const int stop = see(label_); stop != 0) return stop;
   return see(stop_error_);
 }
 
@@ -378,6 +379,7 @@ void PoolJob::clear() {
   // Emptied before a destructor of theirs may look at it.
   const auto early = std::exchange(early_, {});
   const nb::object stopped = std::exchange(stop_error_, {});
+  const nb::object label = std::exchange(label_, nb::none());
 }
 
 namespace {

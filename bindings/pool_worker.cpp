@@ -74,6 +74,7 @@ class PoolWorker {
 
   bool take_one(KeptFunctions& functions, const nb::object& describe, const nb::object& unsendable) {
     nb::object result;
+    Failure failure;
     {
       const ArrivalLoan arrival;
       Status status;
@@ -85,9 +86,13 @@ class PoolWorker {
         if (status && !arrival->message.leases().empty()) arrival->isolate();
       }
       if (!go_on(status)) return false;
-      result = nb::steal(perform_task(*arrival, functions));
+      result = nb::steal(perform_task(*arrival, functions, failure));
     }
-    if (!result.is_valid()) return answer_error(describe(exception()));
+    if (!result.is_valid()) {
+      const nb::object error = exception();
+      return answer_error(
+          describe(error, failure.place, failure.item ? nb::borrow(failure.item) : nb::none()));
+    }
     const DraftLoan draft;
     if (!encode_object(result.ptr(), *draft)) return answer_error(unsendable(exception(), result));
     const std::optional<bool> answered = answer(Ending::kValue, *draft);

@@ -448,7 +448,7 @@ class PoolCore:
 class PoolJob:
     """One call, map or iteration of a pool."""
 
-    def __init__(self, core: PoolCore, label: str, number: int, eager: bool) -> None: ...
+    def __init__(self, core: PoolCore, label: Any, number: int, eager: bool) -> None: ...
     def submit(
         self,
         function: Any,

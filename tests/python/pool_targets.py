@@ -231,3 +231,13 @@ def use_kept(x: int) -> Any:
     queue.put(x)
     stream.put(x * 10)
     return latest.peek(), x
+
+
+def refuse_negative(x: int) -> int:
+    if x < 0:
+        raise LookupError("negative")
+    return x
+
+
+def refuse_any(_: Any) -> None:
+    raise LookupError("no")

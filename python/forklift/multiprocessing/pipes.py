@@ -164,7 +164,14 @@ def _invite(connection: PipeEnd, channel: Any, pid: int) -> None:
 def _join(channel: Any) -> None:
     channel.send_bytes(_STRANGER)
     descriptors = [_reduction.recv_handle(channel) for _ in range(3)]
-    _core.join(descriptors[0], descriptors[1], descriptors[2], *channel.recv())
+    slot, generation = channel.recv()
+    if _core.has_domain():
+        for fd in descriptors:
+            os.close(fd)
+        from forklift.errors import NotAttachedError
+
+        raise NotAttachedError("a connection of another tree of processes, and this one has its own domain")
+    _core.join(descriptors[0], descriptors[1], descriptors[2], slot, generation)
 
 
 def _end_with_handle(handle: int, readable: bool, writable: bool) -> PipeEnd:

@@ -12,6 +12,7 @@ from multiprocessing.pool import RUN
 
 from forklift import _core
 from forklift.multiprocessing.pool_flow import Feeding, Flow, IMapIterator, IMapUnorderedIterator
+from forklift.multiprocessing.pool_label import Label
 from forklift.multiprocessing.pool_options import chunksize_of, lookahead_of, retries_of, seconds_of
 from forklift.multiprocessing.pool_results import ApplyResult, MapResult, Notices
 
@@ -91,7 +92,7 @@ class Calls:
         if self._state != RUN or self._feeding.busy:
             return self.apply_async(func, args, kwds, timeout=timeout, retries=retries).get()
         seconds, again = self._options(timeout, retries)
-        task = _core.PoolJob(self._core, f"apply({_name_of(func)})", 0, False)
+        task = _core.PoolJob(self._core, Label(f"apply({_name_of(func)})"), 0, False)
         return task.call(*_call_of(func, args, kwds), seconds, again)
 
     def apply_async(
@@ -111,7 +112,7 @@ class Calls:
         self._check_running()
         options = self._options(timeout, retries)
         number = next(_numbers)
-        task = _core.PoolJob(self._core, f"apply_async({_name_of(func)})", number, True)
+        task = _core.PoolJob(self._core, Label(f"apply_async({_name_of(func)})"), number, True)
         result: ApplyResult[_T] = ApplyResult(self, task, number, callback, error_callback)
         call = (*_call_of(func, args, kwds), 0, *options)
         self._running.add(result)
@@ -173,7 +174,7 @@ class Calls:
         values: list[Any] = [None] * len(items)
         if chunksize <= 0:
             return values
-        label = f"{'starmap' if starred else 'map'}({_name_of(func)})"
+        label = Label(f"{'starmap' if starred else 'map'}({_name_of(func)})", items, chunksize)
         func = _nothing if func is None else func
         task = _core.PoolJob(self._core, label, 0, False)
         with _Bar(progress, len(items)) as bar:
@@ -251,7 +252,7 @@ class Calls:
             items, failed = [], error
         chunksize = self._chunk(len(items), chunksize, timeout)
         number = next(_numbers)
-        label = f"{'starmap' if starred else 'map'}_async({_name_of(func)})"
+        label = Label(f"{'starmap' if starred else 'map'}_async({_name_of(func)})", items, chunksize)
         func = _nothing if func is None else func
         task = _core.PoolJob(self._core, label, number, True)
         if chunksize <= 0 and failed is None:
@@ -329,7 +330,8 @@ class Calls:
         lookahead = lookahead_of(lookahead)
         seconds, again = self._options(timeout, retries)
         options = (seconds * chunksize, again)
-        label = f"imap{'' if ordered else '_unordered'}({_name_of(func)})"
+        listed = iterable if type(iterable) in (list, tuple, range) else None
+        label = Label(f"imap{'' if ordered else '_unordered'}({_name_of(func)})", listed, chunksize)
         func = _nothing if func is None else func
         task = _core.PoolJob(self._core, label, 0, False)
         flow = Flow(task, chunksize, lookahead)
