@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sized
 from multiprocessing import pool as _std
 from multiprocessing.pool import RUN
@@ -14,16 +13,16 @@ from forklift import _core
 from forklift.multiprocessing.pool_flow import Feeding, Flow, IMapIterator, IMapUnorderedIterator
 from forklift.multiprocessing.pool_label import Label
 from forklift.multiprocessing.pool_options import chunksize_of, lookahead_of, retries_of, seconds_of
+from forklift.multiprocessing.pool_progress import Bar, ReportingIterator, report_on
 from forklift.multiprocessing.pool_results import ApplyResult, MapResult, Notices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, TypeAlias, TypeVar
+    from typing import Any, TypeVar
 
     _S = TypeVar("_S")
     _T = TypeVar("_T")
-    # tqdm's bar, or what is called with the number of items that ended
-    _Progress: TypeAlias = bool | Callable[[int], object]
+    from forklift.multiprocessing.pool_progress import Progress
 
 __all__ = ["Calls"]
 
@@ -131,7 +130,7 @@ class Calls:
         *,
         timeout: float | None = None,
         retries: int | None = None,
-        progress: _Progress = False,
+        progress: Progress = False,
     ) -> list[_T]:
         """[func(item) for item in iterable], in the workers. A chunk of several items is one task."""
         if self._core is None:
@@ -146,7 +145,7 @@ class Calls:
         *,
         timeout: float | None = None,
         retries: int | None = None,
-        progress: _Progress = False,
+        progress: Progress = False,
     ) -> list[_T]:
         """[func(*item) for item in iterable], in the workers."""
         if self._core is None:
@@ -177,7 +176,7 @@ class Calls:
         label = Label(f"{'starmap' if starred else 'map'}({_name_of(func)})", items, chunksize)
         func = _nothing if func is None else func
         task = _core.PoolJob(self._core, label, 0, False)
-        with _Bar(progress, len(items)) as bar:
+        with Bar(progress, len(items)) as bar:
             error = task.map(func, items, starred, chunksize, options[0] * chunksize, options[1], values, bar)
         if error is not None:
             raise error
@@ -202,13 +201,14 @@ class Calls:
         *,
         timeout: float | None = None,
         retries: int | None = None,
+        progress: Progress = False,
     ) -> MapResult[_T]:
         """As map(), without waiting."""
         if self._core is None:
             return _Standard.map_async(self, func, iterable, chunksize, callback, error_callback)
         self._check_running()
         return self._map_async_on_engine(
-            func, iterable, False, chunksize, callback, error_callback, timeout, retries
+            func, iterable, False, chunksize, callback, error_callback, timeout, retries, progress
         )
 
     def starmap_async(
@@ -221,13 +221,14 @@ class Calls:
         *,
         timeout: float | None = None,
         retries: int | None = None,
+        progress: Progress = False,
     ) -> MapResult[_T]:
         """As starmap(), without waiting."""
         if self._core is None:
             return _Standard.starmap_async(self, func, iterable, chunksize, callback, error_callback)
         self._check_running()
         return self._map_async_on_engine(
-            func, iterable, True, chunksize, callback, error_callback, timeout, retries
+            func, iterable, True, chunksize, callback, error_callback, timeout, retries, progress
         )
 
     def _map_async_on_engine(
@@ -240,6 +241,7 @@ class Calls:
         error_callback: Any,
         timeout: float | None,
         retries: int | None,
+        progress: Progress = False,
     ) -> Any:
         seconds, again = self._options(timeout, retries)
         failed = None
@@ -267,6 +269,8 @@ class Calls:
             task.fail(0, failed)
         last = -(-len(items) // chunksize) if chunksize > 0 else 0
         result._begin()
+        if progress and failed is None:
+            report_on(task, Bar(progress, len(items)), chunksize, len(items))
 
         def feed(start: int, patient: bool) -> int:
             return int(
@@ -289,7 +293,7 @@ class Calls:
         lookahead: int | None = None,
         timeout: float | None = None,
         retries: int | None = None,
-        progress: _Progress = False,
+        progress: Progress = False,
     ) -> _std.IMapIterator[_T]:
         """An iterator over the results, in order. ``lookahead`` bounds how many tasks may be ahead of it."""
         if self._core is None:
@@ -305,7 +309,7 @@ class Calls:
         lookahead: int | None = None,
         timeout: float | None = None,
         retries: int | None = None,
-        progress: _Progress = False,
+        progress: Progress = False,
     ) -> _std.IMapIterator[_T]:
         """An iterator over the results, as they come."""
         if self._core is None:
@@ -351,7 +355,7 @@ class Calls:
             self._feeding.apart(lambda: flow.send_all(func, iterable, options), flow)
         if progress:
             total = len(iterable) if isinstance(iterable, Sized) else None
-            return _Bar(progress, total).over(results)
+            return ReportingIterator(results, Bar(progress, total), chunksize, total)
         return results
 
 
@@ -363,33 +367,3 @@ def _then_seal(task: Any, send: Callable[[], Any]) -> Callable[[], None]:
             task.seal()
 
     return run
-
-
-class _Bar:
-    """tqdm's bar, if it is installed and wanted; or what is called with the number of items that ended."""
-
-    def __init__(self, wanted: Any, total: int | None) -> None:
-        self._bar: Any = None
-        self._call = wanted if callable(wanted) else None
-        if wanted and self._call is None:
-            try:
-                from tqdm.auto import tqdm
-            except ImportError:
-                warnings.warn("progress=True needs tqdm, which is not installed", stacklevel=4)
-            else:
-                self._bar = tqdm(total=total)
-                self._call = self._bar.update
-
-    def __enter__(self) -> Any:
-        return self._call
-
-    def __exit__(self, *_exc: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
-
-    def over(self, results: Any) -> Any:
-        with self as call:
-            for result in results:
-                if call is not None:
-                    call(1)
-                yield result
