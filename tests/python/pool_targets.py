@@ -207,6 +207,10 @@ def log(text: str) -> None:
     logging.getLogger("pool.test").warning("%s", text)
 
 
+def log_to(name: str) -> None:
+    logging.getLogger(name).warning("to %s", name)
+
+
 def put_down(path: str) -> int:
     Path(path).write_text(str(os.getpid()))
     time.sleep(60)

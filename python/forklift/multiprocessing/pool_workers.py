@@ -138,13 +138,9 @@ def _settle_in(index: int, plan: Plan) -> None:
     if plan.cpus:
         os.sched_setaffinity(0, plan.cpus[index % len(plan.cpus)])
     if plan.log is not None:
-        import logging
-        import logging.handlers
+        from forklift.multiprocessing.pool_logging import send_records  # imports logging
 
-        queue, level = plan.log
-        root = logging.getLogger()
-        root.handlers[:] = [logging.handlers.QueueHandler(queue)]
-        root.setLevel(level)
+        send_records(*plan.log)
 
 
 # --- what a task fails with
