@@ -7,6 +7,7 @@
 #include "gil.h"
 #include "pool.h"
 #include "pool_object.h"
+#include "stats.h"
 #include "transfer.h"
 
 namespace forklift::py {
@@ -94,9 +95,13 @@ PoolJob::Fed PoolJob::send(Callee& callee, PyObject* arguments, Style style, std
     }
     return engine.submit(job_, index, message, options);
   };
+  const std::size_t inline_bytes = draft->bytes.size();
   const Status sent =
       send_draft(core_.tasks().hub().arena(), *draft, os::Deadline::never(), true, -1, Put(put));
-  if (sent) return Fed::kSent;
+  if (sent) {
+    count_put(inline_bytes);
+    return Fed::kSent;
+  }
   if (sent.code() == Code::kInterrupted) {
     raise(sent);
     throw nb::python_error();
@@ -115,6 +120,7 @@ void PoolJob::flush(Batch& batch) {
       const channel::Outgoing message{.bytes = {batch.bytes.data() + each.begin, each.bytes},
                                       .codec = each.codec};
       Status sent = engine.submit(job_, each.index, message, batch.options, true);
+      if (sent) count_put(each.bytes);
       if (!sent) failed.emplace_back(each.index, std::move(sent));
     }
     engine.flush();

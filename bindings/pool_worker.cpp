@@ -10,6 +10,7 @@
 #include "pool_task.h"
 #include "process/pool_worker.h"
 #include "queue.h"
+#include "stats.h"
 #include "transfer.h"
 
 namespace nb = nanobind;
@@ -86,6 +87,7 @@ class PoolWorker {
         if (status && !arrival->message.leases().empty()) arrival->isolate();
       }
       if (!go_on(status)) return false;
+      count_got();
       result = nb::steal(perform_task(*arrival, functions, failure));
     }
     if (!result.is_valid()) {
@@ -108,9 +110,13 @@ class PoolWorker {
   // Is there more to do? Nothing, with an exception set: it was not sent.
   std::optional<bool> answer(Ending ending, Draft& draft) {
     auto put = [&](const channel::Outgoing& message, PyHooks&) { return worker_->answer(ending, message); };
+    const std::size_t inline_bytes = draft.bytes.size();
     const Status status =
         send_draft(worker_->hub().arena(), draft, os::Deadline::never(), true, orphan_fd_, Put(put));
-    if (status) return true;
+    if (status) {
+      count_put(inline_bytes);
+      return true;
+    }
     if (status.code() == Code::kClosed || status.code() == Code::kPeerDied) return false;
     raise(status);
     return std::nullopt;

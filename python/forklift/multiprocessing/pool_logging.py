@@ -55,5 +55,5 @@ def send_records(queue: Any, level: int) -> None:
     root.setLevel(level)
     for logger in list(root.manager.loggerDict.values()):
         # multiprocessing's own says what happens in the worker itself, to the very end.
-        if isinstance(logger, logging.Logger) and logger.name != _std_util.LOGGER_NAME:  # type: ignore[attr-defined]
+        if isinstance(logger, logging.Logger) and logger.name != _std_util.LOGGER_NAME:
             logger.handlers[:] = [] if logger.propagate else [handler]
