@@ -248,7 +248,7 @@ def test_an_iterable_may_wait_for_results(either: Any) -> None:
 
 def test_callbacks_come_as_the_results_did(fork: Any) -> None:
     """Whoever takes results in (a thread of the pool's, who waits, who joins), with one worker in order."""
-    for _ in range(20):
+    for _ in range(200):  # each a chance that join() overtakes the thread that took in the last answers
         called: list[int] = []
         with fork.Pool(1) as pool:
             for i in range(50):
