@@ -17,7 +17,7 @@ WHEEL_STAMP := build/wheel.stamp
 WHEEL_SOURCES := $(shell find CMakeLists.txt pyproject.toml cmake src include bindings python \
 	-type f -not -path '*/__pycache__/*' 2>/dev/null)
 
-.PHONY: help setup setup-lint setup-bench setup-compilers compilers demo test bench lint docs format core wheel test-cpp test-py soak chaos conformance conformance-full step storm model \
+.PHONY: help setup setup-lint setup-bench setup-compilers compilers demo test bench lint docs format core wheel test-cpp test-py soak chaos conformance conformance-full suites slices folders weekly step storm model \
 	asan tsan clang seedfault clean
 
 help: ## this list
@@ -96,6 +96,9 @@ conformance: wheel ## CPython's own tests of multiprocessing against us: a selec
 
 conformance-full: wheel ## all of them, and the standard library as control (half an hour)
 	$(PYTHON) tests/conformance/run.py --start-method all --control
+
+suites: wheel ## other packages' tests, plain and with ours (SUITES_ARGS="--suite joblib"; see tests/conformance/run.py)
+	$(PYTHON) tests/conformance/run.py $(SUITES_ARGS)
 
 asan tsan clang seedfault: setup
 	$(CMAKE) --preset $@ >/dev/null

@@ -11,6 +11,7 @@
 #include "errors.h"
 #include "gil.h"
 #include "pool_object.h"
+#include "stats.h"
 
 namespace forklift::py {
 namespace {
@@ -123,6 +124,7 @@ std::pair<bool, nb::object> PoolCore::outcome(process::Answer& answer, nb::handl
   switch (answer.ending) {
     case process::Ending::kValue:
     case process::Ending::kError: {
+      count_got();
       nb::object value = decode_answer(answer.payload);
       if (!value.is_valid()) {
         if (!PyErr_ExceptionMatches(PyExc_Exception)) throw nb::python_error();

@@ -6,6 +6,7 @@
 #include "gil.h"
 #include "pool.h"
 #include "pool_object.h"
+#include "stats.h"
 #include "transfer.h"
 
 namespace forklift::py {
@@ -93,9 +94,13 @@ PoolJob::Fed PoolJob::send(Callee& callee, PyObject* arguments, Style style, std
     }
     return engine.submit(job_, index, message, options);
   };
+  const std::size_t inline_bytes = draft->bytes.size();
   const Status sent =
       send_draft(core_.tasks().hub().arena(), *draft, os::Deadline::never(), true, -1, Put(put));
-  if (sent) return Fed::kSent;
+  if (sent) {
+    count_put(inline_bytes);
+    return Fed::kSent;
+  }
   if (sent.code() == Code::kInterrupted) {
     raise(sent);
     throw nb::python_error();
@@ -114,6 +119,7 @@ void PoolJob::flush(Batch& batch) {
       const channel::Outgoing message{.bytes = {batch.bytes.data() + each.begin, each.bytes},
                                       .codec = each.codec};
       Status sent = engine.submit(job_, each.index, message, batch.options, true);
+      if (sent) count_put(each.bytes);
       if (!sent) failed.emplace_back(each.index, std::move(sent));
     }
     engine.flush();
@@ -381,6 +387,7 @@ int PoolJob::visit(visitproc visitor, void* argument) const {
   for (const auto& [index, exception] : early_) {
     if (const int stop = see(exception); stop != 0) return stop;
   }
+  if (const int stop = see(label_); stop != 0) return stop;
   return see(stop_error_);
 }
 
@@ -388,6 +395,7 @@ void PoolJob::clear() {
   // Emptied before a destructor of theirs may look at it.
   const auto early = std::exchange(early_, {});
   const nb::object stopped = std::exchange(stop_error_, {});
+  const nb::object label = std::exchange(label_, nb::none());
 }
 
 namespace {

@@ -179,21 +179,34 @@ PyObject* call_with(PyObject* function, PyObject* items, PyObject* named) {
   return arguments ? PyObject_Call(function, arguments.get(), named) : nullptr;
 }
 
-PyObject* call_each(PyObject* function, PyObject* items, bool starred) {
+// The exception that is set stays so.
+void note(Failure& failure, Py_ssize_t place, PyObject* item) {
+  const KeepError keep;
+  failure.place = place;
+  failure.item = PyTuple_Pack(1, item);
+}
+
+PyObject* call_one(PyObject* function, PyObject* item, bool starred, Py_ssize_t place, Failure& failure) {
+  PyObject* result = starred ? call_with(function, item, nullptr) : PyObject_CallOneArg(function, item);
+  if (!result) note(failure, place, item);
+  return result;
+}
+
+PyObject* call_each(PyObject* function, PyObject* items, bool starred, Failure& failure) {
   const Ref all(PySequence_Fast(items, "a chunk is no sequence"));
   if (!all) return nullptr;
   const Py_ssize_t count = PySequence_Fast_GET_SIZE(all.get());
   Ref results(PyList_New(count));
   for (Py_ssize_t i = 0; results && i < count; ++i) {
     PyObject* item = PySequence_Fast_GET_ITEM(all.get(), i);
-    PyObject* result = starred ? call_with(function, item, nullptr) : PyObject_CallOneArg(function, item);
+    PyObject* result = call_one(function, item, starred, i, failure);
     if (!result) return nullptr;
     PyList_SET_ITEM(results.get(), i, result);
   }
   return results.release();
 }
 
-PyObject* call(PyObject* function, PyObject* arguments, Style style) {
+PyObject* call(PyObject* function, PyObject* arguments, Style style, Failure& failure) {
   switch (style) {
     case Style::kCall: return call_with(function, arguments, nullptr);
     case Style::kCallNamed: {
@@ -204,17 +217,17 @@ PyObject* call(PyObject* function, PyObject* arguments, Style style) {
       const Ref dictionary(PyObject_CallOneArg(reinterpret_cast<PyObject*>(&PyDict_Type), named));
       return dictionary ? call_with(function, items, dictionary.get()) : nullptr;
     }
-    case Style::kItem: return PyObject_CallOneArg(function, arguments);
-    case Style::kStarItem: return call_with(function, arguments, nullptr);
-    case Style::kChunk: return call_each(function, arguments, false);
-    case Style::kStarChunk: return call_each(function, arguments, true);
+    case Style::kItem: return call_one(function, arguments, false, 0, failure);
+    case Style::kStarItem: return call_one(function, arguments, true, 0, failure);
+    case Style::kChunk: return call_each(function, arguments, false, failure);
+    case Style::kStarChunk: return call_each(function, arguments, true, failure);
   }
   return corrupt_message("a task of unknown style");
 }
 
 }  // namespace
 
-PyObject* perform_task(Arrival& arrival, KeptFunctions& functions) {
+PyObject* perform_task(Arrival& arrival, KeptFunctions& functions, Failure& failure) {
   const std::span<const std::byte> bytes = arrival.message.bytes();
   TaskHead head;
   if (bytes.size() < sizeof head) return corrupt_message("a task without its head");
@@ -225,18 +238,21 @@ PyObject* perform_task(Arrival& arrival, KeptFunctions& functions) {
   if (head.function_bytes != 0) {
     const auto* text = reinterpret_cast<const char*>(bytes.data() + sizeof head);
     PyObject* loaded = functions.load({text, head.function_bytes}, head.keep != 0);
-    if (!loaded) return nullptr;
+    if (!loaded) {
+      failure.place = Failure::kFunction;
+      return nullptr;
+    }
     Ref owned(loaded);
     const Ref arguments(decode_object(arrival));
     arrival.clear();
-    return arguments ? call(loaded, arguments.get(), head.style) : nullptr;
+    return arguments ? call(loaded, arguments.get(), head.style, failure) : nullptr;
   }
   const Ref both(decode_object(arrival));
   arrival.clear();
   PyObject* called = nullptr;
   PyObject* arguments = nullptr;
   if (!both || !PyArg_ParseTuple(both.get(), "OO", &called, &arguments)) return nullptr;
-  return call(called, arguments, head.style);
+  return call(called, arguments, head.style, failure);
 }
 
 }  // namespace forklift::py

@@ -75,8 +75,21 @@ class KeptFunctions {
   std::vector<std::pair<std::string, PyObject*>> kept_;
 };
 
+// What a task was about when it failed.
+struct Failure {
+  static constexpr Py_ssize_t kFunction = -1;  // the function is not there
+
+  Failure() = default;
+  ~Failure() { Py_XDECREF(item); }
+  Failure(const Failure&) = delete;
+  Failure& operator=(const Failure&) = delete;
+
+  Py_ssize_t place = 0;      // of the item in the task
+  PyObject* item = nullptr;  // owned, in a tuple; nullptr: not known
+};
+
 // Calls what the message asks for, having given up the message. New reference, or nullptr with an exception.
-PyObject* perform_task(Arrival& arrival, KeptFunctions& functions);
+PyObject* perform_task(Arrival& arrival, KeptFunctions& functions, Failure& failure);
 
 // The value that a message carries, whichever codec of Python's it has. New reference, or nullptr with an
 // exception set.

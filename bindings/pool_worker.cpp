@@ -10,6 +10,7 @@
 #include "pool_task.h"
 #include "process/pool_worker.h"
 #include "queue.h"
+#include "stats.h"
 #include "transfer.h"
 
 namespace nb = nanobind;
@@ -74,6 +75,7 @@ class PoolWorker {
 
   bool take_one(KeptFunctions& functions, const nb::object& describe, const nb::object& unsendable) {
     nb::object result;
+    Failure failure;
     {
       const ArrivalLoan arrival;
       Status status;
@@ -85,9 +87,14 @@ class PoolWorker {
         if (status && !arrival->message.leases().empty()) arrival->isolate();
       }
       if (!go_on(status)) return false;
-      result = nb::steal(perform_task(*arrival, functions));
+      count_got();
+      result = nb::steal(perform_task(*arrival, functions, failure));
     }
-    if (!result.is_valid()) return answer_error(describe(exception()));
+    if (!result.is_valid()) {
+      const nb::object error = exception();
+      return answer_error(
+          describe(error, failure.place, failure.item ? nb::borrow(failure.item) : nb::none()));
+    }
     const DraftLoan draft;
     if (!encode_object(result.ptr(), *draft)) return answer_error(unsendable(exception(), result));
     const std::optional<bool> answered = answer(Ending::kValue, *draft);
@@ -103,9 +110,13 @@ class PoolWorker {
   // Is there more to do? Nothing, with an exception set: it was not sent.
   std::optional<bool> answer(Ending ending, Draft& draft) {
     auto put = [&](const channel::Outgoing& message, PyHooks&) { return worker_->answer(ending, message); };
+    const std::size_t inline_bytes = draft.bytes.size();
     const Status status =
         send_draft(worker_->hub().arena(), draft, os::Deadline::never(), true, orphan_fd_, Put(put));
-    if (status) return true;
+    if (status) {
+      count_put(inline_bytes);
+      return true;
+    }
     if (status.code() == Code::kClosed || status.code() == Code::kPeerDied) return false;
     raise(status);
     return std::nullopt;

@@ -163,6 +163,9 @@ PyObject* do_get(PyObject* self, const Waiting& waiting, PyObject* as) {
 }
 
 PyObject* queue_put(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords) {
+  if (!as_queue(self)->channel && is_standard(self)) {
+    return call_standard(self, "put", arguments, count, keywords);
+  }
   static const char* const names[] = {"obj", "block", "timeout"};
   PyObject* given[3] = {};
   Waiting waiting;
@@ -176,6 +179,9 @@ PyObject* queue_put(PyObject* self, PyObject* const* arguments, Py_ssize_t count
 }
 
 PyObject* queue_get(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords) {
+  if (!as_queue(self)->channel && is_standard(self)) {
+    return call_standard(self, "get", arguments, count, keywords);
+  }
   static const char* const names[] = {"block", "timeout", "as_"};
   PyObject* given[3] = {};
   Waiting waiting;
@@ -202,7 +208,10 @@ PyObject* put_simply(PyObject* self, PyObject* object, bool block) {
   return result.sent == Sent::kUnpicklable ? nullptr : raise_failure(result.status, "Full");
 }
 
-PyObject* simple_put(PyObject* self, PyObject* object) { return put_simply(self, object, true); }
+PyObject* simple_put(PyObject* self, PyObject* object) {
+  if (!as_queue(self)->channel && is_standard(self)) return call_standard(self, "put", &object, 1, nullptr);
+  return put_simply(self, object, true);
+}
 PyObject* simple_put_now(PyObject* self, PyObject* object) { return put_simply(self, object, false); }
 
 PyObject* get_simply(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords,
@@ -239,6 +248,9 @@ PyObject* simple_loan(PyObject* self, PyObject* const* arguments, Py_ssize_t cou
 }
 
 PyObject* simple_get(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords) {
+  if (!as_queue(self)->channel && is_standard(self)) {
+    return call_standard(self, "get", arguments, count, keywords);
+  }
   return get_simply(self, arguments, count, keywords, os::Deadline::never());
 }
 PyObject* simple_get_now(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords) {

@@ -2,6 +2,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <cstddef>
 #include <memory>
 #include <utility>
 
@@ -16,8 +17,36 @@ PyTypeObject* queue_base_type = nullptr;
 
 bool usable(const QueueObject& queue) {
   if (queue.channel) return true;
-  PyErr_SetString(PyExc_ValueError, "the queue was never opened: its __init__ was not called");
+  const auto* self = reinterpret_cast<const PyObject*>(&queue);
+  if (is_standard(self)) {
+    PyErr_Format(PyExc_TypeError,
+                 "%.200s relies on the standard library's queue, which cannot do this: it overrides or uses "
+                 "private parts of it",
+                 Py_TYPE(self)->tp_name);
+  } else {
+    PyErr_SetString(PyExc_ValueError, "the queue was never opened: its __init__ was not called");
+  }
   return false;
+}
+
+bool is_standard(const PyObject* queue) {
+  PyObject* mark = PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(queue)), "_standard");
+  if (!mark) PyErr_Clear();
+  const bool standard = mark == Py_True;
+  Py_XDECREF(mark);
+  return standard;
+}
+
+PyObject* call_standard(PyObject* self, const char* name, PyObject* const* arguments, Py_ssize_t count,
+                        PyObject* keywords) {
+  PyObject* next = PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(&PySuper_Type),
+                                                reinterpret_cast<PyObject*>(queue_base_type), self, nullptr);
+  PyObject* method = next ? PyObject_GetAttrString(next, name) : nullptr;
+  Py_XDECREF(next);
+  if (!method) return nullptr;
+  PyObject* result = PyObject_Vectorcall(method, arguments, static_cast<std::size_t>(count), keywords);
+  Py_DECREF(method);
+  return result;
 }
 
 channel::ChannelPtr channel_of(PyObject* queue) {
@@ -61,11 +90,13 @@ PyObject* wait_for_room(std::unique_ptr<Doorbell>& bell, const channel::ChannelP
 }
 
 PyObject* queue_qsize(PyObject* self, PyObject*) {
+  if (!as_queue(self)->channel && is_standard(self)) return call_standard(self, "qsize", nullptr, 0, nullptr);
   const channel::ChannelPtr channel = channel_of(self);
   return channel ? PyLong_FromUnsignedLong(channel->size()) : nullptr;
 }
 
 PyObject* queue_full(PyObject* self, PyObject*) {
+  if (!as_queue(self)->channel && is_standard(self)) return call_standard(self, "full", nullptr, 0, nullptr);
   const channel::ChannelPtr channel = channel_of(self);
   return channel ? PyBool_FromLong(channel->full() ? 1 : 0) : nullptr;
 }
@@ -120,6 +151,7 @@ PyObject* queue_id(PyObject* self, PyObject*) {
 }
 
 PyObject* queue_empty(PyObject* self, PyObject*) {
+  if (!as_queue(self)->channel && is_standard(self)) return call_standard(self, "empty", nullptr, 0, nullptr);
   if (as_queue(self)->reader_closed) {
     PyErr_SetString(PyExc_OSError, "handle is closed");
     return nullptr;

@@ -53,6 +53,11 @@ struct Waiting {
 
 // False with an exception set if the queue was never opened.
 bool usable(const QueueObject& queue);
+// Is it of a subclass that gets the standard library's engine? Such a queue has no channel (decision B140).
+bool is_standard(const PyObject* queue);
+// That engine's method: the next one in the order of the object's classes.
+PyObject* call_standard(PyObject* self, const char* name, PyObject* const* arguments, Py_ssize_t count,
+                        PyObject* keywords);
 // Whoever asked for a descriptor must not find it readable for long when there is nothing.
 inline void after_get(QueueObject& queue, const channel::Channel& channel) {
   if (queue.bell && queue.bell->usable() && channel.empty()) queue.bell->rearm();

@@ -13,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # as everywhere on the way of a child that is a fresh interpreter
     from typing import Any
 
+    from forklift import multiprocessing as multiprocessing
     from forklift._core import (
         Tensor,
         __version__,
@@ -41,13 +42,16 @@ if TYPE_CHECKING:  # as everywhere on the way of a child that is a fresh interpr
         NotFoundError,
         OverBudgetError,
         PeerDiedError,
+        PoolStoppedError,
         RefusedError,
         StalledError,
         VersionError,
+        WorkerDiedError,
     )
     from forklift.frozen import FrozenDict, FrozenList, FrozenTuple, freeze, open_frozen, share, thaw
     from forklift.installing import install
     from forklift.meeting import Domain, attach, meet, own_domain, serve
+    from forklift.multiprocessing.failures import ResultDecodingError, TaskTimeoutError
     from forklift.portable import PortableQueue, Program, inherited
 
 # Imported when they are asked for: every child that is a fresh interpreter imports this package, and many use
@@ -81,13 +85,16 @@ _LATER = {
         "NotFoundError",
         "OverBudgetError",
         "PeerDiedError",
+        "PoolStoppedError",
         "RefusedError",
         "StalledError",
         "VersionError",
+        "WorkerDiedError",
     ),
     "frozen": ("FrozenDict", "FrozenList", "FrozenTuple", "freeze", "open_frozen", "share", "thaw"),
     "installing": ("install",),
     "meeting": ("Domain", "attach", "meet", "own_domain", "serve"),
+    "multiprocessing.failures": ("ResultDecodingError", "TaskTimeoutError"),
     "portable": ("PortableQueue", "Program", "inherited"),
 }
 _MODULE_OF = {name: module for module, names in _LATER.items() for name in names}
@@ -99,14 +106,16 @@ def _imported(name: str) -> "Any":
     return _sys.modules[name]
 
 
-def __getattr__(name: str) -> "Any":
-    if name in _MODULE_OF:
-        value = getattr(_imported("forklift." + _MODULE_OF[name]), name)
-        globals()[name] = value
-        return value
-    if name in _MODULES:
-        return _imported("forklift." + name)
-    raise AttributeError(f"module 'forklift' has no attribute {name!r}")
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> "Any":
+        if name in _MODULE_OF:
+            value = getattr(_imported("forklift." + _MODULE_OF[name]), name)
+            globals()[name] = value
+            return value
+        if name in _MODULES:
+            return _imported("forklift." + name)
+        raise AttributeError(f"module 'forklift' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
@@ -139,13 +148,17 @@ __all__ = [
     "NotFoundError",
     "OverBudgetError",
     "PeerDiedError",
+    "PoolStoppedError",
     "PortableQueue",
     "Program",
     "RefusedError",
+    "ResultDecodingError",
     "StalledError",
     "Subscription",
+    "TaskTimeoutError",
     "Tensor",
     "VersionError",
+    "WorkerDiedError",
     "__version__",
     "attach",
     "audit",

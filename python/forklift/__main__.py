@@ -5,6 +5,7 @@
     python -m forklift -c "import multiprocessing; ..."
     python -m forklift --cmake-dir               # where the C++ library's CMake package lies
     python -m forklift --report train.py         # and says at the end what travelled (forklift.report)
+    python -m forklift --version
 
 The program and its children, of every start method, find Forklift's classes in ``multiprocessing``; see
 ``forklift.install``. ``sys.argv``, ``sys.path`` and ``__main__`` are what they would be without it.
@@ -25,15 +26,36 @@ from forklift.cmake import get_cmake_dir
 from forklift.installing import install_for_children
 
 _USAGE = "usage: python -m forklift [--report] [-m MODULE | -c CODE | SCRIPT] [ARGUMENT ...] | --cmake-dir"
+_HELP = f"""{_USAGE}
+
+Runs an unmodified program in which `multiprocessing` is Forklift's, in all its processes.
+
+  SCRIPT [ARGUMENT ...]      a file, a folder or an archive with a __main__, or - (standard input)
+  -m MODULE [ARGUMENT ...]   a module, as python -m runs it
+  -c CODE [ARGUMENT ...]     code
+  --report                   before these: say at the end what travelled between the processes
+  --cmake-dir                where the C++ library's CMake package lies
+  --version                  the version of Forklift
+  -h, --help                 this text
+
+The command `forklift` is the same as `python -m forklift`."""
 
 
 def main(arguments: list[str]) -> None:
     """Run what the arguments name. What the program raises, SystemExit included, passes through."""
     reporting = arguments[:1] == ["--report"]
     arguments = arguments[reporting:]
-    if not arguments or arguments[0] in ("-h", "--help"):
-        print(_USAGE, file=sys.stdout if arguments else sys.stderr)
-        raise SystemExit(0 if arguments else 2)
+    if arguments[:1] in (["-h"], ["--help"]):
+        print(_HELP)
+        return
+    if not arguments:
+        print(_USAGE, file=sys.stderr)
+        raise SystemExit(2)
+    if arguments == ["--version"]:
+        from forklift import __version__
+
+        print(f"forklift {__version__}")
+        return
     if arguments == ["--cmake-dir"]:
         print(get_cmake_dir())
         return
@@ -49,17 +71,43 @@ def main(arguments: list[str]) -> None:
         from forklift import report
 
         report.begin()
+    try:
+        _run(how, what if how in ("-m", "-c") else how, rest)
+    except SystemExit:
+        raise
+    except BaseException as error:
+        _show_without_own_frames(error)
+        raise
+
+
+def _run(how: str, what: str, rest: list[str]) -> None:
+    sys.argv[:] = [how, *rest]
     if how == "-m":
-        sys.argv[:] = ["-m", *rest]
         _fresh_main()
         _run_module(what)
     elif how == "-c":
-        sys.argv[:] = ["-c", *rest]
         _set_first_path("")
         exec(compile(what, "<string>", "exec"), _fresh_main().__dict__)
     else:
-        sys.argv[:] = [how, *rest]
-        _run_file(how)
+        _run_file(what)
+
+
+def _show_without_own_frames(error: BaseException) -> None:
+    """What ends the program is shown as it is without us: from the program's first frame on.
+
+    By whatever hook the program has set, which is left alone until then.
+    """
+    hook = sys.excepthook
+    first = trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == __file__:
+            first = trace.tb_next
+        trace = trace.tb_next
+
+    def show(kind: Any, error: BaseException, _trace: Any) -> None:
+        hook(kind, error.with_traceback(first), first)
+
+    sys.excepthook = show
 
 
 def _fresh_main() -> types.ModuleType:
@@ -113,11 +161,18 @@ def _code_of(path: str) -> Any:
             code = pkgutil.read_code(file)
             if code is None:
                 file.seek(0)
-                code = compile(file.read(), path, "exec", dont_inherit=True)
+                code = compile(file.read(), os.path.abspath(path), "exec", dont_inherit=True)
             return code
     except OSError as error:
         why = f"can't open file {os.path.abspath(path)!r}: [Errno {error.errno}] {error.strerror}"
         raise SystemExit(f"{sys.executable}: {why}") from None
+
+
+def command() -> None:
+    """The ``forklift`` command: ``python -m forklift``, which begins with the current folder in the path."""
+    if _has_first_path():
+        sys.path[0] = os.getcwd()
+    main(sys.argv[1:])
 
 
 if __name__ == "__main__":

@@ -99,13 +99,27 @@ class DisconnectedError(ForkliftError, ConnectionError):
 
 
 class WorkerDiedError(ForkliftError, RuntimeError):
-    """The worker of a pool that had this task is dead. ``exitcode`` is negative for a signal's number."""
+    """The worker of a pool that had this task is dead. ``exitcode`` is negative for a signal's number.
 
-    def __init__(self, text: str, *, pid: int = 0, exitcode: int = 0, task: str = "") -> None:
+    ``index``: the task's (first) item; ``item``: that item's representation, shortened, if it is known.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        pid: int = 0,
+        exitcode: int = 0,
+        task: str = "",
+        index: int = 0,
+        item: str | None = None,
+    ) -> None:
         super().__init__(text)
         self.pid = pid
         self.exitcode = exitcode
         self.task = task
+        self.index = index
+        self.item = item
 
 
 class PoolStoppedError(ForkliftError, RuntimeError):

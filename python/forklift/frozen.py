@@ -19,12 +19,13 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from multiprocessing.context import get_spawning_popen
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from forklift import _core
 
 __all__ = ["FrozenDict", "FrozenList", "FrozenTuple", "freeze", "open_frozen", "share", "thaw"]
 
+_T = TypeVar("_T")
 _SHARED = 1
 _SHOWN = 20
 
@@ -226,7 +227,7 @@ def _array_over(array: Any, mode: int) -> Any:
     return np.ndarray(array.shape, array.dtype, block, order=order)
 
 
-def share(obj: Any) -> Any:
+def share(obj: _T) -> _T:
     """A copy of an array in memory that all processes see and may write.
 
     Sending the array, or a view of it, sends a handle; the receiver sees the same memory. Arrays that are
@@ -237,7 +238,8 @@ def share(obj: Any) -> Any:
     TypeError for anything else, and for arrays of Python objects, with the place; ValueError for a container
     that contains itself; OverBudgetError when there is not enough memory.
     """
-    return _share(obj, (), {}, [])
+    shared: _T = _share(obj, (), {}, [])
+    return shared
 
 
 def _share(obj: Any, path: tuple[Any, ...], made: dict[int, Any], open_: list[int]) -> Any:
@@ -276,6 +278,14 @@ def _path(path: tuple[Any, ...]) -> str:
     return "".join(f"[{step!r}]" for step in path)
 
 
+@overload
+def freeze(obj: list[Any]) -> FrozenList: ...
+@overload
+def freeze(obj: tuple[Any, ...]) -> FrozenTuple: ...
+@overload
+def freeze(obj: dict[Any, Any]) -> FrozenDict: ...
+@overload
+def freeze(obj: _T) -> _T: ...
 def freeze(obj: Any) -> Any:
     """A copy of an array or container in shared memory that nobody can change.
 

@@ -102,10 +102,11 @@ def install_for_children() -> None:
 
 
 def _spawn(start: Any, path: Any, args: Any, passfds: Any) -> Any:
-    args = list(args)  # strings and bytes
-    at = next((i for i, each in enumerate(args) if each in ("-c", b"-c")), None)
-    if at is not None and "resource_tracker" not in args[at + 1]:
-        args[at + 1] = _PREFIX + args[at + 1]
+    # The standard library takes strings and bytes, and both in one list: argv is encoded where needed.
+    args = [os.fsdecode(each) for each in args]
+    at = args.index("-c") + 1 if "-c" in args else len(args)
+    if at < len(args) and "resource_tracker" not in args[at]:
+        args[at] = _PREFIX + args[at]
     return start(path, args, passfds)
 
 

@@ -156,7 +156,11 @@ Status Engine::join(os::Deadline deadline, channel::WaitHooks* hooks) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!closing_) return {Code::kInvalid, "the pool is still running: close or terminate it first"};
   }
-  return await([&] { return minder_ended_; }, nullptr, deadline, hooks);
+  Status joined = await([&] { return minder_ended_; }, nullptr, deadline, hooks);
+  // The thread that took in the last answers may not have called what follows them yet: it does so without
+  // the engine's lock. A caller of join counts on having been told of every job.
+  if (joined) make_calls();
+  return joined;
 }
 
 // A thread that does nothing but waiting, for jobs that somebody is to be told of.

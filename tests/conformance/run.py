@@ -9,8 +9,16 @@ with -E and -I included) has `multiprocessing` replaced. `main` is test_multipro
 stacks shown. --control runs the same cases on the standard library afterwards; --short is what `make test`
 runs.
 
-The last line is `N passed, M failed, K skipped`; the exit status is 0 if nothing failed. deviations.toml
-names what is left out, and why.
+    tests/conformance/run.py --suite joblib                            # installed with its tests
+    tests/conformance/run.py --suite pebble --checkout ../pebble
+    tests/conformance/run.py --suite loky --suite dask --checkout loky=../loky
+
+Other packages' suites (packages.py says which) are run as they are, by pytest, once plain and once under
+`python -m forklift`, and compared test by test. A table is printed, and the exit status is 0 if no test does
+worse with Forklift.
+
+Of CPython's the last line is `N passed, M failed, K skipped`; the exit status is 0 if nothing failed.
+deviations.toml names what is left out, and why.
 """
 
 from __future__ import annotations
@@ -33,6 +41,8 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import environment  # noqa: E402
+import packages  # noqa: E402
+import suites as other_suites  # noqa: E402
 from crew import Case, Crew  # noqa: E402
 
 # So many cases of a suite may be left out.
@@ -104,10 +114,14 @@ def short(case: str) -> str:
     return ".".join(case.split(".")[-2:])
 
 
-def read_deviations() -> list[Deviation]:
+def read_listed(kind: str) -> list[dict[str, Any]]:
     with open(HERE / "deviations.toml", "rb") as file:
-        listed: dict[str, Any] = tomllib.load(file)
-    return [Deviation(**each) for each in listed["case"]]
+        listed: list[dict[str, Any]] = tomllib.load(file)[kind]
+    return listed
+
+
+def read_deviations() -> list[Deviation]:
+    return [Deviation(**each) for each in read_listed("case")]
 
 
 def chosen(cases: dict[str, list[str]], patterns: list[str]) -> dict[str, list[str]]:
@@ -167,7 +181,14 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--suite", choices=["cpython"], default="cpython")
+    parser.add_argument("--suite", action="append", choices=["cpython", *packages.SUITES])
+    parser.add_argument(
+        "--checkout", action="append", default=[], metavar="[SUITE=]PATH", help="where a suite's sources are"
+    )
+    parser.add_argument(
+        "--select", metavar="EXPRESSION", help="the suites' tests to run, as pytest -k takes it"
+    )
+    parser.add_argument("--total", type=float, default=1800.0, help="seconds that one pytest may take (1800)")
     parser.add_argument("--start-method", action="append", choices=[*SUITES, "all"], metavar="METHOD")
     parser.add_argument("--python", default=sys.executable, help="an interpreter that can import forklift")
     parser.add_argument("--only", action="append", default=[], metavar="PATTERN", help="cases to run")
@@ -184,6 +205,11 @@ def main() -> int:
     options = arguments()
     # In the background shells have it ignored, and so would the tests, some of which are about it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if options.suite and options.suite != ["cpython"]:
+        if "cpython" in options.suite:
+            sys.exit("--suite cpython is run by itself")
+        options.left_out = read_listed("test")
+        return other_suites.main(options)
     suites = options.start_method or ["all"]
     if "all" in suites:
         suites = list(SUITES)

@@ -207,6 +207,10 @@ def log(text: str) -> None:
     logging.getLogger("pool.test").warning("%s", text)
 
 
+def log_to(name: str) -> None:
+    logging.getLogger(name).warning("to %s", name)
+
+
 def put_down(path: str) -> int:
     Path(path).write_text(str(os.getpid()))
     time.sleep(60)
@@ -231,3 +235,13 @@ def use_kept(x: int) -> Any:
     queue.put(x)
     stream.put(x * 10)
     return latest.peek(), x
+
+
+def refuse_negative(x: int) -> int:
+    if x < 0:
+        raise LookupError("negative")
+    return x
+
+
+def refuse_any(_: Any) -> None:
+    raise LookupError("no")

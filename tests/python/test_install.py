@@ -323,6 +323,26 @@ with Mine(1) as pool: assert pool.apply(abs, (-3,)) == 3
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("kind", ["str", "bytes"])
+def test_an_interpreter_is_started_with_strings_or_bytes(kind: str, tmp_path: Path) -> None:
+    """util.spawnv_passfds() takes both; loky encodes the command of its resource tracker."""
+    program = f"""
+import os, sys
+from multiprocessing import util
+def start(code):
+    args = [sys.executable, "-E", "-c", code]
+    if {kind!r} == "bytes":
+        args = [os.fsencode(each) for each in args]
+    pid = util.spawnv_passfds(os.fsencode(sys.executable), args, (1, 2))
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+sys.stdout.flush()
+start("import sys; print('forklift.installing' in sys.modules, flush=True)")
+start("'resource_tracker'; import sys; print('forklift.installing' in sys.modules, flush=True)")
+"""
+    done = python(*FORKLIFT, "-c", program, cwd=tmp_path)
+    assert (done.stdout, done.stderr) == ("True\nFalse\n", "")
+
+
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_a_managers_pool_is_ours(method: str, tmp_path: Path) -> None:
     program = f"""

@@ -116,26 +116,32 @@ import subprocess, sys
 from multiprocessing.connection import Client, Listener
 import forklift.multiprocessing as mp
 mp.current_process().authkey = b"of both"  # descriptors are handed on to those who know it
-if len(sys.argv) > 1:
+if len(sys.argv) > 2:
+    own = mp.Queue() if sys.argv[2] == "with a domain" else None
     with Client(sys.argv[1]) as connection:
         try:
-            connection.recv()
+            with connection.recv() as received:
+                received.send("here")
         except Exception as error:
             print(type(error).__name__)
 else:
     mine, theirs = mp.Pipe()
     with Listener(family="AF_UNIX") as listener:
-        other = subprocess.Popen([sys.executable, sys.argv[0], listener.address])
+        other = subprocess.Popen([sys.executable, sys.argv[0], listener.address, sys.argv[1]])
         with listener.accept() as connection:
             connection.send(theirs)
             other.wait()
+            print(mine.recv() if mine.poll() else "nothing")
 """
 
 
-def test_a_connection_for_another_tree_of_processes(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("receiver", "said"), [("without", "here\n"), ("with a domain", "NotAttachedError\nnothing\n")]
+)
+def test_a_connection_for_another_tree_of_processes(receiver: str, said: str, tmp_path: Path) -> None:
     script = tmp_path / "strangers.py"
     script.write_text(STRANGERS)
-    assert run("", str(script)) == "NotAttachedError\n"
+    assert run("", str(script), receiver) == said
 
 
 # --- torch.multiprocessing, joblib

@@ -178,7 +178,7 @@ def test_a_connection_on_any_descriptor() -> None:
 def test_they_are_the_standard_librarys() -> None:
     first, second = mp.Pipe()
     assert isinstance(first, std_connection.Connection)
-    assert type(first) is connection.Connection
+    assert isinstance(first, connection.Connection)
     assert connection.Listener is std_connection.Listener
     assert connection.Client is std_connection.Client
     assert connection.answer_challenge is std_connection.answer_challenge

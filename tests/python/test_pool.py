@@ -6,8 +6,6 @@ import asyncio
 import functools
 import gc
 import multiprocessing
-import subprocess
-import sys
 import threading
 import time
 import warnings
@@ -248,7 +246,7 @@ def test_an_iterable_may_wait_for_results(either: Any) -> None:
 
 def test_callbacks_come_as_the_results_did(fork: Any) -> None:
     """Whoever takes results in (a thread of the pool's, who waits, who joins), with one worker in order."""
-    for _ in range(20):
+    for _ in range(200):  # each a chance that join() overtakes the thread that took in the last answers
         called: list[int] = []
         with fork.Pool(1) as pool:
             for i in range(50):
@@ -295,32 +293,6 @@ def test_await(fork: Any) -> None:
 
     with fork.Pool(2) as pool:
         assert asyncio.run(main(pool)) == [i * i for i in range(20)]
-
-
-def test_progress(fork: Any) -> None:
-    steps: list[int] = []
-    with fork.Pool(2) as pool:
-        assert pool.map(targets.square, range(100), 7, progress=steps.append) == [i * i for i in range(100)]
-        assert sum(steps) == 100
-        assert list(pool.imap(targets.square, range(10), progress=steps.append)) == [i * i for i in range(10)]
-        assert sum(steps) == 110
-
-
-BAR = """
-import forklift.multiprocessing as mp
-with mp.get_context("fork").Pool(2) as pool:
-    pool.map(abs, range(30), progress=True)
-    list(pool.imap_unordered(abs, range(40), progress=True))
-"""
-
-
-def test_progress_shows_a_bar() -> None:
-    pytest.importorskip("tqdm")
-    # tqdm's monitor and locks stay for good.
-    done = subprocess.run([sys.executable, "-c", BAR], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert "30/30" in done.stderr
-    assert "40/40" in done.stderr
 
 
 def test_several_threads_share_a_result(fork: Any) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -104,6 +106,40 @@ def test_logging(ctx: Any, caplog: pytest.LogCaptureFixture) -> None:
         pool.close()
         pool.join()
     assert sorted(record.getMessage() for record in caplog.records) == ["one", "three", "two"]
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_records_are_handled_once(method: str, tmp_path: Path) -> None:
+    """By whichever loggers have handlers: the root's, one below, one that does not propagate."""
+    script = tmp_path / "main.py"
+    script.write_text(LOGGING)
+    command = [sys.executable, str(script), method, str(Path(__file__).parent)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    wanted = ["apart: to apart", "below: to below", "below: to below.deeper", "root: to below"]
+    wanted += ["root: to below.deeper", "root: to elsewhere"]
+    assert sorted(done.stderr.splitlines()) == wanted
+
+
+# At the main module's top level, so that fresh interpreters have the handlers as well.
+LOGGING = """
+import logging, sys
+sys.path.insert(0, sys.argv[2])
+import pool_targets as targets
+
+for name in (None, "below", "apart"):
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter(f"{name or 'root'}: %(message)s"))
+    logging.getLogger(name).addHandler(handler)
+logging.getLogger("apart").propagate = False
+
+if __name__ == "__main__":
+    import forklift.multiprocessing as mp
+    with mp.get_context(sys.argv[1]).Pool(2, log=True) as pool:
+        pool.map(targets.log_to, ["below", "below.deeper", "apart", "elsewhere"], 1)
+        pool.close()
+        pool.join()
+"""
 
 
 def test_a_pool_at_rest_uses_no_processor(fork: Any) -> None:

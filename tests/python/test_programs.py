@@ -94,6 +94,40 @@ def test_the_report_counts_what_travelled(method: str, tmp_path: Path) -> None:
     assert said["saved"] == "3.1 MB"
 
 
+POOLED = """
+import multiprocessing as mp, sys
+import numpy as np
+
+def double(array):
+    return 2 * array
+
+if __name__ == "__main__":
+    mp.set_start_method(sys.argv[1])
+    array = np.ones(125_000)                                      # 1 MB, there and back
+    with mp.Pool(2) as pool:
+        pool.map(abs, range(1000), chunksize=1)                   # 2000 messages
+        pool.map(double, [array] * 5)                             # 10, copied
+        list(pool.imap(abs, iter(range(40))))                     # 80
+        pool.map_async(abs, range(50), chunksize=1).get()         # 100
+        pool.apply_async(abs, (-1,)).get()                        # 2
+        pool.apply(bytes, (1000,))                                # 2, one of 1 kB
+        pool.close()
+        pool.join()
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_the_report_counts_a_pools_tasks_and_results(method: str, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(POOLED)
+    said = reported(run("-m", "forklift", "--report", str(script), method, cwd=tmp_path).stderr)
+    assert said["processes"] in ("2", "3")  # the first worker may have done all
+    assert said["messages"] == f"{2000 + 10 + 80 + 100 + 2 + 2:,}"
+    assert said["copied"] == "10.0 MB"
+    assert said["through pipes"] == "0 B"
+    assert said["inside messages"].endswith("kB")
+
+
 def test_without_it_nothing_is_said(tmp_path: Path) -> None:
     assert run("-m", "forklift", "-c", "import multiprocessing; print(1)", cwd=tmp_path).stderr == ""
 

@@ -103,19 +103,21 @@ _MODULES = (
 )
 
 
-def __getattr__(name: str) -> object:
-    if name in _MODULES:
-        full = f"{__name__}.{name}"
-        __import__(full)  # which sets the attribute as well
-        return sys.modules[full]
-    # All of it with the first name: every fresh interpreter among the children imports this package, and many
-    # need no more of it than the class of a queue.
-    if name not in _OTHERS and name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from forklift.multiprocessing import api
+if not TYPE_CHECKING:
 
-    globals().update({each: getattr(api, each) for each in (*__all__, *_OTHERS)})
-    return globals()[name]
+    def __getattr__(name: str) -> object:
+        if name in _MODULES:
+            full = f"{__name__}.{name}"
+            __import__(full)  # which sets the attribute as well
+            return sys.modules[full]
+        # All of it with the first name: every fresh interpreter among the children imports this package, and
+        # many need no more of it than the class of a queue.
+        if name not in _OTHERS and name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from forklift.multiprocessing import api
+
+        globals().update({each: getattr(api, each) for each in (*__all__, *_OTHERS)})
+        return globals()[name]
 
 
 def __dir__() -> list[str]:

@@ -21,25 +21,32 @@ reducer = reduction
 sys.modules["forklift.multiprocessing.process"] = process
 sys.modules["forklift.multiprocessing.reduction"] = reduction
 
+TYPE_CHECKING = False
 SUBDEBUG = 5
 SUBWARNING = 25
+
+if TYPE_CHECKING:  # as classes: programs write Queue[int]
+    from forklift.multiprocessing.queues import JoinableQueue as JoinableQueue
+    from forklift.multiprocessing.queues import Queue as Queue
+    from forklift.multiprocessing.queues import SimpleQueue as SimpleQueue
+else:
+    JoinableQueue = _default_context.JoinableQueue
+    Queue = _default_context.Queue
+    SimpleQueue = _default_context.SimpleQueue
 
 Array = _default_context.Array
 Barrier = _default_context.Barrier
 BoundedSemaphore = _default_context.BoundedSemaphore
 Condition = _default_context.Condition
 Event = _default_context.Event
-JoinableQueue = _default_context.JoinableQueue
 Lock = _default_context.Lock
 Manager = _default_context.Manager
 Pipe = _default_context.Pipe
 Pool = _default_context.Pool
-Queue = _default_context.Queue
 RLock = _default_context.RLock
 RawArray = _default_context.RawArray
 RawValue = _default_context.RawValue
 Semaphore = _default_context.Semaphore
-SimpleQueue = _default_context.SimpleQueue
 Value = _default_context.Value
 active_children = _default_context.active_children
 allow_connection_pickling = _default_context.allow_connection_pickling

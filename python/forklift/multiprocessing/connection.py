@@ -57,24 +57,29 @@ class _Waited:
 
     def __init__(self, each: Any) -> None:
         self.object = each
-        self._ours = getattr(each, "_queue", each)  # a queue's reader stands for the queue
-        self.is_ours = isinstance(self._ours, (_core.QueueBase, _core.PipeCore))
+        source = getattr(each, "_queue", each)  # a queue's reader stands for the queue
+        self.is_ours = isinstance(source, (_core.QueueBase, _core.PipeCore))
+        self._source = source if self.is_ours else each
+        if self.is_ours and getattr(source, "_standard", False):
+            self._source = source._reader  # a subclass with the standard library's engine
 
     def fileno(self) -> int:
-        if isinstance(self._ours, _core.QueueBase):
-            return self._ours._fileno()
-        return self.object if isinstance(self.object, int) else int(self.object.fileno())
+        if isinstance(self._source, _core.QueueBase):
+            return self._source._fileno()
+        return self._source if isinstance(self._source, int) else int(self._source.fileno())
 
     def has_message(self) -> bool:
-        return isinstance(self._ours, _core.QueueBase) and not self._ours.empty()
+        return isinstance(self._source, _core.QueueBase) and not self._source.empty()
 
     def is_ready(self) -> bool:
-        if isinstance(self._ours, _core.QueueBase):
-            return self._ours._poll_for(0.0)
-        if isinstance(self._ours, _core.PipeCore) and self._ours._native:
-            return self._ours._wait(0.0)
+        if isinstance(self._source, _core.QueueBase):
+            return self._source._poll_for(0.0)
+        if isinstance(self._source, _core.PipeCore) and self._source._native:
+            return self._source._wait(0.0)
         return True
 
 
-def __getattr__(name: str) -> Any:
-    return getattr(_std, name)
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        return getattr(_std, name)

@@ -4,6 +4,8 @@ There is one state, the standard library's: which start method was chosen, who t
 children there are. Setting the start method here sets it there, and the reverse.
 """
 
+# mypy: disable-error-code="no-any-return"
+# (Classes are looked up in modules that are imported by name, when they are first used.)
 import sys
 from multiprocessing import context as _std
 from multiprocessing import reduction  # noqa: F401
@@ -17,9 +19,24 @@ from multiprocessing.context import (  # noqa: F401
     set_spawning_popen,
 )
 
+from forklift.multiprocessing.generic import Bases
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # not at run time, since every fresh interpreter among the children imports this
-    from typing import Any
+    import ctypes
+    from _ctypes import _CData
+    from collections.abc import Callable, Iterable, Sequence
+    from ctypes import _SimpleCData, c_char
+    from multiprocessing.managers import SyncManager
+    from multiprocessing.process import BaseProcess
+    from multiprocessing.sharedctypes import Synchronized, SynchronizedArray, SynchronizedString
+    from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, overload
+
+    from forklift.multiprocessing import pipes, pool, queues, synchronize
+
+    _LockLike: TypeAlias = synchronize.Lock | synchronize.RLock
+    _T = TypeVar("_T")
+    _C = TypeVar("_C", bound=_CData)
 else:
     Any = object
 
@@ -41,103 +58,251 @@ def _ours(name: str) -> Any:
     return module
 
 
-class _Queues:
+class _Constructors:
     """The constructors that differ from the standard library's."""
 
     def get_context(self, method: str | None = None) -> Any:
         raise NotImplementedError
 
-    def Queue(self, maxsize: int = 0, *, strict: bool = False, framework: str | None = None) -> Any:
-        """Returns a queue object"""
+    def Queue(
+        self, maxsize: int = 0, *, strict: bool = False, framework: str | None = None
+    ) -> "queues.Queue[Any]":
+        """A queue of objects, which holds at most ``maxsize`` of them if that is positive.
+
+        Arrays travel through shared memory. ``strict``: ``put`` raises when an object cannot be pickled,
+        instead of printing the traceback. ``framework``: whose arrays ``get`` returns ("numpy", "torch",
+        "jax", "cupy", "forklift"). Methods: put, get, put_nowait, get_nowait, qsize, empty, full, close,
+        join_thread; loan (an array that is made in shared memory), aput and aget (in coroutines).
+        See forklift.multiprocessing.queues.Queue.
+        """
         return _ours("queues").Queue(maxsize, ctx=self.get_context(), strict=strict, framework=framework)
 
-    def JoinableQueue(self, maxsize: int = 0, *, strict: bool = False, framework: str | None = None) -> Any:
-        """Returns a queue object"""
+    def JoinableQueue(
+        self, maxsize: int = 0, *, strict: bool = False, framework: str | None = None
+    ) -> "queues.JoinableQueue[Any]":
+        """A Queue with ``task_done``, and ``join``, which waits until every object is reported done."""
         return _ours("queues").JoinableQueue(
             maxsize, ctx=self.get_context(), strict=strict, framework=framework
         )
 
-    def SimpleQueue(self, *, framework: str | None = None) -> Any:
-        """Returns a queue object"""
+    def SimpleQueue(self, *, framework: str | None = None) -> "queues.SimpleQueue[Any]":
+        """A queue of 64 KB with put, get, empty and close: ``put`` waits while more is in transit."""
         return _ours("queues").SimpleQueue(ctx=self.get_context(), framework=framework)
 
-    def Lock(self) -> Any:
-        """Returns a non-recursive lock object"""
+    def Lock(self) -> "synchronize.Lock":
+        """A lock that one thread of one process has at a time; a killed holder's is taken over."""
         return _ours("synchronize").Lock(ctx=self.get_context())
 
-    def RLock(self) -> Any:
-        """Returns a recursive lock object"""
+    def RLock(self) -> "synchronize.RLock":
+        """A lock that its holder may acquire again, and must release as often."""
         return _ours("synchronize").RLock(ctx=self.get_context())
 
-    def Condition(self, lock: Any = None) -> Any:
-        """Returns a condition object"""
+    def Condition(self, lock: "_LockLike | None" = None) -> "synchronize.Condition":
+        """A condition over ``lock`` (None: a new RLock): wait, notify, notify_all."""
         return _ours("synchronize").Condition(lock, ctx=self.get_context())
 
-    def Semaphore(self, value: int = 1, *, recover: bool = False) -> Any:
-        """Returns a semaphore object"""
+    def Semaphore(self, value: int = 1, *, recover: bool = False) -> "synchronize.Semaphore":
+        """A counter that ``acquire`` takes from; ``recover``: a dead process's units come back."""
         return _ours("synchronize").Semaphore(value, ctx=self.get_context(), recover=recover)
 
-    def BoundedSemaphore(self, value: int = 1, *, recover: bool = False) -> Any:
-        """Returns a bounded semaphore object"""
+    def BoundedSemaphore(self, value: int = 1, *, recover: bool = False) -> "synchronize.BoundedSemaphore":
+        """A Semaphore whose value never exceeds the first one."""
         return _ours("synchronize").BoundedSemaphore(value, ctx=self.get_context(), recover=recover)
 
-    def Event(self) -> Any:
-        """Returns an event object"""
+    def Event(self) -> "synchronize.Event":
+        """A flag that processes wait for: set, clear, is_set, wait."""
         return _ours("synchronize").Event(ctx=self.get_context())
 
-    def Barrier(self, parties: int, action: Any = None, timeout: float | None = None) -> Any:
-        """Returns a barrier object"""
+    def Barrier(
+        self, parties: int, action: "Callable[[], object] | None" = None, timeout: float | None = None
+    ) -> "synchronize.Barrier":
+        """Holds ``parties`` threads of any processes until all have come."""
         return _ours("synchronize").Barrier(parties, action, timeout, ctx=self.get_context())
 
-    def Pipe(self, duplex: bool = True) -> Any:
-        """Returns two connection object connected by a pipe"""
+    def Pipe(self, duplex: bool = True) -> "tuple[pipes.Connection[Any, Any], pipes.Connection[Any, Any]]":
+        """Two connected ends: both ways, or (receiver, sender) with duplex=False."""
         return _ours("pipes").Pipe(duplex)
 
-    def RawValue(self, typecode_or_type: Any, *args: Any) -> Any:
-        """Returns a shared object"""
-        return _ours("sharedctypes").RawValue(typecode_or_type, *args)
+    if TYPE_CHECKING:
 
-    def RawArray(self, typecode_or_type: Any, size_or_initializer: Any) -> Any:
-        """Returns a shared array"""
-        return _ours("sharedctypes").RawArray(typecode_or_type, size_or_initializer)
+        @overload
+        def RawValue(self, typecode_or_type: type[_C], *args: Any) -> _C: ...
+        @overload
+        def RawValue(self, typecode_or_type: str, *args: Any) -> Any: ...
+        def RawValue(self, typecode_or_type: Any, *args: Any) -> Any: ...
 
-    def Value(self, typecode_or_type: Any, *args: Any, lock: Any = True) -> Any:
-        """Returns a synchronized shared object"""
-        return _ours("sharedctypes").Value(typecode_or_type, *args, lock=lock, ctx=self.get_context())
+        @overload
+        def RawArray(
+            self, typecode_or_type: type[_C], size_or_initializer: int | Sequence[Any]
+        ) -> ctypes.Array[_C]: ...
+        @overload
+        def RawArray(self, typecode_or_type: str, size_or_initializer: int | Sequence[Any]) -> Any: ...
+        def RawArray(self, typecode_or_type: Any, size_or_initializer: Any) -> Any: ...
 
-    def Array(self, typecode_or_type: Any, size_or_initializer: Any, *, lock: Any = True) -> Any:
-        """Returns a synchronized shared array"""
-        return _ours("sharedctypes").Array(
-            typecode_or_type, size_or_initializer, lock=lock, ctx=self.get_context()
-        )
+        @overload
+        def Value(
+            self,
+            typecode_or_type: type[_SimpleCData[_T]],
+            *args: Any,
+            lock: Literal[True] | _LockLike = True,
+        ) -> Synchronized[_T]: ...
+        @overload
+        def Value(self, typecode_or_type: type[_C], *args: Any, lock: Literal[False]) -> _C: ...
+        @overload
+        def Value(
+            self, typecode_or_type: str, *args: Any, lock: Literal[True] | _LockLike = True
+        ) -> Synchronized[Any]: ...
+        @overload
+        def Value(
+            self, typecode_or_type: str | type[_CData], *args: Any, lock: bool | _LockLike = True
+        ) -> Any: ...
+        def Value(self, typecode_or_type: Any, *args: Any, lock: Any = True) -> Any: ...
 
-    def Manager(self) -> Any:
-        """Returns a manager associated with a running server process"""
-        manager = _ours("managers").SyncManager(ctx=self.get_context())
+        @overload
+        def Array(
+            self,
+            typecode_or_type: type[_C],
+            size_or_initializer: int | Sequence[Any],
+            *,
+            lock: Literal[False],
+        ) -> ctypes.Array[_C]: ...
+        @overload
+        def Array(
+            self,
+            typecode_or_type: type[c_char],
+            size_or_initializer: int | Sequence[Any],
+            *,
+            lock: Literal[True] | _LockLike = True,
+        ) -> SynchronizedString: ...
+        @overload
+        def Array(
+            self,
+            typecode_or_type: type[_SimpleCData[_T]],
+            size_or_initializer: int | Sequence[Any],
+            *,
+            lock: Literal[True] | _LockLike = True,
+        ) -> SynchronizedArray[_T]: ...
+        @overload
+        def Array(
+            self,
+            typecode_or_type: str,
+            size_or_initializer: int | Sequence[Any],
+            *,
+            lock: Literal[True] | _LockLike = True,
+        ) -> SynchronizedArray[Any]: ...
+        @overload
+        def Array(
+            self,
+            typecode_or_type: str | type[_CData],
+            size_or_initializer: int | Sequence[Any],
+            *,
+            lock: bool | _LockLike = True,
+        ) -> Any: ...
+        def Array(self, typecode_or_type: Any, size_or_initializer: Any, *, lock: Any = True) -> Any: ...
+    else:
+
+        def RawValue(self, typecode_or_type, *args):
+            """A ctypes object in shared memory, zeroed and then initialised with ``args``; no lock."""
+            return _ours("sharedctypes").RawValue(typecode_or_type, *args)
+
+        def RawArray(self, typecode_or_type, size_or_initializer):
+            """A ctypes array in shared memory: so many zeros, or the items of a sequence; no lock."""
+            return _ours("sharedctypes").RawArray(typecode_or_type, size_or_initializer)
+
+        def Value(self, typecode_or_type, *args, lock=True):
+            """A value in shared memory with a lock: a new RLock, the given one, or none (lock=False)."""
+            return _ours("sharedctypes").Value(typecode_or_type, *args, lock=lock, ctx=self.get_context())
+
+        def Array(self, typecode_or_type, size_or_initializer, *, lock=True):
+            """An array in shared memory with a lock: a new RLock, the given one, or none (lock=False)."""
+            return _ours("sharedctypes").Array(
+                typecode_or_type, size_or_initializer, lock=lock, ctx=self.get_context()
+            )
+
+    def Manager(self) -> "SyncManager":
+        """A started manager: a process with lists, dictionaries and more, to be used through proxies."""
+        manager: SyncManager = _ours("managers").SyncManager(ctx=self.get_context())
         manager.start()
         return manager
 
     def Pool(
         self,
         processes: int | None = None,
-        initializer: Any = None,
-        initargs: Any = (),
+        initializer: "Callable[..., object] | None" = None,
+        initargs: "Iterable[Any]" = (),
         maxtasksperchild: int | None = None,
-        **options: Any,
-    ) -> Any:
-        """Returns a process pool object"""
+        *,
+        finalizer: "Callable[[], object] | None" = None,
+        timeout: float | None = None,
+        retries: int = 0,
+        warm_spare: bool = False,
+        max_memory: int | None = None,
+        cpus: "Sequence[int | Sequence[int]] | None" = None,
+        nested: bool = False,
+        log: bool = False,
+    ) -> "pool.Pool":
+        """A pool of ``processes`` workers: apply, map, starmap, imap, imap_unordered, and ``..._async``.
+
+        initializer(*initargs) is called in each worker when it begins; after ``maxtasksperchild`` tasks a
+        worker is replaced. By keyword:
+
+        finalizer    called in a worker that leaves in good order
+        timeout      seconds that a task may run before its worker is killed (TaskTimeoutError)
+        retries      how often a task runs again after its worker died
+        warm_spare   keep one more worker ready
+        max_memory   bytes by which a worker may grow before it is replaced
+        cpus         for each worker the processors (a number, or several) on which it runs
+        nested       workers may have children
+        log          workers' log records are handled by this process's loggers
+
+        ``timeout`` and ``retries`` are the defaults of each call. See forklift.multiprocessing.pool.Pool.
+        """
         return _ours("pool").Pool(
-            processes, initializer, initargs, maxtasksperchild, context=self.get_context(), **options
+            processes,
+            initializer,
+            initargs,
+            maxtasksperchild,
+            context=self.get_context(),
+            finalizer=finalizer,
+            timeout=timeout,
+            retries=retries,
+            warm_spare=warm_spare,
+            max_memory=max_memory,
+            cpus=cpus,
+            nested=nested,
+            log=log,
         )
 
 
-class BaseContext(_Queues, _std.BaseContext):
+if TYPE_CHECKING:
+
+    class _ContextBases(_Constructors, _std.BaseContext):  # type: ignore[misc]
+        Process: ClassVar[type[BaseProcess]]
+
+        @overload  # type: ignore[override]
+        def get_context(self, method: None = None) -> "BaseContext": ...
+        @overload
+        def get_context(self, method: Literal["fork"]) -> "ForkContext": ...
+        @overload
+        def get_context(self, method: Literal["spawn"]) -> "SpawnContext": ...
+        @overload
+        def get_context(self, method: Literal["forkserver"]) -> "ForkServerContext": ...
+        @overload
+        def get_context(self, method: str) -> "BaseContext": ...
+        def get_context(self, method: str | None = None) -> "BaseContext": ...
+else:
+    _ContextBases = Bases(_Constructors, _std.BaseContext)
+
+
+class BaseContext(_ContextBases):
     """Base of the contexts."""
 
 
 class _Concrete(BaseContext):
-    def get_context(self, method: str | None = None) -> Any:
-        return self if method is None else _concrete(method)
+    if not TYPE_CHECKING:
+
+        def get_context(self, method=None):
+            return self if method is None else _concrete(method)
 
 
 class Process(_std.Process):
@@ -145,7 +310,7 @@ class Process(_std.Process):
 
     @staticmethod
     def _Popen(process_obj: Any) -> Any:
-        return _default_context.get_context().Process._Popen(process_obj)
+        return _default_context.get_context().Process._Popen(process_obj)  # type: ignore[attr-defined]
 
 
 class ForkProcess(_std.ForkProcess):
@@ -166,19 +331,19 @@ class ForkServerProcess(_std.ForkServerProcess):
         return _ours("popen_forkserver").Popen(process_obj)
 
 
-class ForkContext(_Concrete, _std.ForkContext):
+class ForkContext(_Concrete, _std.ForkContext):  # type: ignore[misc]
     Process = ForkProcess
 
 
-class SpawnContext(_Concrete, _std.SpawnContext):
+class SpawnContext(_Concrete, _std.SpawnContext):  # type: ignore[misc]
     Process = SpawnProcess
 
 
-class ForkServerContext(_Concrete, _std.ForkServerContext):
+class ForkServerContext(_Concrete, _std.ForkServerContext):  # type: ignore[misc]
     Process = ForkServerProcess
 
 
-class DefaultContext(BaseContext, _std.DefaultContext):
+class DefaultContext(BaseContext, _std.DefaultContext):  # type: ignore[misc]
     """The context behind the package's functions; its state is the standard library's default context."""
 
     Process = Process
@@ -186,15 +351,18 @@ class DefaultContext(BaseContext, _std.DefaultContext):
     def __init__(self, context: Any = None) -> None:
         pass
 
-    def get_context(self, method: str | None = None) -> Any:
-        if method is None:
-            method = _std._default_context.get_context()._name  # type: ignore[attr-defined]
-        return _concrete(method)
+    if not TYPE_CHECKING:
+
+        def get_context(self, method=None):
+            """The context of a start method: "fork", "spawn" or "forkserver"; None: the chosen one."""
+            if method is None:
+                method = _std._default_context.get_context()._name
+            return _concrete(method)
 
     def set_start_method(self, method: str | None, force: bool = False) -> None:
         _std._default_context.set_start_method(method, force)
 
-    def get_start_method(self, allow_none: bool = False) -> Any:
+    def get_start_method(self, allow_none: bool = False) -> str:
         return _std._default_context.get_start_method(allow_none)
 
     def get_all_start_methods(self) -> list[str]:
@@ -222,5 +390,7 @@ def _force_start_method(method: str) -> None:
     _std._force_start_method(method)
 
 
-def __getattr__(name: str) -> Any:
-    return getattr(_std, name)
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        return getattr(_std, name)

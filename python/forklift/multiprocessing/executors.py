@@ -32,8 +32,12 @@ def attend(process_obj: Any) -> None:
     target = getattr(process_obj, "_target", None)
     args: Any = getattr(process_obj, "_args", ())
     # Two queues, an initializer with its arguments and, from Python 3.11 on, how many tasks it may do.
-    if is_worker(target) and len(args) > 4 and args[4] is not None and isinstance(args[1], _core.QueueBase):
+    if is_worker(target) and len(args) > 4 and args[4] is not None and _has_channel(args[1]):
         process_obj._target = work
+
+
+def _has_channel(queue: Any) -> bool:
+    return isinstance(queue, _core.QueueBase) and not getattr(queue, "_standard", False)
 
 
 def work(calls: Any, results: Any, *rest: Any) -> None:

@@ -10,6 +10,7 @@ from multiprocessing import pool as _std
 from multiprocessing.reduction import ForkingPickler
 
 from forklift.errors import ForkliftError, PoolStoppedError, WorkerDiedError
+from forklift.multiprocessing.pool_label import Label
 from forklift.multiprocessing.pool_workers import Description, shown
 
 TYPE_CHECKING = False
@@ -28,24 +29,42 @@ _PUBLIC = "forklift.multiprocessing.pool"
 
 
 class TaskTimeoutError(ForkliftError, _std_context.TimeoutError, builtins.TimeoutError):
-    """A task ran longer than its ``timeout``; its worker was killed and replaced."""
+    """A task ran longer than its ``timeout``; its worker was killed and replaced.
+
+    ``index``: its (first) item; ``item``: that item's representation, shortened, if it is known.
+    """
 
     __module__ = _PUBLIC
 
-    def __init__(self, text: str, *, task: str = "") -> None:
+    def __init__(self, text: str, *, task: str = "", index: int = 0, item: str | None = None) -> None:
         super().__init__(text)
         self.task = task
+        self.index = index
+        self.item = item
+
+
+class FailedItem(RemoteTraceback):  # type: ignore[misc]
+    """The cause of what a task has raised: its traceback in the worker, and which item it was about."""
+
+    __module__ = _PUBLIC
+
+    def __init__(self, text: str, index: int = 0, item: str | None = None) -> None:
+        super().__init__(text)
+        self.index = index
+        self.item = item
 
 
 class ResultDecodingError(MaybeEncodingError):  # type: ignore[misc]
-    """A result, or a task's exception, arrived but cannot be unpickled here."""
+    """A result, or a task's exception, arrived but cannot be unpickled. ``index``, ``item``: which item."""
 
     __module__ = _PUBLIC
 
-    def __init__(self, exc: str, value: str) -> None:
+    def __init__(self, exc: str, value: str, index: int = 0, item: str | None = None) -> None:
         Exception.__init__(self, exc, value)
         self.exc = exc
         self.value = value
+        self.index = index
+        self.item = item
 
     def __str__(self) -> str:
         return f"Error receiving result: '{self.value}'. Reason: '{self.exc}'"
@@ -66,49 +85,51 @@ def pickle_by_value(function: Any) -> bytes | None:
     return pickled
 
 
-def revive(label: str, index: int, description: Description) -> BaseException:
+def revive(label: Label, task: int, description: Description) -> BaseException:
     """The exception that a worker described."""
-    pickled, text, representation = description
+    pickled, text, representation, place, shown_item = description
+    index = label.first(task) + max(place, 0)
+    item = shown_item or label.item(index)
+    if item is not None:
+        text = f"{text.rstrip()}\n(item {index} of {label.name}: {item})\n"
     try:
         exc = pickle.loads(pickled)
         if not isinstance(exc, BaseException):
             raise TypeError(f"the pickle of an exception is one of {type(exc).__name__}")
     except Exception as reason:
-        return _unreadable(reason, representation, text)
-    exc.__cause__ = RemoteTraceback(f'\n"""\n{text}"""')
+        return _unreadable(reason, representation, text, index, item)
+    exc.__cause__ = FailedItem(f'\n"""\n{text}"""', index, item)
     return exc
 
 
-def undecodable(label: str, index: int, reason: BaseException) -> BaseException:
+def undecodable(label: Label, task: int, reason: BaseException) -> BaseException:
     """A result that cannot be unpickled."""
-    return _unreadable(reason, f"the result of {name_of(label, index)}", "")
+    index = label.first(task)
+    return _unreadable(reason, f"the result of {label.task(task)}", "", index, label.item(index))
 
 
-def _unreadable(reason: BaseException, what: str, text: str) -> BaseException:
+def _unreadable(reason: BaseException, what: str, text: str, index: int, item: str | None) -> BaseException:
     if text and reason.__cause__ is None:
-        reason.__cause__ = RemoteTraceback(f'\n"""\n{text}"""')
-    error = ResultDecodingError(shown(reason), what)
+        reason.__cause__ = FailedItem(f'\n"""\n{text}"""', index, item)
+    error = ResultDecodingError(shown(reason), what, index, item)
     error.__cause__ = reason
     return error
 
 
-def name_of(label: str, index: int) -> str:
-    return f"task {index} of {label}"
-
-
-def unreadable(label: str, index: int, why: str) -> BaseException:
+def unreadable(label: Label, task: int, why: str) -> BaseException:
     """A message that its receiver could not use."""
-    return ForkliftError(f"{name_of(label, index)} did not reach its worker: {why}")
+    return ForkliftError(f"{label.task(task)} did not reach its worker: {why}")
 
 
-def ended(label: str, index: int, late: bool, pid: int, exitcode: int) -> BaseException:
+def ended(label: Label, number: int, late: bool, pid: int, exitcode: int) -> BaseException:
     """A worker died with its task, or was killed for its sake."""
-    task = name_of(label, index)
+    task, index = label.task(number), label.first(number)
+    item = label.item(index)
     if late:
-        return TaskTimeoutError(f"{task} was over its time; its worker {pid} was killed", task=task)
-    return WorkerDiedError(
-        f"{task}: its worker (pid {pid}) {_how(exitcode)}", pid=pid, exitcode=exitcode, task=task
-    )
+        text = f"{task} was over its time; its worker {pid} was killed"
+        return TaskTimeoutError(text, task=task, index=index, item=item)
+    text = f"{task}: its worker (pid {pid}) {_how(exitcode)}"
+    return WorkerDiedError(text, pid=pid, exitcode=exitcode, task=task, index=index, item=item)
 
 
 def _how(exitcode: int) -> str:
@@ -120,12 +141,12 @@ def _how(exitcode: int) -> str:
         return f"was killed by signal {-exitcode}"
 
 
-def stopped(label: str, index: int, why: str, last_words: Description | None) -> BaseException:
+def stopped(label: Label, number: int, why: str, last_words: Description | None) -> BaseException:
     """The pool ended before the task did."""
-    task = name_of(label, index)
+    task = label.task(number)
     if not why:
         return PoolStoppedError(f"{task} had not ended when the pool was terminated")
     error = PoolStoppedError(f"{task} cannot be run: {why}")
     if last_words is not None:
-        error.__cause__ = revive(label, index, last_words)
+        error.__cause__ = revive(Label(label.name), 0, last_words)
     return error

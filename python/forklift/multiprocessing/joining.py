@@ -49,10 +49,14 @@ class Invitation:
         self.slot: tuple[int, int] = (self._core.slot, self._core.generation)
         self._reduced: Any = None
 
+    def descriptors(self) -> tuple[int, int, int]:
+        """What the child joins with: the control segment, the data segment, its slot's lock."""
+        return (self._core.control, self._core.data, self._core.lock)
+
     def __reduce__(self) -> Any:
         if self._reduced is None:
             # Once: the same descriptor must not be passed twice.
-            fds = [descriptor_for_child(fd) for fd in (self._core.control, self._core.data, self._core.lock)]
+            fds = [descriptor_for_child(fd) for fd in self.descriptors()]
             self._reduced = (invited.accept, (*fds, *self.slot))
         return self._reduced
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import os
+import types
 from collections.abc import Callable
 from multiprocessing import connection as _std
 from multiprocessing import context as _std_context
@@ -17,7 +18,8 @@ from multiprocessing import resource_sharer as _sharer
 from multiprocessing.reduction import ForkingPickler
 
 from forklift import _core
-from forklift.multiprocessing.joining import invitation_for
+from forklift.multiprocessing.generic import Bases
+from forklift.multiprocessing.joining import Invitation, invitation_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,18 +29,27 @@ __all__ = ["Connection", "Pipe"]
 
 # Saved, since a program may put our class in its place. From the dictionary: after install() asking the
 # module for it would import this one.
+_Original: Any = vars(_std)["Connection"]
 if TYPE_CHECKING:
-    _Original = _std.Connection
+    from typing_extensions import TypeVar
+
+    _Send = TypeVar("_Send", contravariant=True, default=Any)
+    _Receive = TypeVar("_Receive", covariant=True, default=Any)
+
+    class _ConnectionBases(_core.PipeCore[_Send, _Receive], _std.Connection[_Send, _Receive]): ...
 else:
-    _Original = vars(_std)["Connection"]
+    _Send = _Receive = None
+    _ConnectionBases = Bases(_core.PipeCore, _Original)
 _Standard: Any = _Original
 _core.set_standard_connection(_Standard)
+standard_pipe: Any = vars(_std)["Pipe"]
 
 # How long the process that sent a Connection keeps its channels after the receiver was given the descriptor.
 _TAKE_OVER_SECONDS = 5.0
+_STRANGER = b"of another domain"
 
 
-class Connection(_core.PipeCore, _Original):
+class Connection(_ConnectionBases[_Send, _Receive]):
     """One end of a pipe, with the standard library's methods and errors.
 
     Arrays travel through shared memory, as through a Queue. Up to 64 KB are in transit before a sender waits;
@@ -54,13 +65,14 @@ class Connection(_core.PipeCore, _Original):
             self._make_selectable()
         return int(self._handle)  # type: ignore[arg-type]
 
-    async def arecv(self) -> Any:
+    async def arecv(self) -> _Receive:
         """As ``recv``, in a coroutine. Cancelled while it waits it has taken nothing."""
         from forklift.multiprocessing import coroutines  # imports asyncio
 
-        return await coroutines.receive(self)
+        received: _Receive = await coroutines.receive(self)
+        return received
 
-    async def asend(self, obj: Any) -> None:
+    async def asend(self, obj: _Send) -> None:
         """As ``send``, in a coroutine. Cancelled while it waits for room it has sent nothing."""
         from forklift.multiprocessing import coroutines
 
@@ -90,10 +102,21 @@ class Connection(_core.PipeCore, _Original):
     def __reduce__(self) -> Any:
         return _reduce(self)
 
+    if not TYPE_CHECKING:
+        __class_getitem__ = classmethod(types.GenericAlias)
 
-def Pipe(duplex: bool = True) -> tuple[Connection, Connection]:
+
+class PipeEnd(Connection[_Send, _Receive]):
+    """What ``Pipe`` makes: its messages are in shared memory.
+
+    A class of its own, for the sake of packages with a pickler of their own that know how to send a
+    ``Connection``, by its descriptor (loky's): of these ends that is only the bell.
+    """
+
+
+def Pipe(duplex: bool = True) -> tuple[Connection[Any, Any], Connection[Any, Any]]:
     """Two ends of a pipe: both ways, or (receiver, sender) with duplex=False."""
-    first, second = Connection.__new__(Connection), Connection.__new__(Connection)
+    first, second = PipeEnd.__new__(PipeEnd), PipeEnd.__new__(PipeEnd)
     _core.make_pipe(first, second, duplex)
     return first, second
 
@@ -102,35 +125,65 @@ class _Transit:
     """A Connection inside a message: this process keeps descriptor and channels until they are fetched."""
 
     def __init__(self, connection: Connection) -> None:
-        kept = _with_handle(os.dup(connection._handle), connection.readable, connection.writable)  # type: ignore[arg-type]
+        kept = _end_with_handle(os.dup(connection._handle), connection.readable, connection.writable)  # type: ignore[arg-type]
         kept._share(connection)
 
         def send(channel: Any, pid: int) -> None:
             _reduction.send_handle(channel, kept._handle, pid)  # type: ignore[arg-type]
             # Until the receiver has opened the channels they must not end here.
-            if channel.poll(_TAKE_OVER_SECONDS):
-                channel.recv_bytes()
+            if channel.poll(_TAKE_OVER_SECONDS) and channel.recv_bytes() == _STRANGER:
+                _invite(kept, channel, pid)
 
+        self._domain = _core.domain_id()
         self._id = _sharer._resource_sharer.register(send, kept.close)  # type: ignore[attr-defined]
 
     def fetch(self, ids: Any, readable: bool, writable: bool) -> Connection:
         with _sharer._resource_sharer.get_connection(self._id) as channel:  # type: ignore[attr-defined]
-            made = _with_handle(_reduction.recv_handle(channel), readable, writable)
+            made = _end_with_handle(_reduction.recv_handle(channel), readable, writable)
+            if not _core.has_domain() or _core.domain_id() != self._domain:
+                _join(channel)
             made._open(*ids)
             channel.send_bytes(b"")
         return made
 
 
-def _with_handle(handle: int, readable: bool, writable: bool) -> Connection:
-    return Connection(handle, readable, writable)
+def _invite(connection: PipeEnd, channel: Any, pid: int) -> None:
+    """Its receiver was started by somebody else's Popen, without anything of ours among its arguments."""
+    invitation = Invitation()
+    try:
+        connection._offer(*invitation.slot)
+        for fd in invitation.descriptors():
+            _reduction.send_handle(channel, fd, pid)
+        channel.send(invitation.slot)
+        if channel.poll(_TAKE_OVER_SECONDS):
+            channel.recv_bytes()
+    finally:
+        invitation.close()
+
+
+def _join(channel: Any) -> None:
+    channel.send_bytes(_STRANGER)
+    descriptors = [_reduction.recv_handle(channel) for _ in range(3)]
+    slot, generation = channel.recv()
+    if _core.has_domain():
+        for fd in descriptors:
+            os.close(fd)
+        from forklift.errors import NotAttachedError
+
+        raise NotAttachedError("a connection of another tree of processes, and this one has its own domain")
+    _core.join(descriptors[0], descriptors[1], descriptors[2], slot, generation)
+
+
+def _end_with_handle(handle: int, readable: bool, writable: bool) -> PipeEnd:
+    return PipeEnd(handle, readable, writable)
 
 
 def _rebuild(descriptor: Any, readable: bool, writable: bool) -> Connection:
-    return _with_handle(descriptor.detach(), readable, writable)
+    return Connection(descriptor.detach(), readable, writable)
 
 
 def _rebuild_in_child(_joined: None, descriptor: Any, ids: Any, readable: bool, writable: bool) -> Connection:
-    made = _rebuild(descriptor, readable, writable)
+    made = _end_with_handle(descriptor.detach(), readable, writable)
     made._open(*ids)
     return made
 
@@ -153,4 +206,5 @@ def _reduce(connection: Connection) -> Any:
     return _rebuild_in_child, (invitation, descriptor, connection._ids(), *directions)
 
 
-_reduction.register(Connection, _reduce)
+for _each in (Connection, PipeEnd):
+    _reduction.register(_each, _reduce)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from multiprocessing import context as _std_context
 from multiprocessing import pool as _std
 from multiprocessing import queues as _std_queues
@@ -41,6 +41,7 @@ from forklift.multiprocessing.pool_calls import Calls
 from forklift.multiprocessing.pool_flow import Feeding
 from forklift.multiprocessing.pool_results import Notices
 from forklift.multiprocessing.pool_workers import Crew, Plan, worker_id
+from forklift.multiprocessing.subclasses import is_private, overridden
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,12 +87,9 @@ worker = _engine.worker
 
 def _changes_the_engine(kind: type) -> bool:
     """Does a subclass override what only the standard library's engine has?"""
-    for each in kind.__mro__[: kind.__mro__.index(Pool)]:
-        for name in vars(each):
-            private = name.startswith("_") and not name.startswith("__")
-            if (private or name == "Process") and hasattr(_Standard, name):
-                return True
-    return False
+    return any(
+        (is_private(name) or name == "Process") and hasattr(_Standard, name) for name in overridden(kind)
+    )
 
 
 class Pool(Calls, _std.Pool):  # type: ignore[misc]
@@ -109,17 +107,17 @@ class Pool(Calls, _std.Pool):  # type: ignore[misc]
     def __init__(
         self,
         processes: int | None = None,
-        initializer: Any = None,
-        initargs: Any = (),
+        initializer: Callable[..., object] | None = None,
+        initargs: Iterable[Any] = (),
         maxtasksperchild: int | None = None,
         context: Any = None,
         *,
-        finalizer: Callable[[], Any] | None = None,
+        finalizer: Callable[[], object] | None = None,
         timeout: float | None = None,
         retries: int = 0,
         warm_spare: bool = False,
         max_memory: int | None = None,
-        cpus: Sequence[Any] | None = None,
+        cpus: Sequence[int | Sequence[int]] | None = None,
         nested: bool = False,
         log: bool = False,
     ) -> None:
@@ -271,5 +269,7 @@ def _end(core: Any, feeding: Any, notices: Any, log: Any) -> None:
         log.close()
 
 
-def __getattr__(name: str) -> Any:
-    return getattr(_std, name)
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        return getattr(_std, name)

@@ -1,10 +1,11 @@
 """The calls of a pool on Forklift's engine: apply, map, imap and their kin."""
 
+# mypy: disable-error-code="no-any-return"
+# (The core and the standard library's engine give what the program's functions return.)
 from __future__ import annotations
 
 import itertools
-import warnings
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable, Iterable, Mapping, Sized
 from multiprocessing import pool as _std
 from multiprocessing.pool import RUN
 
@@ -16,12 +17,18 @@ from forklift.multiprocessing.pool_flow import (
     IMapIterator,
     IMapUnorderedIterator,
 )
+from forklift.multiprocessing.pool_label import Label
 from forklift.multiprocessing.pool_options import chunksize_of, lookahead_of, retries_of, seconds_of
+from forklift.multiprocessing.pool_progress import Bar, ReportingIterator, report_on
 from forklift.multiprocessing.pool_results import ApplyResult, MapResult, Notices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypeVar
+
+    _S = TypeVar("_S")
+    _T = TypeVar("_T")
+    from forklift.multiprocessing.pool_progress import Progress
 
 __all__ = ["Calls"]
 
@@ -72,13 +79,13 @@ class Calls:
 
     def apply(
         self,
-        func: Any,
-        args: Any = (),
-        kwds: Any = {},  # noqa: B006
+        func: Callable[..., _T],
+        args: Iterable[Any] = (),
+        kwds: Mapping[str, Any] = {},
         *,
         timeout: float | None = None,
         retries: int | None = None,
-    ) -> Any:
+    ) -> _T:
         """func(*args, **kwds) in a worker: its result."""
         if self._core is None:
             return _Standard.apply(self, func, args, kwds)
@@ -90,28 +97,28 @@ class Calls:
         if self._state != RUN or self._feeding.busy:
             return self.apply_async(func, args, kwds, timeout=timeout, retries=retries).get()
         seconds, again = self._options(timeout, retries)
-        task = _core.PoolJob(self._core, f"apply({_name_of(func)})", 0, False)
+        task = _core.PoolJob(self._core, Label(f"apply({_name_of(func)})"), 0, False)
         return task.call(*_call_of(func, args, kwds), seconds, again)
 
     def apply_async(
         self,
-        func: Any,
-        args: Any = (),
-        kwds: Any = {},  # noqa: B006
-        callback: Any = None,
-        error_callback: Any = None,
+        func: Callable[..., _T],
+        args: Iterable[Any] = (),
+        kwds: Mapping[str, Any] = {},
+        callback: Callable[[_T], object] | None = None,
+        error_callback: Callable[[BaseException], object] | None = None,
         *,
         timeout: float | None = None,
         retries: int | None = None,
-    ) -> Any:
+    ) -> ApplyResult[_T]:
         """As apply(), without waiting. The result can be awaited, too."""
         if self._core is None:
             return _Standard.apply_async(self, func, args, kwds, callback, error_callback)
         self._check_running()
         options = self._options(timeout, retries)
         number = next(_numbers)
-        task = _core.PoolJob(self._core, f"apply_async({_name_of(func)})", number, True)
-        result = ApplyResult(self, task, number, callback, error_callback)
+        task = _core.PoolJob(self._core, Label(f"apply_async({_name_of(func)})"), number, True)
+        result: ApplyResult[_T] = ApplyResult(self, task, number, callback, error_callback)
         call = (*_call_of(func, args, kwds), 0, *options)
         self._running.add(result)
         result._begin()
@@ -123,14 +130,14 @@ class Calls:
 
     def map(
         self,
-        func: Any,
-        iterable: Any,
+        func: Callable[[_S], _T],
+        iterable: Iterable[_S],
         chunksize: int | None = None,
         *,
         timeout: float | None = None,
         retries: int | None = None,
-        progress: Any = False,
-    ) -> Any:
+        progress: Progress = False,
+    ) -> list[_T]:
         """[func(item) for item in iterable], in the workers. A chunk of several items is one task."""
         if self._core is None:
             return _Standard.map(self, func, iterable, chunksize)
@@ -138,14 +145,14 @@ class Calls:
 
     def starmap(
         self,
-        func: Any,
-        iterable: Any,
+        func: Callable[..., _T],
+        iterable: Iterable[Iterable[Any]],
         chunksize: int | None = None,
         *,
         timeout: float | None = None,
         retries: int | None = None,
-        progress: Any = False,
-    ) -> Any:
+        progress: Progress = False,
+    ) -> list[_T]:
         """[func(*item) for item in iterable], in the workers."""
         if self._core is None:
             return _Standard.starmap(self, func, iterable, chunksize)
@@ -172,10 +179,10 @@ class Calls:
         values: list[Any] = [None] * len(items)
         if chunksize <= 0:
             return values
-        label = f"{'starmap' if starred else 'map'}({_name_of(func)})"
+        label = Label(f"{'starmap' if starred else 'map'}({_name_of(func)})", items, chunksize)
         func = _nothing if func is None else func
         task = _core.PoolJob(self._core, label, 0, False)
-        with _Bar(progress, len(items)) as bar:
+        with Bar(progress, len(items)) as bar:
             error = task.map(func, items, starred, chunksize, options[0] * chunksize, options[1], values, bar)
         if error is not None:
             raise error
@@ -192,40 +199,42 @@ class Calls:
 
     def map_async(
         self,
-        func: Any,
-        iterable: Any,
+        func: Callable[[_S], _T],
+        iterable: Iterable[_S],
         chunksize: int | None = None,
-        callback: Any = None,
-        error_callback: Any = None,
+        callback: Callable[[list[_T]], object] | None = None,
+        error_callback: Callable[[BaseException], object] | None = None,
         *,
         timeout: float | None = None,
         retries: int | None = None,
-    ) -> Any:
+        progress: Progress = False,
+    ) -> MapResult[_T]:
         """As map(), without waiting."""
         if self._core is None:
             return _Standard.map_async(self, func, iterable, chunksize, callback, error_callback)
         self._check_running()
         return self._map_async_on_engine(
-            func, iterable, False, chunksize, callback, error_callback, timeout, retries
+            func, iterable, False, chunksize, callback, error_callback, timeout, retries, progress
         )
 
     def starmap_async(
         self,
-        func: Any,
-        iterable: Any,
+        func: Callable[..., _T],
+        iterable: Iterable[Iterable[Any]],
         chunksize: int | None = None,
-        callback: Any = None,
-        error_callback: Any = None,
+        callback: Callable[[list[_T]], object] | None = None,
+        error_callback: Callable[[BaseException], object] | None = None,
         *,
         timeout: float | None = None,
         retries: int | None = None,
-    ) -> Any:
+        progress: Progress = False,
+    ) -> MapResult[_T]:
         """As starmap(), without waiting."""
         if self._core is None:
             return _Standard.starmap_async(self, func, iterable, chunksize, callback, error_callback)
         self._check_running()
         return self._map_async_on_engine(
-            func, iterable, True, chunksize, callback, error_callback, timeout, retries
+            func, iterable, True, chunksize, callback, error_callback, timeout, retries, progress
         )
 
     def _map_async_on_engine(
@@ -238,6 +247,7 @@ class Calls:
         error_callback: Any,
         timeout: float | None,
         retries: int | None,
+        progress: Progress = False,
     ) -> Any:
         seconds, again = self._options(timeout, retries)
         failed = None
@@ -250,14 +260,14 @@ class Calls:
             items, failed = [], error
         chunksize = self._chunk(len(items), chunksize, timeout)
         number = next(_numbers)
-        label = f"{'starmap' if starred else 'map'}_async({_name_of(func)})"
+        label = Label(f"{'starmap' if starred else 'map'}_async({_name_of(func)})", items, chunksize)
         func = _nothing if func is None else func
         task = _core.PoolJob(self._core, label, number, True)
         if chunksize <= 0 and failed is None:
             callback = error_callback = (
                 None  # as in the standard library, whose result is there from the start
             )
-        result = MapResult(
+        result: MapResult[Any] = MapResult(
             self, task, number, callback, error_callback, length=len(items), chunksize=chunksize
         )
         self._running.add(result)
@@ -265,6 +275,8 @@ class Calls:
             task.fail(0, failed)
         last = -(-len(items) // chunksize) if chunksize > 0 else 0
         result._begin()
+        if progress and failed is None:
+            report_on(task, Bar(progress, len(items)), chunksize, len(items))
 
         def feed(start: int, patient: bool) -> int:
             return int(
@@ -280,15 +292,15 @@ class Calls:
 
     def imap(
         self,
-        func: Any,
-        iterable: Iterable[Any],
+        func: Callable[[_S], _T],
+        iterable: Iterable[_S],
         chunksize: int = 1,
         *,
         lookahead: int | None = None,
         timeout: float | None = None,
         retries: int | None = None,
-        progress: Any = False,
-    ) -> Any:
+        progress: Progress = False,
+    ) -> _std.IMapIterator[_T]:
         """An iterator over the results, in order. ``lookahead`` bounds how many tasks may be ahead of it.
 
         Without it tasks are sent as fast as they come, until 256 MiB of results wait to be taken; after
@@ -300,15 +312,15 @@ class Calls:
 
     def imap_unordered(
         self,
-        func: Any,
-        iterable: Iterable[Any],
+        func: Callable[[_S], _T],
+        iterable: Iterable[_S],
         chunksize: int = 1,
         *,
         lookahead: int | None = None,
         timeout: float | None = None,
         retries: int | None = None,
-        progress: Any = False,
-    ) -> Any:
+        progress: Progress = False,
+    ) -> _std.IMapIterator[_T]:
         """An iterator over the results, as they come."""
         if self._core is None:
             return _Standard.imap_unordered(self, func, iterable, chunksize)
@@ -332,7 +344,8 @@ class Calls:
         lookahead = lookahead_of(lookahead)
         seconds, again = self._options(timeout, retries)
         options = (seconds * chunksize, again)
-        label = f"imap{'' if ordered else '_unordered'}({_name_of(func)})"
+        listed = iterable if type(iterable) in (list, tuple, range) else None
+        label = Label(f"imap{'' if ordered else '_unordered'}({_name_of(func)})", listed, chunksize)
         func = _nothing if func is None else func
         task = _core.PoolJob(self._core, label, 0, False)
         flow = Flow(task, chunksize, lookahead)
@@ -354,7 +367,7 @@ class Calls:
             self._feeding.apart(lambda: flow.send_all(func, iterable, options), flow)
         if progress:
             total = len(iterable) if isinstance(iterable, Sized) else None
-            return _Bar(progress, total).over(results)
+            return ReportingIterator(results, Bar(progress, total), chunksize, total)
         return results
 
 
@@ -366,33 +379,3 @@ def _then_seal(task: Any, send: Callable[[], Any]) -> Callable[[], None]:
             task.seal()
 
     return run
-
-
-class _Bar:
-    """tqdm's bar, if it is installed and wanted; or what is called with the number of items that ended."""
-
-    def __init__(self, wanted: Any, total: int | None) -> None:
-        self._bar: Any = None
-        self._call = wanted if callable(wanted) else None
-        if wanted and self._call is None:
-            try:
-                from tqdm.auto import tqdm
-            except ImportError:
-                warnings.warn("progress=True needs tqdm, which is not installed", stacklevel=4)
-            else:
-                self._bar = tqdm(total=total)
-                self._call = self._bar.update
-
-    def __enter__(self) -> Any:
-        return self._call
-
-    def __exit__(self, *_exc: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
-
-    def over(self, results: Any) -> Any:
-        with self as call:
-            for result in results:
-                if call is not None:
-                    call(1)
-                yield result

@@ -12,11 +12,16 @@ from multiprocessing import pool as _std
 from multiprocessing.context import TimeoutError
 
 from forklift.errors import PoolStoppedError
+from forklift.multiprocessing.generic import Bases
 from forklift.multiprocessing.pool_flow import Feeding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypeVar
+
+    _T = TypeVar("_T")
+else:
+    _T = None
 
 __all__ = ["ApplyResult", "MapResult", "Notices"]
 
@@ -30,7 +35,7 @@ class Notices:
         self._watched: dict[int, Any] = {}
         self.thread: threading.Thread | None = None
 
-    def watch(self, result: ApplyResult) -> None:
+    def watch(self, result: ApplyResult[Any]) -> None:
         with self._lock:
             self._watched[result._job] = result
             if self.thread is None:
@@ -56,7 +61,7 @@ class Notices:
 class _Event:
     """Stands for the event that a result of the standard library's waits for."""
 
-    def __init__(self, result: ApplyResult) -> None:
+    def __init__(self, result: ApplyResult[Any]) -> None:
         self._result = result
 
     def is_set(self) -> bool:
@@ -67,7 +72,7 @@ class _Event:
         return self.is_set()
 
 
-class ApplyResult(_std.ApplyResult):  # type: ignore[type-arg]
+class ApplyResult(_std.ApplyResult[_T]):
     """What ``apply_async`` returns; ``await`` waits for it in a coroutine."""
 
     def __init__(self, pool: Any, task: Any, number: int, callback: Any, error_callback: Any) -> None:
@@ -108,13 +113,14 @@ class ApplyResult(_std.ApplyResult):  # type: ignore[type-arg]
         elif not (self._settled and threading.current_thread() is self._notices.thread):
             self._told.wait(timeout)
 
-    def get(self, timeout: float | None = None) -> Any:
+    def get(self, timeout: float | None = None) -> _T:
         self.wait(timeout)
         if not (self._settled or self.ready()):
             raise TimeoutError
         self._settle()
         if self._success:
-            return self._value
+            value: _T = self._value
+            return value
         raise self._value
 
     def successful(self) -> bool:
@@ -159,7 +165,7 @@ class ApplyResult(_std.ApplyResult):  # type: ignore[type-arg]
             for listener in listeners:
                 listener()
 
-    def __await__(self) -> Generator[Any, None, Any]:
+    def __await__(self) -> Generator[Any, None, _T]:
         import asyncio
 
         loop = asyncio.get_running_loop()
@@ -185,7 +191,14 @@ class ApplyResult(_std.ApplyResult):  # type: ignore[type-arg]
         return self.get()
 
 
-class MapResult(ApplyResult, _std.MapResult):  # type: ignore[type-arg]
+if TYPE_CHECKING:
+
+    class _MapBases(ApplyResult[list[_T]], _std.MapResult[_T]): ...
+else:
+    _MapBases = Bases(ApplyResult, _std.MapResult)
+
+
+class MapResult(_MapBases[_T]):
     """What ``map_async`` and ``starmap_async`` return."""
 
     def __init__(

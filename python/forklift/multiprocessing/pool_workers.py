@@ -19,6 +19,7 @@ from multiprocessing.reduction import ForkingPickler
 
 from forklift import _core
 from forklift.multiprocessing.joining import parent_sentinel
+from forklift.multiprocessing.pool_label import shortened
 from forklift.multiprocessing.queues import SimpleQueue
 
 TYPE_CHECKING = False
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Crew", "Description", "Plan", "describe", "describe_unsendable", "shown", "work", "worker_id"]
 
-# (pickle of the exception, its traceback, its representation)
-Description = tuple[bytes, str, str]
+# (pickle of the exception, its traceback, its representation, the item's place in its task, the item shown)
+Description = tuple[bytes, str, str, int, "str | None"]
 
 _index: int | None = None
 
@@ -137,13 +138,9 @@ def _settle_in(index: int, plan: Plan) -> None:
     if plan.cpus:
         os.sched_setaffinity(0, plan.cpus[index % len(plan.cpus)])
     if plan.log is not None:
-        import logging
-        import logging.handlers
+        from forklift.multiprocessing.pool_logging import send_records  # imports logging
 
-        queue, level = plan.log
-        root = logging.getLogger()
-        root.handlers[:] = [logging.handlers.QueueHandler(queue)]
-        root.setLevel(level)
+        send_records(*plan.log)
 
 
 # --- what a task fails with
@@ -176,21 +173,38 @@ def _text_of(exc: BaseException) -> str:
         return shown(exc)
 
 
-def describe(exc: BaseException) -> Description:
-    """An exception, to be sent."""
+def describe(exc: BaseException, place: int = 0, item: tuple[Any] | None = None) -> Description:
+    """An exception, to be sent. `place`: of the item in the task; -1: the function was not found."""
+    if place < 0:
+        exc = _explained(exc)
     text = _text_of(exc)
+    which = (place, None if item is None else shortened(item[0]))
     try:
-        return (bytes(ForkingPickler.dumps(exc)), text, shown(exc))
+        return (bytes(ForkingPickler.dumps(exc)), text, shown(exc), *which)
     except Exception as reason:
-        return _instead(reason, exc, text)
+        return (*_instead(reason, exc, text), *which)
+
+
+def _explained(exc: BaseException) -> BaseException:
+    """The exception of a function that this worker does not have by its name, with what may be the reason."""
+    if not isinstance(exc, (AttributeError, ImportError)):
+        return exc
+    why = (
+        "a function must be defined before the pool is made, since its workers are forked then"
+        if getattr(_std_process.current_process(), "_start_method", None) == "fork"
+        else "workers import the main module anew, and find in it what is defined at its top level only"
+    )
+    found = type(exc)(f"{exc}: the pool's worker does not have this function ({why})")
+    found.__cause__ = exc
+    return found
 
 
 def describe_unsendable(reason: BaseException, result: Any) -> Description:
     """A result that could not be sent, to be sent."""
-    return _instead(reason, result, "")
+    return (*_instead(reason, result, ""), 0, None)
 
 
-def _instead(reason: BaseException, value: Any, text: str) -> Description:
+def _instead(reason: BaseException, value: Any, text: str) -> tuple[bytes, str, str]:
     # Not before: the standard library's module would bring ours, which needs this one.
     from multiprocessing.pool import MaybeEncodingError  # type: ignore[attr-defined]
 

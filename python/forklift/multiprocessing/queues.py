@@ -5,6 +5,9 @@ has been put is there for all processes when ``put`` returns, and stays there wh
 
 Any number of threads and processes may use both ends. Waits release the interpreter lock and run signal
 handlers; a handler that raises leaves nothing taken and nothing lost.
+
+A subclass that overrides a private hook of the standard library's queue, or uses its private parts (as loky's
+do), gets the standard library's feeder thread and pipe: ``_standard`` is true for its class.
 """
 
 from __future__ import annotations
@@ -21,17 +24,74 @@ from queue import Empty, Full
 
 from forklift import _core
 from forklift.multiprocessing.ends import NoLock, Reader, SlotsLeft, Tasks, Writer
+from forklift.multiprocessing.generic import Bases
 from forklift.multiprocessing.joining import Invitation, invitation_to_share, is_for_forks_only
+from forklift.multiprocessing.subclasses import relies_on_the_feeder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, overload
+
+    from typing_extensions import TypeVar
+
+    _Method = TypeVar("_Method", bound=Callable[..., Any])
+    _T = TypeVar("_T", default=Any)
+
+    class _QueueBases(_core.QueueCore[_T], _std.Queue[_T]): ...
+
+    class _SimpleBases(_core.SimpleQueueCore[_T], _std.SimpleQueue[_T]): ...
+else:
+    _T = None
+    _QueueBases = Bases(_core.QueueCore, _std.Queue)
+    _SimpleBases = Bases(_core.SimpleQueueCore, _std.SimpleQueue)
 
 __all__ = ["Empty", "Full", "JoinableQueue", "Queue", "SimpleQueue"]
 
 # A pipe's capacity: how much a SimpleQueue takes before its putters wait.
 _PIPE_BYTES = 64 * 1024
 _SEM_VALUE_MAX = 2**31 - 1
+
+
+# Saved, since forklift.install() puts ours in their place.
+_StdQueue: Any = _std.Queue
+_StdJoinable: Any = _std.JoinableQueue
+_StdSimple: Any = _std.SimpleQueue
+
+
+def _or_standard(standard: Any) -> Callable[[_Method], _Method]:
+    """A method of ours; `standard`'s for subclasses that count on the standard library's engine.
+
+    (Not super(): the standard library's classes name their base, which may have become ours.)
+    """
+
+    def choose(ours: Any) -> Any:
+        theirs = getattr(standard, ours.__name__, None)
+        if theirs is None:  # a later version of Python has it
+            return ours
+
+        def method(self: Any, *args: Any, **named: Any) -> Any:
+            return (theirs if self._standard else ours)(self, *args, **named)
+
+        method.__name__, method.__qualname__, method.__doc__ = ours.__name__, ours.__qualname__, ours.__doc__
+        method.__wrapped__ = ours  # type: ignore[attr-defined]
+        return method
+
+    return choose
+
+
+def _begin_standard(standard: Any, queue: Any, *args: Any, ctx: Any, **ours: Any) -> None:
+    """The standard library's constructor, whose pipe is the standard library's."""
+    for name, value in ours.items():
+        if value:
+            raise TypeError(
+                f"{type(queue).__qualname__} relies on the standard library's queue, which has no {name}="
+            )
+    from forklift.multiprocessing.pipes import standard_pipe
+
+    init = standard.__init__
+    pipes = types.SimpleNamespace(Pipe=standard_pipe)
+    names = {**init.__globals__, "connection": pipes, "Queue": Queue}
+    types.FunctionType(init.__code__, names, "__init__", init.__defaults__)(queue, *args, ctx=ctx)
 
 
 def _known(framework: str) -> str | None:
@@ -57,7 +117,7 @@ class _Part:
         return self if queue is None else self._make(queue)
 
 
-class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg]
+class Queue(_QueueBases[_T]):
     """A queue of Python objects, bounded if ``maxsize`` is positive.
 
     NumPy arrays and buffers travel through shared memory and arrive as private, writable copies;
@@ -74,10 +134,18 @@ class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg]
 
     _FLAGS = 0
     _is_fork_ctx = False
+    _standard = False
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        cls._standard = relies_on_the_feeder(cls, _StdJoinable)
 
     def __init__(
-        self, maxsize: int = 0, *, ctx: Any, strict: bool = False, framework: str | None = None
+        self, maxsize: int = 0, *, ctx: Any = None, strict: bool = False, framework: str | None = None
     ) -> None:
+        if self._standard:
+            _begin_standard(_StdQueue, self, maxsize, ctx=ctx, strict=strict, framework=framework)
+            return
         bound = _index(maxsize) if maxsize > 0 else 0
         if bound > _SEM_VALUE_MAX:
             raise OverflowError(f"maxsize is too large: {bound}")
@@ -94,6 +162,7 @@ class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg]
         self._reset()
         _std_util.register_after_fork(self, Queue._after_fork)
 
+    @_or_standard(_StdQueue)
     def __getstate__(self) -> Any:
         return (
             _hand_over(self),
@@ -105,6 +174,7 @@ class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg]
             self._framework,
         )
 
+    @_or_standard(_StdQueue)
     def __setstate__(self, state: Any) -> None:
         _joined, identity, self._maxsize, self._strict, ignore_epipe, self._opid, self._framework = state
         self._open(*identity)
@@ -112,19 +182,28 @@ class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg]
         self._ignore_epipe = ignore_epipe
         _std_util.register_after_fork(self, Queue._after_fork)
 
+    @_or_standard(_StdQueue)
     def _after_fork(self) -> None:
         self._reset(after_fork=True)
 
+    @_or_standard(_StdQueue)
     def _reset(self, after_fork: bool = False) -> None:
         self._ignore_epipe = False
         self._closed = False
         self._joincancelled = False
 
-    async def aput(self, obj: Any, timeout: float | None = None) -> None:
+    async def aput(self, obj: _T, timeout: float | None = None) -> None:
         """As ``put``, in a coroutine. Cancelled while it waits for room it has put nothing."""
         from forklift.multiprocessing import coroutines  # imports asyncio
 
         await coroutines.put(self, lambda: self.put(obj, False), timeout)
+
+    if TYPE_CHECKING:
+
+        @overload
+        async def aget(self, timeout: float | None = None) -> _T: ...
+        @overload
+        async def aget(self, timeout: float | None = None, *, as_: str | None) -> Any: ...
 
     async def aget(self, timeout: float | None = None, *, as_: str | None = None) -> Any:
         """As ``get``, in a coroutine. Cancelled while it waits it has taken nothing."""
@@ -132,14 +211,23 @@ class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg]
 
         return await coroutines.get(self, lambda: self.get(False, as_=as_), timeout)
 
-    def put_nowait(self, obj: Any) -> None:
+    def put_nowait(self, obj: _T) -> None:
         """Put obj, or raise queue.Full at once."""
         self.put(obj, False)
 
+    if TYPE_CHECKING:
+
+        @overload
+        def get_nowait(self) -> _T: ...
+        @overload
+        def get_nowait(self, *, as_: str | None) -> Any: ...
+
     def get_nowait(self, *, as_: str | None = None) -> Any:
         """Take the oldest object, or raise queue.Empty at once."""
-        return self.get(False, as_=as_)
+        # A subclass may have a get() that knows of no frameworks.
+        return self.get(False) if as_ is None else self.get(False, as_=as_)
 
+    @_or_standard(_StdQueue)
     def close(self) -> None:
         """This process will neither put nor get any more. What was put stays in the queue."""
         self._closed = True
@@ -147,13 +235,16 @@ class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg]
             # In the standard library the feeder thread closes the reader, and only a put makes one.
             self._reader_closed = True
 
+    @_or_standard(_StdQueue)
     def join_thread(self) -> None:
         """Nothing to wait for: what was put is in the queue. Only after close()."""
         assert self._closed, f"Queue {self!r} not closed"
 
+    @_or_standard(_StdQueue)
     def cancel_join_thread(self) -> None:
         self._joincancelled = True
 
+    @_or_standard(_StdQueue)
     def _terminate_broken(self) -> None:
         self.close()
 
@@ -184,15 +275,35 @@ class Queue(_core.QueueCore, _std.Queue):  # type: ignore[type-arg]
 
     _poll = _Part(lambda self: self._reader.poll)
 
+    if not TYPE_CHECKING:
+        __class_getitem__ = classmethod(types.GenericAlias)
 
-class JoinableQueue(Queue, _std.JoinableQueue):  # type: ignore[type-arg]
+
+if TYPE_CHECKING:
+
+    class _JoinableBases(Queue[_T], _std.JoinableQueue[_T]): ...
+else:
+    _JoinableBases = Bases(Queue, _std.JoinableQueue)
+
+
+class JoinableQueue(_JoinableBases[_T]):
     """A queue that counts what was put and reported done; ``join`` waits until the two agree."""
 
+    def __init__(
+        self, maxsize: int = 0, *, ctx: Any = None, strict: bool = False, framework: str | None = None
+    ) -> None:
+        if self._standard:
+            _begin_standard(_StdJoinable, self, maxsize, ctx=ctx, strict=strict, framework=framework)
+        else:
+            Queue.__init__(self, maxsize, ctx=ctx, strict=strict, framework=framework)
+
+    @_or_standard(_StdJoinable)
     def task_done(self) -> None:
         """Report one object that was taken as done. ValueError if there were not as many."""
         if not self._task_done():
             raise ValueError("task_done() called too many times")
 
+    @_or_standard(_StdJoinable)
     def join(self) -> None:
         """Wait until everything that was put has been reported done."""
         self._join()
@@ -201,29 +312,46 @@ class JoinableQueue(Queue, _std.JoinableQueue):  # type: ignore[type-arg]
 
     _cond = NoLock()
 
+    @_or_standard(_StdJoinable)
     def __getstate__(self) -> Any:
         return Queue.__getstate__(self)
 
+    @_or_standard(_StdJoinable)
     def __setstate__(self, state: Any) -> None:
         Queue.__setstate__(self, state)
 
 
-class SimpleQueue(_core.SimpleQueueCore, _std.SimpleQueue):  # type: ignore[type-arg]
+class SimpleQueue(_SimpleBases[_T]):
     """A queue that holds 64 KB: ``put`` waits while more is in transit, as it would with a pipe."""
 
     _is_fork_ctx = False
+    _standard = False
 
-    def __init__(self, *, ctx: Any, framework: str | None = None) -> None:
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        cls._standard = relies_on_the_feeder(cls, _StdSimple)
+
+    def __init__(self, *, ctx: Any = None, framework: str | None = None) -> None:
+        if self._standard:
+            _begin_standard(_StdSimple, self, ctx=ctx, framework=framework)
+            return
         self._create(0, _PIPE_BYTES, 0)
         if framework is not None:
             self._framework = _known(framework)
         self._is_fork_ctx = ctx is not None and is_for_forks_only(ctx)
 
-    async def aput(self, obj: Any, timeout: float | None = None) -> None:
+    async def aput(self, obj: _T, timeout: float | None = None) -> None:
         """As ``put``, in a coroutine. Cancelled while it waits for room it has put nothing."""
         from forklift.multiprocessing import coroutines  # imports asyncio
 
         await coroutines.put(self, lambda: self._put_now(obj), timeout)
+
+    if TYPE_CHECKING:
+
+        @overload
+        async def aget(self, timeout: float | None = None) -> _T: ...
+        @overload
+        async def aget(self, timeout: float | None = None, *, as_: str | None) -> Any: ...
 
     async def aget(self, timeout: float | None = None, *, as_: str | None = None) -> Any:
         """As ``get``, in a coroutine. Cancelled while it waits it has taken nothing."""
@@ -231,18 +359,22 @@ class SimpleQueue(_core.SimpleQueueCore, _std.SimpleQueue):  # type: ignore[type
 
         return await coroutines.get(self, lambda: self._get_now(as_=as_), timeout)
 
+    @_or_standard(_StdSimple)
     def close(self) -> None:
         """This process will neither put nor get any more."""
         self._reader_closed = True
         self._writer_closed = True
 
+    @_or_standard(_StdSimple)
     def empty(self) -> bool:
         """Is there nothing to get just now?"""
         return not self._reader.poll()
 
+    @_or_standard(_StdSimple)
     def __getstate__(self) -> Any:
         return (_hand_over(self), self._id(), self._framework)
 
+    @_or_standard(_StdSimple)
     def __setstate__(self, state: Any) -> None:
         _joined, identity, self._framework = state
         self._open(*identity)
@@ -256,8 +388,11 @@ class SimpleQueue(_core.SimpleQueueCore, _std.SimpleQueue):  # type: ignore[type
 
     _poll = _Part(lambda self: self._reader.poll)
 
-    __class_getitem__: Any = classmethod(types.GenericAlias)
+    if not TYPE_CHECKING:
+        __class_getitem__ = classmethod(types.GenericAlias)
 
 
-def __getattr__(name: str) -> Any:
-    return getattr(_std, name)
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        return getattr(_std, name)

@@ -14,6 +14,10 @@ import ctypes
 from multiprocessing import reduction
 from multiprocessing import sharedctypes as _std
 from multiprocessing.context import assert_spawning  # noqa: F401
+from multiprocessing.sharedctypes import Synchronized as Synchronized
+from multiprocessing.sharedctypes import SynchronizedArray as SynchronizedArray
+from multiprocessing.sharedctypes import SynchronizedBase as SynchronizedBase
+from multiprocessing.sharedctypes import SynchronizedString as SynchronizedString
 
 from forklift.multiprocessing import heap
 
@@ -25,10 +29,6 @@ __all__ = ["Array", "RawArray", "RawValue", "Value", "copy", "synchronized"]
 
 # Parts of the standard library's module that its stubs do not name.
 _parts: Any = _std
-Synchronized = _parts.Synchronized
-SynchronizedArray = _parts.SynchronizedArray
-SynchronizedBase = _parts.SynchronizedBase
-SynchronizedString = _parts.SynchronizedString
 class_cache = _parts.class_cache
 make_property = _parts.make_property
 prop_cache = _parts.prop_cache
@@ -104,5 +104,7 @@ def synchronized(obj: Any, lock: Any = None, ctx: Any = None) -> Any:
     return _parts.synchronized(obj, lock, ctx or _default())
 
 
-def __getattr__(name: str) -> Any:
-    return getattr(_std, name)
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        return getattr(_std, name)

@@ -297,5 +297,7 @@ class Barrier(_std.Barrier):
         return self._core.broken
 
 
-def __getattr__(name: str) -> Any:
-    return getattr(_std, name)
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        return getattr(_std, name)
