@@ -100,6 +100,16 @@ conformance-full: wheel ## all of them, and the standard library as control (hal
 suites: wheel ## other packages' tests, plain and with ours (SUITES_ARGS="--suite joblib"; see tests/conformance/run.py)
 	$(PYTHON) tests/conformance/run.py $(SUITES_ARGS)
 
+slices: setup ## all tests in a build whose sleepers do not look around: finds wake-ups that are never given
+	$(PYTHON) tests/slices.py $(SLICES_ARGS)
+
+folders: ## demo, tests and benchmarks in clones at awkward paths, and as an ordinary user (hours; see tests/folders.sh)
+	tests/folders.sh $(FOLDERS_ARGS)
+
+weekly: slices folders ## what takes too long for each change
+	$(MAKE) conformance-full
+	$(MAKE) suites SUITES_ARGS="--suite joblib --suite scikit-learn --suite gymnasium"
+
 asan tsan clang seedfault: setup
 	$(CMAKE) --preset $@ >/dev/null
 	$(CMAKE) --build --preset $@ -j $(JOBS)
