@@ -48,7 +48,7 @@ def works(compiler: str, *flags: str) -> bool:
 def jobs_of(compiler: str) -> list[tuple[str, str, tuple[str, ...], str]]:
     """Name, compiler, flags and text of each file that is to be compiled."""
     every = "".join(f'#include "forklift/{header.name}"\n' for header in HEADERS)
-    jobs = []
+    jobs: list[tuple[str, str, tuple[str, ...], str]] = []
     for spellings in STANDARDS:
         standard = next((flag for flag in spellings if works(compiler, flag)), None)
         if standard is None:

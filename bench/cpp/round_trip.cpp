@@ -81,8 +81,9 @@ const Contender forklift_waiting{"cpp-rtt-64B-waiting", "forklift", Role::kOurs,
                                  [](const Run& run) { return ours<SleepingChannel>(run, Wait::kAsleep); }};
 const Contender forklift_bound{"cpp-rtt-64B-apart", "forklift", Role::kOurs, "us",
                                [](const Run& run) { return ours<OurQueue<kBytes>>(run, Wait::kBound); }};
-const Contender forklift_unbound{"cpp-rtt-64B-apart", "forklift, unbound", Role::kPeer, "us",
-                                 [](const Run& run) { return ours<OurQueue<kBytes>>(run, Wait::kAsItLikes); }};
+const Contender forklift_unbound{
+    "cpp-rtt-64B-apart", "forklift, unbound", Role::kPeer, "us",
+    [](const Run& run) { return ours<OurQueue<kBytes>>(run, Wait::kAsItLikes); }};
 const Contender ring_bound{"cpp-rtt-64B-apart", "SPSC ring", Role::kFloor, "us", [](const Run& run) {
                              Shared<Ring> there;
                              Shared<Ring> back;

@@ -47,7 +47,7 @@ def _pool_work(size: int, workers: int) -> Callable[[Library, Scale], float]:
         import numpy as np
 
         count = scale.count(TASKS, 100)
-        arguments = [np.ones(size, np.uint8) for _ in range(8)]
+        arguments: list[Any] = [np.ones(size, np.uint8) for _ in range(8)]
         with library.context().Pool(workers) as pool:
             for _ in pool.imap_unordered(_work, arguments * 4):
                 pass
@@ -57,6 +57,21 @@ def _pool_work(size: int, workers: int) -> Callable[[Library, Scale], float]:
             return _overhead_us(time.perf_counter() - begin, count, workers)
 
     return measure
+
+
+def _two_copies(size: int) -> Callable[[Scale], float]:
+    def floor(scale: Scale) -> float:
+        """Microseconds of copying the argument on its way there, and the result on its way back."""
+        import numpy as np
+
+        source, target = np.ones(size, np.uint8), np.empty(size, np.uint8)
+        count = scale.count(2_000, 200)
+        begin = time.perf_counter()
+        for _ in range(2 * count):
+            np.copyto(target, source)
+        return (time.perf_counter() - begin) / count * 1e6
+
+    return floor
 
 
 # --- a busy machine
@@ -187,6 +202,9 @@ ROWS = (
             "us",
             1.0,
             at_most=50,
+            floor_factor=2,
+            floor_name="two copies",
+            floor=_two_copies(size),
             measure=_pool_work(size, workers),
             repeat=3,
             note="beyond 1 ms of work; argument and result of this size, imap_unordered",

@@ -136,7 +136,8 @@ Status Board::wait_readers(std::uint32_t count, os::Deadline deadline, WaitHooks
     return {Code::kInvalid, std::to_string(count) + " readers; there can be " + std::to_string(kMostReaders)};
   const auto there = [&] { return readers() >= count; };
   if (there()) return {};
-  return wait_until({row_.space, row_.space_spinner, domain::kUnknownCpu}, there, hub_.domain(), deadline, hooks);
+  return wait_until({row_.space, row_.space_spinner, domain::kUnknownCpu}, there, hub_.domain(), deadline,
+                    hooks);
 }
 
 Result<ReaderPtr> Board::subscribe(bool from_oldest) {

@@ -191,8 +191,8 @@ Status Reader::get(Incoming& into, os::Deadline deadline, WaitHooks* hooks) {
     Status got = try_get(into, &done);
     if (!got || done) return got;
     const auto is_ready = [this] { return ready(); };
-    Status status = wait_until({row.items, row.item_spinner, row.put_cpu, sync::kSpinNs, &patience_}, is_ready, board_->hub().domain(),
-                               deadline, hooks);
+    Status status = wait_until({row.items, row.item_spinner, row.put_cpu, sync::kSpinNs, &patience_},
+                               is_ready, board_->hub().domain(), deadline, hooks);
     if (!status) return status;
   }
 }
@@ -202,8 +202,8 @@ Status Reader::wait_ready(os::Deadline deadline, WaitHooks* hooks) {
   BoardRow& row = board_->row_;
   const auto is_ready = [this] { return ready(); };
   if (is_ready()) return {};
-  return wait_until({row.items, row.item_spinner, row.put_cpu, sync::kSpinNs, &patience_}, is_ready, board_->hub().domain(), deadline,
-                    hooks);
+  return wait_until({row.items, row.item_spinner, row.put_cpu, sync::kSpinNs, &patience_}, is_ready,
+                    board_->hub().domain(), deadline, hooks);
 }
 
 Status Reader::peek(Incoming& into, std::uint64_t* version) {

@@ -109,7 +109,8 @@ class Waiter {
     Alarm no_more_needed;
     if (Status status = rung_by_channel.open(); !status) return status;
     const auto watch_channels = [&] {
-      while (!no_more_needed.rung() && !any_message()) sleep_on_channels(sync::lengthened(sync::kSliceNs), no_more_needed);
+      while (!no_more_needed.rung() && !any_message())
+        sleep_on_channels(sync::lengthened(sync::kSliceNs), no_more_needed);
       rung_by_channel.ring();
     };
     std::jthread bridge;

@@ -125,7 +125,7 @@ Result<bool> Place::take(Stand stand) {
 }
 
 Result<bool> Place::share(Stand stand) {
-  const Result<bool> locked = os::try_share_byte(lock_, byte_of(stand));
+  Result<bool> locked = os::try_share_byte(lock_, byte_of(stand));
   if (!locked || !*locked) return locked;
   taken_by_this(stand).close();
   const Result<bool> theirs = os::address_is_claimed(socket_name(stand));
