@@ -64,7 +64,8 @@ def _two_copies(size: int) -> Callable[[Scale], float]:
         """Microseconds of copying the argument on its way there, and the result on its way back."""
         import numpy as np
 
-        source, target = np.ones(size, np.uint8), np.empty(size, np.uint8)
+        source: Any = np.ones(size, np.uint8)
+        target: Any = np.empty(size, np.uint8)
         count = scale.count(2_000, 200)
         begin = time.perf_counter()
         for _ in range(2 * count):
