@@ -26,6 +26,7 @@ class PoolWaitersTest : public test::HubFixture {
   }
   void TearDown() override {
     engine_.reset();
+    domain().reap();
     HubFixture::TearDown();
   }
 
