@@ -77,9 +77,10 @@ void Arena::put_lease_row(sync::Transaction& change, std::uint32_t row) {
 Result<Arena::Grant> Arena::grant(Kind kind, std::size_t bytes) {
   const unsigned size_class = bytes > half_ ? kClasses : class_for(kind, bytes);
   if (size_class > largest_class()) {
-    return Status(Code::kNoSpace, std::to_string(bytes) + " bytes asked, but a block can have at most " +
-                                      std::to_string(half_) +
-                                      " (RLIMIT_AS was read when the domain was made)");
+    return Status(
+        Code::kNoSpace,
+        std::to_string(bytes) + " bytes asked, but a block can have at most " + std::to_string(half_) +
+            " (what RLIMIT_AS, RLIMIT_FSIZE and FORKLIFT_SEGMENT_SIZE left when the domain was made)");
   }
   const std::uint64_t need = pages_for(bytes, size_class);
   for (int attempt = 0;; ++attempt) {

@@ -64,8 +64,10 @@ Result<std::unique_ptr<Domain>> Domain::create(const Options& options) {
   for (;;) {
     Status made = domain->make_files(plan, files.bytes());
     if (made) break;
-    // Locked memory, an overcommit rule, a tool that simulates the machine: less may do.
-    const bool refused = made.errno_value() == ENOMEM || made.errno_value() == EAGAIN;
+    // Locked memory, an overcommit rule, a tool that simulates the machine (valgrind says EINVAL): less may
+    // do.
+    const int error = made.errno_value();
+    const bool refused = made.call() == "mmap" && (error == ENOMEM || error == EAGAIN || error == EINVAL);
     if (!refused || plan.data_bytes == kSmallestSegment) return made;
     plan = plan_for(plan.data_bytes / 2);
   }
