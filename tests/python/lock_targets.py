@@ -79,3 +79,14 @@ def take_units(semaphore: Any, count: int, die: bool) -> None:
         semaphore.acquire()
     if die:
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def one_round(barrier: Any, answer: Any) -> None:
+    """A round, and then nothing until it is killed."""
+    barrier.wait(20)
+    answer.put(os.getpid())
+    signal.pause()
+
+
+def one_round_and_leave(barrier: Any) -> None:
+    barrier.wait(20)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 import warnings
 from typing import Any
@@ -174,4 +175,33 @@ def test_a_barrier_breaks_with_its_party(ctx: Any) -> None:
     for child in children:
         child.join()
     barrier.reset()
+    assert not barrier.broken
+
+
+def test_a_barrier_breaks_for_a_party_that_was_killed_between_rounds(ctx: Any) -> None:
+    barrier, answer = ctx.Barrier(2), ctx.Queue()
+    child = ctx.Process(target=lock_targets.one_round, args=(barrier, answer))
+    child.start()
+    barrier.wait(support.DEADLINE)
+    os.kill(answer.get(timeout=support.DEADLINE), signal.SIGKILL)
+    child.join()
+    with pytest.raises(threading.BrokenBarrierError):
+        barrier.wait(support.DEADLINE)
+    assert barrier.broken
+    barrier.reset()
+    again = ctx.Process(target=lock_targets.one_round_and_leave, args=(barrier,))
+    again.start()
+    barrier.wait(support.DEADLINE)
+    again.join()
+    assert again.exitcode == 0
+
+
+def test_a_barrier_is_whole_after_a_clean_exit_between_rounds(ctx: Any) -> None:
+    barrier = ctx.Barrier(2)
+    for _ in range(2):
+        child = ctx.Process(target=lock_targets.one_round_and_leave, args=(barrier,))
+        child.start()
+        barrier.wait(support.DEADLINE)
+        child.join()
+        assert child.exitcode == 0
     assert not barrier.broken
