@@ -43,15 +43,14 @@ class TaskTimeoutError(ForkliftError, _std_context.TimeoutError, builtins.Timeou
         self.item = item
 
 
-class FailedItem(RemoteTraceback):  # type: ignore[misc]
-    """The cause of what a task has raised: its traceback in the worker, and which item it was about."""
+def _remote_traceback(text: str, index: int, item: str | None) -> BaseException:
+    """The cause of what a task has raised: its traceback in the worker, and which item it was about.
 
-    __module__ = _PUBLIC
-
-    def __init__(self, text: str, index: int = 0, item: str | None = None) -> None:
-        super().__init__(text)
-        self.index = index
-        self.item = item
+    Of the standard library's very class, since programs compare it by identity.
+    """
+    cause: BaseException = RemoteTraceback(text)
+    cause.index, cause.item = index, item  # type: ignore[attr-defined]
+    return cause
 
 
 class ResultDecodingError(MaybeEncodingError):  # type: ignore[misc]
@@ -98,7 +97,7 @@ def revive(label: Label, task: int, description: Description) -> BaseException:
             raise TypeError(f"the pickle of an exception is one of {type(exc).__name__}")
     except Exception as reason:
         return _unreadable(reason, representation, text, index, item)
-    exc.__cause__ = FailedItem(f'\n"""\n{text}"""', index, item)
+    exc.__cause__ = _remote_traceback(f'\n"""\n{text}"""', index, item)
     return exc
 
 
@@ -110,7 +109,7 @@ def undecodable(label: Label, task: int, reason: BaseException) -> BaseException
 
 def _unreadable(reason: BaseException, what: str, text: str, index: int, item: str | None) -> BaseException:
     if text and reason.__cause__ is None:
-        reason.__cause__ = FailedItem(f'\n"""\n{text}"""', index, item)
+        reason.__cause__ = _remote_traceback(f'\n"""\n{text}"""', index, item)
     error = ResultDecodingError(shown(reason), what, index, item)
     error.__cause__ = reason
     return error
