@@ -136,6 +136,17 @@ class Subscription {
                                          const std::stop_token& stop) {
     return Transfer::get(reader_.get(), {detail::nanoseconds(time), stop});
   }
+  // The same, into an item that is there already: as Queue::get_into.
+  void get_into(T& item) { (void)Transfer::get_into(reader_.get(), item, detail::kForever); }
+  [[nodiscard]] bool try_get_into(T& item) { return Transfer::get_into(reader_.get(), item, 0); }
+  [[nodiscard]] bool get_into(T& item, const std::stop_token& stop) {
+    return Transfer::get_into(reader_.get(), item, stop);
+  }
+  template <class Rep, class Period>
+  [[nodiscard]] bool get_into_for(T& item, std::chrono::duration<Rep, Period> time,
+                                  const std::stop_token& stop = {}) {
+    return Transfer::get_into(reader_.get(), item, {detail::nanoseconds(time), stop});
+  }
   // The next message; nothing behind the last one, or when a stop was requested.
   [[nodiscard]] std::optional<T> next(const std::stop_token& stop = {}) {
     try {

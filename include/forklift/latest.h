@@ -6,8 +6,7 @@
 //   }).start();
 //   weights.put(trained);                               // the actors' old tensor stays theirs meanwhile
 //
-//   Pose pose = poses.get();                            // one that is newer than the last that this handle
-//   got
+//   Pose pose = poses.get();                            // newer than the last that this handle got
 //
 // T: any type that is Sendable. A Tensor arrives as the same memory at every reader, so publish a new one
 // instead of writing to one that was published.
@@ -90,6 +89,17 @@ class Latest {
   [[nodiscard]] std::optional<T> get_for(std::chrono::duration<Rep, Period> time,
                                          const std::stop_token& stop) {
     return Transfer::get(here(), {detail::nanoseconds(time), stop});
+  }
+  // The same, into an item that is there already: as Queue::get_into.
+  void get_into(T& item) { (void)Transfer::get_into(here(), item, detail::kForever); }
+  [[nodiscard]] bool try_get_into(T& item) { return Transfer::get_into(here(), item, 0); }
+  [[nodiscard]] bool get_into(T& item, const std::stop_token& stop) {
+    return Transfer::get_into(here(), item, stop);
+  }
+  template <class Rep, class Period>
+  [[nodiscard]] bool get_into_for(T& item, std::chrono::duration<Rep, Period> time,
+                                  const std::stop_token& stop = {}) {
+    return Transfer::get_into(here(), item, {detail::nanoseconds(time), stop});
   }
   // The newest value, seen or not; nothing: none was put yet.
   std::optional<T> peek() { return Transfer::get(detail::Way(here(), detail::Way::kPeek), 0); }

@@ -126,6 +126,19 @@ class Connection {
     return detail::Transfer<T>::get(end(), {detail::nanoseconds(time), stop});
   }
 
+  // The same, into an item that is there already: as Queue::get_into. False: the end, and the item is as it
+  // was.
+  template <class T = In>
+  requires(!std::is_void_v<In>) [[nodiscard]] bool recv_into(T& item, const std::stop_token& stop = {}) {
+    return detail::Transfer<T>::get_into(end(), item, stop);
+  }
+  template <class Rep, class Period, class T = In>
+  requires(!std::is_void_v<In>)
+      [[nodiscard]] bool recv_into_for(T& item, std::chrono::duration<Rep, Period> time,
+                                       const std::stop_token& stop = {}) {
+    return detail::Transfer<T>::get_into(end(), item, {detail::nanoseconds(time), stop});
+  }
+
   // Would recv() answer at once, with a message or with the end?
   template <class Rep, class Period>
   bool poll(std::chrono::duration<Rep, Period> time) {

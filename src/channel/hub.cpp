@@ -9,6 +9,7 @@
 #include <string>
 
 #include "channel/channel.h"
+#include "os/library_copies.h"
 
 namespace forklift::channel {
 
@@ -22,6 +23,15 @@ std::atomic<Hub*> inherited_hub{nullptr};
 // The process that made or joined process_hub. Its children inherit both, and differ.
 std::atomic<pid_t> process_hub_owner{0};
 std::atomic<const Status*> stays_out{nullptr};
+
+// The process's own hub, as `make` makes it, if no other copy of this library has one.
+template <class Make>
+Result<std::unique_ptr<Hub>> make_own(Make&& make) {
+  if (Status status = os::claim_process(); !status) return status;
+  Result<std::unique_ptr<Hub>> made = make();
+  if (!made) os::unclaim_process();
+  return made;
+}
 
 Hub* publish(std::unique_ptr<Hub> hub) {
   Hub* made = hub.release();  // never destroyed: leases of static objects may outlive main
@@ -56,7 +66,7 @@ Result<Hub*> Hub::current() {
   const std::lock_guard<std::mutex> lock(process_hub_mutex);
   if (Hub* hub = existing()) return hub;
   if (const Status* const why = stays_out.load(std::memory_order_acquire)) return *why;
-  Result<std::unique_ptr<Hub>> made = create();
+  Result<std::unique_ptr<Hub>> made = make_own([] { return create(); });
   if (!made) return made.status();
   return publish(*std::move(made));
 }
@@ -79,7 +89,8 @@ Result<Hub*> Hub::join(os::Fd control, os::Fd data, std::optional<domain::ChildS
                   "this process belongs to another domain already; a queue can only be used in the "
                   "domain that it was made in");
   }
-  Result<std::unique_ptr<Hub>> made = attach(std::move(control), std::move(data), std::move(slot));
+  Result<std::unique_ptr<Hub>> made =
+      make_own([&] { return attach(std::move(control), std::move(data), std::move(slot)); });
   if (!made) return made.status();
   return publish(*std::move(made));
 }

@@ -54,7 +54,6 @@ class Patience {
     return is_long() ? std::max(usual_ns, kLongestNs) : usual_ns;
   }
   bool is_long() const noexcept { return score_.load(std::memory_order_relaxed) >= kShortSleeps; }
-  bool rests() const noexcept { return rest_.load(std::memory_order_relaxed) > 0; }
 
   // A spin has ended: did what was waited for come?
   void note_spin(bool paid) noexcept {

@@ -16,24 +16,16 @@ namespace forklift::channel {
 namespace {
 
 using os::Deadline;
+using test::bell_of;
 using test::eventually;
 using test::get_text;
 using test::put_text;
+using test::time_of;
 
 class AheadTest : public test::HubFixture {
  protected:
   ChannelRow& row_of(const ChannelPtr& channel) { return hub().unchecked_row(channel->id().index); }
 };
-
-std::int64_t time_of(const std::function<void()>& call) {
-  const std::int64_t start = os::now_ns();
-  call();
-  return os::now_ns() - start;
-}
-
-std::uint32_t bell_of(const sync::Event& event) {
-  return reinterpret_cast<const std::atomic<std::uint32_t>&>(event).load();
-}
 
 // Sleeps so long at least who is not woken.
 constexpr std::int64_t kSlice = sync::kLongSlices ? sync::kLongSliceNs : sync::kSliceNs;

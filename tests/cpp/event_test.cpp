@@ -18,15 +18,11 @@ namespace forklift::sync {
 namespace {
 
 using os::FutexWait;
+using test::bell_of;
 using test::Child;
 using test::Gate;
 
 constexpr std::int64_t kLong = 20'000'000'000;
-
-// The first word of an event, which changes whenever a notify goes the slow way, with system calls.
-std::uint32_t bell_of(const Event& event) {
-  return reinterpret_cast<const std::atomic<std::uint32_t>&>(event).load();
-}
 
 class EventTest : public testing::Test {
  protected:

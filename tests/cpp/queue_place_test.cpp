@@ -1,18 +1,23 @@
 // What Queue<T>::get makes of a message without a copy in between: structs where the caller has them, vectors
 // in one pass, tensors.
 #include <gtest/gtest.h>
-#include <chrono>
-#include <map>
-#include <memory>
-#include <optional>
-#include <stop_token>
+#include <pthread.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
 #include <numeric>
+#include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
+#include "forklift/broadcast.h"
+#include "forklift/latest.h"
+#include "forklift/pipe.h"
 #include "forklift/queue.h"
 #include "forklift/tensor.h"
 
@@ -136,14 +141,26 @@ struct Dense : Volume {
   Dense() { cells.fill(std::byte{7}); }
 };
 
+// Runs `run` in a thread with a stack of 256 KiB.
+void on_small_stack(const std::function<void()>& run) {
+  pthread_attr_t small;
+  pthread_attr_init(&small);
+  pthread_attr_setstacksize(&small, 256 * 1024);
+  pthread_t id{};
+  const auto start = [](void* what) -> void* {
+    (*static_cast<const std::function<void()>*>(what))();
+    return nullptr;
+  };
+  ASSERT_EQ(pthread_create(&id, &small, start, const_cast<void*>(static_cast<const void*>(&run))), 0);
+  pthread_join(id, nullptr);
+  pthread_attr_destroy(&small);
+}
+
 TEST(QueuePlace, LargeStructsNeedNoStack) {
   Queue<Volume> volumes;
   Queue<Dense> dense;
   const auto sent = std::make_unique<Dense>();
-  pthread_attr_t small;
-  pthread_attr_init(&small);
-  pthread_attr_setstacksize(&small, 256 * 1024);
-  const auto run = [&] {
+  on_small_stack([&] {
     const auto volume = std::make_unique<Volume>();
     EXPECT_FALSE(volumes.try_get_into(*volume));
     EXPECT_FALSE(volumes.get_into_for(*volume, std::chrono::milliseconds(1)));
@@ -162,15 +179,50 @@ TEST(QueuePlace, LargeStructsNeedNoStack) {
     dense.put(*sent);
     const std::unique_ptr<std::optional<Dense>> full(new std::optional<Dense>(dense.try_get()));
     EXPECT_EQ((*full)->cells.back(), std::byte{7});
-  };
-  pthread_t id{};
-  const auto start = [](void* what) -> void* {
-    (*static_cast<const decltype(run)*>(what))();
-    return nullptr;
-  };
-  ASSERT_EQ(pthread_create(&id, &small, start, const_cast<void*>(static_cast<const void*>(&run))), 0);
-  pthread_join(id, nullptr);
-  pthread_attr_destroy(&small);
+  });
+}
+
+TEST(QueuePlace, LargeStructsNeedNoStackInOtherClassesEither) {
+  Broadcast<Volume> volumes;
+  Subscription<Volume> reader = volumes.subscribe();
+  Latest<Volume> newest;
+  auto [writing, reading] = make_pipe<Volume, void>();
+  const auto sent = std::make_unique<Dense>();
+  std::stop_source stop;
+  stop.request_stop();
+  const auto soon = std::chrono::milliseconds(1);
+  on_small_stack([&] {
+    const auto volume = std::make_unique<Volume>();
+    EXPECT_FALSE(reader.try_get_into(*volume));
+    EXPECT_FALSE(reader.get_into_for(*volume, soon));
+    EXPECT_FALSE(reader.get_into(*volume, stop.get_token()));
+    for (int i = 0; i < 2; ++i) volumes.put(*sent);
+    EXPECT_TRUE(reader.try_get_into(*volume));
+    reader.get_into(*volume);
+    EXPECT_EQ(volume->cells.back(), std::byte{7});
+
+    volume->cells.fill(std::byte{1});
+    EXPECT_FALSE(newest.try_get_into(*volume));
+    EXPECT_FALSE(newest.get_into_for(*volume, soon));
+    EXPECT_FALSE(newest.get_into(*volume, stop.get_token()));
+    EXPECT_EQ(volume->cells.back(), std::byte{1});
+    newest.put(*sent);
+    newest.get_into(*volume);
+    EXPECT_EQ(volume->cells.back(), std::byte{7});
+
+    volume->cells.fill(std::byte{1});
+    EXPECT_FALSE(reading.recv_into_for(*volume, soon));
+    EXPECT_FALSE(reading.recv_into(*volume, stop.get_token()));
+    writing.send(*sent);
+    EXPECT_TRUE(reading.recv_into(*volume));
+    EXPECT_EQ(volume->cells.back(), std::byte{7});
+    writing.send(*sent);
+    writing.close();
+    EXPECT_TRUE(reading.recv_into_for(*volume, std::chrono::seconds(1)));
+    volume->cells.fill(std::byte{1});
+    EXPECT_FALSE(reading.recv_into(*volume)) << "the end of the pipe";
+    EXPECT_EQ(volume->cells.back(), std::byte{1});
+  });
 }
 
 TEST(QueuePlace, IntoAnythingThatIsThere) {

@@ -21,11 +21,13 @@ namespace {
 using arena::Kind;
 using arena::LeasePtr;
 using os::Deadline;
+using test::bell_of;
 using test::Child;
 using test::eventually;
 using test::Gate;
 using test::get_text;
 using test::put_text;
+using test::time_of;
 using testing::HasSubstr;
 
 constexpr std::int64_t kMs = 1'000'000;
@@ -38,16 +40,6 @@ class WaitingTest : public test::HubFixture {
   }
   ChannelRow& row_of(const ChannelPtr& channel) { return hub().unchecked_row(channel->id().index); }
 };
-
-std::int64_t time_of(const std::function<void()>& call) {
-  const std::int64_t start = os::now_ns();
-  call();
-  return os::now_ns() - start;
-}
-
-std::uint32_t bell_of(const sync::Event& event) {
-  return reinterpret_cast<const std::atomic<std::uint32_t>&>(event).load();
-}
 
 // Asked to stop at the n-th question.
 class StopAfter : public WaitHooks {

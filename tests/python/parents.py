@@ -72,4 +72,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup ignores, for all that it starts
     main()

@@ -1,61 +1,24 @@
-// Users' locks: a holder, a releaser, a waiter, a notifier, a party of a barrier is killed after every
-// instruction of what it does.
+// Users' locks: a holder, a releaser, a waiter, a notifier is killed after every instruction of
+// what it does.
 #include <cstdlib>
 #include <memory>
 #include <string>
 
-#include "locks/barrier.h"
 #include "locks/condition.h"
 #include "locks/event.h"
 #include "locks/mutex.h"
 #include "locks/semaphore.h"
-#include "step/world.h"
+#include "step/lock_operation.h"
 
 namespace forklift::test {
 namespace {
 
-using locks::Arrival;
 using locks::Mutex;
 using locks::MutexPtr;
 using locks::Semaphore;
 using locks::SemaphorePtr;
 using locks::Took;
 using os::Deadline;
-
-// A survivor must not be held up by a death; takeovers wait for one slice at most.
-const std::int64_t kSurvivorNs = 900'000'000;
-
-class LockOperation : public Operation {
- public:
-  void check(const Death& death, Findings& found) override {
-    const std::int64_t begin = os::now_ns();
-    // Half of the survivors learn of the death by waiting, half by reaping.
-    if (death.point % 2 == 1) world_.hub().domain().reap();
-    survive(death, found);
-    if (os::now_ns() - begin > kSurvivorNs) found.add("the survivor was held up");
-    drop();
-    world_.expect_marked(found);
-    world_.expect_goes_on(found);
-  }
-  bool seen_both() const { return seen_done_ && seen_undone_; }
-
- protected:
-  virtual void survive(const Death& death, Findings& found) = 0;
-  virtual void drop() = 0;
-  locks::Table& table() { return world_.hub().locks(); }
-  void saw(bool done) { (done ? seen_done_ : seen_undone_) = true; }
-
-  World world_;
-
- private:
-  bool seen_done_ = false;
-  bool seen_undone_ = false;
-};
-
-void kill_lock(const char* name, LockOperation&& operation, const StepOptions& options = {}) {
-  EXPECT_TRUE(survives_every_kill(name, operation, options));
-  EXPECT_TRUE(operation.seen_both()) << "it should have happened before some deaths and not before others";
-}
 
 Took acquire(Mutex& lock, double seconds = 2) {
   Took how = Took::kNo;
@@ -304,56 +267,6 @@ class SetEvent : public LockOperation {
 };
 
 TEST(LockStep, Event) { kill_lock("event, set and clear", SetEvent()); }
-
-// One of two parties; the survivor is the other one, inside already or not.
-class Party : public LockOperation {
- public:
-  explicit Party(bool last) : last_(last) {}
-  void prepare() override {
-    barrier_ = must(locks::Barrier::create(table(), 2));
-    inside_ = last_;
-    if (inside_) arrival_ = must(barrier_->arrive(nullptr));
-  }
-  void act() override {
-    const Arrival here = must(barrier_->arrive(nullptr));
-    if (here.last != last_) std::abort();
-    const bool passed =
-        must(last_ ? barrier_->open_up(here) : barrier_->wait(here, Deadline::after_ns(0), nullptr));
-    if (passed != last_) std::abort();
-    must(barrier_->leave(here));
-  }
-
- protected:
-  void survive(const Death& death, Findings& found) override {
-    if (inside_) {
-      const bool passed = must(barrier_->wait(arrival_, Deadline::after_seconds(0.005), nullptr));
-      if (death.returned && !passed) found.add("the barrier had opened, and one is not through");
-      saw(passed);
-      must(barrier_->leave(arrival_));
-    } else {
-      world_.hub().domain().reap();
-      if (death.returned && !barrier_->broken()) found.add("a time-out did not break the barrier");
-      saw(barrier_->broken());
-    }
-    world_.hub().domain().reap();
-    must(barrier_->reset());
-    if (barrier_->broken() || barrier_->waiting() != 0) found.add("reset did not reset");
-    const Arrival again = must(barrier_->arrive(nullptr));
-    if (again.broken || again.last || again.index != 0) found.add("somebody is inside the new round");
-    must(barrier_->abort());
-    must(barrier_->leave(again));
-  }
-  void drop() override { barrier_.reset(); }
-
- private:
-  const bool last_;
-  bool inside_ = false;
-  Arrival arrival_;
-  locks::BarrierPtr barrier_;
-};
-
-TEST(LockStep, BarrierFirst) { kill_lock("barrier, the first party", Party(false)); }
-TEST(LockStep, BarrierLast) { kill_lock("barrier, the last party", Party(true)); }
 
 // Making and dropping: row and lease together.
 class Create : public LockOperation {

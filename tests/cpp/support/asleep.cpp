@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "os/clock.h"
 #include "os/proc.h"
 #include "support/child.h"
 
@@ -18,6 +19,16 @@ bool Sleeper::asleep() const {
     const pid_t task = task_.load(std::memory_order_acquire);
     return task != 0 && os::task_state(task) == 'S';
   });
+}
+
+std::int64_t time_of(const std::function<void()>& call) {
+  const std::int64_t start = os::now_ns();
+  call();
+  return os::now_ns() - start;
+}
+
+std::uint32_t bell_of(const sync::Event& event) {
+  return reinterpret_cast<const std::atomic<std::uint32_t>&>(event).load();
 }
 
 }  // namespace forklift::test

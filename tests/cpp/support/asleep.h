@@ -15,8 +15,12 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <cstdint>
+#include <functional>
 #include <thread>
 #include <utility>
+
+#include "sync/event.h"
 
 namespace forklift::test {
 
@@ -44,5 +48,11 @@ template <class Action>
     action();
   });
 }
+
+// How long the call takes, in nanoseconds.
+std::int64_t time_of(const std::function<void()>& call);
+
+// The first word of an event, which changes whenever a notify goes the slow way, with system calls.
+std::uint32_t bell_of(const sync::Event& event);
 
 }  // namespace forklift::test
