@@ -5,9 +5,9 @@
 #include <new>
 #include <utility>
 
-#include "channel/hub.h"
 #include "errors.h"
 #include "gil.h"
+#include "node/node.h"
 #include "numpy.h"
 #include "pickling.h"
 
@@ -66,11 +66,11 @@ PyObject* block_get_mode(PyObject* self, void*) {
 // Inside a message: a handle. Otherwise only for a child that is being started.
 PyObject* block_reduce(PyObject* self, PyObject*) {
   const BlockMode mode = block_mode(self);
-  Draft* draft = current_draft();
-  if (draft && mode != BlockMode::kPlain) {
+  MessageWriter* writer = current_message();
+  if (writer && mode != BlockMode::kPlain) {
     PyObject* rebuild = import_attribute("forklift.reducers", "take_block");
     if (!rebuild) return nullptr;
-    return Py_BuildValue("N(II)", rebuild, static_cast<unsigned>(place_block(self, *draft)),
+    return Py_BuildValue("N(II)", rebuild, static_cast<unsigned>(place_block(self, *writer)),
                          static_cast<unsigned>(mode));
   }
   PyObject* offer = import_attribute("forklift.reducers", "offer_block");
@@ -111,9 +111,10 @@ PyObject* claim_block(PyObject*, PyObject* arguments) {
   handle.length = length;
   if (mode > static_cast<unsigned>(BlockMode::kFrozen)) return corrupt_message("a block of unknown mode");
   GilRelease released;
-  channel::Hub* hub = channel::Hub::existing();
+  node::Node* node = node::Node::existing();
   Result<arena::LeasePtr> lease =
-      hub ? hub->arena().claim(handle)
+      node
+          ? node->arena().claim(handle)
           : Result<arena::LeasePtr>(Code::kNotAttached, "this process was not started by the memory's owner");
   released.acquire();
   if (!lease) return raise(lease.status());
@@ -207,10 +208,10 @@ PyObject* block_under(PyObject* array) noexcept {
   return base;
 }
 
-std::uint32_t place_block(PyObject* block, Draft& draft) {
-  const auto index = static_cast<std::uint32_t>(draft.leases.size());
-  draft.shares.push_back({nullptr, block_lease(block), index});
-  draft.leases.emplace_back();
+std::uint32_t place_block(PyObject* block, MessageWriter& writer) {
+  const auto index = static_cast<std::uint32_t>(writer.leases.size());
+  writer.shares.push_back({nullptr, block_lease(block), index});
+  writer.leases.emplace_back();
   return index;
 }
 
@@ -231,9 +232,9 @@ PyObject* take_block(Arrival& arrival, std::uint32_t lease, std::uint8_t mode) {
 PyObject* new_block(std::size_t bytes, BlockMode mode, arena::Kind kind, bool zeroed) {
   const std::size_t length = std::max<std::size_t>(bytes, 1);
   GilRelease released;
-  const Result<channel::Hub*> hub = channel::Hub::current();
+  const Result<node::Node*> node = node::Node::current();
   Result<arena::LeasePtr> lease =
-      hub ? (*hub)->arena().allocate(kind, length, zeroed) : Result<arena::LeasePtr>(hub.status());
+      node ? (*node)->arena().allocate(kind, length, zeroed) : Result<arena::LeasePtr>(node.status());
   released.acquire();
   if (!lease) return raise(lease.status());
   return make_block(*std::move(lease), 0, bytes, mode != BlockMode::kFrozen, mode);

@@ -8,8 +8,8 @@
 #include <Python.h>
 
 #include "arena/arena.h"
-#include "arrival.h"
-#include "draft.h"
+#include "message_reader.h"
+#include "message_writer.h"
 
 namespace forklift::py {
 
@@ -37,7 +37,7 @@ void refill_block(PyObject* block, arena::LeasePtr lease) noexcept;
 PyObject* block_under(PyObject* array) noexcept;
 
 // Enters a handle on a block into a message; its index among the message's leases.
-std::uint32_t place_block(PyObject* block, Draft& draft);
+std::uint32_t place_block(PyObject* block, MessageWriter& writer);
 // The block behind a lease of a message, which must be of the share kind. New reference, or nullptr with
 // CorruptError set.
 PyObject* take_block(Arrival& arrival, std::uint32_t lease, std::uint8_t mode);

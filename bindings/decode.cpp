@@ -3,13 +3,13 @@
 
 #include "block.h"
 #include "frozen.h"
+#include "message/codec.h"
+#include "message/transport.h"
+#include "message/wire.h"
 #include "native.h"
 #include "numpy.h"
 #include "tensor.h"
-#include "tensor/codec.h"
 #include "tensor/copy.h"
-#include "tensor/transport.h"
-#include "tensor/wire.h"
 #include "torch_codec.h"
 
 namespace forklift::py {
@@ -218,7 +218,7 @@ PyObject* Decoder::extension(int depth) {
   }
   at_ = end;
   switch (type) {
-    case tensor::kTensorExtension: return take_tensor(payload, arrival_);
+    case message::kTensorExtension: return take_tensor(payload, arrival_);
     case 3: return array(payload);
     case 4: return from_lease(payload, false);
     case 5: return from_lease(payload, true);

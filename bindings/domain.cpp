@@ -11,9 +11,9 @@
 #include <tuple>
 #include <vector>
 
-#include "channel/hub.h"
 #include "errors.h"
 #include "gil.h"
+#include "node/node.h"
 #include "stats.h"
 
 namespace nb = nanobind;
@@ -36,13 +36,13 @@ auto without_gil(Call&& call) {
   return *std::move(result);
 }
 
-channel::Hub* current() {
-  return without_gil([] { return channel::Hub::current(); });
+node::Node* current() {
+  return without_gil([] { return node::Node::current(); });
 }
 
 // What a child to come needs: descriptors that it must inherit and the slot that is reserved for it.
 struct Invitation {
-  channel::Invitation parts;
+  node::Invitation parts;
   int control() const { return parts.control.get(); }
   int data() const { return parts.data.get(); }
   int lock() const { return parts.child.lock.get(); }
@@ -56,7 +56,7 @@ bool is_first(int control, domain::SlotRef slot) {
 
 Status join_as(int control, int data, int lock, domain::SlotRef slot) {
   const GilRelease released;
-  return channel::Hub::join(os::Fd(control), os::Fd(data), domain::ChildSlot{slot, os::Fd(lock)}, true)
+  return node::Node::join(os::Fd(control), os::Fd(data), domain::ChildSlot{slot, os::Fd(lock)}, true)
       .status();
 }
 
@@ -81,7 +81,7 @@ void join_as_invited() {
       nb::cast<std::tuple<int, int, int, std::uint32_t, std::uint32_t>>(taken);
   const domain::SlotRef slot{index, generation};
   if (!is_first(control, slot)) return;
-  if (const Status status = join_as(control, data, lock, slot); !status) channel::Hub::stay_out(status);
+  if (const Status status = join_as(control, data, lock, slot); !status) node::Node::stay_out(status);
 }
 
 nb::dict stats() {
@@ -92,18 +92,18 @@ nb::dict stats() {
   out["block_bytes"] = counters.block_bytes.load();
   out["shared_bytes"] = counters.shared_bytes.load();
   out["pipe_bytes"] = counters.pipe_bytes.load();
-  channel::Hub* hub = channel::Hub::existing();
-  out["attached"] = hub != nullptr && hub->domain().attached();
+  node::Node* node = node::Node::existing();
+  out["attached"] = node != nullptr && node->domain().attached();
   arena::Stats arena{};
   std::uint64_t queues = 0;
   std::uint64_t locks = 0;
   std::uint64_t processes = 0;
-  if (hub) {
+  if (node) {
     const GilRelease released;
-    arena = hub->arena().stats();
-    queues = hub->live_channels();
-    locks = hub->locks().live_locks();
-    processes = hub->domain().live_slots();
+    arena = node->arena().stats();
+    queues = node->channels().live();
+    locks = node->locks().live_locks();
+    processes = node->domain().live_slots();
   }
   out["committed_bytes"] = arena.committed_bytes;
   out["cached_bytes"] = arena.cached_bytes;
@@ -133,17 +133,17 @@ void bind_domain(nb::module_& module) {
       });
   module.def("ensure_domain", [] { current(); });
   module.def("domain_id", [] { return current()->domain().header().domain_id; });
-  module.def("has_domain", [] { return channel::Hub::existing() != nullptr; });
+  module.def("has_domain", [] { return node::Node::existing() != nullptr; });
   module.def(
       "invite",
       [] {
-        channel::Hub* hub = current();
-        return new Invitation{without_gil([hub] { return hub->invite(); })};
+        node::Node* node = current();
+        return new Invitation{without_gil([node] { return node->invite(); })};
       },
       nb::rv_policy::take_ownership);
   module.def("join", join, nb::arg("control"), nb::arg("data"), nb::arg("lock"), nb::arg("slot"),
              nb::arg("generation"));
-  module.def("mark_clean", [] { channel::Hub::mark_all_clean(); });
+  module.def("mark_clean", [] { node::Node::mark_all_clean(); });
   module.def(
       "set_budget", [](std::uint64_t bytes) { current()->domain().set_budget(bytes); }, nb::arg("bytes"));
   module.def("stats", stats);
@@ -157,22 +157,22 @@ void bind_domain(nb::module_& module) {
       },
       nb::arg("file"), nb::arg("offset"), nb::arg("from_zero"));
   module.def("reap", [] {
-    channel::Hub* hub = channel::Hub::existing();
+    node::Node* node = node::Node::existing();
     const GilRelease released;
-    return hub ? hub->domain().reap() : 0U;
+    return node ? node->domain().reap() : 0U;
   });
   module.def(
       "trim",
       [](std::uint64_t keep) {
-        channel::Hub* hub = channel::Hub::existing();
+        node::Node* node = node::Node::existing();
         const GilRelease released;
-        return hub ? hub->arena().trim(keep) : std::uint64_t{0};
+        return node ? node->arena().trim(keep) : std::uint64_t{0};
       },
       nb::arg("keep") = 0);
   module.def("audit", [] {
-    channel::Hub* hub = channel::Hub::existing();
+    node::Node* node = node::Node::existing();
     const GilRelease released;
-    return hub ? hub->audit() : std::vector<std::string>();
+    return node ? node->audit() : std::vector<std::string>();
   });
   join_as_invited();
 }

@@ -3,13 +3,13 @@
 #include "block.h"
 #include "forklift/dtype.h"
 #include "frozen.h"
+#include "message/codec.h"
+#include "message/transport.h"
+#include "message/wire.h"
 #include "native.h"
 #include "numpy.h"
 #include "tensor.h"
-#include "tensor/codec.h"
 #include "tensor/copy.h"
-#include "tensor/transport.h"
-#include "tensor/wire.h"
 #include "torch_codec.h"
 #include "torch_library.h"
 
@@ -68,7 +68,7 @@ class Seen {
 
 class Encoder {
  public:
-  Encoder(Draft& draft) : draft_(draft), out_(draft.bytes) { seen().begin(); }
+  Encoder(MessageWriter& writer) : writer_(writer), out_(writer.bytes) { seen().begin(); }
   Encoded encode(PyObject* object, int depth);
 
  private:
@@ -103,7 +103,7 @@ class Encoder {
     std::memcpy(to + 1, &value, sizeof value);
   }
 
-  Draft& draft_;
+  MessageWriter& writer_;
   Bytes& out_;
   int nodes_ = 0;
 };
@@ -124,7 +124,7 @@ void Encoder::array_head(std::size_t count) {
 Encoded Encoder::integer(PyObject* object) {
   int overflow = 0;
   const long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
-  if (overflow != 0) return Encoded::kElsewhere;
+  if (overflow != 0) return Encoded::kUnsupported;
   if (value >= -32 && value < 128) {
     out_.put(static_cast<std::uint8_t>(value));
   } else if (value >= INT32_MIN && value <= INT32_MAX) {
@@ -136,7 +136,7 @@ Encoded Encoder::integer(PyObject* object) {
 }
 
 void Encoder::in_lease(std::int8_t type, PyObject* owner, const void* data, std::size_t length) {
-  PendingCopy& copy = draft_.add_copy(length, arena::Kind::kShare);
+  PendingCopy& copy = writer_.add_copy(length, arena::Kind::kShare);
   copy.owner = Py_NewRef(owner);
   copy.data = data;
   extension(type, 12);
@@ -150,7 +150,7 @@ Encoded Encoder::string(PyObject* object) {
   const char* text = PyUnicode_AsUTF8AndSize(object, &length);
   if (!text) {
     PyErr_Clear();  // lone surrogates: pickle knows what to do with them
-    return Encoded::kElsewhere;
+    return Encoded::kUnsupported;
   }
   const auto count = static_cast<std::size_t>(length);
   if (count > kInlineBytesBytes) {
@@ -180,7 +180,7 @@ Encoded Encoder::bytes(PyObject* object) {
 Encoded Encoder::array(PyObject* object, DType dtype) {
   const ArrayHead& array = head_of(object);
   const auto ndim = static_cast<std::size_t>(array.ndim);
-  if (ndim > kMaxDims) return Encoded::kElsewhere;
+  if (ndim > kMaxDims) return Encoded::kUnsupported;
   const std::size_t item = item_size(dtype);
   const bool c_order = (array.flags & kArrayC) != 0;
   const bool fortran = !c_order && (array.flags & kArrayFortran) != 0;
@@ -212,7 +212,7 @@ Encoded Encoder::array(PyObject* object, DType dtype) {
     }
     return Encoded::kDone;
   }
-  PendingCopy& copy = draft_.add_copy(count, arena::Kind::kPrivate);
+  PendingCopy& copy = writer_.add_copy(count, arena::Kind::kPrivate);
   copy.owner = Py_NewRef(object);
   copy.data = array.data;
   if (!contiguous) {
@@ -237,13 +237,13 @@ Encoded Encoder::shared_array(PyObject* object, DType dtype, PyObject* block) {
   meta.strides = Dims(DimSpan(reinterpret_cast<const std::int64_t*>(array.strides), ndim));
   bool empty = false;
   for (std::size_t i = 0; i < ndim; ++i) {
-    if (meta.strides[i] % item != 0) return Encoded::kElsewhere;
+    if (meta.strides[i] % item != 0) return Encoded::kUnsupported;
     meta.strides[i] /= item;
     empty = empty || meta.shape[i] == 0;
   }
   const auto* begin = reinterpret_cast<const char*>(block_lease(block)->data());
   meta.byte_offset = empty ? 0 : static_cast<std::uint64_t>(array.data - begin);
-  meta.index = place_block(block, draft_);
+  meta.index = place_block(block, writer_);
   const std::size_t meta_size = wire::meta_bytes(ndim);
   extension(6, 1 + meta_size);
   out_.put(static_cast<std::uint8_t>(block_mode(block)));
@@ -253,16 +253,16 @@ Encoded Encoder::shared_array(PyObject* object, DType dtype, PyObject* block) {
 
 Encoded Encoder::frozen_container(PyObject* object) {
   extension(7, 12);
-  out_.append_value(place_block(as_frozen(object)->block, draft_));
+  out_.append_value(place_block(as_frozen(object)->block, writer_));
   out_.append_value(as_frozen(object)->offset);
   return Encoded::kDone;
 }
 
 Encoded Encoder::tensor(PyObject* object) {
   wire::TensorMeta meta;
-  if (!place_tensor(object, draft_, meta)) return Encoded::kFailed;
+  if (!place_tensor(object, writer_, meta)) return Encoded::kFailed;
   const std::size_t meta_size = wire::meta_bytes(meta.shape.size());
-  extension(tensor::kTensorExtension, meta_size);
+  extension(message::kTensorExtension, meta_size);
   wire::encode_meta(meta, out_.extend(meta_size));
   return Encoded::kDone;
 }
@@ -271,14 +271,14 @@ Encoded Encoder::torch_tensor(PyObject* object) {
   const std::size_t head = out_.size();
   extension(8, 0);
   const std::size_t body = out_.size();
-  const Encoded done = torch::place_tensor(object, draft_, out_);
+  const Encoded done = torch::place_tensor(object, writer_, out_);
   const std::uint32_t length = __builtin_bswap32(static_cast<std::uint32_t>(out_.size() - body));
   std::memcpy(out_.data() + head + 1, &length, sizeof length);
   return done;
 }
 
 Encoded Encoder::items(PyObject** first, Py_ssize_t count, int depth) {
-  if (count > kMaxNodes) return Encoded::kElsewhere;
+  if (count > kMaxNodes) return Encoded::kUnsupported;
   array_head(static_cast<std::size_t>(count));
   for (Py_ssize_t i = 0; i < count; ++i) {
     if (const Encoded done = encode(first[i], depth); done != Encoded::kDone) return done;
@@ -288,7 +288,7 @@ Encoded Encoder::items(PyObject** first, Py_ssize_t count, int depth) {
 
 Encoded Encoder::dictionary(PyObject* object, int depth) {
   const Py_ssize_t count = PyDict_GET_SIZE(object);
-  if (count > kMaxNodes) return Encoded::kElsewhere;
+  if (count > kMaxNodes) return Encoded::kUnsupported;
   if (count < 16) {
     out_.put(static_cast<std::uint8_t>(0x80 | count));
   } else {
@@ -305,7 +305,7 @@ Encoded Encoder::dictionary(PyObject* object, int depth) {
 }
 
 Encoded Encoder::encode(PyObject* object, int depth) {
-  if (++nodes_ > kMaxNodes) return Encoded::kElsewhere;
+  if (++nodes_ > kMaxNodes) return Encoded::kUnsupported;
   PyTypeObject* type = Py_TYPE(object);
   if (type == &PyLong_Type) return integer(object);
   if (object == Py_None) {
@@ -322,30 +322,30 @@ Encoded Encoder::encode(PyObject* object, int depth) {
   }
   if (type == &PyUnicode_Type) {
     // A long string that occurs twice is sent once, by pickle.
-    if (PyUnicode_GET_LENGTH(object) > 256 && !seen().add(object)) return Encoded::kElsewhere;
+    if (PyUnicode_GET_LENGTH(object) > 256 && !seen().add(object)) return Encoded::kUnsupported;
     return string(object);
   }
   if (type == &PyBytes_Type) {
-    if (PyBytes_GET_SIZE(object) > 256 && !seen().add(object)) return Encoded::kElsewhere;
+    if (PyBytes_GET_SIZE(object) > 256 && !seen().add(object)) return Encoded::kUnsupported;
     return bytes(object);
   }
-  if (is_frozen(object)) return seen().add(object) ? frozen_container(object) : Encoded::kElsewhere;
-  if (is_tensor(object)) return seen().add(object) ? tensor(object) : Encoded::kElsewhere;
+  if (is_frozen(object)) return seen().add(object) ? frozen_container(object) : Encoded::kUnsupported;
+  if (is_tensor(object)) return seen().add(object) ? tensor(object) : Encoded::kUnsupported;
   if (const NumPy* numpy = NumPy::loaded(); numpy && numpy->is_array(object)) {
     const std::uint8_t code = numpy->dtype_code(head_of(object));
-    if (code == 0 || numpy->has_reducer() || !seen().add(object)) return Encoded::kElsewhere;
+    if (code == 0 || numpy->has_reducer() || !seen().add(object)) return Encoded::kUnsupported;
     PyObject* block = head_of(object).base ? block_under(object) : nullptr;
     return block ? shared_array(object, static_cast<DType>(code), block)
                  : array(object, static_cast<DType>(code));
   }
   if (const torch::Library* torch = torch::Library::loaded(); torch && torch->is_tensor(object)) {
-    if (torch->has_reducer() || !seen().add(object)) return Encoded::kElsewhere;
+    if (torch->has_reducer() || !seen().add(object)) return Encoded::kUnsupported;
     return torch_tensor(object);
   }
-  if (depth >= kMaxDepth) return Encoded::kElsewhere;
+  if (depth >= kMaxDepth) return Encoded::kUnsupported;
   if (type == &PyTuple_Type) {
     const Py_ssize_t count = PyTuple_GET_SIZE(object);
-    if (count != 0 && !seen().add(object)) return Encoded::kElsewhere;
+    if (count != 0 && !seen().add(object)) return Encoded::kUnsupported;
     const std::size_t head = out_.size();
     extension(2, 0);
     const std::size_t body = out_.size();
@@ -355,22 +355,22 @@ Encoded Encoder::encode(PyObject* object, int depth) {
     return done;
   }
   if (type == &PyList_Type) {
-    if (!seen().add(object)) return Encoded::kElsewhere;
+    if (!seen().add(object)) return Encoded::kUnsupported;
     return items(reinterpret_cast<PyListObject*>(object)->ob_item, PyList_GET_SIZE(object), depth + 1);
   }
-  if (type == &PyDict_Type) return seen().add(object) ? dictionary(object, depth + 1) : Encoded::kElsewhere;
-  return Encoded::kElsewhere;
+  if (type == &PyDict_Type) return seen().add(object) ? dictionary(object, depth + 1) : Encoded::kUnsupported;
+  return Encoded::kUnsupported;
 }
 
 }  // namespace
 
-Encoded encode_native(PyObject* object, Draft& draft) {
-  Encoder encoder(draft);
+Encoded encode_native(PyObject* object, MessageWriter& writer) {
+  Encoder encoder(writer);
   const Encoded done = encoder.encode(object, 0);
   if (done == Encoded::kDone) {
-    draft.codec = tensor::kNativeCodec;
+    writer.codec = message::kNativeCodec;
   } else {
-    draft.clear();
+    writer.clear();
   }
   return done;
 }

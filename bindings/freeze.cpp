@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "block.h"
-#include "channel/hub.h"
 #include "errors.h"
 #include "frozen.h"
 #include "gil.h"
+#include "node/node.h"
 #include "numpy.h"
 #include "stats.h"
 #include "tensor.h"

@@ -241,7 +241,7 @@ PyObject* frozen_over(PyObject*, PyObject* object) {
   return block ? open_frozen(block, frozen::kRootOffset) : nullptr;
 }
 
-PyObject* in_message(PyObject*, PyObject*) { return PyBool_FromLong(current_draft() ? 1 : 0); }
+PyObject* in_message(PyObject*, PyObject*) { return PyBool_FromLong(current_message() ? 1 : 0); }
 
 }  // namespace
 

@@ -7,8 +7,8 @@
 
 #include <Python.h>
 
-#include "arrival.h"
-#include "tensor/frozen.h"
+#include "message/frozen.h"
+#include "message_reader.h"
 
 namespace forklift::py {
 

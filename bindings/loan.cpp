@@ -10,11 +10,11 @@
 #include "block.h"
 #include "errors.h"
 #include "gil.h"
+#include "message/transport.h"
+#include "message/wire.h"
 #include "numpy.h"
 #include "queue_object.h"
 #include "stats.h"
-#include "tensor/transport.h"
-#include "tensor/wire.h"
 #include "transfer.h"
 
 namespace forklift::py {
@@ -198,7 +198,7 @@ PyObject* send_as_it_lies(LoanObject& loan, const channel::ChannelPtr& channel, 
   const Emptied array = empty_array(loan.array);
   const Emptied inner = empty_array(loan.inner);
   const arena::LeasePtr lease = empty_block(block);
-  const Status status = send_made(*channel, {{bytes.data(), count}, {&lease, 1}, tensor::kNativeCodec, 0},
+  const Status status = send_made(*channel, {{bytes.data(), count}, {&lease, 1}, message::kNativeCodec, 0},
                                   waiting.deadline, as_queue(loan.queue)->orphan_fd);
   if (status) {
     counters.shared_bytes.fetch_add(lease->size(), std::memory_order_relaxed);
@@ -211,7 +211,7 @@ PyObject* send_as_it_lies(LoanObject& loan, const channel::ChannelPtr& channel, 
 }
 
 PyObject* send_copy(LoanObject& loan, const channel::ChannelPtr& channel, const Waiting& waiting) {
-  const SendResult result = send_object(*channel, loan.array, Dialect::kPython, waiting.deadline,
+  const SendResult result = send_object(*channel, loan.array, Format::kPython, waiting.deadline,
                                         waiting.block, as_queue(loan.queue)->orphan_fd);
   if (result.sent == Sent::kUnpicklable) return nullptr;
   if (result.sent == Sent::kFailed) return raise_unsent(loan.queue, result.status);
@@ -296,7 +296,7 @@ PyObject* loan_exit(PyObject* self, PyObject* arguments) {
 }  // namespace
 
 PyObject* new_loan(PyObject* queue, PyObject* shape, PyObject* dtype, PyObject* block, PyObject* timeout) {
-  if (as_queue(queue)->dialect != Dialect::kPython) {
+  if (as_queue(queue)->format != Format::kPython) {
     PyErr_SetString(PyExc_TypeError,
                     "this queue's receivers share its tensors: put a forklift.empty(shape, dtype) instead");
     return nullptr;

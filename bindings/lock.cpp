@@ -40,7 +40,7 @@ PyObject* wait_for_lock(PyObject* self, os::Deadline deadline) {
   PyHooks hooks(released);
   const Status status = mutex->acquire(deadline, &hooks, how);
   released.acquire();
-  if (status) return how == Took::kLeft ? warn_abandoned(self) : Py_NewRef(Py_True);
+  if (status) return how == Took::kAbandoned ? warn_abandoned(self) : Py_NewRef(Py_True);
   if (status.code() == Code::kTimeout) Py_RETURN_FALSE;
   return raise(status);
 }
@@ -48,7 +48,7 @@ PyObject* wait_for_lock(PyObject* self, os::Deadline deadline) {
 PyObject* take_lock(PyObject* self, os::Deadline deadline) {
   switch (as_lock(self)->mutex->try_before_waiting()) {
     case Took::kYes: Py_RETURN_TRUE;
-    case Took::kLeft: return warn_abandoned(self);
+    case Took::kAbandoned: return warn_abandoned(self);
     case Took::kNo: break;
   }
   return wait_for_lock(self, deadline);

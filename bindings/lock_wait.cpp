@@ -6,7 +6,6 @@
 #include <optional>
 #include <tuple>
 
-#include "channel/hub.h"
 #include "errors.h"
 #include "gil.h"
 #include "lock.h"
@@ -14,6 +13,7 @@
 #include "locks/barrier.h"
 #include "locks/condition.h"
 #include "locks/event.h"
+#include "node/node.h"
 
 namespace nb = nanobind;
 
@@ -71,8 +71,8 @@ template <class Make>
 auto make_with(Make&& make) {
   return got(waiting([&](PyHooks*) {
     using Answer = decltype(make(std::declval<locks::Table&>()));
-    const Result<channel::Hub*> hub = channel::Hub::current();
-    return hub ? make((*hub)->locks()) : Answer(hub.status());
+    const Result<node::Node*> node = node::Node::current();
+    return node ? make((*node)->locks()) : Answer(node.status());
   }));
 }
 

@@ -5,19 +5,19 @@
 #include <string>
 
 #include "block.h"
-#include "board.h"
 #include "domain.h"
 #include "foreign.h"
 #include "frozen.h"
 #include "lifeline.h"
 #include "lock.h"
-#include "meeting.h"
+#include "naming.h"
 #include "pickling.h"
 #include "pipe.h"
 #include "pool.h"
 #include "program.h"
 #include "queue.h"
 #include "tensor.h"
+#include "topic.h"
 #include "torch_module.h"
 
 namespace {
@@ -54,7 +54,7 @@ NB_MODULE(_core, m) {
   if (forklift::py::add_block_type(m.ptr()) != 0 || forklift::py::add_pickling_types(m.ptr()) != 0 ||
       forklift::py::add_queue_types(m.ptr()) != 0 || forklift::py::add_frozen_type(m.ptr()) != 0 ||
       forklift::py::add_pipe_type(m.ptr()) != 0 || forklift::py::add_lock_types(m.ptr()) != 0 ||
-      forklift::py::add_board_types(m.ptr()) != 0) {
+      forklift::py::add_topic_types(m.ptr()) != 0) {
     throw nanobind::python_error();
   }
   forklift::py::bind_domain(m);

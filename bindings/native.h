@@ -18,8 +18,8 @@
 
 #include <Python.h>
 
-#include "arrival.h"
-#include "draft.h"
+#include "message_reader.h"
+#include "message_writer.h"
 
 namespace forklift::py {
 
@@ -31,12 +31,12 @@ inline constexpr std::size_t kInlineBytesBytes = 32 * 1024;
 
 enum class Encoded : std::uint8_t {
   kDone,
-  kElsewhere,  // not for this codec; the draft is empty
-  kFailed      // an exception is set
+  kUnsupported,  // not for this codec; the draft is empty
+  kFailed        // an exception is set
 };
 
 // Behind what the draft's bytes hold already.
-Encoded encode_native(PyObject* object, Draft& draft);
+Encoded encode_native(PyObject* object, MessageWriter& writer);
 
 // New reference, or nullptr with an exception set.
 PyObject* decode_native(Arrival& arrival);

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "errors.h"
+#include "message/transport.h"
 #include "native.h"
 #include "tensor/arena_storage.h"
-#include "tensor/transport.h"
 #include "torch_library.h"
 
 namespace forklift::py {
@@ -22,7 +22,7 @@ constexpr std::size_t kInlineStream = 32 * 1024;
 constexpr std::size_t kInlineBuffer = 4 * 1024;
 constexpr std::uint32_t kReadOnlyFlag = 1;
 
-thread_local Draft* pickling = nullptr;
+thread_local MessageWriter* pickling = nullptr;
 thread_local Arrival* unpickling = nullptr;
 
 // Sets one of them for a scope; a put inside a reducer nests.
@@ -204,11 +204,11 @@ struct PickleHeader {
   std::uint64_t stream_bytes;
 };
 
-void pack(SinkObject& sink, Draft& draft) {
+void pack(SinkObject& sink, MessageWriter& writer) {
   std::vector<Py_buffer>& buffers = *sink.buffers;
   const bool inline_stream = sink.stream_bytes <= kInlineStream;
   PickleHeader header{static_cast<std::uint32_t>(buffers.size()), kInline, sink.stream_bytes};
-  Bytes& out = draft.bytes;
+  Bytes& out = writer.bytes;
   const std::size_t begin = out.size();
   const std::size_t entries_at = begin + sizeof header;
   out.extend(sizeof header + buffers.size() * sizeof(BufferEntry));
@@ -219,7 +219,7 @@ void pack(SinkObject& sink, Draft& draft) {
     // As in encode.cpp: before 3.14 the standard library made everything writable.
     if (PY_VERSION_HEX >= 0x030e0000 && view.readonly) entry.flags = kReadOnlyFlag;
     if (length > kInlineBuffer) {
-      PendingCopy& copy = draft.add_copy(length, arena::Kind::kPrivate);
+      PendingCopy& copy = writer.add_copy(length, arena::Kind::kPrivate);
       entry.lease = copy.lease;
       copy.data = view.buf;
       copy.view = view;  // released with the draft
@@ -236,13 +236,13 @@ void pack(SinkObject& sink, Draft& draft) {
     for (Piece& piece : *sink.pieces) {
       const void* data = piece.owner ? piece.data : sink.gathered->data() + piece.begin;
       if (offset == 0) {
-        PendingCopy& first = draft.add_copy(piece.bytes, arena::Kind::kShare);
+        PendingCopy& first = writer.add_copy(piece.bytes, arena::Kind::kShare);
         first.block_bytes = sink.stream_bytes;
         lease = first.lease;
       } else {
-        draft.copies.emplace_back();
+        writer.copies.emplace_back();
       }
-      PendingCopy& copy = draft.copies.back();
+      PendingCopy& copy = writer.copies.back();
       copy.lease = lease;
       copy.offset = offset;
       copy.bytes = piece.bytes;
@@ -253,21 +253,21 @@ void pack(SinkObject& sink, Draft& draft) {
     header.stream_lease = lease;
   }
   std::memcpy(out.data() + begin, &header, sizeof header);
-  draft.codec = tensor::kPickleCodec;
+  writer.codec = message::kPickleCodec;
 }
 
 }  // namespace
 
-Draft* current_draft() noexcept { return pickling; }
+MessageWriter* current_message() noexcept { return pickling; }
 Arrival* current_arrival() noexcept { return unpickling; }
 
-bool encode_pickle(PyObject* object, Draft& draft) {
+bool encode_pickle(PyObject* object, MessageWriter& writer) {
   torch::Library::meet();
   std::unique_ptr<PickleState> state = take_pickler();
   if (!state) return false;
   PyObject* done = nullptr;
   {
-    const Current<Draft> here(pickling, &draft);
+    const Current<MessageWriter> here(pickling, &writer);
     done = PyObject_CallOneArg(state->dump, object);
   }
   if (!done) {
@@ -277,9 +277,9 @@ bool encode_pickle(PyObject* object, Draft& draft) {
     return false;
   }
   Py_DECREF(done);
-  pack(state->out(), draft);
+  pack(state->out(), writer);
   if (state->out().stream_bytes > kInlineStream) {
-    std::swap(draft.keep, *state->out().gathered);  // pending copies read from it
+    std::swap(writer.keep, *state->out().gathered);  // pending copies read from it
   }
   give_pickler(std::move(state));
   return true;

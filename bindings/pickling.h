@@ -14,19 +14,19 @@
 
 #include <Python.h>
 
-#include "arrival.h"
-#include "draft.h"
+#include "message_reader.h"
+#include "message_writer.h"
 
 namespace forklift::py {
 
 // Behind what the draft's bytes hold already. Runs the program's code (reducers). False with the exception
 // set.
-bool encode_pickle(PyObject* object, Draft& draft);
+bool encode_pickle(PyObject* object, MessageWriter& writer);
 PyObject* decode_pickle(Arrival& arrival);
 
 // The message that this thread is pickling or unpickling just now, for reducers that send leases; nullptr
 // outside.
-Draft* current_draft() noexcept;
+MessageWriter* current_message() noexcept;
 Arrival* current_arrival() noexcept;
 
 int add_pickling_types(PyObject* module);

@@ -9,6 +9,7 @@
 #include "errors.h"
 #include "foreign.h"
 #include "gil.h"
+#include "node/node.h"
 #include "queue_object.h"
 #include "transfer.h"
 
@@ -107,7 +108,7 @@ PyObject* send_before(PyObject* self, PyObject* object, os::Deadline deadline) {
   if (!pipe.native()) return PyObject_CallMethod(standard_class, "send", "OO", self, object);
   // A reducer may close the connection meanwhile.
   channel::PipeEnd end = pipe.end();
-  const SendResult result = send_object(end, object, Dialect::kPython, deadline, deadline.is_never(), -1);
+  const SendResult result = send_object(end, object, Format::kPython, deadline, deadline.is_never(), -1);
   switch (result.sent) {
     case Sent::kDone: Py_RETURN_NONE;
     case Sent::kUnpicklable: return nullptr;
@@ -123,7 +124,7 @@ PyObject* recv_before(PyObject* self, os::Deadline deadline, PyObject* as) {
   if (!pipe.native()) return delivery.finish(PyObject_CallMethod(standard_class, "recv", "O", self));
   channel::PipeEnd end = pipe.end();
   Status status;
-  PyObject* object = receive_object(end, Dialect::kPython, deadline, -1, status, &delivery);
+  PyObject* object = receive_object(end, Format::kPython, deadline, -1, status, &delivery);
   return object || status ? object : raise_failure(status);
 }
 
@@ -237,13 +238,13 @@ PyObject* pipe_open(PyObject* self, PyObject* arguments) {
   channel::ChannelPtr opened[2];
   Status status;
   GilRelease released;
-  channel::Hub* hub = channel::Hub::existing();
+  node::Node* node = node::Node::existing();
   for (int i = 0; i < 2 && status; ++i) {
     if (names[i] == Py_None) continue;
     Result<channel::ChannelPtr> made =
-        hub ? channel::Channel::open(*hub, ids[i])
-            : Result<channel::ChannelPtr>(Code::kNotAttached,
-                                          "this process is not of the connection's tree of processes");
+        node ? channel::Channel::open(node->channels(), ids[i])
+             : Result<channel::ChannelPtr>(Code::kNotAttached,
+                                           "this process is not of the connection's tree of processes");
     status = made.status();
     if (made) opened[i] = *std::move(made);
   }
@@ -334,8 +335,9 @@ PyObject* make_pipe(PyObject*, PyObject* arguments) {
   if (!PyArg_ParseTuple(arguments, "O!O!p:make_pipe", pipe_type, &first, pipe_type, &second, &duplex))
     return nullptr;
   GilRelease released;
-  const Result<channel::Hub*> hub = channel::Hub::current();
-  Result<channel::PipePair> made = hub ? channel::make_pipe(**hub, duplex != 0) : hub.status();
+  const Result<node::Node*> node = node::Node::current();
+  Result<channel::PipePair> made =
+      node ? channel::make_pipe((*node)->channels(), duplex != 0) : node.status();
   released.acquire();
   if (!made) return raise_failure(made.status());
   PipeObject& left = *as_pipe(first);

@@ -10,6 +10,7 @@
 
 #include "errors.h"
 #include "gil.h"
+#include "node/node.h"
 #include "pool_object.h"
 #include "stats.h"
 
@@ -42,26 +43,29 @@ nb::object decode_answer(channel::Incoming& payload) {
 
 }  // namespace
 
-PoolCore::PoolCore(nb::object crew, std::uint32_t workers, std::uint32_t spares, std::uint64_t most_tasks,
+PoolCore::PoolCore(nb::object factory, std::uint32_t workers, std::uint32_t spares, std::uint64_t most_tasks,
                    std::uint64_t most_memory)
-    : crew_(std::make_unique<Crew>()), workers_(workers), owner_(::getpid()) {
-  crew_->python = crew.release().ptr();
+    : factory_(std::make_unique<WorkerFactory>()), workers_(workers), owner_(::getpid()) {
+  factory_->python = factory.release().ptr();
   Status status;
   {
     const GilRelease released;
-    const Result<channel::Hub*> hub = channel::Hub::current();
-    status = hub.status();
-    if (hub) {
-      Result<std::unique_ptr<process::Engine>> made = process::Engine::create(
-          **hub, {.workers = workers, .spares = spares, .most_tasks = most_tasks, .most_memory = most_memory},
-          [crew = crew_.get()](const process::Seat& seat) { return crew->start(seat); });
+    const Result<node::Node*> node = node::Node::current();
+    status = node.status();
+    if (node) {
+      Result<std::unique_ptr<workers::Engine>> made = workers::Engine::create(
+          **node,
+          {.workers = workers, .spares = spares, .most_tasks = most_tasks, .most_memory = most_memory},
+          [factory = factory_.get()](const workers::WorkerSlot& worker_slot) {
+            return factory->start(worker_slot);
+          });
       status = made.status();
       if (made) engine_ = *std::move(made);
     }
   }
   if (status) return;
-  if (crew_->error != nullptr) {
-    put_exception(std::exchange(crew_->error, nullptr));
+  if (factory_->error != nullptr) {
+    put_exception(std::exchange(factory_->error, nullptr));
   } else {
     raise(status);
   }
@@ -74,16 +78,16 @@ PoolCore::~PoolCore() {
     if (::getpid() == owner_) {
       for (const pid_t pid : engine_->pids()) ::kill(pid, SIGKILL);
     }
-    process::Engine::abandon(std::move(engine_));
-    (void)crew_.release();
+    workers::Engine::abandon(std::move(engine_));
+    (void)factory_.release();
     (void)last_words_.release();
     return;
   }
-  if (Crew::minding() == crew_.get()) {
+  if (WorkerFactory::minding() == factory_.get()) {
     // The interpreter collected garbage in the very thread that the engine would wait for.
-    std::thread([crew = std::move(crew_), engine = std::move(engine_)]() mutable {
+    std::thread([factory = std::move(factory_), engine = std::move(engine_)]() mutable {
       engine.reset();
-      crew.reset();
+      factory.reset();
     }).detach();
     return;
   }
@@ -91,7 +95,7 @@ PoolCore::~PoolCore() {
   engine_.reset();
 }
 
-process::Engine& PoolCore::engine() const {
+workers::Engine& PoolCore::engine() const {
   if (::getpid() == owner_) return *engine_;
   throw nb::value_error("Pool not running: it belongs to another process");
 }
@@ -120,10 +124,10 @@ nb::object PoolCore::stopped(nb::handle label, std::uint64_t index) {
                                                  last_words_.is_valid() ? last_words_ : nb::none()));
 }
 
-std::pair<bool, nb::object> PoolCore::outcome(process::Answer& answer, nb::handle label) {
+std::pair<bool, nb::object> PoolCore::outcome(workers::Answer& answer, nb::handle label) {
   switch (answer.ending) {
-    case process::Ending::kValue:
-    case process::Ending::kError: {
+    case workers::Ending::kValue:
+    case workers::Ending::kError: {
       count_got();
       nb::object value = decode_answer(answer.payload);
       if (!value.is_valid()) {
@@ -131,17 +135,17 @@ std::pair<bool, nb::object> PoolCore::outcome(process::Answer& answer, nb::handl
         const nb::object error = nb::steal(take_exception());
         return {false, call_failures("undecodable", nb::make_tuple(label, answer.index, error))};
       }
-      if (answer.ending == process::Ending::kValue) return {true, std::move(value)};
+      if (answer.ending == workers::Ending::kValue) return {true, std::move(value)};
       return {false, call_failures("revive", nb::make_tuple(label, answer.index, value))};
     }
-    case process::Ending::kUnreadable: {
+    case workers::Ending::kUnreadable: {
       const std::span<const std::byte> text = answer.payload.bytes();
       const nb::str why(reinterpret_cast<const char*>(text.data()), text.size());
       return {false, call_failures("unreadable", nb::make_tuple(label, answer.index, why))};
     }
-    case process::Ending::kDied:
-    case process::Ending::kTimedOut: {
-      const bool late = answer.ending == process::Ending::kTimedOut;
+    case workers::Ending::kDied:
+    case workers::Ending::kTimedOut: {
+      const bool late = answer.ending == workers::Ending::kTimedOut;
       return {false,
               call_failures("ended", nb::make_tuple(label, answer.index, late, answer.pid, answer.exitcode))};
     }
@@ -150,21 +154,21 @@ std::pair<bool, nb::object> PoolCore::outcome(process::Answer& answer, nb::handl
 }
 
 void PoolCore::close() {
-  process::Engine& engine = this->engine();
+  workers::Engine& engine = this->engine();
   const GilRelease released;
   engine.close();
 }
 
 void PoolCore::terminate() {
-  process::Engine& engine = this->engine();
+  workers::Engine& engine = this->engine();
   const GilRelease released;
   engine.terminate();
 }
 
 bool PoolCore::join(nb::handle timeout) {
-  if (Crew::minding() == crew_.get()) return false;
+  if (WorkerFactory::minding() == factory_.get()) return false;
   const os::Deadline deadline = deadline_of(timeout);
-  process::Engine& engine = this->engine();
+  workers::Engine& engine = this->engine();
   GilRelease released;
   PyHooks hooks(released);
   const Status status = engine.join(deadline, &hooks);

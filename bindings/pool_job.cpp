@@ -22,8 +22,8 @@ constexpr std::uint64_t kTakenBytes = std::uint64_t{4} << 20;
 
 }  // namespace
 
-process::TaskOptions task_options(double seconds, std::uint32_t retries) {
-  process::TaskOptions options{.retries = retries};
+workers::TaskOptions task_options(double seconds, std::uint32_t retries) {
+  workers::TaskOptions options{.retries = retries};
   if (seconds > 0) options.time_ns = static_cast<std::int64_t>(std::min(seconds, 1e9) * 1e9) + 1;
   return options;
 }
@@ -44,7 +44,7 @@ struct PoolJob::Batch {
   };
   Bytes bytes;
   std::vector<Small> tasks;
-  process::TaskOptions options;
+  workers::TaskOptions options;
 };
 
 PoolJob::PoolJob(nb::object core, nb::object label, std::uint64_t number, bool eager)
@@ -53,7 +53,7 @@ PoolJob::PoolJob(nb::object core, nb::object label, std::uint64_t number, bool e
       label_(std::move(label)),
       number_(number) {
   (void)core_.engine();  // raises in another process
-  process::JobOptions options{.bulk = true};
+  workers::JobOptions options{.bulk = true};
   if (eager) {
     options.on_end = [state = state_, ended = core_.ended(), number] {
       const std::lock_guard<std::mutex> lock(ended->mutex);
@@ -62,7 +62,7 @@ PoolJob::PoolJob(nb::object core, nb::object label, std::uint64_t number, bool e
       ended->bell.notify_all();
     };
   }
-  job_ = process::Engine::make_job(std::move(options));
+  job_ = workers::Engine::make_job(std::move(options));
 }
 
 nb::object PoolJob::failure(const Status& status, std::uint64_t index) {
@@ -78,25 +78,24 @@ nb::object PoolJob::failure(const Status& status, std::uint64_t index) {
 
 // One task by itself.
 PoolJob::Fed PoolJob::send(Callee& callee, PyObject* arguments, Style style, std::uint64_t index,
-                           const process::TaskOptions& options, bool patient) {
-  const DraftLoan draft;
-  if (!callee.encode(arguments, style, *draft)) {
+                           const workers::TaskOptions& options, bool patient) {
+  const DraftLoan writer;
+  if (!callee.encode(arguments, style, *writer)) {
     if (!PyErr_ExceptionMatches(PyExc_Exception)) throw nb::python_error();
     fail(index, nb::steal(take_exception()));
     return Fed::kFailed;
   }
-  const bool large = !draft->leases.empty();
+  const bool large = !writer->leases.empty();
   if (core_.full(large) && !patient) return Fed::kFull;
-  process::Engine& engine = core_.engine();
+  workers::Engine& engine = core_.engine();
   auto put = [&](const channel::Outgoing& message, PyHooks& hooks) -> Status {
     if (patient) {
       if (Status room = core_.wait_for_room(large, hooks); !room) return room;
     }
     return engine.submit(job_, index, message, options);
   };
-  const std::size_t inline_bytes = draft->bytes.size();
-  const Status sent =
-      send_draft(core_.tasks().hub().arena(), *draft, os::Deadline::never(), true, -1, Put(put));
+  const std::size_t inline_bytes = writer->bytes.size();
+  const Status sent = send_message(core_.tasks().arena(), *writer, os::Deadline::never(), true, -1, Put(put));
   if (sent) {
     count_put(inline_bytes);
     return Fed::kSent;
@@ -111,7 +110,7 @@ PoolJob::Fed PoolJob::send(Callee& callee, PyObject* arguments, Style style, std
 
 void PoolJob::flush(Batch& batch) {
   if (batch.tasks.empty()) return;
-  process::Engine& engine = core_.engine();
+  workers::Engine& engine = core_.engine();
   std::vector<std::pair<std::uint64_t, Status>> failed;
   {
     const GilRelease released;
@@ -130,11 +129,11 @@ void PoolJob::flush(Batch& batch) {
 }
 
 std::uint64_t PoolJob::feed_some(Callee& callee, PyObject* items, bool starred, std::size_t chunk,
-                                 std::uint64_t next, std::uint64_t last, const process::TaskOptions& options,
+                                 std::uint64_t next, std::uint64_t last, const workers::TaskOptions& options,
                                  bool patient) {
   Batch batch;
   batch.options = options;
-  const DraftLoan draft;
+  const DraftLoan writer;
   const Style style = chunk == 1 ? (starred ? Style::kStarItem : Style::kItem)
                                  : (starred ? Style::kStarChunk : Style::kChunk);
   while (next < last) {
@@ -158,15 +157,15 @@ std::uint64_t PoolJob::feed_some(Callee& callee, PyObject* items, bool starred, 
         chunk == 1 ? nb::borrow(PySequence_Fast_GET_ITEM(items, begin))
                    : nb::steal(PySequence_GetSlice(items, begin, begin + static_cast<Py_ssize_t>(chunk)));
     if (!arguments.is_valid()) throw nb::python_error();
-    draft->clear();
-    const bool encoded = callee.encode(arguments.ptr(), style, *draft);
-    if (encoded && draft->leases.empty()) {
-      const std::size_t size = draft->bytes.size();
-      batch.tasks.push_back({next, batch.bytes.size(), size, draft->codec});
-      batch.bytes.append(draft->bytes.data(), size);
+    writer->clear();
+    const bool encoded = callee.encode(arguments.ptr(), style, *writer);
+    if (encoded && writer->leases.empty()) {
+      const std::size_t size = writer->bytes.size();
+      batch.tasks.push_back({next, batch.bytes.size(), size, writer->codec});
+      batch.bytes.append(writer->bytes.data(), size);
     } else {
       PyErr_Clear();
-      draft->clear();
+      writer->clear();
       flush(batch);
       if (send(callee, arguments.ptr(), style, next, options, patient) == Fed::kFull) return next;
     }
@@ -207,16 +206,16 @@ std::uint64_t PoolJob::feed(nb::handle function, nb::handle items, bool starred,
 }
 
 void PoolJob::seal() {
-  process::Engine& engine = core_.engine();
+  workers::Engine& engine = core_.engine();
   const GilRelease released;
   engine.seal(job_);
 }
 
 // --- taking in
 
-Status PoolJob::collect(std::vector<process::Answer>& answers, std::size_t most, os::Deadline deadline,
+Status PoolJob::collect(std::vector<workers::Answer>& answers, std::size_t most, os::Deadline deadline,
                         std::uint64_t most_bytes) {
-  process::Engine& engine = core_.engine();
+  workers::Engine& engine = core_.engine();
   GilRelease released;
   PyHooks hooks(released);
   Status status = engine.collect(*job_, answers, most, deadline, &hooks, most_bytes);
@@ -247,11 +246,11 @@ nb::object PoolJob::map(nb::handle function, nb::handle items, bool starred, std
   if (!callee.open(function.ptr())) throw nb::python_error();
   const auto count = static_cast<std::uint64_t>(PySequence_Fast_GET_SIZE(items.ptr()));
   const std::uint64_t last = (count + chunk - 1) / chunk;
-  const process::TaskOptions options = task_options(seconds, retries);
+  const workers::TaskOptions options = task_options(seconds, retries);
   std::uint64_t next = 0;
   std::uint64_t done = 0;
   nb::object error = nb::none();
-  std::vector<process::Answer> answers;
+  std::vector<workers::Answer> answers;
   while (done < last) {
     const std::uint64_t before = next;
     const std::uint64_t until = std::min(last, done + kWindow);
@@ -263,7 +262,7 @@ nb::object PoolJob::map(nb::handle function, nb::handle items, bool starred, std
     early_.clear();
     if (done + came < next || (came == 0 && next == before)) {
       (void)collect(answers, kTakenAtOnce, os::Deadline::never());
-      for (process::Answer& answer : answers) {
+      for (workers::Answer& answer : answers) {
         auto [ok, value] = core_.outcome(answer, label_);
         put_in_place(values, chunk, answer.index, ok, std::move(value), error);
       }
@@ -289,7 +288,7 @@ nb::object PoolJob::call(nb::handle function, nb::handle arguments, unsigned sty
       Fed::kFailed) {
     value = std::exchange(early_, {}).front().second;
   } else {
-    std::vector<process::Answer> answers;
+    std::vector<workers::Answer> answers;
     (void)collect(answers, 1, os::Deadline::never());
     if (answers.empty()) throw std::runtime_error("a task of the pool ended without an answer");
     std::tie(ok, value) = core_.outcome(answers.front(), label_);
@@ -300,15 +299,15 @@ nb::object PoolJob::call(nb::handle function, nb::handle arguments, unsigned sty
 }
 
 std::uint64_t PoolJob::ended() const {
-  process::Engine& engine = core_.engine();
+  workers::Engine& engine = core_.engine();
   const std::uint64_t refused = refused_;
   const GilRelease released;
   return refused + engine.ended(*job_);
 }
 
 nb::tuple PoolJob::progress() const {
-  process::Engine& engine = core_.engine();
-  process::Engine::Progress now;
+  workers::Engine& engine = core_.engine();
+  workers::Engine::Progress now;
   {
     const GilRelease released;
     now = engine.progress(*job_);
@@ -317,7 +316,7 @@ nb::tuple PoolJob::progress() const {
 }
 
 void PoolJob::wait_progress(std::uint64_t seen) const {
-  process::Engine& engine = core_.engine();
+  workers::Engine& engine = core_.engine();
   if (seen < refused_) return;
   seen -= refused_;
   const GilRelease released;
@@ -328,7 +327,7 @@ void PoolJob::wait_progress(std::uint64_t seen) const {
 bool PoolJob::wait(nb::handle timeout) {
   if (has_ended()) return true;
   const os::Deadline deadline = deadline_of(timeout);
-  process::Engine& engine = core_.engine();
+  workers::Engine& engine = core_.engine();
   GilRelease released;
   PyHooks hooks(released);
   const Status status = engine.wait_end(*job_, deadline, &hooks);
@@ -354,10 +353,10 @@ nb::object PoolJob::take(std::size_t most, nb::handle timeout) {
   nb::list taken;
   for (auto& [index, exception] : std::exchange(early_, {}))
     taken.append(nb::make_tuple(index, false, std::move(exception)));
-  std::vector<process::Answer> answers;
+  std::vector<workers::Answer> answers;
   const os::Deadline deadline = nb::len(taken) != 0 ? os::Deadline::after_ns(0) : deadline_of(timeout);
   const Status status = collect(answers, most, deadline, kTakenBytes);
-  for (process::Answer& answer : answers) {
+  for (workers::Answer& answer : answers) {
     auto [ok, value] = core_.outcome(answer, label_);
     taken.append(nb::make_tuple(answer.index, ok, std::move(value)));
   }
@@ -369,10 +368,10 @@ nb::object PoolJob::gather(nb::list values, std::size_t chunk) {
   nb::object error = nb::none();
   for (auto& [index, exception] : std::exchange(early_, {}))
     put_in_place(values, chunk, index, false, std::move(exception), error);
-  std::vector<process::Answer> answers;
+  std::vector<workers::Answer> answers;
   do {
     (void)collect(answers, kTakenAtOnce, os::Deadline::after_ns(0));
-    for (process::Answer& answer : answers) {
+    for (workers::Answer& answer : answers) {
       auto [ok, value] = core_.outcome(answer, label_);
       put_in_place(values, chunk, answer.index, ok, std::move(value), error);
     }

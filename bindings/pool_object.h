@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "pool_crew.h"
 #include "pool_task.h"
+#include "worker_factory.h"
 
 namespace forklift::py {
 
@@ -27,22 +27,22 @@ struct Ended {
 
 class PoolCore {
  public:
-  PoolCore(nb::object crew, std::uint32_t workers, std::uint32_t spares, std::uint64_t most_tasks,
+  PoolCore(nb::object factory, std::uint32_t workers, std::uint32_t spares, std::uint64_t most_tasks,
            std::uint64_t most_memory);
   ~PoolCore();
   PoolCore(const PoolCore&) = delete;
   PoolCore& operator=(const PoolCore&) = delete;
 
   // Raises where this is another process than the one that made the pool.
-  process::Engine& engine() const;
-  channel::Channel& tasks() const noexcept { return *crew_->tasks; }
+  workers::Engine& engine() const;
+  channel::Channel& tasks() const noexcept { return *factory_->tasks; }
   const std::shared_ptr<Ended>& ended() const noexcept { return ended_; }
   bool full(bool large) const noexcept;
   // Where it is full: waits until the workers have taken so much that more tasks make sense.
   Status wait_for_room(bool large, PyHooks& hooks) const;
 
   // What became of a task: (is it a value, the value or the exception). Steals nothing.
-  std::pair<bool, nb::object> outcome(process::Answer& answer, nb::handle label);
+  std::pair<bool, nb::object> outcome(workers::Answer& answer, nb::handle label);
   nb::object stopped(nb::handle label, std::uint64_t index);
 
   void close();
@@ -54,9 +54,9 @@ class PoolCore {
   std::uint64_t outstanding() const;
 
  private:
-  std::unique_ptr<Crew> crew_;
+  std::unique_ptr<WorkerFactory> factory_;
   std::shared_ptr<Ended> ended_ = std::make_shared<Ended>();
-  std::unique_ptr<process::Engine> engine_;
+  std::unique_ptr<workers::Engine> engine_;
   std::uint32_t workers_;
   pid_t owner_;
   nb::object last_words_;
@@ -120,22 +120,22 @@ class PoolJob {
     kFailed
   };
   Fed send(Callee& callee, PyObject* arguments, Style style, std::uint64_t index,
-           const process::TaskOptions& options, bool patient);
+           const workers::TaskOptions& options, bool patient);
   struct Batch;
   void flush(Batch& batch);
   nb::object failure(const Status& status, std::uint64_t index);
   void put_in_place(nb::list& values, std::size_t chunk, std::uint64_t index, bool ok, nb::object value,
                     nb::object& error);
-  Status collect(std::vector<process::Answer>& answers, std::size_t most, os::Deadline deadline,
+  Status collect(std::vector<workers::Answer>& answers, std::size_t most, os::Deadline deadline,
                  std::uint64_t most_bytes = UINT64_MAX);
   std::uint64_t feed_some(Callee& callee, PyObject* items, bool starred, std::size_t chunk,
-                          std::uint64_t next, std::uint64_t last, const process::TaskOptions& options,
+                          std::uint64_t next, std::uint64_t last, const workers::TaskOptions& options,
                           bool patient);
 
   nb::object keeper_;
   PoolCore& core_;
   nb::object label_;
-  process::JobPtr job_;
+  workers::JobPtr job_;
   std::shared_ptr<State> state_ = std::make_shared<State>();
   std::uint64_t number_;
   std::vector<std::pair<std::uint64_t, nb::object>> early_;  // those that could not be sent
@@ -143,7 +143,7 @@ class PoolJob {
   nb::object stop_error_;                                    // one for all tasks that a stopped pool refuses
 };
 
-process::TaskOptions task_options(double seconds, std::uint32_t retries);
+workers::TaskOptions task_options(double seconds, std::uint32_t retries);
 os::Deadline deadline_of(nb::handle timeout);
 
 }  // namespace forklift::py

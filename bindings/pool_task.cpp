@@ -3,9 +3,9 @@
 #include <cstring>
 
 #include "errors.h"
+#include "message/transport.h"
 #include "native.h"
 #include "pickling.h"
-#include "tensor/transport.h"
 
 namespace forklift::py {
 namespace {
@@ -98,37 +98,37 @@ bool Callee::open_by_value() {
   return false;
 }
 
-void Callee::begin(Style style, Draft& draft) const {
+void Callee::begin(Style style, MessageWriter& writer) const {
   const TaskHead head{.style = style,
                       .keep = how_ == How::kByName,
                       .unused = 0,
                       .function_bytes = static_cast<std::uint32_t>(pickle_.size())};
-  draft.bytes.append(&head, sizeof head);
-  draft.bytes.append(pickle_.data(), pickle_.size());
+  writer.bytes.append(&head, sizeof head);
+  writer.bytes.append(pickle_.data(), pickle_.size());
 }
 
-bool Callee::encode(PyObject* arguments, Style style, Draft& draft) {
-  begin(style, draft);
+bool Callee::encode(PyObject* arguments, Style style, MessageWriter& writer) {
+  begin(style, writer);
   if (how_ == How::kTogether) {
     const Ref both(PyTuple_Pack(2, function_, arguments));
-    if (both && encode_pickle(both.get(), draft)) return true;
+    if (both && encode_pickle(both.get(), writer)) return true;
     if (!PyErr_ExceptionMatches(PyExc_Exception) || !open_by_value()) {
       const KeepError keep;
-      draft.clear();
+      writer.clear();
       return false;
     }
-    draft.clear();
-    begin(style, draft);
+    writer.clear();
+    begin(style, writer);
   }
-  switch (encode_native(arguments, draft)) {
+  switch (encode_native(arguments, writer)) {
     case Encoded::kDone: return true;
     case Encoded::kFailed: return false;
-    case Encoded::kElsewhere: break;
+    case Encoded::kUnsupported: break;
   }
-  begin(style, draft);
-  if (encode_pickle(arguments, draft)) return true;
+  begin(style, writer);
+  if (encode_pickle(arguments, writer)) return true;
   const KeepError keep;
-  draft.clear();
+  writer.clear();
   return false;
 }
 
@@ -153,21 +153,21 @@ PyObject* KeptFunctions::load(std::string_view pickle, bool keep) {
 
 PyObject* decode_object(Arrival& arrival) {
   switch (arrival.message.codec()) {
-    case tensor::kNativeCodec: return decode_native(arrival);
-    case tensor::kPickleCodec: return decode_pickle(arrival);
+    case message::kNativeCodec: return decode_native(arrival);
+    case message::kPickleCodec: return decode_pickle(arrival);
     default: return corrupt_message("it has a codec that is not Python's");
   }
 }
 
-bool encode_object(PyObject* object, Draft& draft) {
-  switch (encode_native(object, draft)) {
+bool encode_object(PyObject* object, MessageWriter& writer) {
+  switch (encode_native(object, writer)) {
     case Encoded::kDone: return true;
     case Encoded::kFailed: return false;
-    case Encoded::kElsewhere: break;
+    case Encoded::kUnsupported: break;
   }
-  if (encode_pickle(object, draft)) return true;
+  if (encode_pickle(object, writer)) return true;
   const KeepError keep;
-  draft.clear();
+  writer.clear();
   return false;
 }
 

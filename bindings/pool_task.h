@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include "arrival.h"
-#include "draft.h"
+#include "message_reader.h"
+#include "message_writer.h"
 
 namespace forklift::py {
 
@@ -45,7 +45,7 @@ class Callee {
   // False with an exception set: it cannot be sent.
   bool open(PyObject* function);
   // The whole message of a task. False with an exception set; the draft is empty then.
-  bool encode(PyObject* arguments, Style style, Draft& draft);
+  bool encode(PyObject* arguments, Style style, MessageWriter& writer);
 
  private:
   enum class How : std::uint8_t {
@@ -53,7 +53,7 @@ class Callee {
     kTogether,  // with the arguments
     kAlone      // a pickle that only cloudpickle could make
   };
-  void begin(Style style, Draft& draft) const;
+  void begin(Style style, MessageWriter& writer) const;
   bool open_by_value();
 
   PyObject* function_ = nullptr;
@@ -95,6 +95,6 @@ PyObject* perform_task(Arrival& arrival, KeptFunctions& functions, Failure& fail
 // exception set.
 PyObject* decode_object(Arrival& arrival);
 // False with an exception set.
-bool encode_object(PyObject* object, Draft& draft);
+bool encode_object(PyObject* object, MessageWriter& writer);
 
 }  // namespace forklift::py

@@ -8,33 +8,33 @@
 #include "gil.h"
 #include "pool.h"
 #include "pool_task.h"
-#include "process/pool_worker.h"
 #include "queue.h"
 #include "stats.h"
 #include "transfer.h"
+#include "workers/worker.h"
 
 namespace nb = nanobind;
 
 namespace forklift::py {
 namespace {
 
-using process::Ending;
+using workers::Ending;
 
 class PoolWorker {
  public:
-  PoolWorker(nb::handle tasks, nb::handle answers, nb::handle board, std::uint32_t index,
+  PoolWorker(nb::handle tasks, nb::handle answers, nb::handle table, std::uint32_t index,
              std::uint64_t most_tasks, std::uint64_t most_memory, int orphan_fd)
       : orphan_fd_(orphan_fd) {
-    process::Seat seat;
-    seat.tasks = channel_of(tasks.ptr());
-    seat.answers = seat.tasks ? channel_of(answers.ptr()) : nullptr;
-    if (!seat.tasks || !seat.answers) throw nb::python_error();
-    if (!is_block(board.ptr())) throw nb::type_error("a pool's board is a block of memory");
-    seat.board = block_lease(board.ptr());
-    seat.index = index;
-    seat.most_tasks = most_tasks;
-    seat.most_memory = most_memory;
-    Result<process::Worker> opened = process::Worker::open(std::move(seat));
+    workers::WorkerSlot worker_slot;
+    worker_slot.tasks = channel_of(tasks.ptr());
+    worker_slot.answers = worker_slot.tasks ? channel_of(answers.ptr()) : nullptr;
+    if (!worker_slot.tasks || !worker_slot.answers) throw nb::python_error();
+    if (!is_block(table.ptr())) throw nb::type_error("a pool's table is a block of memory");
+    worker_slot.table = block_lease(table.ptr());
+    worker_slot.index = index;
+    worker_slot.most_tasks = most_tasks;
+    worker_slot.most_memory = most_memory;
+    Result<workers::Worker> opened = workers::Worker::open(std::move(worker_slot));
     require(opened.status());
     worker_ = *std::move(opened);
   }
@@ -51,10 +51,10 @@ class PoolWorker {
 
   // It could not be made ready.
   void fail(nb::handle description) {
-    const DraftLoan draft;
-    if (!encode_object(description.ptr(), *draft)) throw nb::python_error();
+    const DraftLoan writer;
+    if (!encode_object(description.ptr(), *writer)) throw nb::python_error();
     const GilRelease released;
-    (void)worker_->fail({draft->bytes.data(), draft->bytes.size()}, draft->codec);
+    (void)worker_->fail({writer->bytes.data(), writer->bytes.size()}, writer->codec);
   }
 
   // Until it shall leave. `describe(exception)` and `unsendable(exception, result)`: what is sent instead.
@@ -95,9 +95,9 @@ class PoolWorker {
       return answer_error(
           describe(error, failure.place, failure.item ? nb::borrow(failure.item) : nb::none()));
     }
-    const DraftLoan draft;
-    if (!encode_object(result.ptr(), *draft)) return answer_error(unsendable(exception(), result));
-    const std::optional<bool> answered = answer(Ending::kValue, *draft);
+    const DraftLoan writer;
+    if (!encode_object(result.ptr(), *writer)) return answer_error(unsendable(exception(), result));
+    const std::optional<bool> answered = answer(Ending::kValue, *writer);
     return answered ? *answered : answer_error(unsendable(exception(), result));
   }
 
@@ -108,11 +108,11 @@ class PoolWorker {
   }
 
   // Is there more to do? Nothing, with an exception set: it was not sent.
-  std::optional<bool> answer(Ending ending, Draft& draft) {
+  std::optional<bool> answer(Ending ending, MessageWriter& writer) {
     auto put = [&](const channel::Outgoing& message, PyHooks&) { return worker_->answer(ending, message); };
-    const std::size_t inline_bytes = draft.bytes.size();
+    const std::size_t inline_bytes = writer.bytes.size();
     const Status status =
-        send_draft(worker_->hub().arena(), draft, os::Deadline::never(), true, orphan_fd_, Put(put));
+        send_message(worker_->arena(), writer, os::Deadline::never(), true, orphan_fd_, Put(put));
     if (status) {
       count_put(inline_bytes);
       return true;
@@ -123,14 +123,14 @@ class PoolWorker {
   }
 
   bool answer_error(nb::object description) {
-    const DraftLoan draft;
-    if (!encode_object(description.ptr(), *draft)) throw nb::python_error();
-    const std::optional<bool> answered = answer(Ending::kError, *draft);
+    const DraftLoan writer;
+    if (!encode_object(description.ptr(), *writer)) throw nb::python_error();
+    const std::optional<bool> answered = answer(Ending::kError, *writer);
     if (!answered) throw nb::python_error();
     return *answered;
   }
 
-  std::optional<process::Worker> worker_;
+  std::optional<workers::Worker> worker_;
   int orphan_fd_;
 };
 

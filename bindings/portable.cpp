@@ -6,10 +6,10 @@
 #include "errors.h"
 #include "frozen.h"
 #include "gil.h"
+#include "message/transport.h"
 #include "numpy.h"
 #include "tensor.h"
 #include "tensor/arena_storage.h"
-#include "tensor/transport.h"
 #include "tensor_numpy.h"
 
 namespace forklift::py {
@@ -204,7 +204,7 @@ PyObject* from_value(const Value& value, bool arrays) {
 
 PyObject* from_message(Arrival& arrival, bool arrays) {
   GilRelease released;
-  Result<Value> value = tensor::unpack(arrival.message);
+  Result<Value> value = message::unpack(arrival.message);
   released.acquire();
   if (!value) return raise(value.status());
   PyObject* object = from_value(*value, arrays);

@@ -8,8 +8,8 @@
 
 #include <Python.h>
 
-#include "arrival.h"
 #include "forklift/value.h"
+#include "message_reader.h"
 
 namespace forklift::py {
 

@@ -10,6 +10,7 @@
 
 #include "errors.h"
 #include "gil.h"
+#include "node/node.h"
 #include "process/invitation.h"
 #include "queue.h"
 
@@ -28,9 +29,9 @@ process::ProgramInvitation* invite(const std::vector<std::pair<std::string, nb::
   }
   Result<process::ProgramInvitation> made = [&]() -> Result<process::ProgramInvitation> {
     const GilRelease released;
-    const Result<channel::Hub*> hub = channel::Hub::current();
-    if (!hub) return hub.status();
-    return process::invite_program(**hub, channels);
+    const Result<node::Node*> node = node::Node::current();
+    if (!node) return node.status();
+    return process::invite_program(**node, channels);
   }();
   require(made.status());
   return new process::ProgramInvitation(*std::move(made));

@@ -7,10 +7,10 @@
 #include <string>
 #include <utility>
 
-#include "arrival.h"
 #include "errors.h"
 #include "gil.h"
 #include "loan.h"
+#include "message_reader.h"
 #include "queue_object.h"
 
 namespace forklift::py {
@@ -23,7 +23,7 @@ PyObject* queue_new(PyTypeObject* type, PyObject*, PyObject*) {
   new (&queue->channel) channel::ChannelPtr;
   new (&queue->bell) std::unique_ptr<Doorbell>;
   new (&queue->room_bell) std::unique_ptr<Doorbell>;
-  queue->dialect = Dialect::kPython;
+  queue->format = Format::kPython;
   queue->orphan_fd = -1;
   return reinterpret_cast<PyObject*>(queue);
 }
@@ -127,8 +127,7 @@ PyObject* do_put(PyObject* self, PyObject* object, const Waiting& waiting) {
   const channel::ChannelPtr channel = queue->channel;
   // The standard library takes the capacity before it pickles: a full queue is reported whatever the object.
   if (!waiting.block && channel->capacity() != 0 && channel->full()) return raise_named("Full");
-  const SendResult result =
-      send_object(*channel, object, queue->dialect, waiting.deadline, waiting.block, -1);
+  const SendResult result = send_object(*channel, object, queue->format, waiting.deadline, waiting.block, -1);
   queue->used = true;
   switch (result.sent) {
     case Sent::kDone: Py_RETURN_NONE;
@@ -156,7 +155,7 @@ PyObject* do_get(PyObject* self, const Waiting& waiting, PyObject* as) {
   const channel::ChannelPtr channel = queue->channel;
   Status status;
   PyObject* object =
-      receive_object(*channel, queue->dialect, waiting.deadline, queue->orphan_fd, status, &delivery);
+      receive_object(*channel, queue->format, waiting.deadline, queue->orphan_fd, status, &delivery);
   after_get(*queue, *channel);
   if (object || status) return object;
   return raise_failure(status, "Empty");
@@ -199,7 +198,7 @@ PyObject* put_simply(PyObject* self, PyObject* object, bool block) {
   if (!usable(*queue)) return nullptr;
   const channel::ChannelPtr channel = queue->channel;
   const os::Deadline deadline = block ? os::Deadline::never() : os::Deadline::after_ns(0);
-  const SendResult result = send_object(*channel, object, queue->dialect, deadline, block, queue->orphan_fd);
+  const SendResult result = send_object(*channel, object, queue->format, deadline, block, queue->orphan_fd);
   if (result.sent == Sent::kDone) Py_RETURN_NONE;
   if (result.status.code() == Code::kPeerDied) {
     errno = EPIPE;
@@ -224,7 +223,7 @@ PyObject* get_simply(PyObject* self, PyObject* const* arguments, Py_ssize_t coun
   if (!usable(*queue) || !open_delivery(delivery, *queue, as)) return nullptr;
   const channel::ChannelPtr channel = queue->channel;
   Status status;
-  PyObject* object = receive_object(*channel, queue->dialect, deadline, queue->orphan_fd, status, &delivery);
+  PyObject* object = receive_object(*channel, queue->format, deadline, queue->orphan_fd, status, &delivery);
   after_get(*queue, *channel);
   return object || status ? object : raise_failure(status, "Empty");
 }

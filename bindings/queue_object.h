@@ -16,7 +16,7 @@ struct QueueObject {
   channel::ChannelPtr channel;
   std::unique_ptr<Doorbell> bell;
   std::unique_ptr<Doorbell> room_bell;
-  Dialect dialect;
+  Format format;
   bool closed;         // Queue: neither end is used any more by this process
   bool used;           // Queue: this object has put something
   bool reader_closed;  // SimpleQueue and pools: by end

@@ -9,14 +9,14 @@
 #include <string>
 #include <vector>
 
-#include "channel/hub.h"
 #include "errors.h"
 #include "gil.h"
+#include "message/codec.h"
+#include "message/transport.h"
 #include "native.h"
+#include "node/node.h"
 #include "pickling.h"
 #include "tensor/arena_storage.h"
-#include "tensor/codec.h"
-#include "tensor/transport.h"
 #include "tensor_items.h"
 #include "tensor_numpy.h"
 
@@ -56,9 +56,9 @@ Tensor new_tensor(const std::vector<std::int64_t>& shape, DType dtype, bool zero
   std::shared_ptr<Storage> storage;
   if (bytes != 0) {
     GilRelease released;
-    const Result<channel::Hub*> hub = channel::Hub::current();
-    Result<std::shared_ptr<Storage>> made = hub ? tensor::arena_storage((*hub)->arena(), bytes, zeroed)
-                                                : Result<std::shared_ptr<Storage>>(hub.status());
+    const Result<node::Node*> node = node::Node::current();
+    Result<std::shared_ptr<Storage>> made = node ? tensor::arena_storage((*node)->arena(), bytes, zeroed)
+                                                 : Result<std::shared_ptr<Storage>>(node.status());
     released.acquire();
     storage = require(std::move(made));
   } else {
@@ -179,20 +179,20 @@ PyObject* wrap_tensor(Tensor tensor) {
   return object.release().ptr();
 }
 
-bool place_tensor(PyObject* object, Draft& draft, wire::TensorMeta& meta) {
+bool place_tensor(PyObject* object, MessageWriter& writer, wire::TensorMeta& meta) {
   const Tensor& tensor = tensor_of(object);
   if (tensor.numel() == 0) {
-    meta = {tensor::kNoLease, tensor.dtype(),           tensor.readonly(), 0,
-            tensor.shape(),   c_strides(tensor.shape())};
+    meta = {message::kNoLease, tensor.dtype(),           tensor.readonly(), 0,
+            tensor.shape(),    c_strides(tensor.shape())};
     return true;
   }
   if (is_shared(tensor)) {
-    meta = wire::meta_of(tensor, static_cast<std::uint32_t>(draft.leases.size()));
-    draft.shares.push_back({tensor.storage(), nullptr, meta.index});
-    draft.leases.emplace_back();
+    meta = wire::meta_of(tensor, static_cast<std::uint32_t>(writer.leases.size()));
+    writer.shares.push_back({tensor.storage(), nullptr, meta.index});
+    writer.leases.emplace_back();
     return true;
   }
-  PendingCopy& copy = draft.add_copy(tensor.nbytes(), arena::Kind::kShare);
+  PendingCopy& copy = writer.add_copy(tensor.nbytes(), arena::Kind::kShare);
   meta = {copy.lease, tensor.dtype(), tensor.readonly(), 0, tensor.shape(), c_strides(tensor.shape())};
   copy.owner = Py_NewRef(object);
   copy.data = tensor.raw();
@@ -209,7 +209,7 @@ PyObject* take_tensor(std::span<const std::byte> payload, Arrival& arrival) {
   const Result<wire::TensorMeta> meta = wire::decode_meta(payload);
   if (!meta) return raise(meta.status());
   Result<std::shared_ptr<Storage>> storage = Status(Code::kCorrupt, "a tensor without its memory");
-  if (meta->index == tensor::kNoLease) {
+  if (meta->index == message::kNoLease) {
     storage = Storage::heap(0);
   } else if (auto& leases = arrival.message.leases(); meta->index < leases.size() && leases[meta->index]) {
     storage = tensor::received_storage(std::move(leases[meta->index]));
@@ -280,13 +280,13 @@ void bind_tensor(nb::module_& module) {
     return owned(take_tensor({reinterpret_cast<const std::byte*>(meta.c_str()), meta.size()}, *arrival));
   });
   type.def("__reduce__", [](nb::handle self) {
-    Draft* draft = current_draft();
-    if (!draft) {
+    MessageWriter* writer = current_message();
+    if (!writer) {
       throw nb::type_error(
           "a forklift.Tensor is memory: send it through one of Forklift's queues, or pickle tensor.numpy()");
     }
     wire::TensorMeta meta;
-    if (!place_tensor(self.ptr(), *draft, meta)) throw nb::python_error();
+    if (!place_tensor(self.ptr(), *writer, meta)) throw nb::python_error();
     std::vector<std::byte> bytes(wire::meta_bytes(meta.shape.size()));
     wire::encode_meta(meta, bytes.data());
     // A function of Python's: nanobind's cannot be pickled.

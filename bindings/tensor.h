@@ -6,10 +6,10 @@
 
 #include <span>
 
-#include "arrival.h"
-#include "draft.h"
 #include "forklift/tensor.h"
-#include "tensor/wire.h"
+#include "message/wire.h"
+#include "message_reader.h"
+#include "message_writer.h"
 
 namespace forklift::py {
 
@@ -30,7 +30,7 @@ PyObject* wrap_tensor(Tensor tensor);
 
 // Enters a tensor into a message: as a handle if its memory is shared, as a copy otherwise. False with an
 // exception set.
-bool place_tensor(PyObject* object, Draft& draft, wire::TensorMeta& meta);
+bool place_tensor(PyObject* object, MessageWriter& writer, wire::TensorMeta& meta);
 // The tensor that `payload` (wire.h) describes. New reference, or nullptr with an exception set.
 PyObject* take_tensor(std::span<const std::byte> payload, Arrival& arrival);
 

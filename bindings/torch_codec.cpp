@@ -5,7 +5,7 @@
 #include <string>
 
 #include "errors.h"
-#include "tensor/transport.h"
+#include "message/transport.h"
 #include "torch_library.h"
 #include "torch_memory.h"
 
@@ -17,7 +17,7 @@ constexpr std::uint16_t kParameter = 1;
 constexpr std::uint16_t kRequiresGrad = 2;
 
 struct Head {
-  std::uint32_t lease = tensor::kNoLease;
+  std::uint32_t lease = message::kNoLease;
   Element element{};
   std::uint16_t flags = 0;
   std::uint64_t storage_bytes = 0;
@@ -33,18 +33,19 @@ constexpr std::size_t kGeometryAt = sizeof(Head);
 constexpr std::size_t kShapeAt = kGeometryAt + sizeof(Geometry);
 
 // Where the message finds the storage's memory.
-std::uint32_t lease_for(PyObject* owner, void* impl, std::byte* data, std::size_t bytes, Draft& draft) {
-  for (const PlacedStorage& placed : draft.storages) {
+std::uint32_t lease_for(PyObject* owner, void* impl, std::byte* data, std::size_t bytes,
+                        MessageWriter& writer) {
+  for (const PlacedStorage& placed : writer.storages) {
     if (placed.impl == impl) return placed.lease;
   }
-  const auto lease = static_cast<std::uint32_t>(draft.leases.size());
-  draft.leases.emplace_back();
-  draft.storages.push_back({impl, lease});
+  const auto lease = static_cast<std::uint32_t>(writer.leases.size());
+  writer.leases.emplace_back();
+  writer.storages.push_back({impl, lease});
   if (const Held* held = find_held(impl, data)) {
-    draft.shares.push_back({nullptr, held->lease, lease});
+    writer.shares.push_back({nullptr, held->lease, lease});
   } else {
-    draft.moves.push_back({Py_NewRef(owner), impl, data, bytes, lease, nullptr, false});
-    draft.block_bytes += bytes;
+    writer.moves.push_back({Py_NewRef(owner), impl, data, bytes, lease, nullptr, false});
+    writer.block_bytes += bytes;
   }
   return lease;
 }
@@ -159,7 +160,7 @@ PyObject* rebuild_elsewhere(const Description& what, PyObject* base) {
 }
 
 PyObject* rebuild(const Description& what, Arrival& arrival) {
-  if (what.head.lease == tensor::kNoLease) {
+  if (what.head.lease == message::kNoLease) {
     if (what.bytes != 0 || what.head.storage_bytes != 0) return corrupt_message("a torch tensor's size");
     return rebuild_elsewhere(what, Py_None);
   }
@@ -183,32 +184,32 @@ PyObject* rebuild(const Description& what, Arrival& arrival) {
 
 }  // namespace
 
-void place_storage(PyObject* owner, void* impl, std::byte* data, std::size_t bytes, Draft& draft,
+void place_storage(PyObject* owner, void* impl, std::byte* data, std::size_t bytes, MessageWriter& writer,
                    Bytes& out) {
   Head head;
   head.storage_bytes = bytes;
-  head.lease = lease_for(owner, impl, data, bytes, draft);
+  head.lease = lease_for(owner, impl, data, bytes, writer);
   out.append_value(head);
 }
 
-Encoded place_tensor(PyObject* tensor, Draft& draft, Bytes& out) {
+Encoded place_tensor(PyObject* tensor, MessageWriter& writer, Bytes& out) {
   const Library& library = *Library::loaded();
-  if (!layout.known() || !library.describes()) return Encoded::kElsewhere;
+  if (!layout.known() || !library.describes()) return Encoded::kUnsupported;
   const TensorView view(tensor);
-  if (!layout.is_plain(view.keys())) return Encoded::kElsewhere;
+  if (!layout.is_plain(view.keys())) return Encoded::kUnsupported;
   Head head;
   if (library.is_parameter(tensor)) head.flags |= kParameter;
   if (view.has_autograd()) {
     bool elsewhere = false;
     if (requires_grad(library, tensor, elsewhere)) head.flags |= kRequiresGrad;
-    if (elsewhere) return Encoded::kElsewhere;
+    if (elsewhere) return Encoded::kUnsupported;
   }
   dlpack::PlainTensor plain{};
-  if (!library.describe(tensor, plain)) return Encoded::kElsewhere;
+  if (!library.describe(tensor, plain)) return Encoded::kUnsupported;
   const auto ndim = static_cast<std::size_t>(plain.ndim);
   if (plain.device.type != dlpack::kCpu || plain.dtype.lanes != 1 || plain.dtype.bits % 8 != 0 ||
       plain.dtype.bits == 0 || ndim > kMaxDims || plain.byte_offset != 0) {
-    return Encoded::kElsewhere;
+    return Encoded::kUnsupported;
   }
   const StorageView storage(view.storage());
   head.element = {plain.dtype.code, plain.dtype.bits};
@@ -217,20 +218,20 @@ Encoded place_tensor(PyObject* tensor, Draft& draft, Bytes& out) {
   geometry.ndim = static_cast<std::uint32_t>(ndim);
   std::uint64_t bytes = 0;
   if (!extent({plain.shape, ndim}, {plain.strides, ndim}, head.element.size(), bytes)) {
-    return Encoded::kElsewhere;
+    return Encoded::kUnsupported;
   }
   if (head.storage_bytes != 0) {
     std::byte* const data = storage.data();
-    if (!data || (!storage.is_private() && !find_held(storage.impl(), data))) return Encoded::kElsewhere;
+    if (!data || (!storage.is_private() && !find_held(storage.impl(), data))) return Encoded::kUnsupported;
     if (bytes != 0) {
       geometry.byte_offset = static_cast<std::uint64_t>(static_cast<std::byte*>(plain.data) - data);
       if (geometry.byte_offset > head.storage_bytes || bytes > head.storage_bytes - geometry.byte_offset) {
-        return Encoded::kElsewhere;  // elements outside of the storage: torch's error, if any
+        return Encoded::kUnsupported;  // elements outside of the storage: torch's error, if any
       }
     }
-    head.lease = lease_for(tensor, storage.impl(), data, head.storage_bytes, draft);
+    head.lease = lease_for(tensor, storage.impl(), data, head.storage_bytes, writer);
   } else if (bytes != 0) {
-    return Encoded::kElsewhere;
+    return Encoded::kUnsupported;
   }
   out.append_value(head);
   out.append_value(geometry);
@@ -265,7 +266,7 @@ PyObject* take_storage(std::span<const std::byte> payload, Arrival& arrival) {
   Head head;
   if (payload.size() != sizeof head) return corrupt_message("a torch storage's description");
   std::memcpy(&head, payload.data(), sizeof head);
-  if (head.lease == tensor::kNoLease || head.storage_bytes == 0) return corrupt_message("a torch storage");
+  if (head.lease == message::kNoLease || head.storage_bytes == 0) return corrupt_message("a torch storage");
   bool fresh = false;
   PyObject* base = base_of(head, arrival, fresh);
   if (!base && !fresh) return nullptr;

@@ -24,17 +24,18 @@
 
 #include <span>
 
-#include "arrival.h"
-#include "draft.h"
+#include "message_reader.h"
+#include "message_writer.h"
 #include "native.h"
 
 namespace forklift::py::torch {
 
 // Appends the description to `out`. kElsewhere: for torch's own reductions (another device or layout, bits
 // that say "conjugate", an active mode, memory that torch shares already, something that raises).
-Encoded place_tensor(PyObject* tensor, Draft& draft, Bytes& out);
+Encoded place_tensor(PyObject* tensor, MessageWriter& writer, Bytes& out);
 // The same for the storage at `impl` that `owner` keeps alive. It is moved whatever allocated it.
-void place_storage(PyObject* owner, void* impl, std::byte* data, std::size_t bytes, Draft& draft, Bytes& out);
+void place_storage(PyObject* owner, void* impl, std::byte* data, std::size_t bytes, MessageWriter& writer,
+                   Bytes& out);
 
 // New references, or nullptr with an exception set.
 PyObject* take_tensor(std::span<const std::byte> payload, Arrival& arrival);

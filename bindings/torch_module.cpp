@@ -6,9 +6,9 @@
 #include <tuple>
 #include <vector>
 
-#include "channel/hub.h"
 #include "errors.h"
 #include "gil.h"
+#include "node/node.h"
 #include "pickling.h"
 #include "stats.h"
 #include "torch_codec.h"
@@ -49,9 +49,9 @@ void* pointer(std::uintptr_t address) { return reinterpret_cast<void*>(address);
 arena::LeasePtr new_block(std::size_t bytes) {
   Result<arena::LeasePtr> lease = [&]() -> Result<arena::LeasePtr> {
     const GilRelease released;
-    const Result<channel::Hub*> hub = channel::Hub::current();
-    if (!hub) return hub.status();
-    return (*hub)->arena().allocate(arena::Kind::kShare, bytes);
+    const Result<node::Node*> node = node::Node::current();
+    if (!node) return node.status();
+    return (*node)->arena().allocate(arena::Kind::kShare, bytes);
   }();
   if (!lease) fail(lease.status());
   return *std::move(lease);
@@ -87,25 +87,25 @@ std::span<const std::byte> bytes_of(const nb::bytes& payload) {
 
 // For a message that is being pickled. None: for torch's own reductions.
 nb::object place_tensor(nb::handle tensor) {
-  Draft* draft = current_draft();
+  MessageWriter* writer = current_message();
   const torch::Library* library = torch::Library::loaded();
-  if (!draft || !library || !library->is_tensor(tensor.ptr())) return nb::none();
+  if (!writer || !library || !library->is_tensor(tensor.ptr())) return nb::none();
   Bytes out;
-  switch (torch::place_tensor(tensor.ptr(), *draft, out)) {
+  switch (torch::place_tensor(tensor.ptr(), *writer, out)) {
     case Encoded::kDone: return nb::bytes(out.data(), out.size());
-    case Encoded::kElsewhere: return nb::none();
+    case Encoded::kUnsupported: return nb::none();
     case Encoded::kFailed: break;
   }
   throw nb::python_error();
 }
 
 nb::object place_storage(nb::handle owner, std::uintptr_t impl, std::uintptr_t data, std::size_t bytes) {
-  Draft* draft = current_draft();
+  MessageWriter* writer = current_message();
   auto* memory = static_cast<std::byte*>(pointer(data));
-  if (!draft || bytes == 0) return nb::none();
+  if (!writer || bytes == 0) return nb::none();
   if (!layout.known() && !torch::find_held(pointer(impl), memory)) return nb::none();
   Bytes out;
-  torch::place_storage(owner.ptr(), pointer(impl), memory, bytes, *draft, out);
+  torch::place_storage(owner.ptr(), pointer(impl), memory, bytes, *writer, out);
   return nb::bytes(out.data(), out.size());
 }
 
@@ -182,9 +182,9 @@ void bind_torch(nb::module_& parent) {
     std::memcpy(&handle, bytes.c_str(), sizeof handle);
     Result<arena::LeasePtr> lease = [&]() -> Result<arena::LeasePtr> {
       const GilRelease released;
-      const Result<channel::Hub*> hub = channel::Hub::current();
-      if (!hub) return hub.status();
-      return (*hub)->arena().claim(handle);
+      const Result<node::Node*> node = node::Node::current();
+      if (!node) return node.status();
+      return (*node)->arena().claim(handle);
     }();
     if (!lease) fail(lease.status());
     if (size > (*lease)->size()) throw nb::value_error("the storage is larger than its memory");
@@ -194,10 +194,10 @@ void bind_torch(nb::module_& parent) {
   });
   // This process's slot, for offers. None: it is in no domain yet.
   module.def("slot", []() -> nb::object {
-    channel::Hub* hub = channel::Hub::existing();
-    if (!hub || !hub->domain().attached()) return nb::none();
-    const domain::SlotRef self = hub->domain().self();
-    return nb::make_tuple(hub->domain().control_file().inode(), self.index, self.generation);
+    node::Node* node = node::Node::existing();
+    if (!node || !node->domain().attached()) return nb::none();
+    const domain::SlotRef self = node->domain().self();
+    return nb::make_tuple(node->domain().control_file().inode(), self.index, self.generation);
   });
   module.def("place_tensor", place_tensor);
   module.def("place_storage", place_storage);

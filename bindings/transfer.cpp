@@ -5,16 +5,16 @@
 #include <algorithm>
 #include <string>
 
-#include "arrival.h"
-#include "draft.h"
+#include "api/memory_wait.h"
 #include "errors.h"
 #include "gil.h"
+#include "message/transport.h"
+#include "message_reader.h"
+#include "message_writer.h"
 #include "native.h"
 #include "pickling.h"
 #include "portable.h"
 #include "stats.h"
-#include "tensor/memory_wait.h"
-#include "tensor/transport.h"
 
 namespace forklift::py {
 
@@ -31,48 +31,48 @@ Status with_memory(arena::Arena& arena, std::size_t bytes, os::Deadline deadline
 
 }  // namespace
 
-Status send_draft(arena::Arena& arena, Draft& draft, os::Deadline deadline, bool block, int orphan_fd,
-                  const Put& put) {
+Status send_message(arena::Arena& arena, MessageWriter& writer, os::Deadline deadline, bool block,
+                    int orphan_fd, const Put& put) {
   GilRelease released;
   PyHooks hooks(released);
   hooks.orphan_fd = orphan_fd;
-  const std::span<const std::byte> bytes(draft.bytes.data(), draft.bytes.size());
-  Status status = with_memory(arena, draft.block_bytes + bytes.size(), deadline, block, hooks, [&] {
-    if (Status filled = draft.fill(arena); !filled) return filled;
-    if (!draft.moves.empty()) {
+  const std::span<const std::byte> bytes(writer.bytes.data(), writer.bytes.size());
+  Status status = with_memory(arena, writer.block_bytes + bytes.size(), deadline, block, hooks, [&] {
+    if (Status filled = writer.fill(arena); !filled) return filled;
+    if (!writer.moves.empty()) {
       // Before anybody can receive it: what is written from now on is written to the shared memory.
       released.acquire();
-      draft.settle();
+      writer.settle();
       released.release();
-      if (Status filled = draft.fill(arena); !filled) return filled;
+      if (Status filled = writer.fill(arena); !filled) return filled;
     }
-    return put({bytes, draft.leases, draft.codec, 0, false, draft.block_bytes}, hooks);
+    return put({bytes, writer.leases, writer.codec, 0, false, writer.block_bytes}, hooks);
   });
-  draft.leases.clear();
-  draft.shares.clear();
+  writer.leases.clear();
+  writer.shares.clear();
   return status;
 }
 
 namespace {
 
-Status send_parcel(Way way, const Value& value, os::Deadline deadline, bool block, int orphan_fd) {
+Status send_parcel(Endpoint endpoint, const Value& value, os::Deadline deadline, bool block, int orphan_fd) {
   GilRelease released;
   PyHooks hooks(released);
   hooks.orphan_fd = orphan_fd;
-  arena::Arena& arena = way.arena();
-  tensor::Parcel parcel(arena);
+  arena::Arena& arena = endpoint.arena();
+  message::MessageBuilder builder(arena);
   Status status = with_memory(arena, 0, deadline, block, hooks, [&] {
-    if (parcel.bytes().empty()) {
-      if (Status added = parcel.add(value); !added) {
-        parcel.clear();
+    if (builder.bytes().empty()) {
+      if (Status added = builder.add(value); !added) {
+        builder.clear();
         return added;
       }
     }
-    return way.put(parcel.message(), deadline, hooks);
+    return endpoint.put(builder.message(), deadline, hooks);
   });
   if (status) {
-    for (const arena::LeasePtr& lease : parcel.leases()) count_block_bytes(lease->size());
-    bump(counters.inline_bytes, parcel.bytes().size());
+    for (const arena::LeasePtr& lease : builder.leases()) count_block_bytes(lease->size());
+    bump(counters.inline_bytes, builder.bytes().size());
   }
   return status;
 }
@@ -87,45 +87,45 @@ SendResult outcome(Status status) {
 
 }  // namespace
 
-SendResult send_object(Way way, PyObject* object, Dialect dialect, os::Deadline deadline, bool block,
+SendResult send_object(Endpoint endpoint, PyObject* object, Format format, os::Deadline deadline, bool block,
                        int orphan_fd) {
-  if (dialect != Dialect::kPython) {
+  if (format != Format::kPython) {
     Value value;
     if (!to_value(object, value)) return {Sent::kUnpicklable, {}};
-    SendResult result = outcome(send_parcel(way, value, deadline, block, orphan_fd));
+    SendResult result = outcome(send_parcel(endpoint, value, deadline, block, orphan_fd));
     drop_value(std::move(value));
     return result;
   }
-  const DraftLoan draft;
-  switch (encode_native(object, *draft)) {
+  const DraftLoan writer;
+  switch (encode_native(object, *writer)) {
     case Encoded::kDone: break;
     case Encoded::kFailed: return {Sent::kUnpicklable, {}};
-    case Encoded::kElsewhere:
-      if (!encode_pickle(object, *draft)) return {Sent::kUnpicklable, {}};
+    case Encoded::kUnsupported:
+      if (!encode_pickle(object, *writer)) return {Sent::kUnpicklable, {}};
   }
-  const std::size_t inline_bytes = draft->bytes.size();
+  const std::size_t inline_bytes = writer->bytes.size();
   auto put = [&](const channel::Outgoing& message, PyHooks& hooks) {
-    return way.put(message, deadline, hooks);
+    return endpoint.put(message, deadline, hooks);
   };
-  SendResult result = outcome(send_draft(way.arena(), *draft, deadline, block, orphan_fd, Put(put)));
+  SendResult result = outcome(send_message(endpoint.arena(), *writer, deadline, block, orphan_fd, Put(put)));
   if (result.sent == Sent::kDone) bump(counters.inline_bytes, inline_bytes);
   return result;
 }
 
-Status send_made(Way way, const channel::Outgoing& message, os::Deadline deadline, int orphan_fd) {
+Status send_made(Endpoint endpoint, const channel::Outgoing& message, os::Deadline deadline, int orphan_fd) {
   GilRelease released;
   PyHooks hooks(released);
   hooks.orphan_fd = orphan_fd;
-  Status status = way.put(message, deadline, hooks);
+  Status status = endpoint.put(message, deadline, hooks);
   if (status) bump(counters.messages_put, 1);
   return status;
 }
 
-Result<arena::LeasePtr> allocate_patiently(Way way, arena::Kind kind, std::size_t bytes,
+Result<arena::LeasePtr> allocate_patiently(Endpoint endpoint, arena::Kind kind, std::size_t bytes,
                                            os::Deadline deadline, bool block) {
   GilRelease released;
   PyHooks hooks(released);
-  arena::Arena& arena = way.arena();
+  arena::Arena& arena = endpoint.arena();
   arena::LeasePtr lease;
   Status status = with_memory(arena, bytes, deadline, block, hooks, [&] {
     Result<arena::LeasePtr> made = arena.allocate(kind, bytes);
@@ -139,12 +139,12 @@ Result<arena::LeasePtr> allocate_patiently(Way way, arena::Kind kind, std::size_
 namespace {
 
 // Takes a message. False: `status` says why not.
-bool take(Way way, Arrival& arrival, os::Deadline deadline, int orphan_fd, Status& status) {
+bool take(Endpoint endpoint, Arrival& arrival, os::Deadline deadline, int orphan_fd, Status& status) {
   GilRelease released;
   PyHooks hooks(released);
   hooks.orphan_fd = orphan_fd;
-  status = way.get(arrival.message, deadline, hooks);
-  if (status) arrival.isolate(way.has_others());
+  status = endpoint.get(arrival.message, deadline, hooks);
+  if (status) arrival.isolate(endpoint.has_others());
   released.acquire();
   if (status) bump(counters.messages_got, 1);
   return status.ok();
@@ -162,13 +162,13 @@ PyObject* unpickle(std::span<const std::byte> bytes) {
   return object;
 }
 
-PyObject* decode(Way way, Arrival& arrival, Dialect dialect, Status& status) {
+PyObject* decode(Endpoint endpoint, Arrival& arrival, Format format, Status& status) {
   switch (arrival.message.codec()) {
-    case tensor::kNativeCodec: return decode_native(arrival);
-    case tensor::kPickleCodec: return decode_pickle(arrival);
-    case tensor::kPortableCodec: return from_message(arrival, dialect != Dialect::kPortableTensors);
-    case tensor::kRawCodec:
-      if (way.is_pipe() && arrival.message.tag() == 0) return unpickle(arrival.message.bytes());
+    case message::kNativeCodec: return decode_native(arrival);
+    case message::kPickleCodec: return decode_pickle(arrival);
+    case message::kPortableCodec: return from_message(arrival, format != Format::kPortableTensors);
+    case message::kRawCodec:
+      if (endpoint.is_pipe() && arrival.message.tag() == 0) return unpickle(arrival.message.bytes());
       PyErr_SetString(
           PyExc_TypeError,
           "the message is an object of a C++ type; a queue with a Python end must be one of portable "
@@ -182,30 +182,30 @@ PyObject* decode(Way way, Arrival& arrival, Dialect dialect, Status& status) {
 
 }  // namespace
 
-PyObject* receive_object(Way way, Dialect dialect, os::Deadline deadline, int orphan_fd, Status& status,
-                         const Delivery* delivery) {
+PyObject* receive_object(Endpoint endpoint, Format format, os::Deadline deadline, int orphan_fd,
+                         Status& status, const Delivery* delivery) {
   const ArrivalLoan arrival;
-  if (!take(way, *arrival, deadline, orphan_fd, status)) return nullptr;
-  if (!delivery) return decode(way, *arrival, dialect, status);
+  if (!take(endpoint, *arrival, deadline, orphan_fd, status)) return nullptr;
+  if (!delivery) return decode(endpoint, *arrival, format, status);
   const Delivery::Scope scope(delivery);
-  return delivery->finish(decode(way, *arrival, dialect, status));
+  return delivery->finish(decode(endpoint, *arrival, format, status));
 }
 
-PyObject* receive_raw_or_object(Way way, os::Deadline deadline, Status& status, bool* raw) {
+PyObject* receive_raw_or_object(Endpoint endpoint, os::Deadline deadline, Status& status, bool* raw) {
   const ArrivalLoan arrival;
-  if (!take(way, *arrival, deadline, -1, status)) return nullptr;
-  *raw = arrival->message.codec() == tensor::kRawCodec && arrival->message.tag() == 0;
-  if (!*raw) return decode(way, *arrival, Dialect::kPython, status);
+  if (!take(endpoint, *arrival, deadline, -1, status)) return nullptr;
+  *raw = arrival->message.codec() == message::kRawCodec && arrival->message.tag() == 0;
+  if (!*raw) return decode(endpoint, *arrival, Format::kPython, status);
   const std::span<const std::byte> bytes = arrival->message.bytes();
   return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(bytes.data()),
                                    static_cast<Py_ssize_t>(bytes.size()));
 }
 
-Status send_raw(Way way, std::span<const std::byte> bytes, os::Deadline deadline) {
+Status send_raw(Endpoint endpoint, std::span<const std::byte> bytes, os::Deadline deadline) {
   GilRelease released;
   PyHooks hooks(released);
-  Status status = with_memory(way.arena(), bytes.size(), deadline, true, hooks, [&] {
-    return way.put({bytes, {}, tensor::kRawCodec, 0}, deadline, hooks);
+  Status status = with_memory(endpoint.arena(), bytes.size(), deadline, true, hooks, [&] {
+    return endpoint.put({bytes, {}, message::kRawCodec, 0}, deadline, hooks);
   });
   released.acquire();
   if (status) {

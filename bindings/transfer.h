@@ -5,13 +5,13 @@
 
 #include <span>
 
-#include "channel/board.h"
 #include "channel/channel.h"
 #include "channel/pipe.h"
-#include "draft.h"
 #include "foreign.h"
 #include "gil.h"
+#include "message_writer.h"
 #include "os/clock.h"
+#include "topic/topic.h"
 
 namespace forklift::py {
 
@@ -27,30 +27,30 @@ struct SendResult {
 };
 
 // What travels in the channel.
-enum class Dialect : std::uint8_t {
+enum class Format : std::uint8_t {
   kPython,          // any object
   kPortable,        // values that a C++ end understands; a received tensor becomes a NumPy array
   kPortableTensors  // the same; a received tensor becomes a forklift.Tensor
 };
 
-// Where messages go and come from: a queue's channel, one end of a pipe, a board, one who reads a board.
-class Way {
+// Where messages go and come from: a queue's channel, one end of a pipe, a topic, one who reads a topic.
+class Endpoint {
  public:
-  Way(channel::Channel& channel) noexcept : channel_(&channel) {}
-  Way(channel::PipeEnd& pipe) noexcept : pipe_(&pipe) {}
-  Way(channel::Board& board) noexcept : board_(&board) {}
+  Endpoint(channel::Channel& channel) noexcept : channel_(&channel) {}
+  Endpoint(channel::PipeEnd& pipe) noexcept : pipe_(&pipe) {}
+  Endpoint(topic::Topic& topic) noexcept : topic_(&topic) {}
   // `peeked`: where not the next message is wanted but the newest, seen or not; it gets its version.
-  Way(channel::Reader& reader, std::uint64_t* peeked = nullptr) noexcept
-      : board_(reader.board().get()), reader_(&reader), peeked_(peeked) {}
+  Endpoint(topic::Reader& reader, std::uint64_t* peeked = nullptr) noexcept
+      : topic_(reader.topic().get()), reader_(&reader), peeked_(peeked) {}
   bool is_pipe() const noexcept { return pipe_ != nullptr; }
   // Do others receive the same message? Then what is to be one's own must be copied.
   bool has_others() const noexcept { return reader_ != nullptr; }
   arena::Arena& arena() const noexcept {
-    if (board_) return board_->hub().arena();
-    return (channel_ ? channel_ : (pipe_->out() ? pipe_->out() : pipe_->in()).get())->hub().arena();
+    if (topic_) return topic_->arena();
+    return (channel_ ? channel_ : (pipe_->out() ? pipe_->out() : pipe_->in()).get())->arena();
   }
   Status put(const channel::Outgoing& message, os::Deadline deadline, PyHooks& hooks) const {
-    if (board_) return board_->put(message, deadline, &hooks);
+    if (topic_) return topic_->put(message, deadline, &hooks);
     return channel_ ? channel_->put(message, deadline, &hooks) : pipe_->send(message, deadline, &hooks);
   }
   Status get(channel::Incoming& into, os::Deadline deadline, PyHooks& hooks) const {
@@ -62,14 +62,14 @@ class Way {
  private:
   channel::Channel* channel_ = nullptr;
   channel::PipeEnd* pipe_ = nullptr;
-  channel::Board* board_ = nullptr;
-  channel::Reader* reader_ = nullptr;
+  topic::Topic* topic_ = nullptr;
+  topic::Reader* reader_ = nullptr;
   std::uint64_t* peeked_ = nullptr;
 };
 
 // Needs the interpreter lock and releases it while it waits or copies. `block`: whether memory over the
 // budget is waited for.
-SendResult send_object(Way way, PyObject* object, Dialect dialect, os::Deadline deadline, bool block,
+SendResult send_object(Endpoint endpoint, PyObject* object, Format format, os::Deadline deadline, bool block,
                        int orphan_fd);
 // Copies what the draft has noted into blocks and hands the message to `put`, again and again while memory is
 // over the budget and worth waiting for. Releases the interpreter lock; `put` is called without it.
@@ -89,21 +89,21 @@ class Put {
   void* call_;
   Status (*invoke_)(void*, const channel::Outgoing&, PyHooks&);
 };
-Status send_draft(arena::Arena& arena, Draft& draft, os::Deadline deadline, bool block, int orphan_fd,
-                  const Put& put);
+Status send_message(arena::Arena& arena, MessageWriter& writer, os::Deadline deadline, bool block,
+                    int orphan_fd, const Put& put);
 // The same for a message that is made already; its leases are empty afterwards only if it was sent.
-Status send_made(Way way, const channel::Outgoing& message, os::Deadline deadline, int orphan_fd);
+Status send_made(Endpoint endpoint, const channel::Outgoing& message, os::Deadline deadline, int orphan_fd);
 // A block, waited for as put() waits for memory. Releases the interpreter lock.
-Result<arena::LeasePtr> allocate_patiently(Way way, arena::Kind kind, std::size_t bytes,
+Result<arena::LeasePtr> allocate_patiently(Endpoint endpoint, arena::Kind kind, std::size_t bytes,
                                            os::Deadline deadline, bool block);
 // New reference; or nullptr, with `status` failed, or with an exception set and `status` ok. `orphan_fd`: see
 // PyHooks. `delivery`: what its arrays are to be.
-PyObject* receive_object(Way way, Dialect dialect, os::Deadline deadline, int orphan_fd, Status& status,
-                         const Delivery* delivery = nullptr);
+PyObject* receive_object(Endpoint endpoint, Format format, os::Deadline deadline, int orphan_fd,
+                         Status& status, const Delivery* delivery = nullptr);
 
 // Bytes as they are (codec kRawCodec, tag 0), through pipes only.
-Status send_raw(Way way, std::span<const std::byte> bytes, os::Deadline deadline);
+Status send_raw(Endpoint endpoint, std::span<const std::byte> bytes, os::Deadline deadline);
 // As receive_object, but a message of bytes comes as a bytes object, and `*raw` says so.
-PyObject* receive_raw_or_object(Way way, os::Deadline deadline, Status& status, bool* raw);
+PyObject* receive_raw_or_object(Endpoint endpoint, os::Deadline deadline, Status& status, bool* raw);
 
 }  // namespace forklift::py

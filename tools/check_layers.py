@@ -1,89 +1,64 @@
-"""Check that the sources keep to the layers of docs/design.md.
+"""Check that the sources keep to the rooms of src/rooms.txt.
 
 python tools/check_layers.py [ROOT]
 
-- A layer (a folder of src/) includes itself and earlier layers only.
-- A public header (include/forklift) includes public headers of its own or an earlier layer only, and never
+- A room (a folder of src/, with whatever folders it has) includes itself and earlier rooms only.
+- A public header (include/forklift) includes public headers of its own or an earlier room only, and never
   a file of src/.
+- No two files of src/ have one name, unless they are the same concept in two rooms.
+- The table in docs/design.md is that of src/rooms.txt.
 - No source file is longer than can be read at a sitting.
 """
 
 from __future__ import annotations
 
+import collections
+import dataclasses
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-# In the order of the table in docs/design.md: each knows those before it.
-LAYERS = (
-    "os",
-    "sync",
-    "domain",
-    "arena",
-    "locks",
-    "channel",
-    "process",
-    "tensor",
-    "device",
-    "runtime",
-)
-
-# The layer that a public header of include/forklift belongs to: the one that implements it. A header of
-# templates belongs to the last layer that it builds upon.
-PUBLIC_HEADERS = {
-    "status.h": "os",
-    "hash.h": "os",
-    "version.h": "os",
-    "error.h": "os",
-    "timeout.h": "os",
-    "budget.h": "domain",
-    "stats.h": "channel",
-    "lock_ref.h": "channel",
-    "board_ref.h": "channel",
-    "lock.h": "channel",
-    "semaphore.h": "channel",
-    "condition.h": "channel",
-    "event.h": "channel",
-    "barrier.h": "channel",
-    "init.h": "process",
-    "channel_ref.h": "channel",
-    "remote_error.h": "process",
-    "this_process.h": "process",
-    "process.h": "process",
-    "process_context.h": "process",
-    "dtype.h": "tensor",
-    "shape.h": "tensor",
-    "tensor.h": "tensor",
-    "dlpack.h": "tensor",
-    "plain.h": "tensor",
-    "packed.h": "tensor",
-    "value_base.h": "tensor",
-    "value_lists.h": "tensor",
-    "value.h": "tensor",
-    "value_traits.h": "tensor",
-    "fields.h": "tensor",
-    "manager.h": "tensor",
-    "queue.h": "tensor",
-    "broadcast.h": "tensor",
-    "latest.h": "tensor",
-    "joinable_queue.h": "tensor",
-    "simple_queue.h": "tensor",
-    "domain.h": "tensor",
-    "frozen.h": "tensor",
-    "pipe.h": "tensor",
-    "wait.h": "tensor",
-    "sendable.h": "tensor",
-    "shared_value.h": "tensor",
-    "spawn.h": "tensor",
-    "future.h": "tensor",
-    "pool.h": "tensor",
-    "pool_task.h": "tensor",
-    "context.h": "tensor",
-    "group.h": "tensor",
-    "multiprocessing.h": "tensor",
-    "forklift.h": "runtime",
+# Stems that stand in several rooms: the same concept in each, the lower one for the upper one.
+SAME_CONCEPT = {
+    *("audit", "barrier", "condition", "domain", "event", "frozen", "lock", "pipe", "process", "semaphore"),
+    *("table", "tables", "waiting"),
 }
+
+TABLE_BEGIN, TABLE_END = "<!-- layers:begin -->", "<!-- layers:end -->"
+
+
+@dataclasses.dataclass(frozen=True)
+class Room:
+    """A line of src/rooms.txt."""
+
+    name: str
+    part: str  # "core" or "upper"
+    holds: str
+    ignorant_of: str
+    headers: tuple[str, ...]  # of include/forklift; "*": all that no other room has
+
+
+def read_rooms(root: Path) -> list[Room]:
+    rooms = []
+    for line in (root / "src" / "rooms.txt").read_text(encoding="utf-8").splitlines():
+        if line.strip() and not line.startswith("#"):
+            name, part, holds, ignorant_of, headers = (field.strip() for field in line.split("|"))
+            rooms.append(Room(name, part, holds, ignorant_of, tuple(headers.split())))
+    return rooms
+
+
+class Order:
+    """Which room comes before which, and whose the public headers are."""
+
+    def __init__(self, rooms: list[Room]) -> None:
+        self.rank = {room.name: at for at, room in enumerate(rooms)}
+        self._of_header = {header: room.name for room in rooms for header in room.headers}
+        self._others = self._of_header.pop("*", "")
+
+    def room_of_header(self, name: str) -> str:
+        return self._of_header.get(name, self._others)
+
 
 # Where the length of files counts.
 SOURCES = ("include", "src", "bindings", "python", "tests", "bench", "examples", "tools")
@@ -101,66 +76,81 @@ def includes(path: Path) -> Iterator[tuple[int, str]]:
         yield text.count("\n", 0, match.start()) + 1, match.group(2)
 
 
-def rank(layer: str) -> int:
-    return LAYERS.index(layer)
-
-
-def layer_of_include(name: str, file: Path, root: Path) -> tuple[str | None, bool]:
-    """The layer an included file belongs to (None: not ours), and whether it is a public header."""
+def room_of_include(name: str, file: Path, root: Path, order: Order) -> tuple[str | None, bool]:
+    """The room that an included file belongs to (None: not ours), and whether it is a public header."""
     head, _, rest = name.partition("/")
     if head == "forklift" and rest:
-        return PUBLIC_HEADERS.get(rest), True
-    if head in LAYERS and rest:
+        return order.room_of_header(rest), True
+    if head in order.rank and rest:
         return head, False
     # relative to the including file: "../arena/block.h"
     target = (file.parent / name).resolve()
     if target.is_file() and target.is_relative_to(root / "src"):
         return target.relative_to(root / "src").parts[0], False
     if target.is_file() and target.is_relative_to(root / "include" / "forklift"):
-        return PUBLIC_HEADERS.get(target.name), True
+        return order.room_of_header(str(target.relative_to(root / "include" / "forklift"))), True
     return None, False
 
 
-def check_file(path: Path, layer: str, public: bool, root: Path) -> Iterator[str]:
+def check_file(path: Path, room: str, public: bool, root: Path, order: Order) -> Iterator[str]:
     for line, name in includes(path):
         where = f"{path.relative_to(root)}:{line}"
-        other, other_is_public = layer_of_include(name, path, root)
-        if other_is_public and other is None:
-            yield f"{where}: {name} has no layer; add it to PUBLIC_HEADERS of tools/check_layers.py"
-        elif other is None:
+        other, other_is_public = room_of_include(name, path, root, order)
+        if other is None:
             continue
-        elif public and not other_is_public:
+        if public and not other_is_public:
             yield f"{where}: a public header includes {name} of src/"
-        elif other not in LAYERS:
-            yield f"{where}: {name} lies in src/{other}, which is no layer"
-        elif rank(other) > rank(layer):
-            yield f"{where}: layer {layer} includes {name} of the later layer {other}"
+        elif other not in order.rank:
+            yield f"{where}: {name} lies in src/{other}, which is no room of src/rooms.txt"
+        elif order.rank[other] > order.rank[room]:
+            yield f"{where}: room {room} includes {name} of the later room {other}"
 
 
-def check_layers(root: Path) -> Iterator[str]:
+def check_rooms(root: Path) -> Iterator[str]:
+    order = Order(read_rooms(root))
     for path in sorted((root / "include" / "forklift").glob("**/*.h")):
         name = str(path.relative_to(root / "include" / "forklift"))
-        layer = PUBLIC_HEADERS.get(name)
-        if layer is None:
-            yield (
-                f"{path.relative_to(root)}: has no layer; add it to PUBLIC_HEADERS of tools/check_layers.py"
-            )
-        else:
-            yield from check_file(path, layer, True, root)
+        yield from check_file(path, order.room_of_header(name), True, root, order)
+    stems: dict[str, set[str]] = collections.defaultdict(set)
     for path in sorted((root / "src").glob("**/*")):
         if path.suffix not in SUFFIXES:
             continue
         parts = path.relative_to(root / "src").parts
-        if len(parts) != 2 or parts[0] not in LAYERS:
-            yield f"{path.relative_to(root)}: not directly in the folder of a layer"
+        if len(parts) < 2 or parts[0] not in order.rank:
+            yield f"{path.relative_to(root)}: lies in no room of src/rooms.txt"
         else:
-            yield from check_file(path, parts[0], False, root)
+            stems[path.stem].add(str(path.relative_to(root / "src").parent))
+            yield from check_file(path, parts[0], False, root, order)
+    for stem, folders in sorted(stems.items()):
+        if len(folders) > 1 and stem not in SAME_CONCEPT:
+            yield f"src: {stem} is a file of {', '.join(sorted(folders))}: one name, one concept"
+
+
+def table_of(rooms: list[Room]) -> list[str]:
+    """The rows of docs/design.md, as far as they are of src/."""
+    return [f"| `src/{room.name}/` | {room.holds} | {room.ignorant_of} |" for room in rooms]
+
+
+def check_table(root: Path) -> Iterator[str]:
+    """In docs/design.md the rooms stand in the words and in the order of src/rooms.txt."""
+    text = (root / "docs" / "design.md").read_text(encoding="utf-8")
+    table = text.partition(TABLE_BEGIN)[2].partition(TABLE_END)[0]
+    rows = [line for line in table.splitlines() if line.startswith("| `src/")]
+    wanted = table_of(read_rooms(root))
+    for row in wanted:
+        if row not in rows:
+            yield f"docs/design.md: its table lacks this row of src/rooms.txt: {row}"
+    for row in rows:
+        if row not in wanted:
+            yield f"docs/design.md: src/rooms.txt has no such row: {row}"
+    if sorted(rows) == sorted(wanted) and rows != wanted:
+        yield "docs/design.md: its table has another order than src/rooms.txt"
 
 
 def check_bindings(root: Path) -> Iterator[str]:
     """What a thread that waits for the lock of an ending interpreter must not be unwound through: gil.h."""
     unsafe = re.compile(r"gil_scoped_(release|acquire)|PyGILState_Ensure|Py_BEGIN_ALLOW")
-    for path in sorted((root / "bindings").glob("*.*")):
+    for path in sorted((root / "bindings").glob("**/*.*")):
         text = path.read_text(encoding="utf-8")
         for found in unsafe.finditer(text if path.stem != "gil" else ""):
             number = text.count("\n", 0, found.start()) + 1
@@ -181,7 +171,7 @@ def check_lengths(root: Path) -> Iterator[tuple[bool, str]]:
 
 def main(arguments: list[str]) -> int:
     root = Path(arguments[0] if arguments else Path(__file__).parent.parent).resolve()
-    errors = [*check_layers(root), *check_bindings(root)]
+    errors = [*check_rooms(root), *check_table(root), *check_bindings(root)]
     for is_error, words in check_lengths(root):
         if is_error:
             errors.append(words)

@@ -169,14 +169,14 @@ struct IceoryxQueue::Impl {
 
   const void* take() {
     iox::popo::UntypedSubscriber& from = in();
-    Patience patience;
+    SpinPolicy spin_policy;
     for (;;) {
       auto chunk = from.take();
       if (!chunk.has_error()) return chunk.value();
       if (sleep) {
         (void)sleep->wait();
       } else {
-        patience.wait();
+        spin_policy.wait();
       }
     }
   }

@@ -66,7 +66,7 @@ double lease_handle(const Run& run) {
       run,
       [&](std::size_t count) {
         for (std::size_t i = 0; i < count; ++i) {
-          std::array<LeasePtr, 1> block{must(hub().arena().allocate(Kind::kShare, kMega))};
+          std::array<LeasePtr, 1> block{must(node().arena().allocate(Kind::kShare, kMega))};
           must(queue.channel().put({.leases = block}, Deadline::never()));
         }
       },
@@ -126,16 +126,16 @@ const Contender handle_floor{"cpp-handle-1M", "SPSC ring of handles", Role::kFlo
 // --- cpp-lease
 
 double ours_lease(const Run& run) {
-  const LeasePtr block = must(hub().arena().allocate(Kind::kShare, kMega));
-  return each_ns(run.count(5'000'000), [&] { must(hub().arena().another(block)); });
+  const LeasePtr block = must(node().arena().allocate(Kind::kShare, kMega));
+  return each_ns(run.count(5'000'000), [&] { must(node().arena().another(block)); });
 }
 
 // One that is to be passed on: with a row of its own in the ledger that all processes share.
 double entered_lease(const Run& run) {
-  const LeasePtr block = must(hub().arena().allocate(Kind::kShare, kMega));
+  const LeasePtr block = must(node().arena().allocate(Kind::kShare, kMega));
   return each_ns(run.count(5'000'000), [&] {
-    const LeasePtr more = must(hub().arena().another(block));
-    must(hub().arena().separate(more));
+    const LeasePtr more = must(node().arena().another(block));
+    must(node().arena().separate(more));
   });
 }
 
@@ -166,7 +166,7 @@ const Contender lease_robust{"cpp-lease", "two passes of a robust mutex", Role::
 // --- cpp-alloc
 
 double ours_alloc(const Run& run) {
-  return each_ns(run.count(5'000'000), [&] { must(hub().arena().allocate(Kind::kShare, kMega)); });
+  return each_ns(run.count(5'000'000), [&] { must(node().arena().allocate(Kind::kShare, kMega)); });
 }
 
 const Contender alloc{"cpp-alloc", "forklift", Role::kOurs, "ns", ours_alloc};

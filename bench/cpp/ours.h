@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "channel/channel.h"
-#include "channel/hub.h"
 #include "cpp/workers.h"
 #include "forklift/queue.h"
+#include "node/node.h"
 
 namespace bench {
 
@@ -27,7 +27,7 @@ T must(forklift::Result<T> result) {
 }
 
 // The process's own domain, for the whole run: what is measured is the steady state.
-inline forklift::channel::Hub& hub() { return *must(forklift::channel::Hub::current()); }
+inline forklift::node::Node& node() { return *must(forklift::node::Node::current()); }
 
 // Queue<T> of structs of so many bytes.
 template <std::size_t Bytes>
@@ -68,7 +68,7 @@ class OurVectorQueue {
 class OurChannel {
  public:
   explicit OurChannel(std::uint32_t capacity = 0)
-      : channel_(must(forklift::channel::Channel::create(hub(), {.capacity = capacity}))) {}
+      : channel_(must(forklift::channel::Channel::create(node().channels(), {.capacity = capacity}))) {}
 
   void send(std::span<const std::byte> bytes) {
     must(channel_->put({.bytes = bytes}, forklift::os::Deadline::never()));

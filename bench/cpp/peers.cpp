@@ -37,7 +37,7 @@ void RobustLock::lock() {
 }
 
 void RobustRing::send(std::span<const std::byte> bytes) {
-  Patience patience;
+  SpinPolicy spin_policy;
   for (;;) {
     tail_lock_.lock();
     const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
@@ -50,12 +50,12 @@ void RobustRing::send(std::span<const std::byte> bytes) {
     }
     tail_lock_.unlock();
     while (tail_.load(std::memory_order_relaxed) - head_.load(std::memory_order_relaxed) >= kSlots)
-      patience.wait();
+      spin_policy.wait();
   }
 }
 
 void RobustRing::receive(std::span<std::byte> into) {
-  Patience patience;
+  SpinPolicy spin_policy;
   for (;;) {
     head_lock_.lock();
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
@@ -67,7 +67,7 @@ void RobustRing::receive(std::span<std::byte> into) {
       return;
     }
     head_lock_.unlock();
-    while (tail_.load(std::memory_order_relaxed) == head_.load(std::memory_order_relaxed)) patience.wait();
+    while (tail_.load(std::memory_order_relaxed) == head_.load(std::memory_order_relaxed)) spin_policy.wait();
   }
 }
 

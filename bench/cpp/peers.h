@@ -28,14 +28,14 @@ template <std::size_t Bytes>
 class SpinCell {
  public:
   void send(std::span<const std::byte> bytes) {
-    Patience patience;
-    while (full_.load(std::memory_order_acquire) != 0) patience.wait();
+    SpinPolicy spin_policy;
+    while (full_.load(std::memory_order_acquire) != 0) spin_policy.wait();
     copy_bytes(data_, bytes.data(), bytes.size());
     full_.store(1, std::memory_order_release);
   }
   void receive(std::span<std::byte> into) {
-    Patience patience;
-    while (full_.load(std::memory_order_acquire) == 0) patience.wait();
+    SpinPolicy spin_policy;
+    while (full_.load(std::memory_order_acquire) == 0) spin_policy.wait();
     copy_bytes(into.data(), data_, into.size());
     full_.store(0, std::memory_order_release);
   }
@@ -61,8 +61,8 @@ class SpscRing {
   void send(std::span<const std::byte> bytes) {
     const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
     if (tail - seen_head_ == Slots) {
-      Patience patience;
-      while (tail - (seen_head_ = head_.load(std::memory_order_acquire)) == Slots) patience.wait();
+      SpinPolicy spin_policy;
+      while (tail - (seen_head_ = head_.load(std::memory_order_acquire)) == Slots) spin_policy.wait();
     }
     copy_bytes(slots_[tail % Slots].data(), bytes.data(), bytes.size());
     tail_.store(tail + 1, std::memory_order_release);
@@ -70,8 +70,8 @@ class SpscRing {
   void receive(std::span<std::byte> into) {
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
     if (head == seen_tail_) {
-      Patience patience;
-      while (head == (seen_tail_ = tail_.load(std::memory_order_acquire))) patience.wait();
+      SpinPolicy spin_policy;
+      while (head == (seen_tail_ = tail_.load(std::memory_order_acquire))) spin_policy.wait();
     }
     copy_bytes(into.data(), slots_[head % Slots].data(), into.size());
     head_.store(head + 1, std::memory_order_release);

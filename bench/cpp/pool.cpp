@@ -45,7 +45,7 @@ class BareChannels {
       ::kill(pid, SIGKILL);
       ::waitpid(pid, nullptr, 0);
     }
-    (void)hub().domain().reap();
+    (void)node().domain().reap();
   }
 
   void submit() { tasks_.send(task_); }

@@ -65,7 +65,9 @@ double ours(const Run& run, Wait wait) {
 // Its getters find the spinner's place taken.
 class SleepingChannel : public OurChannel {
  public:
-  SleepingChannel() { hub().unchecked_row(channel().id().index).item_spinner.store(~std::uint64_t{0}); }
+  SleepingChannel() {
+    node().channels().unchecked_row(channel().id().index).item_spinner.store(~std::uint64_t{0});
+  }
 };
 
 double pipe(const Run& run, Wait wait) {

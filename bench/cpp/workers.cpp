@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kMostWorkers = 16;
 
-struct Board {
+struct Topic {
   std::atomic<std::uint32_t> ready{0};
   std::atomic<std::uint32_t> done{0};
   struct Times {
@@ -29,22 +29,22 @@ struct Board {
 };
 
 [[noreturn]] void run_worker(const Worker& worker, std::size_t index, std::size_t workers, bool pin,
-                             Board& board) {
+                             Topic& topic) {
   // A child begins where its parent runs; two that begin in one place may stay there for a whole measurement.
   cpu_set_t allowed;
   if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) fail("sched_getaffinity");
   pin_to(static_cast<int>(index));
   if (!pin && ::sched_setaffinity(0, sizeof allowed, &allowed) != 0) fail("sched_setaffinity");
   if (worker.warm_up) worker.warm_up();
-  board.ready.fetch_add(1);
-  Patience patience;
-  while (board.ready.load(std::memory_order_acquire) < workers) patience.wait();
-  board.times[index].begin = now_ns();
+  topic.ready.fetch_add(1);
+  SpinPolicy spin_policy;
+  while (topic.ready.load(std::memory_order_acquire) < workers) spin_policy.wait();
+  topic.times[index].begin = now_ns();
   worker.work();
-  board.times[index].end = now_ns();
-  board.done.fetch_add(1);
+  topic.times[index].end = now_ns();
+  topic.done.fetch_add(1);
   if (worker.finish) {
-    while (board.done.load(std::memory_order_acquire) < workers) ::usleep(100);
+    while (topic.done.load(std::memory_order_acquire) < workers) ::usleep(100);
     worker.finish();
     std::exit(0);
   }
@@ -55,12 +55,12 @@ struct Board {
 
 double race(const std::vector<Worker>& workers, bool pin) {
   if (workers.size() > kMostWorkers) fail("too many workers");
-  Shared<Board> board;
+  Shared<Topic> topic;
   std::vector<pid_t> pids;
   for (std::size_t i = 0; i < workers.size(); ++i) {
     const pid_t pid = ::fork();
     if (pid < 0) fail("fork");
-    if (pid == 0) run_worker(workers[i], i, workers.size(), pin, *board);
+    if (pid == 0) run_worker(workers[i], i, workers.size(), pin, *topic);
     pids.push_back(pid);
   }
   std::int64_t begin = INT64_MAX;
@@ -70,8 +70,8 @@ double race(const std::vector<Worker>& workers, bool pin) {
     while (::waitpid(pids[i], &status, 0) < 0 && errno == EINTR) {
     }
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) fail("a worker failed");
-    begin = std::min(begin, board->times[i].begin);
-    end = std::max(end, board->times[i].end);
+    begin = std::min(begin, topic->times[i].begin);
+    end = std::max(end, topic->times[i].end);
   }
   return static_cast<double>(end - begin);
 }
@@ -108,6 +108,6 @@ void unmap_shared(void* address, std::size_t bytes) { ::munmap(address, bytes); 
 
 void copy_bytes(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
 
-void Patience::give_way() { ::sched_yield(); }
+void SpinPolicy::give_way() { ::sched_yield(); }
 
 }  // namespace bench

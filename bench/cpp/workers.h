@@ -82,7 +82,7 @@ inline void relax() {
 }
 
 // Waits for a peer without sleeping, but lets it run where processors are short.
-class Patience {
+class SpinPolicy {
  public:
   void wait() {
     if (++looks_ < 2000) {

@@ -38,8 +38,8 @@
 #include <stop_token>
 #include <utility>
 
-#include "forklift/board_ref.h"
 #include "forklift/queue.h"
+#include "forklift/topic_ref.h"
 
 namespace forklift {
 
@@ -78,14 +78,14 @@ class Disconnected : public Error {
 
 namespace detail {
 
-// What a board must be to carry a T.
-struct BoardKind {
+// What a topic must be to carry a T.
+struct TopicKind {
   std::uint64_t type;  // 0: portable
   bool latest;
   std::uint32_t slot_bytes;
 };
 template <class T>
-constexpr BoardKind board_kind(bool latest) {
+constexpr TopicKind topic_kind(bool latest) {
   // A value of a known size has its place; the others what most need.
   constexpr std::size_t kHeader = 32;
   constexpr std::size_t kUsual = 2048;
@@ -94,16 +94,16 @@ constexpr BoardKind board_kind(bool latest) {
   return {Transfer<T>::kType, latest, static_cast<std::uint32_t>(slot < 128 ? 128 : slot)};
 }
 
-BoardPtr make_board(const BoardKind& kind, const BroadcastOptions& options);
-// The same board, if it is of this kind: TypeMismatch otherwise.
-BoardPtr board_of_kind(const BoardRef& board, const BoardKind& kind);
-// For all: a null board is a closed handle, a null reader one that was moved from.
-ReaderPtr subscribe(const BoardPtr& board, bool from_oldest);
-bool wait_for_readers(const BoardPtr& board, std::uint32_t count, Limit limit);
-std::uint32_t count_readers(const BoardPtr& board);
-void finish_board(const BoardPtr& board);
-bool board_finished(const BoardPtr& board);
-std::uint64_t board_number(const BoardPtr& board);
+TopicPtr make_topic(const TopicKind& kind, const BroadcastOptions& options);
+// The same topic, if it is of this kind: TypeMismatch otherwise.
+TopicPtr topic_of_kind(const TopicRef& topic, const TopicKind& kind);
+// For all: a null topic is a closed handle, a null reader one that was moved from.
+ReaderPtr subscribe(const TopicPtr& topic, bool from_oldest);
+bool wait_for_readers(const TopicPtr& topic, std::uint32_t count, Limit limit);
+std::uint32_t count_readers(const TopicPtr& topic);
+void finish_topic(const TopicPtr& topic);
+bool topic_finished(const TopicPtr& topic);
+std::uint64_t topic_number(const TopicPtr& topic);
 void unsubscribe(const ReaderPtr& reader) noexcept;
 std::uint64_t missed_by(const ReaderPtr& reader);
 std::uint64_t behind_of(const ReaderPtr& reader);
@@ -173,64 +173,64 @@ template <class T>
 class Broadcast {
   static_assert(detail::CanBeSent<T>::value);
   using Transfer = detail::Transfer<T>;
-  static constexpr detail::BoardKind kKind = detail::board_kind<T>(false);
+  static constexpr detail::TopicKind kKind = detail::topic_kind<T>(false);
 
  public:
   using value_type = T;
 
-  // A new one; or a handle on the one behind a BoardRef, which must be of T: TypeMismatch.
-  explicit Broadcast(const BroadcastOptions& options = {}) : board_(detail::make_board(kKind, options)) {}
-  explicit Broadcast(const BoardRef& board) : board_(detail::board_of_kind(board, kKind)) {}
+  // A new one; or a handle on the one behind a TopicRef, which must be of T: TypeMismatch.
+  explicit Broadcast(const BroadcastOptions& options = {}) : topic_(detail::make_topic(kKind, options)) {}
+  explicit Broadcast(const TopicRef& topic) : topic_(detail::topic_of_kind(topic, kKind)) {}
 
   // Waits only for readers that are too slow, and only with kWait.
-  void put(const T& item) { Transfer::put(board_.get(), item, detail::kForever); }
+  void put(const T& item) { Transfer::put(topic_.get(), item, detail::kForever); }
   // False: a reader was too slow, or a stop was requested; nothing was put.
-  [[nodiscard]] bool try_put(const T& item) { return Transfer::put(board_.get(), item, 0); }
+  [[nodiscard]] bool try_put(const T& item) { return Transfer::put(topic_.get(), item, 0); }
   template <class Rep, class Period>
   [[nodiscard]] bool put_for(const T& item, std::chrono::duration<Rep, Period> time) {
-    return Transfer::put(board_.get(), item, detail::nanoseconds(time));
+    return Transfer::put(topic_.get(), item, detail::nanoseconds(time));
   }
   [[nodiscard]] bool put(const T& item, const std::stop_token& stop) {
-    return Transfer::put(board_.get(), item, stop);
+    return Transfer::put(topic_.get(), item, stop);
   }
   template <class Rep, class Period>
   [[nodiscard]] bool put_for(const T& item, std::chrono::duration<Rep, Period> time,
                              const std::stop_token& stop) {
-    return Transfer::put(board_.get(), item, {detail::nanoseconds(time), stop});
+    return Transfer::put(topic_.get(), item, {detail::nanoseconds(time), stop});
   }
 
   // A reader of its own, from the next message on, or from the oldest one that is there.
   Subscription<T> subscribe(From from = From::kNext) {
-    return Subscription<T>(detail::subscribe(board_, from == From::kOldest));
+    return Subscription<T>(detail::subscribe(topic_, from == From::kOldest));
   }
-  std::uint32_t readers() const { return detail::count_readers(board_); }  // in all processes
+  std::uint32_t readers() const { return detail::count_readers(topic_); }  // in all processes
   // Until there are so many. False: not in time, or a stop was requested.
   void wait_for_readers(std::uint32_t count) {
-    (void)detail::wait_for_readers(board_, count, detail::kForever);
+    (void)detail::wait_for_readers(topic_, count, detail::kForever);
   }
   template <class Rep, class Period>
   bool wait_for_readers(std::uint32_t count, std::chrono::duration<Rep, Period> time) {
-    return detail::wait_for_readers(board_, count, detail::nanoseconds(time));
+    return detail::wait_for_readers(topic_, count, detail::nanoseconds(time));
   }
   bool wait_for_readers(std::uint32_t count, const std::stop_token& stop) {
-    return detail::wait_for_readers(board_, count, stop);
+    return detail::wait_for_readers(topic_, count, stop);
   }
   template <class Rep, class Period>
   bool wait_for_readers(std::uint32_t count, std::chrono::duration<Rep, Period> time,
                         const std::stop_token& stop) {
-    return detail::wait_for_readers(board_, count, {detail::nanoseconds(time), stop});
+    return detail::wait_for_readers(topic_, count, {detail::nanoseconds(time), stop});
   }
 
   // Nothing more will be put, by anybody: readers get what is there, then Finished.
-  void finish() { detail::finish_board(board_); }
-  bool finished() const { return detail::board_finished(board_); }
+  void finish() { detail::finish_topic(topic_); }
+  bool finished() const { return detail::topic_finished(topic_); }
 
   // Gives this handle up; using it afterwards is kClosed.
-  void close() noexcept { board_.reset(); }
-  BoardRef ref() const { return BoardRef(board_); }
+  void close() noexcept { topic_.reset(); }
+  TopicRef ref() const { return TopicRef(topic_); }
 
  private:
-  detail::BoardPtr board_;
+  detail::TopicPtr topic_;
 };
 
 }  // namespace forklift

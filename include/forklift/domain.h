@@ -53,15 +53,15 @@
 #include <type_traits>
 #include <vector>
 
-#include "forklift/board_ref.h"
 #include "forklift/lock_ref.h"
 #include "forklift/queue.h"
+#include "forklift/topic_ref.h"
 
 namespace forklift {
 
-namespace process {
-class Door;
-}  // namespace process
+namespace rendezvous {
+class NamedDomain;
+}  // namespace rendezvous
 
 template <class T>
 class Broadcast;
@@ -84,12 +84,12 @@ namespace detail {
 // False: the name is in use.
 bool publish_queue(std::string_view name, const ChannelRef& queue, std::uint64_t sort);
 bool publish_lock(std::string_view name, const LockRef& lock);
-bool publish_board(std::string_view name, const BoardRef& board, std::uint64_t sort);
+bool publish_topic(std::string_view name, const TopicRef& topic, std::uint64_t sort);
 // Nothing: there is no such name.
 // `sort` 1: any queue; else only one that was published as that.
 std::optional<ChannelRef> find_published_queue(std::string_view name, std::uint64_t type, std::uint64_t sort);
 std::optional<LockName> find_published_lock(std::string_view name);
-std::optional<BoardRef> find_published_board(std::string_view name);
+std::optional<TopicRef> find_published_topic(std::string_view name);
 [[noreturn]] void throw_not_published(std::string_view name);
 [[noreturn]] void throw_published(std::string_view name);
 [[noreturn]] void throw_published_otherwise(std::string_view name);
@@ -156,14 +156,14 @@ template <class T>
 struct IsBroadcast<Broadcast<T>> : std::true_type {};
 
 // Broadcast and Latest, whose constructors check what they are given.
-template <BoardHandle T>
+template <TopicHandle T>
 struct Publishing<T> {
   static constexpr std::uint64_t kSort = IsBroadcast<T>::value ? 8 : 9;
-  static bool publish(std::string_view name, const T& board) {
-    return publish_board(name, board.ref(), kSort);
+  static bool publish(std::string_view name, const T& topic) {
+    return publish_topic(name, topic.ref(), kSort);
   }
   static std::optional<T> find(std::string_view name) {
-    const std::optional<BoardRef> found = find_published_board(name);
+    const std::optional<TopicRef> found = find_published_topic(name);
     if (!found) return std::nullopt;
     return T(*found);
   }
@@ -236,8 +236,8 @@ class Domain {
   std::vector<Published> published() const;
 
  private:
-  explicit Domain(std::shared_ptr<process::Door> door) noexcept : door_(std::move(door)) {}
-  std::shared_ptr<process::Door> door_;
+  explicit Domain(std::shared_ptr<rendezvous::NamedDomain> served) noexcept : served_(std::move(served)) {}
+  std::shared_ptr<rendezvous::NamedDomain> served_;
 };
 
 }  // namespace forklift

@@ -40,7 +40,7 @@
 namespace forklift {
 
 namespace detail {
-ReaderPtr look_at(const BoardPtr& board);
+ReaderPtr look_at(const TopicPtr& topic);
 // Is it of this process? A forked child needs its own.
 bool looks_here(const ReaderPtr& reader) noexcept;
 std::uint64_t seen_by(const ReaderPtr& reader);
@@ -51,15 +51,15 @@ template <class T>
 class Latest {
   static_assert(detail::CanBeSent<T>::value);
   using Transfer = detail::Transfer<T>;
-  static constexpr detail::BoardKind kKind = detail::board_kind<T>(true);
+  static constexpr detail::TopicKind kKind = detail::topic_kind<T>(true);
 
  public:
   using value_type = T;
 
-  Latest() : Latest(BoardRef(detail::make_board(kKind, detail::kLatestOptions))) {}
-  // A handle on the one behind a BoardRef, which must be of T: TypeMismatch.
-  explicit Latest(const BoardRef& board)
-      : board_(detail::board_of_kind(board, kKind)), reader_(detail::look_at(board_)) {}
+  Latest() : Latest(TopicRef(detail::make_topic(kKind, detail::kLatestOptions))) {}
+  // A handle on the one behind a TopicRef, which must be of T: TypeMismatch.
+  explicit Latest(const TopicRef& topic)
+      : topic_(detail::topic_of_kind(topic, kKind)), reader_(detail::look_at(topic_)) {}
   Latest(const Latest& other) : Latest(other.ref()) {}
   Latest& operator=(const Latest& other) {
     *this = Latest(other);
@@ -70,10 +70,10 @@ class Latest {
   ~Latest() = default;
 
   // Makes the value the newest. Never waits.
-  void put(const T& item) { Transfer::put(board_.get(), item, detail::kForever); }
+  void put(const T& item) { Transfer::put(topic_.get(), item, detail::kForever); }
   // A tensor that is given away: as Queue::put(Tensor&&).
   void put(T&& item) requires std::same_as<T, Tensor> {
-    detail::give_tensor(board_.get(), item, detail::kForever);
+    detail::give_tensor(topic_.get(), item, detail::kForever);
   }
 
   // The newest value, when it is newer than what this handle got last; waits for one.
@@ -102,26 +102,26 @@ class Latest {
     return Transfer::get_into(here(), item, {detail::nanoseconds(time), stop});
   }
   // The newest value, seen or not; nothing: none was put yet.
-  std::optional<T> peek() { return Transfer::get(detail::Way(here(), detail::Way::kPeek), 0); }
+  std::optional<T> peek() { return Transfer::get(detail::Endpoint(here(), detail::Endpoint::kPeek), 0); }
 
-  std::uint64_t version() const { return detail::board_number(board_); }  // of the newest; 0: none yet
+  std::uint64_t version() const { return detail::topic_number(topic_); }  // of the newest; 0: none yet
   std::uint64_t seen() const { return detail::seen_by(reader_); }         // of what get() returned last
 
   // Gives this handle up; using it afterwards is kClosed.
   void close() noexcept {
     reader_.reset();
-    board_.reset();
+    topic_.reset();
   }
-  BoardRef ref() const { return BoardRef(board_); }
+  TopicRef ref() const { return TopicRef(topic_); }
   const detail::ReaderPtr& reader() const noexcept { return reader_; }  // for wait()
 
  private:
-  channel::Reader* here() {
-    if (board_ && !detail::looks_here(reader_)) reader_ = detail::look_at(board_);
+  topic::Reader* here() {
+    if (topic_ && !detail::looks_here(reader_)) reader_ = detail::look_at(topic_);
     return reader_.get();
   }
 
-  detail::BoardPtr board_;
+  detail::TopicPtr topic_;
   detail::ReaderPtr reader_;
 };
 

@@ -42,12 +42,12 @@
 #include <utility>
 #include <vector>
 
-#include "forklift/board_ref.h"
 #include "forklift/channel_ref.h"
 #include "forklift/error.h"
 #include "forklift/lock_ref.h"
 #include "forklift/remote_error.h"
 #include "forklift/timeout.h"
+#include "forklift/topic_ref.h"
 
 namespace forklift {
 
@@ -68,7 +68,7 @@ struct Call {
   ChannelRef arguments;            // holds one message
   std::vector<ChannelRef> queues;  // mentioned in it
   std::vector<LockRef> locks;      // likewise
-  std::vector<BoardRef> boards{};  // likewise
+  std::vector<TopicRef> topics{};  // likewise
 };
 using PrepareCall = std::function<Call()>;
 

@@ -44,11 +44,11 @@
 #include <string_view>
 #include <utility>
 
-#include "forklift/board_ref.h"
 #include "forklift/channel_ref.h"
 #include "forklift/error.h"
 #include "forklift/sendable.h"
 #include "forklift/timeout.h"
+#include "forklift/topic_ref.h"
 
 namespace forklift {
 
@@ -63,34 +63,32 @@ namespace detail {
 
 using ChannelPtr = std::shared_ptr<channel::Channel>;
 
-// Where messages go and come from: a queue's channel, a pipe's end (pipe.h), a board or who reads one
+// Where messages go and come from: a queue's channel, a pipe's end (pipe.h), a topic or who reads one
 // (broadcast.h, latest.h). Two words, so that it travels in registers.
-class Way {
+class Endpoint {
  public:
   enum Peek {
     kPeek
   };
-  Way(channel::Channel* queue) noexcept : end_(queue), kind_(Kind::kChannel) {}
-  Way(channel::PipeEnd* end) noexcept : end_(end), kind_(Kind::kPipe) {}
-  Way(channel::Board* writer) noexcept : end_(writer), kind_(Kind::kBoard) {}
-  Way(channel::Reader* subscriber) noexcept : end_(subscriber), kind_(Kind::kReader) {}
+  Endpoint(channel::Channel* queue) noexcept : end_(queue), kind_(Kind::kChannel) {}
+  Endpoint(channel::PipeEnd* end) noexcept : end_(end), kind_(Kind::kPipe) {}
+  Endpoint(topic::Topic* writer) noexcept : end_(writer), kind_(Kind::kTopic) {}
+  Endpoint(topic::Reader* subscriber) noexcept : end_(subscriber), kind_(Kind::kReader) {}
   // The newest message, seen or not.
-  Way(channel::Reader* looker, Peek) noexcept : end_(looker), kind_(Kind::kPeek) {}
+  Endpoint(topic::Reader* looker, Peek) noexcept : end_(looker), kind_(Kind::kPeek) {}
 
   // Null: it is something else, or closed.
   channel::Channel* channel() const noexcept { return as<channel::Channel>(Kind::kChannel); }
   channel::PipeEnd* pipe() const noexcept { return as<channel::PipeEnd>(Kind::kPipe); }
-  channel::Board* board() const noexcept { return as<channel::Board>(Kind::kBoard); }
-  channel::Reader* reader() const noexcept {
-    return as<channel::Reader>(peek() ? Kind::kPeek : Kind::kReader);
-  }
+  topic::Topic* topic() const noexcept { return as<topic::Topic>(Kind::kTopic); }
+  topic::Reader* reader() const noexcept { return as<topic::Reader>(peek() ? Kind::kPeek : Kind::kReader); }
   bool peek() const noexcept { return kind_ == Kind::kPeek; }
 
  private:
   enum class Kind : std::uint8_t {
     kChannel,
     kPipe,
-    kBoard,
+    kTopic,
     kReader,
     kPeek
   };
@@ -111,19 +109,19 @@ ChannelPtr queue_of_type(const ChannelRef& channel, std::uint64_t type);
 
 // A null channel is a closed queue: kClosed. False: the time is over, a stop was requested, or a pipe at its
 // end.
-bool put_bytes(Way way, std::uint64_t type, std::span<const std::byte> bytes, Limit limit);
-bool put_value(Way way, const Value& value, Limit limit);
-bool put_tensor(Way way, const Tensor& tensor, Limit limit);
+bool put_bytes(Endpoint endpoint, std::uint64_t type, std::span<const std::byte> bytes, Limit limit);
+bool put_value(Endpoint endpoint, const Value& value, Limit limit);
+bool put_tensor(Endpoint endpoint, const Tensor& tensor, Limit limit);
 // The tensor is empty when it was put.
-bool give_tensor(Way way, Tensor& tensor, Limit limit);
+bool give_tensor(Endpoint endpoint, Tensor& tensor, Limit limit);
 // Exactly `out.size()` bytes.
-bool get_bytes(Way way, std::uint64_t type, std::span<std::byte> out, Limit limit);
+bool get_bytes(Endpoint endpoint, std::uint64_t type, std::span<std::byte> out, Limit limit);
 // `sink(into, bytes)` may throw: the message is gone then.
 using Sink = void (*)(void* into, std::span<const std::byte> bytes);
-bool get_sequence(Way way, std::uint64_t type, Sink sink, void* into, Limit limit);
-std::optional<Value> get_value(Way way, Limit limit);
-std::optional<Tensor> get_tensor(Way way, Limit limit);
-Tensor take_tensor(Way way);  // of a queue, however long it takes
+bool get_sequence(Endpoint endpoint, std::uint64_t type, Sink sink, void* into, Limit limit);
+std::optional<Value> get_value(Endpoint endpoint, Limit limit);
+std::optional<Tensor> get_tensor(Endpoint endpoint, Limit limit);
+Tensor take_tensor(Endpoint endpoint);  // of a queue, however long it takes
 
 std::size_t queue_size(const channel::Channel* channel);
 std::size_t queue_capacity(const channel::Channel* channel);
@@ -180,42 +178,43 @@ template <class T>
 struct Transfer {
   static constexpr std::uint64_t kType = Portable<T> ? 0 : type_hash<T>();
 
-  static bool put(Way way, const T& item, Limit limit) {
+  static bool put(Endpoint endpoint, const T& item, Limit limit) {
     if constexpr (Bytewise<T>) {
-      return put_bytes(way, kType, std::as_bytes(std::span<const T, 1>(&item, 1)), limit);
+      return put_bytes(endpoint, kType, std::as_bytes(std::span<const T, 1>(&item, 1)), limit);
     } else if constexpr (Sequence<T>) {
-      return put_view(way, item, limit);
+      return put_view(endpoint, item, limit);
     } else if constexpr (std::same_as<T, Tensor>) {
-      return put_tensor(way, item, limit);
+      return put_tensor(endpoint, item, limit);
     } else {
-      return put_value(way, value_of<true>(item), limit);  // lends, so that nothing large is copied twice
+      return put_value(endpoint, value_of<true>(item),
+                       limit);  // lends, so that nothing large is copied twice
     }
   }
 
   template <class View>
-  static bool put_view(Way way, const View& items, Limit limit) {
-    return put_bytes(way, kType, std::as_bytes(std::span(items.data(), items.size())), limit);
+  static bool put_view(Endpoint endpoint, const View& items, Limit limit) {
+    return put_bytes(endpoint, kType, std::as_bytes(std::span(items.data(), items.size())), limit);
   }
 
   // Without a time limit, straight into what the caller makes of it.
-  static T get(Way way) {
+  static T get(Endpoint endpoint) {
     if constexpr (Bytewise<T> && std::is_trivially_default_constructible_v<T>) {
-      return get_in_place(way);
+      return get_in_place(endpoint);
     } else if constexpr (std::same_as<T, Tensor>) {
-      return take_tensor(way);
+      return take_tensor(endpoint);
     } else {
-      return *get(way, kForever);
+      return *get(endpoint, kForever);
     }
   }
 
   // A function of its own, since GCC (before 14) returns a variable of an inner block by copying it.
-  static T get_in_place(Way way) {
+  static T get_in_place(Endpoint endpoint) {
     T item;
-    get_bytes(way, kType, std::as_writable_bytes(std::span<T, 1>(&item, 1)), kForever);
+    get_bytes(endpoint, kType, std::as_writable_bytes(std::span<T, 1>(&item, 1)), kForever);
     return item;
   }
 
-  static std::optional<T> get(Way way, Limit limit) {
+  static std::optional<T> get(Endpoint endpoint, Limit limit) {
     if constexpr (Bytewise<T> && !std::is_trivially_default_constructible_v<T>) {
       // Nothing large on the stack, which may be a small one.
       constexpr bool kLarge = sizeof(T) > kMostOnStack;
@@ -223,14 +222,14 @@ struct Transfer {
       const std::unique_ptr<std::byte[], FreeAligned<alignof(T)>> large(kLarge ? aligned_bytes<T>()
                                                                                : nullptr);
       std::byte* memory = kLarge ? large.get() : small;
-      if (!get_bytes(way, kType, {memory, sizeof(T)}, limit)) return std::nullopt;
+      if (!get_bytes(endpoint, kType, {memory, sizeof(T)}, limit)) return std::nullopt;
       return *std::launder(reinterpret_cast<T*>(memory));
     } else if constexpr (Bytewise<T> || Sequence<T>) {
-      return get_in_place(way, limit);
+      return get_in_place(endpoint, limit);
     } else if constexpr (std::same_as<T, Tensor>) {
-      return get_tensor(way, limit);
+      return get_tensor(endpoint, limit);
     } else {
-      const std::optional<Value> value = get_value(way, limit);
+      const std::optional<Value> value = get_value(endpoint, limit);
       if (!value) return std::nullopt;
       Result<T> item = value->template as<T>();
       if (!item) throw TypeMismatch(item.status());
@@ -239,20 +238,20 @@ struct Transfer {
   }
 
   // As the other one: the caller's memory is all that there is of it.
-  static std::optional<T> get_in_place(Way way, Limit limit) {
+  static std::optional<T> get_in_place(Endpoint endpoint, Limit limit) {
     std::optional<T> item(std::in_place);
-    if (!get_into(way, *item, limit)) item.reset();
+    if (!get_into(endpoint, *item, limit)) item.reset();
     return item;
   }
 
   // False: nothing came, and the item is as it was.
-  static bool get_into(Way way, T& item, Limit limit) {
+  static bool get_into(Endpoint endpoint, T& item, Limit limit) {
     if constexpr (Bytewise<T>) {
-      return get_bytes(way, kType, std::as_writable_bytes(std::span<T, 1>(&item, 1)), limit);
+      return get_bytes(endpoint, kType, std::as_writable_bytes(std::span<T, 1>(&item, 1)), limit);
     } else if constexpr (Sequence<T>) {
-      return get_sequence(way, kType, assign_sequence<T>, &item, limit);
+      return get_sequence(endpoint, kType, assign_sequence<T>, &item, limit);
     } else {
-      std::optional<T> got = get(way, limit);
+      std::optional<T> got = get(endpoint, limit);
       if (got) item = *std::move(got);
       return got.has_value();
     }

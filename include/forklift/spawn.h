@@ -58,8 +58,8 @@ ChannelRef find_queue(const Value& described);
 Value describe_lock(const LockRef& lock);
 LockName lock_named(const Value& described);
 // The same for a Broadcast or Latest.
-Value describe_board(const BoardRef& board);
-BoardRef find_board(const Value& described);
+Value describe_topic(const TopicRef& topic);
+TopicRef find_topic(const Value& described);
 Value bytes_value(const void* data, std::size_t size);
 std::span<const std::byte> bytes_of(const Value& value);
 void bytes_from(const Value& value, void* data, std::size_t size);
@@ -72,7 +72,7 @@ concept QueueHandle =
 };
 
 template <class T>
-concept Argument = QueueHandle<T> || LockHandle<T> || BoardHandle<T> || Sendable<T>;
+concept Argument = QueueHandle<T> || LockHandle<T> || TopicHandle<T> || Sendable<T>;
 
 template <Argument T>
 Value pack_argument(const T& argument, Call& call) {
@@ -82,9 +82,9 @@ Value pack_argument(const T& argument, Call& call) {
   } else if constexpr (LockHandle<T>) {
     call.locks.push_back(argument.ref());
     return describe_lock(argument.ref());
-  } else if constexpr (BoardHandle<T>) {
-    call.boards.push_back(argument.ref());
-    return describe_board(argument.ref());
+  } else if constexpr (TopicHandle<T>) {
+    call.topics.push_back(argument.ref());
+    return describe_topic(argument.ref());
   } else if constexpr (Bytewise<T>) {
     return bytes_value(&argument, sizeof argument);
   } else if constexpr (Sequence<T>) {
@@ -100,8 +100,8 @@ T unpack_argument(const Value& value) {
     return T(find_queue(value));
   } else if constexpr (LockHandle<T>) {
     return T::found(lock_named(value));
-  } else if constexpr (BoardHandle<T>) {
-    return T(find_board(value));
+  } else if constexpr (TopicHandle<T>) {
+    return T(find_topic(value));
   } else if constexpr (Bytewise<T>) {
     return made_of_bytes<T>([&](std::byte* memory) { bytes_from(value, memory, sizeof(T)); });
   } else if constexpr (Sequence<T>) {

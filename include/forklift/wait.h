@@ -43,11 +43,11 @@ class Waitable {
   Waitable(const T& handle) : reader_(handle.reader()) {}
   // For the compiler to say why not.
   template <class T>
-  requires(detail::LockHandle<T> || (detail::BoardHandle<T> && !detail::ReaderHandle<T>)) Waitable(const T&) {
+  requires(detail::LockHandle<T> || (detail::TopicHandle<T> && !detail::ReaderHandle<T>)) Waitable(const T&) {
     static_assert(!detail::LockHandle<T>,
                   "forklift: a lock or event is waited for alone (event.wait_for(time)); what is waited for "
                   "together with others is a queue");
-    static_assert(!detail::BoardHandle<T>,
+    static_assert(!detail::TopicHandle<T>,
                   "forklift: a Broadcast is waited for by its readers: wait for a Subscription");
   }
   Waitable(const Process& process) : descriptor_(process.sentinel()) {}

@@ -78,7 +78,7 @@ Result<LeasePtr> Arena::allocate(Kind kind, std::size_t bytes, bool zeroed) {
   bool unmapped = false;
   {
     const std::lock_guard<sync::SpinLock> lock(mutex_);
-    found = shelves_.take(kind, size_class, pages_for(bytes, size_class), kept);
+    found = magazine_.take(kind, size_class, pages_for(bytes, size_class), kept);
     if (found) {
       got = reopen(kept, kind, size_class, bytes);
       unmapped = enter_block(*lease, kind, bytes, got);

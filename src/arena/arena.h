@@ -21,8 +21,8 @@
 #include <string>
 #include <vector>
 
+#include "arena/cache/magazine.h"
 #include "arena/residency.h"
-#include "arena/shelves.h"
 #include "arena/tables.h"
 #include "arena/views.h"
 #include "domain/domain.h"
@@ -165,10 +165,10 @@ class Arena {
   // As for each of the `count` messages of a channel from this sequence on, in one pass.
   bool release_messages(std::uint32_t channel, std::uint32_t sequence, std::uint32_t count);
 
-  // Releases what a board's messages hold outside of the `count` from `sequence` on. False as above.
-  bool release_strays(std::uint32_t board, std::uint64_t sequence, std::uint64_t count);
-  // Sequences of a board's messages, one for each lease that they hold. For audits.
-  std::vector<std::uint32_t> sequences_of(std::uint32_t board) const;
+  // Releases what a topic's messages hold outside of the `count` from `sequence` on. False as above.
+  bool release_strays(std::uint32_t topic, std::uint64_t sequence, std::uint64_t count);
+  // Sequences of a topic's messages, one for each lease that they hold. For audits.
+  std::vector<std::uint32_t> sequences_of(std::uint32_t topic) const;
 
   // For the objects of one kind. Before anybody else uses this arena.
   void set_object_hooks(ObjectKind kind, ObjectHooks hooks) { hooks_of(kind) = std::move(hooks); }
@@ -309,7 +309,7 @@ class Arena {
   // Process-private: the list of Lease objects, the shelves, the views, what is mapped; frozen across a fork.
   sync::SpinLock mutex_;
   Lease* first_ = nullptr;
-  Shelves shelves_;
+  Magazine magazine_;
   std::uint64_t most_kept_ = 0;
   Views views_;
   std::unique_ptr<domain::ForkRegistration> fork_;

@@ -29,7 +29,7 @@ const char* name_of(ObjectKind kind) {
     case ObjectKind::kBlock: return "block ";
     case ObjectKind::kChannel: return "channel ";
     case ObjectKind::kLock: return "lock ";
-    case ObjectKind::kBoard: return "board ";
+    case ObjectKind::kTopic: return "topic ";
   }
   return "object of an unknown kind ";
 }
@@ -106,7 +106,7 @@ std::vector<std::string> Arena::audit() {
     else
       wrong.add("A3: lease ", i, " names block ", object.index, " of ", blocks);
     const Holder holder{lease(i).holder.load(std::memory_order_relaxed)};
-    if (!holder.is_process() && !holder.is_message() && !holder.is_board() && !holder.is_ring() &&
+    if (!holder.is_process() && !holder.is_message() && !holder.is_topic() && !holder.is_ring() &&
         !holder.is_name() && !holder.is_depot())
       wrong.add("A3: lease ", i, " has no holder");
     if (holder.is_depot()) {

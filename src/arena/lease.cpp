@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "arena/arena.h"
-#include "arena/recycler.h"
+#include "arena/cache/thread_cache.h"
 #include "os/mapping.h"
 
 namespace forklift::arena {
@@ -19,7 +19,7 @@ LeasePtr Arena::blank_lease() {
   struct Made : Lease {
     Made() noexcept {}  // NOLINT(modernize-use-equals-default)
   };
-  return std::allocate_shared<Made>(Recycler<Made>());
+  return std::allocate_shared<Made>(ThreadCache<Made>());
 }
 
 LeasePtr Arena::make_lease(Object object, std::uint32_t row) {
@@ -210,7 +210,7 @@ void Arena::before_fork(const domain::SlotRef* child) {
 void Arena::forget_leases() {
   const std::lock_guard<sync::SpinLock> lock(mutex_);
   for (Lease* lease = first_; lease; lease = lease->next_) lease->row_ = Lease::kNoRow;
-  shelves_.forget();
+  magazine_.forget();
 }
 
 void Arena::after_fork_in_child(bool attached) {
@@ -218,7 +218,7 @@ void Arena::after_fork_in_child(bool attached) {
     lease->row_.store(attached && lease->held() ? lease->child_row_ : Lease::kNoRow);
     lease->handle_.lease = lease->row_.load();
   }
-  shelves_.forget();
+  magazine_.forget();
   views_.forget_residency();
   resident_.forget();
   mutex_.unlock();

@@ -339,18 +339,18 @@ bool Arena::release_messages(std::uint32_t channel, std::uint32_t sequence, std:
   });
 }
 
-bool Arena::release_strays(std::uint32_t board, std::uint64_t sequence, std::uint64_t count) {
+bool Arena::release_strays(std::uint32_t topic, std::uint64_t sequence, std::uint64_t count) {
   return release_rows([&](Holder its) {
-    return its.is_board() && its.channel() == board && ((its.sequence() - sequence) & 0x3fffffffU) >= count;
+    return its.is_topic() && its.channel() == topic && ((its.sequence() - sequence) & 0x3fffffffU) >= count;
   });
 }
 
-std::vector<std::uint32_t> Arena::sequences_of(std::uint32_t board) const {
+std::vector<std::uint32_t> Arena::sequences_of(std::uint32_t topic) const {
   std::vector<std::uint32_t> found;
   const std::uint64_t used = std::min(state_->leases_used.load(std::memory_order_acquire), lease_capacity_);
   for (std::uint32_t row = 0; row < used; ++row) {
     const Holder holder{lease(row).holder.load(std::memory_order_acquire)};
-    if (holder.is_board() && holder.channel() == board) found.push_back(holder.sequence());
+    if (holder.is_topic() && holder.channel() == topic) found.push_back(holder.sequence());
   }
   return found;
 }

@@ -103,7 +103,7 @@ enum class ObjectKind : std::uint8_t {
   kBlock = 1,
   kChannel = 2,
   kLock = 3,
-  kBoard = 4
+  kTopic = 4
 };
 inline constexpr std::size_t kObjectKinds = 5;
 
@@ -119,8 +119,8 @@ struct Object {
   }
 };
 
-// Who holds a lease: a process (slot and generation), a message (channel and sequence, 30 bits), a board's
-// message (likewise), a board itself (its ring), a name (row of the table of names) or a depot (number and
+// Who holds a lease: a process (slot and generation), a message (channel and sequence, 30 bits), a topic's
+// message (likewise), a topic itself (its ring), a name (row of the table of names) or a depot (number and
 // cell).
 struct Holder {
   std::uint64_t word = 0;
@@ -131,11 +131,11 @@ struct Holder {
   static Holder message(std::uint32_t channel, std::uint32_t sequence) noexcept {
     return {(std::uint64_t{2} << 62) | (std::uint64_t{channel} << 30) | (sequence & 0x3fffffffU)};
   }
-  static Holder board(std::uint32_t board, std::uint64_t sequence) noexcept {
-    return {(std::uint64_t{13} << 60) | (std::uint64_t{board} << 30) | (sequence & 0x3fffffffU)};
+  static Holder topic(std::uint32_t topic, std::uint64_t sequence) noexcept {
+    return {(std::uint64_t{13} << 60) | (std::uint64_t{topic} << 30) | (sequence & 0x3fffffffU)};
   }
-  static Holder ring(std::uint32_t board) noexcept {
-    return {(std::uint64_t{14} << 60) | (std::uint64_t{board} << 30)};
+  static Holder ring(std::uint32_t topic) noexcept {
+    return {(std::uint64_t{14} << 60) | (std::uint64_t{topic} << 30)};
   }
   static Holder name(std::uint32_t row) noexcept { return {(std::uint64_t{15} << 60) | row}; }
   static Holder depot(std::uint32_t number, std::uint64_t cell) noexcept {
@@ -145,8 +145,8 @@ struct Holder {
   std::uint32_t depot_number() const noexcept { return static_cast<std::uint32_t>(word >> 32) & 0xfffffff; }
   std::uint64_t cell() const noexcept { return word & 0xffffffff; }
   bool is_message() const noexcept { return (word >> 62) == 2; }
-  // Of a board's message; `channel` is the board then.
-  bool is_board() const noexcept { return (word >> 60) == 13; }
+  // Of a topic's message; `channel` is the topic then.
+  bool is_topic() const noexcept { return (word >> 60) == 13; }
   bool is_ring() const noexcept { return (word >> 60) == 14; }
   bool is_process() const noexcept { return (word >> 62) == 1; }
   bool is_name() const noexcept { return (word >> 60) == 15; }

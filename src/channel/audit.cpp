@@ -1,4 +1,4 @@
-// The audit of channels and chunks: C1..C3 of channel/tables.h, after the arena's own.
+// The audit of channels and chunks: C1..C3 of channel/tables.h.
 #include <cstring>
 #include <string>
 
@@ -6,32 +6,29 @@
 
 namespace forklift::channel {
 
-std::vector<std::string> Hub::audit() {
-  std::vector<std::string> wrong = arena_->audit();
-  for (std::string& line : locks_->audit()) wrong.push_back(std::move(line));
-  for (std::string& line : boards_->audit()) wrong.push_back(std::move(line));
-  for (std::string& line : names_->audit()) wrong.push_back(std::move(line));
-  const std::uint64_t used_chunks = chunks_->state().used.load(std::memory_order_acquire);
+std::vector<std::string> Channels::audit() {
+  std::vector<std::string> wrong;
+  const std::uint64_t used_chunks = chunks_.state().used.load(std::memory_order_acquire);
   std::vector<std::uint8_t> seen(used_chunks + 1, 0);
   std::uint64_t committed_chunks = used_chunks;
   {
-    const sync::LockGuard guard = chunks_->lock();
+    const sync::LockGuard guard = chunks_.lock();
     if (!guard.ok()) wrong.emplace_back("C3: the chunk pool's lock cannot be had");
     std::uint64_t warm = 0;
-    for (std::uint64_t at = chunks_->state().warm.load(); chunks_->chunk(at) && warm <= used_chunks; ++warm) {
+    for (std::uint64_t at = chunks_.state().warm.load(); chunks_.chunk(at) && warm <= used_chunks; ++warm) {
       ++seen[at];
-      at = chunks_->chunk(at)->next.load();
+      at = chunks_.chunk(at)->next.load();
     }
-    if (warm != chunks_->state().warm_count.load())
+    if (warm != chunks_.state().warm_count.load())
       wrong.emplace_back("C3: the pool's count of warm chunks is wrong");
-    for (std::uint64_t at = chunks_->state().cold.load(); chunks_->chunk(at) && committed_chunks > 0;
+    for (std::uint64_t at = chunks_.state().cold.load(); chunks_.chunk(at) && committed_chunks > 0;
          --committed_chunks) {
       ++seen[at];
-      at = chunks_->chunk(at)->next.load();
+      at = chunks_.chunk(at)->next.load();
     }
   }
-  if (arena_->chunk_bytes() != committed_chunks * kChunkBytes) {
-    wrong.push_back("C3: " + std::to_string(arena_->chunk_bytes()) + " chunk bytes booked, " +
+  if (arena_.chunk_bytes() != committed_chunks * kChunkBytes) {
+    wrong.push_back("C3: " + std::to_string(arena_.chunk_bytes()) + " chunk bytes booked, " +
                     std::to_string(committed_chunks) + " chunks have pages");
   }
   const std::uint64_t used = table_->rows_used.load(std::memory_order_acquire);
@@ -44,8 +41,8 @@ std::vector<std::string> Hub::audit() {
   return wrong;
 }
 
-void Hub::audit_channel(std::uint32_t index, std::vector<std::uint8_t>& seen,
-                        std::vector<std::string>& wrong) {
+void Channels::audit_channel(std::uint32_t index, std::vector<std::uint8_t>& seen,
+                             std::vector<std::string>& wrong) {
   ChannelRow& channel = rows_[index];
   const std::string name = "channel " + std::to_string(index) + ": ";
   const sync::LockGuard tail_guard(channel.tail_mutex, [&] { repair_tail(index); });
@@ -55,7 +52,7 @@ void Hub::audit_channel(std::uint32_t index, std::vector<std::uint8_t>& seen,
     return;
   }
   for (const Word* cell : {&channel.spare, &channel.dying}) {
-    if (chunks_->chunk(cell->load())) ++seen[cell->load()];
+    if (chunks_.chunk(cell->load())) ++seen[cell->load()];
   }
   Position at = Position::unpack(channel.head.load());
   const Position tail = Position::unpack(channel.tail.load());
@@ -63,14 +60,14 @@ void Hub::audit_channel(std::uint32_t index, std::vector<std::uint8_t>& seen,
   std::uint64_t weight = 0;
   if (at.chunk() != 0 && at.chunk() != channel.spare.load()) ++seen[at.chunk()];
   while (at.sequence() != tail.sequence()) {
-    const Chunk* chunk = chunks_->chunk(at.chunk());
+    const Chunk* chunk = chunks_.chunk(at.chunk());
     if (chunk == nullptr) {
       wrong.push_back(name + "C1: its chain is broken");
       return;
     }
     if (at.chunk() != tail.chunk() && at.unit() == chunk->end.load()) {
       at = Position(chunk->next.load(), 1, at.sequence());
-      if (chunks_->chunk(at.chunk())) ++seen[at.chunk()];
+      if (chunks_.chunk(at.chunk())) ++seen[at.chunk()];
       continue;
     }
     RecordHeader header{};

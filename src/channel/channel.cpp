@@ -11,16 +11,16 @@
 
 namespace forklift::channel {
 
-Result<ChannelPtr> Channel::create(Hub& hub, const ChannelOptions& options) {
+Result<ChannelPtr> Channel::create(Channels& channels, const ChannelOptions& options) {
   ChannelId id{};
   // The row's index is known inside the transaction only, so the ledger asks for the object through `fill`.
   arena::Object object{arena::ObjectKind::kChannel, 0};
   Result<arena::LeasePtr> hold =
-      hub.arena().hold_new(object, [&](sync::Transaction& change, arena::Object& made) -> Status {
-        Result<std::uint32_t> index = hub.claim_row(change);
+      channels.arena().hold_new(object, [&](sync::Transaction& change, arena::Object& made) -> Status {
+        Result<std::uint32_t> index = channels.claim_row(change);
         if (!index) return index.status();
         made.index = *index;
-        ChannelRow& row = hub.unchecked_row(*index);
+        ChannelRow& row = channels.unchecked_row(*index);
         id = {*index, static_cast<std::uint32_t>(row.meta.load(std::memory_order_relaxed) >> 32) + 1};
         change.set(row.meta, (std::uint64_t{id.generation} << 32) | 1);
         change.set(row.capacity, options.capacity);
@@ -34,11 +34,11 @@ Result<ChannelPtr> Channel::create(Hub& hub, const ChannelOptions& options) {
         return {};
       });
   if (!hold) return hold.status();
-  return ChannelPtr(new Channel(hub, id, *hub.row(id.index), *std::move(hold)));
+  return ChannelPtr(new Channel(channels, id, *channels.row(id.index), *std::move(hold)));
 }
 
-Result<ChannelPtr> Channel::open(Hub& hub, ChannelId id) {
-  ChannelRow* row = hub.row(id.index);
+Result<ChannelPtr> Channel::open(Channels& channels, ChannelId id) {
+  ChannelRow* row = channels.row(id.index);
   const std::uint64_t alive = (std::uint64_t{id.generation} << 32) | 1;
   const auto gone = [&] {
     return Status(Code::kInvalid, "channel " + std::to_string(id.index) + " of generation " +
@@ -46,22 +46,22 @@ Result<ChannelPtr> Channel::open(Hub& hub, ChannelId id) {
   };
   if (row == nullptr || row->meta.load(std::memory_order_acquire) != alive) return gone();
   const arena::Object object{arena::ObjectKind::kChannel, id.index};
-  Result<arena::LeasePtr> hold = hub.arena().claim_row_for_self(object);
-  if (!hold && hold.code() == Code::kInvalid) hold = hub.arena().hold(object);
+  Result<arena::LeasePtr> hold = channels.arena().claim_row_for_self(object);
+  if (!hold && hold.code() == Code::kInvalid) hold = channels.arena().hold(object);
   if (!hold) return hold.status();
   // Between the look and the hold the last holder may have left and somebody else have made a new channel
   // here.
   if (row->meta.load(std::memory_order_acquire) != alive) return gone();
-  return ChannelPtr(new Channel(hub, id, *row, *std::move(hold)));
+  return ChannelPtr(new Channel(channels, id, *row, *std::move(hold)));
 }
 
 Status Channel::offer(domain::SlotRef child) {
-  if (Status status = hub_.arena().check_child(); !status) return status;
-  return hub_.arena().hold_for({arena::ObjectKind::kChannel, id_.index}, arena::Holder::process(child));
+  if (Status status = table_.arena().check_child(); !status) return status;
+  return table_.arena().hold_for({arena::ObjectKind::kChannel, id_.index}, arena::Holder::process(child));
 }
 
-bool Channel::drain(Hub& hub, std::uint32_t index) {
-  Channel channel(hub, {index, 0}, *hub.row(index), nullptr);
+bool Channel::drain(Channels& channels, std::uint32_t index) {
+  Channel channel(channels, {index, 0}, *channels.row(index), nullptr);
   Incoming message;
   for (;;) {
     bool done = false;
@@ -130,16 +130,16 @@ std::int64_t Channel::spin_ns() const noexcept {
 }
 
 domain::WaitPoint Channel::for_message() const noexcept {
-  return {row_.items, row_.item_spinner, row_.put_cpu, spin_ns(), &patience_};
+  return {row_.items, row_.item_spinner, row_.put_cpu, spin_ns(), &spin_policy_};
 }
 
 domain::WaitPoint Channel::for_room() const noexcept {
-  return {row_.space, row_.space_spinner, row_.get_cpu, spin_ns(), &room_patience_};
+  return {row_.space, row_.space_spinner, row_.get_cpu, spin_ns(), &room_spin_policy_};
 }
 
 Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* hooks, int bell,
                     std::uint32_t* sequence) {
-  if (!hub_.domain().attached()) return hub_.domain().not_attached();
+  if (!table_.domain().attached()) return table_.domain().not_attached();
   Plan plan(message, bell);
   if (Status status = plan_put(message, plan); !status) return status;
   int reliefs = 0;
@@ -147,7 +147,8 @@ Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* h
     bool done = false;
     if (Status status = try_put(plan, &done); !status) {
       // What is free but warm, or held by the dead, makes way for messages as it does for blocks.
-      if (status.code() == Code::kOverBudget && ++reliefs <= 8 && hub_.arena().relieve(kChunkBytes)) continue;
+      if (status.code() == Code::kOverBudget && ++reliefs <= 8 && table_.arena().relieve(kChunkBytes))
+        continue;
       return status;
     }
     if (done) {
@@ -162,7 +163,7 @@ Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* h
       for (int i = 0; i < looks_apart; ++i) sync::cpu_relax();
       return has_room(Position::unpack(row_.tail.load(std::memory_order_acquire)), plan.weight);
     };
-    Status status = wait_until(for_room(), roomy, hub_.domain(), deadline, hooks);
+    Status status = wait_until(for_room(), roomy, table_.domain(), deadline, hooks);
     if (!status) return status;
   }
 }
@@ -186,7 +187,7 @@ Status Channel::take(Incoming& into, bool* done, Claim* claim) {
 }
 
 Status Channel::get(Incoming& into, os::Deadline deadline, WaitHooks* hooks, Claim* claim) {
-  if (!hub_.domain().attached()) return hub_.domain().not_attached();
+  if (!table_.domain().attached()) return table_.domain().not_attached();
   into.clear();
   for (;;) {
     bool done = false;
@@ -212,17 +213,17 @@ Status Channel::wait_messages(std::uint32_t least, const std::atomic<std::uint32
   const auto ready = [&] { return size() >= least || news.load(std::memory_order_acquire) != seen; };
   const WaitPoint at = for_message();
   if (ready()) return {};
-  if (least <= 1) return wait_until(at, ready, hub_.domain(), deadline, hooks);
+  if (least <= 1) return wait_until(at, ready, table_.domain(), deadline, hooks);
   // Several do not come within a spin.
   do {
-    if (Status status = domain::sleep_at(at, ready, hub_.domain(), deadline, hooks); !status) return status;
+    if (Status status = domain::sleep_at(at, ready, table_.domain(), deadline, hooks); !status) return status;
   } while (!ready());
   return {};
 }
 
 Status Channel::wait_for_message(os::Deadline deadline, WaitHooks* hooks) {
   const auto ready = [this] { return size() != 0; };
-  return wait_until(for_message(), ready, hub_.domain(), deadline, hooks);
+  return wait_until(for_message(), ready, table_.domain(), deadline, hooks);
 }
 
 Status Channel::wait_readable(os::Deadline deadline, WaitHooks* hooks) {
@@ -240,7 +241,7 @@ std::uint32_t Channel::taken() const noexcept {
 Status Channel::wait_taken(std::uint32_t seen, os::Deadline deadline, WaitHooks* hooks) {
   const auto ready = [&] { return taken() != seen; };
   while (!ready()) {
-    Status status = wait_until(for_room(), ready, hub_.domain(), deadline, hooks);
+    Status status = wait_until(for_room(), ready, table_.domain(), deadline, hooks);
     if (!status) return status;
   }
   row_.space.notify(1);
@@ -256,14 +257,14 @@ Status Channel::wait_drained(std::uint32_t most, const std::atomic<std::uint32_t
   while (mark <= most && !row_.drain_mark.compare_exchange_weak(mark, std::uint64_t{most} + 1)) {
   }
   while (!ready()) {
-    Status status = wait_until(for_room(), ready, hub_.domain(), deadline, hooks);
+    Status status = wait_until(for_room(), ready, table_.domain(), deadline, hooks);
     if (!status) return status;
   }
   return {};
 }
 
 void Channel::wake_all() noexcept {
-  for (sync::Event* event : {&row_.items, &row_.space, &row_.all_done}) event->notify(INT_MAX);
+  for (sync::EventCount* event : {&row_.items, &row_.space, &row_.all_done}) event->notify(INT_MAX);
 }
 
 std::uint32_t Channel::unfinished() const noexcept {
@@ -286,7 +287,7 @@ bool Channel::task_done() noexcept {
 Status Channel::join(os::Deadline deadline, WaitHooks* hooks) {
   const auto finished = [this] { return unfinished() == 0; };
   while (!finished()) {
-    Status status = wait_until({row_.all_done, row_.item_spinner, row_.get_cpu}, finished, hub_.domain(),
+    Status status = wait_until({row_.all_done, row_.item_spinner, row_.get_cpu}, finished, table_.domain(),
                                deadline, hooks);
     if (!status) return status;
   }

@@ -1,6 +1,6 @@
 // A channel: an ordered, many-to-many queue of messages between processes.
 //
-//   Result<ChannelPtr> queue = Channel::create(hub, {.capacity = 8});
+//   Result<ChannelPtr> queue = Channel::create(channels, {.capacity = 8});
 //   Status sent = (*queue)->put({.bytes = bytes, .leases = leases}, Deadline::after_seconds(1));
 //   Incoming message;
 //   Status got = (*queue)->get(message, Deadline::never());
@@ -16,9 +16,13 @@
 #include <span>
 #include <vector>
 
-#include "channel/hub.h"
+#include "channel/channels.h"
 #include "domain/waiting.h"
 #include "os/clock.h"
+
+namespace forklift::topic {
+class Topic;
+}  // namespace forklift::topic
 
 namespace forklift::channel {
 
@@ -65,7 +69,7 @@ class Incoming {
 
  private:
   friend class Channel;
-  friend class Board;
+  friend class topic::Topic;
   void drop() noexcept;
   void make_buffer() {
     constexpr std::size_t kMostBytes = std::size_t{kChunkUnits} * kUnitBytes;
@@ -102,12 +106,12 @@ using ChannelPtr = std::shared_ptr<Channel>;
 
 class Channel {
  public:
-  static Result<ChannelPtr> create(Hub& hub, const ChannelOptions& options);
+  static Result<ChannelPtr> create(Channels& channels, const ChannelOptions& options);
   // Takes up a right that a parent entered for this process (offer), or, where this process holds the channel
   // already, another one.
-  static Result<ChannelPtr> open(Hub& hub, ChannelId id);
+  static Result<ChannelPtr> open(Channels& channels, ChannelId id);
   // Takes and drops every message: for the last holder of a channel. False: a lock could not be had.
-  static bool drain(Hub& hub, std::uint32_t index);
+  static bool drain(Channels& channels, std::uint32_t index);
   // Enters a child as a holder, so that the channel lives until the child has opened it.
   Status offer(domain::SlotRef child);
 
@@ -145,12 +149,13 @@ class Channel {
   std::uint64_t byte_capacity() const noexcept;
   std::uint64_t flags() const noexcept;
   ChannelId id() const noexcept { return id_; }
-  Hub& hub() const noexcept { return hub_; }
+  arena::Arena& arena() const noexcept { return table_.arena(); }
+  domain::Domain& domain() const noexcept { return table_.domain(); }
 
   // Rung with every message: for who waits on several channels (channel/wait_any.h).
-  sync::Event& items() noexcept { return row_.items; }
+  sync::EventCount& items() noexcept { return row_.items; }
   // Rung when messages have gone.
-  sync::Event& space() noexcept { return row_.space; }
+  sync::EventCount& space() noexcept { return row_.space; }
 
   // Whoever waits in any of these calls looks at its hooks.
   void wake_all() noexcept;
@@ -162,8 +167,8 @@ class Channel {
 
  private:
   friend class PipeEnd;
-  Channel(Hub& hub, ChannelId id, ChannelRow& row, arena::LeasePtr hold)
-      : hub_(hub), id_(id), row_(row), hold_(std::move(hold)) {}
+  Channel(Channels& channels, ChannelId id, ChannelRow& row, arena::LeasePtr hold)
+      : table_(channels), id_(id), row_(row), hold_(std::move(hold)) {}
 
   struct Plan;
   Status plan_put(const Outgoing& message, Plan& plan);
@@ -187,12 +192,12 @@ class Channel {
   Status lose_all(Position head, const Status& why, bool* done);
   Status take_handles(Incoming& into, const RecordHeader& header, std::uint32_t sequence, SpillHeader& spill);
 
-  Hub& hub_;
+  Channels& table_;
   ChannelId id_;
   ChannelRow& row_;
   arena::LeasePtr hold_;
-  mutable domain::Patience patience_;       // of this process, for messages
-  mutable domain::Patience room_patience_;  // and for room
+  mutable domain::SpinPolicy spin_policy_;       // of this process, for messages
+  mutable domain::SpinPolicy room_spin_policy_;  // and for room
 };
 
 }  // namespace forklift::channel

@@ -56,7 +56,7 @@ Status Channel::lose_record(const RecordHeader& header, Position head, Status wh
   row_.head.store(head.past(header.units).pack(), std::memory_order_release);
   sync::crash_fence();
   *done = true;
-  hub_.arena().release_held_by(arena::Holder::message(id_.index, head.sequence()));
+  table_.arena().release_held_by(arena::Holder::message(id_.index, head.sequence()));
   return why;
 }
 
@@ -72,8 +72,8 @@ Status Channel::lose_all(Position head, const Status& why, bool* done) {
   }
   const Position tail = Position::unpack(word);
   const std::uint32_t lost = (tail.sequence() - head.sequence()) & kSequenceMask;
-  if (!hub_.arena().release_messages(id_.index, head.sequence(), lost)) return unrepaired();
-  while (head.chunk() != tail.chunk() && hub_.chunks().chunk(head.chunk()) != nullptr) {
+  if (!table_.arena().release_messages(id_.index, head.sequence(), lost)) return unrepaired();
+  while (head.chunk() != tail.chunk() && table_.chunks().chunk(head.chunk()) != nullptr) {
     if (Status status = next_chunk(head); !status) {
       if (status.code() != Code::kCorrupt) return status;
       break;  // the chain is broken as well: the rest of its chunks stays lost with the domain
@@ -90,7 +90,7 @@ Status Channel::lose_all(Position head, const Status& why, bool* done) {
 
 // All records of head's chunk are taken and the chain goes on: the chunk leaves it.
 Status Channel::next_chunk(Position& head) {
-  ChunkPool& pool = hub_.chunks();
+  ChunkPool& pool = table_.chunks();
   const Chunk* old = pool.chunk(head.chunk());
   const std::uint64_t next = old->next.load(std::memory_order_relaxed);
   if (pool.chunk(next) == nullptr) return bad_record("the chain ends before the tail", head);
@@ -108,7 +108,7 @@ Status Channel::next_chunk(Position& head) {
 
 void Channel::fetch_first() const noexcept {
   const Position head = Position::unpack(row_.head.load(std::memory_order_relaxed));
-  const Chunk* chunk = hub_.chunks().chunk(head.chunk());
+  const Chunk* chunk = table_.chunks().chunk(head.chunk());
   if (chunk != nullptr && head.unit() != 0) fetch_ahead(*chunk, head.unit());
 }
 
@@ -119,9 +119,9 @@ Status Channel::try_get(Incoming& into, bool* done, Claim* claim) {
   std::byte* bytes = nullptr;
   Status wrong;
   {
-    sync::LockGuard guard(row_.head_mutex, [this] { hub_.repair_head(id_.index); });
+    sync::LockGuard guard(row_.head_mutex, [this] { table_.repair_head(id_.index); });
     if (!guard.ok()) return guard.status();
-    if (row_.head_broken.load(std::memory_order_relaxed) != 0 && !hub_.repair_head(id_.index))
+    if (row_.head_broken.load(std::memory_order_relaxed) != 0 && !table_.repair_head(id_.index))
       return unrepaired();
     Position head = Position::unpack(row_.head.load(std::memory_order_relaxed));
     Position tail = Position::unpack(row_.seen_tail.load(std::memory_order_relaxed));
@@ -133,12 +133,12 @@ Status Channel::try_get(Incoming& into, bool* done, Claim* claim) {
     }
     // A putter may have set the first chunk of an empty channel since.
     if (head.chunk() == 0) head = Position::unpack(row_.head.load(std::memory_order_acquire));
-    Chunk* chunk = hub_.chunks().chunk(head.chunk());
+    Chunk* chunk = table_.chunks().chunk(head.chunk());
     if (chunk == nullptr) return lose_all(head, bad_record("no such chunk", head), done);
     if (head.chunk() != tail.chunk() && head.unit() == chunk->end.load(std::memory_order_relaxed)) {
       if (Status status = next_chunk(head); !status)
         return status.code() == Code::kCorrupt ? lose_all(head, status, done) : status;
-      chunk = hub_.chunks().chunk(head.chunk());
+      chunk = table_.chunks().chunk(head.chunk());
     }
     if (head.unit() == 0 || head.unit() >= kChunkUnits)
       return lose_all(head, bad_record("its place is outside the chunk", head), done);
@@ -176,14 +176,15 @@ Status Channel::try_get(Incoming& into, bool* done, Claim* claim) {
       wrong = take_handles(into, header, head.sequence(), spill);
       handles_ok = wrong.ok();
       // What was not taken belongs to a message that is gone (C2).
-      if (!handles_ok) hub_.arena().release_held_by(arena::Holder::message(id_.index, head.sequence()));
+      if (!handles_ok) table_.arena().release_held_by(arena::Holder::message(id_.index, head.sequence()));
     }
   }
   into.codec_ = header.codec;
   into.tag_ = header.tag;
   into.bytes_ = {bytes, header.bytes};
   // Rows that were taken become Lease objects also when others were wrong: dropping them gives them back.
-  for (const arena::Handle& handle : into.handles_) into.leases_.push_back(hub_.arena().materialise(handle));
+  for (const arena::Handle& handle : into.handles_)
+    into.leases_.push_back(table_.arena().materialise(handle));
   if (handles_ok && header.spilled) {
     into.spill_ = std::move(into.leases_.front());
     into.leases_.erase(into.leases_.begin());
@@ -196,7 +197,7 @@ Status Channel::try_get(Incoming& into, bool* done, Claim* claim) {
 // Head lock held, head committed. Leaves in `handles_` what was taken, in `spill` what was checked.
 Status Channel::take_handles(Incoming& into, const RecordHeader& header, std::uint32_t sequence,
                              SpillHeader& spill) {
-  arena::Arena& arena = hub_.arena();
+  arena::Arena& arena = table_.arena();
   const arena::Holder message = arena::Holder::message(id_.index, sequence);
   std::size_t taken = 0;
   Status status;

@@ -27,13 +27,13 @@ bool counted_all(const ChannelRow& row) noexcept {
 
 }  // namespace
 
-Result<PipePair> make_pipe(Hub& hub, bool duplex) {
+Result<PipePair> make_pipe(Channels& channels, bool duplex) {
   const ChannelOptions options{.byte_capacity = kPipeBytes};
-  Result<ChannelPtr> back = Channel::create(hub, options);
+  Result<ChannelPtr> back = Channel::create(channels, options);
   if (!back) return back.status();
   ChannelPtr there;
   if (duplex) {
-    Result<ChannelPtr> made = Channel::create(hub, options);
+    Result<ChannelPtr> made = Channel::create(channels, options);
     if (!made) return made.status();
     there = *std::move(made);
   }
@@ -98,7 +98,7 @@ Status PipeEnd::send(const Outgoing& message, os::Deadline deadline, WaitHooks* 
   if (status) status = out_->put(message, deadline, &still_read, fd_, &sequence);
   if (status && meets) status = out_->wait_taken(sequence, deadline, &still_read);
   // What nobody can ever take goes back to where it came from.
-  if (status.errno_value() == EPIPE) Channel::drain(out_->hub(), out_->id().index);
+  if (status.errno_value() == EPIPE) Channel::drain(out_->table_, out_->id().index);
   return status;
 }
 
@@ -106,7 +106,7 @@ Status PipeEnd::receive(Incoming& into, os::Deadline deadline, WaitHooks* hooks)
   if (!in_) return {Code::kInvalid, "this end of the pipe is for writing only"};
   Channel& channel = *in_;
   ChannelRow& row = channel.row_;
-  if (!channel.hub_.domain().attached()) return channel.hub_.domain().not_attached();
+  if (!channel.table_.domain().attached()) return channel.table_.domain().not_attached();
   into.clear();
   for (;;) {
     bool done = false;
@@ -121,7 +121,7 @@ Status PipeEnd::receive(Incoming& into, os::Deadline deadline, WaitHooks* hooks)
     if (!deadline.passed() && domain::spin_at(at, ready)) continue;
     const std::int64_t asleep = os::now_ns();
     if (Status status = sleep(deadline, hooks, false); !status) return status;
-    at.patience->note_sleep(os::now_ns() - asleep);
+    at.spin_policy->note_sleep(os::now_ns() - asleep);
   }
 }
 
@@ -137,7 +137,7 @@ Status PipeEnd::wait_readable(os::Deadline deadline, WaitHooks* hooks) {
 
 // Until the channel has a message (or had one a moment ago), the end is reached, or the time is over.
 Status PipeEnd::sleep(os::Deadline deadline, WaitHooks* hooks, bool foreign_is_readable) {
-  domain::Domain& domain = in_->hub_.domain();
+  domain::Domain& domain = in_->table_.domain();
   for (;;) {
     const std::int64_t slice = deadline.left_ns(domain::look_ns(hooks));
     sync::full_fence();
@@ -168,7 +168,7 @@ Status PipeEnd::sleep(os::Deadline deadline, WaitHooks* hooks, bool foreign_is_r
 // The descriptor stays readable for a reason that is not ours: the channel's own event must do.
 Status PipeEnd::sleep_beside_foreign(os::Deadline deadline, WaitHooks* hooks) {
   ChannelRow& row = in_->row_;
-  const sync::Event::Ticket ticket = row.items.prepare();
+  const sync::EventCount::Ticket ticket = row.items.prepare();
   if (in_->size() != 0) {
     row.items.cancel(ticket);
     return {};
@@ -180,7 +180,7 @@ Status PipeEnd::sleep_beside_foreign(os::Deadline deadline, WaitHooks* hooks) {
 Status PipeEnd::settle(Left* left) {
   Channel& channel = *in_;
   ChannelRow& row = channel.row_;
-  sync::LockGuard guard(row.head_mutex, [&] { channel.hub_.repair_head(channel.id_.index); });
+  sync::LockGuard guard(row.head_mutex, [&] { channel.table_.repair_head(channel.id_.index); });
   if (!guard.ok()) return guard.status();
   for (;;) {
     const std::size_t there = os::readable_bytes(fd_);
@@ -219,7 +219,7 @@ Status PipeEnd::make_selectable() {
   row.selectable.fetch_or(kReaderSelects, std::memory_order_seq_cst);
   {
     // Whoever is between a message and its token has sent it, or is dead, once the lock was had.
-    const sync::LockGuard guard(row.tail_mutex, [&] { channel.hub_.repair_tail(channel.id_.index); });
+    const sync::LockGuard guard(row.tail_mutex, [&] { channel.table_.repair_tail(channel.id_.index); });
     if (!guard.ok()) return guard.status();
   }
   if (counted_all(row)) return {};

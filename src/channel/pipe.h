@@ -1,6 +1,6 @@
 // One end of a pipe: messages in a channel for each direction, and a socket that carries none of them.
 //
-//   Result<PipePair> pipe = make_pipe(hub, /*duplex=*/true);
+//   Result<PipePair> pipe = make_pipe(channels, /*duplex=*/true);
 //   PipeEnd left(pipe->first_fd.get(), pipe->first_in, pipe->first_out);
 //   Status sent = left.send({.bytes = bytes}, Deadline::never());   // kSystem EPIPE: nobody at the other end
 //   Status got = right.receive(message, Deadline::never());         // kClosed: the end
@@ -90,6 +90,6 @@ struct PipePair {
   ChannelPtr first_to_second;  // null one way
   ChannelPtr second_to_first;
 };
-Result<PipePair> make_pipe(Hub& hub, bool duplex);
+Result<PipePair> make_pipe(Channels& channels, bool duplex);
 
 }  // namespace forklift::channel

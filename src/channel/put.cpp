@@ -46,7 +46,7 @@ Status Channel::plan_put(const Outgoing& message, Plan& plan) {
   // In a pipe, messages without contents count as well, like the standard library's with their lengths.
   plan.weight = message.bytes.size() + (plan.bell >= 0 ? 4 : 0);
   if (!message.leases.empty()) {
-    if (Status status = check_leases(message.leases, hub_.arena()); !status) return status;
+    if (Status status = check_leases(message.leases, table_.arena()); !status) return status;
     for (const arena::LeasePtr& lease : message.leases) plan.weight += lease->size();
   }
   const std::size_t body = handle_bytes + message.bytes.size();
@@ -56,7 +56,7 @@ Status Channel::plan_put(const Outgoing& message, Plan& plan) {
     plan.handles = message.leases.size();
     return {};
   }
-  Result<arena::LeasePtr> spilled = spill(message, hub_.arena());
+  Result<arena::LeasePtr> spilled = spill(message, table_.arena());
   if (!spilled) return spilled.status();
   plan.spill = *std::move(spilled);
   plan.units = units_for(sizeof(RecordHeader) + sizeof(arena::Handle));
@@ -89,14 +89,14 @@ bool Channel::has_room(Position tail, std::uint64_t weight, bool locked) const n
 }
 
 Status Channel::try_put(Plan& plan, bool* done) {
-  sync::LockGuard guard(row_.tail_mutex, [this] { hub_.repair_tail(id_.index); });
+  sync::LockGuard guard(row_.tail_mutex, [this] { table_.repair_tail(id_.index); });
   if (!guard.ok()) return guard.status();
-  if (row_.tail_broken.load(std::memory_order_relaxed) != 0 && !hub_.repair_tail(id_.index))
+  if (row_.tail_broken.load(std::memory_order_relaxed) != 0 && !table_.repair_tail(id_.index))
     return unrepaired();
   const Position tail = Position::unpack(row_.tail.load(std::memory_order_relaxed));
   if (!has_room(tail, plan.weight, true)) return {};
 
-  ChunkPool& pool = hub_.chunks();
+  ChunkPool& pool = table_.chunks();
   Chunk* current = pool.chunk(tail.chunk());
   const bool fits = current != nullptr && tail.unit() + plan.units <= kChunkUnits;
   Position start = tail;
@@ -125,7 +125,7 @@ Status Channel::try_put(Plan& plan, bool* done) {
   const arena::Holder message = arena::Holder::message(id_.index, tail.sequence());
   if (plan.spill) {
     std::memcpy(out, &plan.spill->handle(), sizeof(arena::Handle));
-    hub_.arena().give(*plan.spill, message);
+    table_.arena().give(*plan.spill, message);
   } else {
     for (const arena::LeasePtr& lease : plan.message.leases) {
       std::memcpy(out, &lease->handle(), sizeof(arena::Handle));
@@ -133,7 +133,7 @@ Status Channel::try_put(Plan& plan, bool* done) {
     }
     if (!plan.message.bytes.empty()) std::memcpy(out, plan.message.bytes.data(), plan.message.bytes.size());
   }
-  for (const arena::LeasePtr& lease : plan.message.leases) hub_.arena().give(*lease, message);
+  for (const arena::LeasePtr& lease : plan.message.leases) table_.arena().give(*lease, message);
 
   const std::uint32_t next = (tail.sequence() + 1) & kSequenceMask;
   row_.tail_bytes[next & 1].store(

@@ -19,7 +19,7 @@
 #include <cstdint>
 
 #include "arena/arena.h"
-#include "sync/event.h"
+#include "sync/event_count.h"
 #include "sync/redo.h"
 #include "sync/robust_mutex.h"
 
@@ -123,8 +123,8 @@ struct ChannelRow {
   Word item_spinner;  // as space_spinner, for getters
   Word head_broken;   // as tail_broken, for getters
 
-  alignas(64) sync::Event items;  // a message has come
-  sync::Event space;              // a message has gone
+  alignas(64) sync::EventCount items;  // a message has come
+  sync::EventCount space;              // a message has gone
   // Pipes only (channel/pipe.h). The first is changed under the tail's lock, the second under the head's.
   Word tokens_sent;
   Word tokens_read;
@@ -132,7 +132,7 @@ struct ChannelRow {
   Word unused3;
 
   alignas(64) Word done;  // task_done calls + the sequence at creation, mod 2^30
-  sync::Event all_done;
+  sync::EventCount all_done;
   Word unused4[5];
 };
 static_assert(sizeof(ChannelRow) == 448);

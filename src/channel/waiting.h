@@ -25,11 +25,11 @@ Status wait_until(WaitPoint at, Ready&& ready, domain::Domain& domain, os::Deadl
                   WaitHooks* hooks) {
   if (deadline.passed()) return {Code::kTimeout, "the deadline passed"};
   if (domain::spin_at(at, ready)) return {};
-  const std::int64_t asleep = at.patience ? os::now_ns() : 0;
+  const std::int64_t asleep = at.spin_policy ? os::now_ns() : 0;
   do {
     if (Status status = domain::sleep_at(at, ready, domain, deadline, hooks); !status) return status;
   } while (!ready());
-  if (at.patience) at.patience->note_sleep(os::now_ns() - asleep);
+  if (at.spin_policy) at.spin_policy->note_sleep(os::now_ns() - asleep);
   return {};
 }
 

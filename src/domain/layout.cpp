@@ -47,7 +47,7 @@ Plan plan_for(std::uint64_t data_bytes) {
       case Region::kLeases: return blocks * 2 * 32;
       case Region::kChannels: return std::min(plan.data_bytes / 64, 32 * kMiB);
       case Region::kChunks: return chunks;
-      case Region::kBoards: return std::min(plan.data_bytes / 64, 32 * kMiB);
+      case Region::kTopics: return std::min(plan.data_bytes / 64, 32 * kMiB);
       case Region::kNames: return 128 * 1024;
       case Region::kCount: break;
     }

@@ -26,7 +26,7 @@ enum class Region : std::uint32_t {
   kLeases,
   kChannels,
   kChunks,
-  kBoards,
+  kTopics,
   kNames,
   kCount
 };

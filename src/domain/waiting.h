@@ -14,7 +14,7 @@
 #include "domain/domain.h"
 #include "os/clock.h"
 #include "os/proc.h"
-#include "sync/event.h"
+#include "sync/event_count.h"
 
 namespace forklift::domain {
 
@@ -38,7 +38,7 @@ class WaitHooks {
 // pays brings the usual spin back at once.
 //
 // Thread safety: yes; a word lost between threads delays what is learnt.
-class Patience {
+class SpinPolicy {
  public:
   static constexpr std::int64_t kLongestNs = 100'000;
   static constexpr int kShortSleeps = 2, kShortSleepsAfterAll = 8;
@@ -81,11 +81,11 @@ class Patience {
 };
 
 struct WaitPoint {
-  sync::Event& event;
+  sync::EventCount& event;
   sync::Word& spinner;                   // until when somebody spins here; 0 or past: nobody
   const sync::Word& peer_cpu;            // processor on which the other end last ran, + 1; 0: unknown
   std::int64_t spin_ns = sync::kSpinNs;  // the longest spin, but for patience
-  Patience* patience = nullptr;          // this process's; nullptr: it learns nothing at this place
+  SpinPolicy* spin_policy = nullptr;     // this process's; nullptr: it learns nothing at this place
 };
 
 // For a place with many other ends, of which no one is waited for.
@@ -93,8 +93,8 @@ inline const sync::Word kUnknownCpu{0};
 
 // Where a user's lock is waited for. Nobody notes where a holder runs: that would cost each acquisition a
 // cache line.
-inline WaitPoint lock_place(sync::Event& event, sync::Word& spinner, Patience& patience) noexcept {
-  return {event, spinner, kUnknownCpu, sync::kSpinNs, &patience};
+inline WaitPoint lock_place(sync::EventCount& event, sync::Word& spinner, SpinPolicy& spin_policy) noexcept {
+  return {event, spinner, kUnknownCpu, sync::kSpinNs, &spin_policy};
 }
 
 // Leaves word of where this end runs; stored only when it changes, since the other end's line is at stake.
@@ -124,11 +124,11 @@ inline bool claim_spin(sync::Word& spinner, std::int64_t longest_ns) noexcept {
 template <class Ready>
 bool spin_at(const WaitPoint& at, Ready&& ready) {
   if (!peer_runs_elsewhere(at.peer_cpu)) return false;
-  const std::int64_t longest_ns = at.patience ? at.patience->spin_ns(at.spin_ns) : at.spin_ns;
+  const std::int64_t longest_ns = at.spin_policy ? at.spin_policy->spin_ns(at.spin_ns) : at.spin_ns;
   if (longest_ns == 0 || !claim_spin(at.spinner, longest_ns)) return false;
   const bool came = sync::spin_for(ready, os::now_ns, longest_ns);
   at.spinner.store(0, std::memory_order_relaxed);
-  if (at.patience) at.patience->note_spin(came);
+  if (at.spin_policy) at.spin_policy->note_spin(came);
   return came;
 }
 
@@ -136,7 +136,7 @@ bool spin_at(const WaitPoint& at, Ready&& ready) {
 template <class Ready>
 bool spin_beside(WaitPoint at, Ready&& ready) {
   sync::Word nobody{0};
-  return spin_at({at.event, nobody, at.peer_cpu, at.spin_ns, at.patience}, ready);
+  return spin_at({at.event, nobody, at.peer_cpu, at.spin_ns, at.spin_policy}, ready);
 }
 
 // How long one sleep may take before it is looked what has happened.
@@ -150,7 +150,7 @@ inline std::int64_t look_ns(const WaitHooks* hooks) noexcept {
 }
 
 // One slice's sleep on a ticket, which is given back; looks for deaths and asks the hooks behind it.
-inline Status sleep_a_slice(sync::Event& event, sync::Event::Ticket ticket, Domain& domain,
+inline Status sleep_a_slice(sync::EventCount& event, sync::EventCount::Ticket ticket, Domain& domain,
                             os::Deadline deadline, WaitHooks* hooks) {
   const std::int64_t until = sync::kLongSlices ? os::now_ns() + sync::kLongSliceNs : 0;
   for (;;) {
@@ -171,7 +171,7 @@ inline Status sleep_a_slice(sync::Event& event, sync::Event::Ticket ticket, Doma
 // again), kTimeout, or what the hooks said.
 template <class Ready>
 Status sleep_at(const WaitPoint& at, Ready&& ready, Domain& domain, os::Deadline deadline, WaitHooks* hooks) {
-  const sync::Event::Ticket ticket = at.event.prepare();
+  const sync::EventCount::Ticket ticket = at.event.prepare();
   if (ready()) {
     at.event.cancel(ticket);
     return {};

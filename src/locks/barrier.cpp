@@ -109,7 +109,7 @@ Result<Arrival> Barrier::arrive(WaitHooks* hooks) {
     if (!status) return status;
     if (!wait) return arrival;
     table_.look_after_all(id_);
-    status = domain::wait_for(domain::lock_place(row_.event, row_.spinner, patience_), ready, domain(),
+    status = domain::wait_for(domain::lock_place(row_.event, row_.spinner, spin_policy_), ready, domain(),
                               os::Deadline::never(), hooks);
     if (!status) return status;
   }
@@ -149,7 +149,7 @@ Result<bool> Barrier::wait(const Arrival& arrival, os::Deadline deadline, WaitHo
     const os::Deadline limit = state() == BarrierState::kActing ? os::Deadline::never() : deadline;
     table_.look_after_all(id_);
     Status status = domain::wait_for(
-        domain::lock_place(row_.event, row_.spinner, patience_), [&] { return settled() || missed(); },
+        domain::lock_place(row_.event, row_.spinner, spin_policy_), [&] { return settled() || missed(); },
         domain(), limit, hooks);
     if (status || settled() || missed()) continue;
     if (status.code() == Code::kTimeout) {

@@ -42,7 +42,7 @@ Status Event::wait(os::Deadline deadline, WaitHooks* hooks) {
     return (now & 1) != 0 || (now >> 1) != (before >> 1);
   };
   while (!happened()) {
-    Status status = domain::wait_for(domain::lock_place(row_.event, row_.spinner, patience_), happened,
+    Status status = domain::wait_for(domain::lock_place(row_.event, row_.spinner, spin_policy_), happened,
                                      domain(), deadline, hooks);
     if (!status && !happened()) return status;
   }

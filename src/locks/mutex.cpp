@@ -16,24 +16,24 @@ Result<MutexPtr> Mutex::open(Table& table, LockId id) {
 }
 
 Took Mutex::try_again(std::uint64_t seen, std::uint64_t me) noexcept {
-  if (recursive_ && (seen & ~Owner::kLeft) == me) {
+  if (recursive_ && (seen & ~Owner::kAbandoned) == me) {
     row_.depth.store(row_.depth.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     return Took::kYes;
   }
   while (Owner::is_free(seen)) {
-    const bool left = (seen & Owner::kLeft) != 0;
-    if (row_.state.compare_exchange_weak(seen, left ? me | Owner::kLeft : me)) {
+    const bool left = (seen & Owner::kAbandoned) != 0;
+    if (row_.state.compare_exchange_weak(seen, left ? me | Owner::kAbandoned : me)) {
       row_.depth.store(1, std::memory_order_relaxed);
-      return left ? Took::kLeft : Took::kYes;
+      return left ? Took::kAbandoned : Took::kYes;
     }
   }
   return Took::kNo;
 }
 
 Status Mutex::acquire(os::Deadline deadline, WaitHooks* hooks, Took& how) {
-  const domain::WaitPoint place = domain::lock_place(row_.event, row_.spinner, patience_);
+  const domain::WaitPoint place = domain::lock_place(row_.event, row_.spinner, spin_policy_);
   const auto ready = [this] { return Owner::is_free(row_.state.load(std::memory_order_acquire)); };
-  if (manners_.owes() && !deadline.passed()) manners_.give_way(row_, [&] { return !ready(); });
+  if (fairness_.owes() && !deadline.passed()) fairness_.give_way(row_, [&] { return !ready(); });
   LongWait wait(row_);
   for (;;) {
     how = try_acquire();

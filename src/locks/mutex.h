@@ -8,7 +8,7 @@
 // order while holding keeps it; any process may then release it.
 #pragma once
 
-#include "locks/manners.h"
+#include "locks/fairness.h"
 #include "locks/table.h"
 
 namespace forklift::locks {
@@ -16,7 +16,7 @@ namespace forklift::locks {
 enum class Took : std::uint8_t {
   kNo,
   kYes,
-  kLeft  // from a holder that died
+  kAbandoned  // from a holder that died
 };
 
 enum class Released : std::uint8_t {
@@ -45,7 +45,7 @@ class Mutex : public Object {
   }
   // For who would wait: kNo also where others shall have it first. acquire() then.
   Took try_before_waiting() noexcept {
-    if (manners_.owes()) [[unlikely]]
+    if (fairness_.owes()) [[unlikely]]
       return Took::kNo;
     return try_acquire();
   }
@@ -55,7 +55,7 @@ class Mutex : public Object {
   Released release() noexcept {
     const std::uint64_t me = table_.thread();
     std::uint64_t seen = row_.state.load(std::memory_order_relaxed);
-    if ((seen & ~Owner::kLeft) == me && attached()) [[likely]] {
+    if ((seen & ~Owner::kAbandoned) == me && attached()) [[likely]] {
       if (recursive_) {
         const std::uint64_t depth = row_.depth.load(std::memory_order_relaxed);
         if (depth > 1) {
@@ -64,10 +64,10 @@ class Mutex : public Object {
         }
       }
       if (row_.state.compare_exchange_strong(seen, 0)) [[likely]] {
-        const std::uint64_t debt = Manners::debt(row_);
+        const std::uint64_t debt = Fairness::debt(row_);
         row_.event.notify_after_unlock(1);
         if (debt != 0) [[unlikely]]
-          manners_.owe(debt);
+          fairness_.owe(debt);
         return Released::kYes;
       }
     }
@@ -77,11 +77,11 @@ class Mutex : public Object {
   bool recursive() const noexcept { return recursive_; }
   bool locked() const noexcept { return !Owner::is_free(owner()); }
   // Does this thread hold it?
-  bool mine() const noexcept { return (owner() & ~Owner::kLeft) == table_.thread(); }
+  bool mine() const noexcept { return (owner() & ~Owner::kAbandoned) == table_.thread(); }
   // How often this process holds it: 0 where another one does.
   std::uint64_t depth() const noexcept;
   // Did its present holder take it over from one that died?
-  bool abandoned() const noexcept { return locked() && (owner() & Owner::kLeft) != 0; }
+  bool abandoned() const noexcept { return locked() && (owner() & Owner::kAbandoned) != 0; }
   // Is it taken over when its holder dies? Not once somebody else has released it.
   bool recovers() const noexcept { return row_.strayed.load(std::memory_order_acquire) == 0; }
 
@@ -92,7 +92,7 @@ class Mutex : public Object {
   Released release_for_another() noexcept;
 
   const bool recursive_;
-  Manners manners_;
+  Fairness fairness_;
 };
 using MutexPtr = std::shared_ptr<Mutex>;
 

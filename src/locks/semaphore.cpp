@@ -32,9 +32,9 @@ Result<SemaphorePtr> Semaphore::open(Table& table, LockId id) {
 }
 
 Status Semaphore::acquire(os::Deadline deadline, WaitHooks* hooks) {
-  const domain::WaitPoint place = domain::lock_place(row_.event, row_.spinner, patience_);
+  const domain::WaitPoint place = domain::lock_place(row_.event, row_.spinner, spin_policy_);
   const auto ready = [this] { return value() != 0; };
-  if (manners_.owes() && !deadline.passed()) manners_.give_way(row_, [&] { return !ready(); });
+  if (fairness_.owes() && !deadline.passed()) fairness_.give_way(row_, [&] { return !ready(); });
   LongWait wait(row_);
   for (;;) {
     bool taken = false;
@@ -63,9 +63,9 @@ Status Semaphore::release(std::uint32_t units) {
   do {
     if (units > most_ || value > most_ - units) return too_many(value, units, most_);
   } while (!row_.state.compare_exchange_weak(value, value + units));
-  const std::uint64_t debt = Manners::debt(row_);
+  const std::uint64_t debt = Fairness::debt(row_);
   row_.event.notify_after_unlock(static_cast<int>(units));
-  if (debt != 0) manners_.owe(debt);
+  if (debt != 0) fairness_.owe(debt);
   return {};
 }
 
@@ -125,9 +125,9 @@ Status Semaphore::release_recorded(std::uint32_t units) {
     return {};
   });
   if (!status) return status;
-  const std::uint64_t debt = Manners::debt(row_);
+  const std::uint64_t debt = Fairness::debt(row_);
   row_.event.notify_after_unlock(static_cast<int>(units));
-  if (debt != 0) manners_.owe(debt);
+  if (debt != 0) fairness_.owe(debt);
   return {};
 }
 

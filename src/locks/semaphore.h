@@ -6,7 +6,7 @@
 // taken: a unit that another process releases counts as a new one.
 #pragma once
 
-#include "locks/manners.h"
+#include "locks/fairness.h"
 #include "locks/table.h"
 
 namespace forklift::locks {
@@ -41,7 +41,7 @@ class Semaphore : public Object {
   }
   // For who would wait: none also where others shall have it first. acquire() then.
   Status try_before_waiting(bool& taken) {
-    if (manners_.owes()) [[unlikely]]
+    if (fairness_.owes()) [[unlikely]]
       return {};
     return try_acquire(taken);
   }
@@ -67,7 +67,7 @@ class Semaphore : public Object {
 
   const std::uint32_t most_;
   const bool recover_;
-  Manners manners_;
+  Fairness fairness_;
 };
 using SemaphorePtr = std::shared_ptr<Semaphore>;
 

@@ -174,7 +174,7 @@ bool Table::reap(domain::SlotRef slot, bool clean) {
       std::uint64_t owner = row.state.load(std::memory_order_acquire);
       if (!Owner::is_free(owner) && Owner::process_of(owner) == dead &&
           row.strayed.load(std::memory_order_acquire) == 0)
-        row.state.compare_exchange_strong(owner, Owner::kLeft);
+        row.state.compare_exchange_strong(owner, Owner::kAbandoned);
     }
     // Whoever was woken last may have died before it took what it was woken for.
     row.event.notify(1);

@@ -113,7 +113,7 @@ class Object {
   Table& table_;
   LockId id_;
   LockRow& row_;
-  domain::Patience patience_;  // of this process
+  domain::SpinPolicy spin_policy_;  // of this process
   arena::LeasePtr hold_;
 };
 

@@ -17,7 +17,7 @@
 #include <cstdint>
 
 #include "domain/domain.h"
-#include "sync/event.h"
+#include "sync/event_count.h"
 #include "sync/word.h"
 
 namespace forklift::locks {
@@ -45,7 +45,7 @@ constexpr Kind kind_in(std::uint64_t meta) noexcept {
 // holder took over from one that died; without: nobody holds it, and the last one died. Slots are reaped
 // before their generation changes, so the low bits of it suffice.
 struct Owner {
-  static constexpr std::uint64_t kLeft = std::uint64_t{1} << 63;
+  static constexpr std::uint64_t kAbandoned = std::uint64_t{1} << 63;
   static constexpr unsigned kSlotShift = 22;
   static constexpr unsigned kGenerationShift = 34;
   static constexpr std::uint64_t kThreadMask = (std::uint64_t{1} << kSlotShift) - 1;
@@ -56,7 +56,7 @@ struct Owner {
            (std::uint64_t{slot.index} << kSlotShift);
   }
   static constexpr std::uint64_t process_of(std::uint64_t word) noexcept {
-    return word & ~(kLeft | kThreadMask);
+    return word & ~(kAbandoned | kThreadMask);
   }
   static constexpr bool is_free(std::uint64_t word) noexcept { return (word & kThreadMask) == 0; }
   static constexpr std::uint32_t slot(std::uint64_t word) noexcept {
@@ -81,7 +81,7 @@ struct alignas(64) LockRow {
   Word strayed;  // lock: 1 once a process that did not hold it has released it. barrier: [ledger] parties
                  // missing
   Word inside;   // barrier: [ledger] parties inside wait
-  sync::Event event;
+  sync::EventCount event;
   Word spinner;
   Word overtaken;  // lock, semaphore: does anybody wait long, and how often one got it (manners.h)
 };

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "channel/wait_any.h"
+#include "node/wait_any.h"
 #include "os/proc.h"
 
 namespace forklift::process {
@@ -22,9 +22,9 @@ constexpr int kUnknownExit = 255;
 
 Result<bool> wait_for_end(const os::Fd& pidfd, os::Deadline deadline, const std::stop_token& stop) {
   if (stop.stop_possible()) {
-    const channel::Source source{.descriptor = pidfd.get()};
+    const node::Source source{.descriptor = pidfd.get()};
     std::vector<std::size_t> ready;
-    const Status status = channel::wait_any({&source, 1}, deadline, stop, ready);
+    const Status status = node::wait_any({&source, 1}, deadline, stop, ready);
     if (status.ok()) return true;
     if (status.code() == Code::kTimeout || status.code() == Code::kInterrupted) return false;
     return status;

@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 
+#include "node/node.h"
 #include "process/lifeline.h"
 
 namespace forklift::process {
@@ -60,8 +61,8 @@ Status join_domain(std::string_view text) {
     files[i] = *std::move(copy);
   }
   domain::ChildSlot slot{{numbers[3], numbers[4]}, std::move(files[2])};
-  Result<channel::Hub*> hub = channel::Hub::join(std::move(files[0]), std::move(files[1]), std::move(slot));
-  if (!hub) return hub.status();
+  Result<node::Node*> node = node::Node::join(std::move(files[0]), std::move(files[1]), std::move(slot));
+  if (!node) return node.status();
   // They were what the environment says, so they are ours to close: no program started from here shall
   // inherit them, and with them the proof that this process lives.
   for (std::size_t i = 0; i < files.size(); ++i) ::close(static_cast<int>(numbers[i]));
@@ -118,8 +119,8 @@ const Inherited& inherited() {
 
 }  // namespace
 
-Result<ProgramInvitation> invite_program(channel::Hub& hub, const NamedChannels& channels) {
-  Result<channel::Invitation> invitation = hub.invite();
+Result<ProgramInvitation> invite_program(node::Node& node, const NamedChannels& channels) {
+  Result<node::Invitation> invitation = node.invite();
   if (!invitation) return invitation.status();
   std::string names;
   std::map<std::string_view, int> seen;
@@ -157,9 +158,9 @@ Result<channel::ChannelPtr> inherited_channel(std::string_view name) {
     return {Code::kInvalid, "this process inherited no queue \"" + std::string(name) + "\"" +
                                 (known.empty() ? "; it was given none" : "; it was given: " + known)};
   }
-  Result<channel::Hub*> hub = channel::Hub::current();
-  if (!hub) return hub.status();
-  return channel::Channel::open(**hub, at->second);
+  Result<node::Node*> node = node::Node::current();
+  if (!node) return node.status();
+  return channel::Channel::open((*node)->channels(), at->second);
 }
 
 }  // namespace forklift::process

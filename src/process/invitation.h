@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "channel/channel.h"
+#include "node/node.h"
 
 namespace forklift::process {
 
@@ -30,12 +31,12 @@ using NamedChannels = std::vector<std::pair<std::string, channel::ChannelPtr>>;
 
 // For the parent. Keep it until the child was started.
 struct ProgramInvitation {
-  channel::Invitation invitation;
+  node::Invitation invitation;
   std::vector<std::pair<std::string, std::string>> variables;  // to be set in the child
   std::vector<int> descriptors;                                // to be inherited under the same numbers
 };
 // kInvalid: a name that is empty, occurs twice or holds '=' or ';'.
-Result<ProgramInvitation> invite_program(channel::Hub& hub, const NamedChannels& channels);
+Result<ProgramInvitation> invite_program(node::Node& node, const NamedChannels& channels);
 
 // For the child: joins the domain that the environment names, if it names one; takes the names out of the
 // environment, so that they do not reach this program's own children. Later calls do nothing and answer as

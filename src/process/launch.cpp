@@ -13,13 +13,14 @@
 #include <new>
 #include <string_view>
 
+#include "node/node.h"
 #include "process/report.h"
 
 namespace forklift::process {
 namespace {
 
 Status put_report(const RemoteError::Details& details, const channel::ChannelPtr& reports) {
-  if (!reports) return {Code::kClosed, "there is no way to the parent"};
+  if (!reports) return {Code::kClosed, "there is no channel to the parent"};
   const std::vector<std::byte> bytes = encode_report(details);
   // Unbounded, so only a stalled lock could keep it waiting.
   return reports->put({bytes, {}, kErrorCodec, 0}, os::Deadline::after_seconds(5));
@@ -128,7 +129,7 @@ Result<pid_t> fork_child(const std::function<int()>& entry, const channel::Chann
   become(identity, parent);
   const int code = run_and_report(entry, reports, identity);
   flush_streams();
-  if (channel::Hub* hub = channel::Hub::existing()) hub->domain().mark_clean();
+  if (node::Node* node = node::Node::existing()) node->domain().mark_clean();
   ::_exit(code & 0xff);
 }
 

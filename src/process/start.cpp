@@ -6,13 +6,14 @@
 #include <csignal>
 #include <optional>
 
-#include "channel/board.h"
 #include "locks/table.h"
-#include "process/init.h"
+#include "node/node.h"
 #include "process/launch.h"
 #include "process/lifeline.h"
+#include "process/program.h"
 #include "process/registry.h"
 #include "process/zygote.h"
+#include "topic/topic.h"
 
 namespace forklift::process {
 namespace {
@@ -29,8 +30,8 @@ Result<Child> watched(const Result<pid_t>& pid) {
 }
 
 // What every program that is started is told: how to join, and, a daemon, how to end.
-Result<ProgramInvitation> invite(channel::Hub& hub, const NamedChannels& named, bool daemon) {
-  Result<ProgramInvitation> invitation = invite_program(hub, named);
+Result<ProgramInvitation> invite(node::Node& node, const NamedChannels& named, bool daemon) {
+  Result<ProgramInvitation> invitation = invite_program(node, named);
   if (!invitation || !daemon) return invitation;
   const Result<int> line = lifeline();
   if (!line) return line.status();
@@ -39,10 +40,10 @@ Result<ProgramInvitation> invite(channel::Hub& hub, const NamedChannels& named, 
   return invitation;
 }
 
-Result<ProgramInvitation> invite_registered(channel::Hub& hub, const Order& order) {
+Result<ProgramInvitation> invite_registered(node::Node& node, const Order& order) {
   NamedChannels named{{kArgumentsName, order.call.arguments.get()}};
   if (order.reports) named.emplace_back(kReportsName, order.reports);
-  Result<ProgramInvitation> invitation = invite(hub, named, order.identity.daemon);
+  Result<ProgramInvitation> invitation = invite(node, named, order.identity.daemon);
   if (!invitation) return invitation;
   const domain::SlotRef slot = invitation->invitation.child.slot;
   for (const ChannelRef& queue : order.call.queues) {
@@ -51,8 +52,8 @@ Result<ProgramInvitation> invite_registered(channel::Hub& hub, const Order& orde
   for (const LockRef& lock : order.call.locks) {
     if (Status status = lock.get()->offer(slot); !status) return status;
   }
-  for (const BoardRef& board : order.call.boards) {
-    if (Status status = board.get()->offer(slot); !status) return status;
+  for (const TopicRef& topic : order.call.topics) {
+    if (Status status = topic.get()->offer(slot); !status) return status;
   }
   invitation->variables.emplace_back(kFunctionVariable, order.call.function);
   for (auto& variable : identity_variables(order.identity))
@@ -69,7 +70,7 @@ Result<Child> fork_registered(const Order& order) {
 
 }  // namespace
 
-Result<Child> start_registered(channel::Hub& hub, const Order& order) {
+Result<Child> start_registered(node::Node& node, const Order& order) {
   if (order.method == StartMethod::kFork) return fork_registered(order);
   if (!initialised()) {
     return {
@@ -77,7 +78,7 @@ Result<Child> start_registered(channel::Hub& hub, const Order& order) {
         "a registered function can be started in a fresh process only by a program whose main begins with "
         "forklift::init(argc, argv): without it, the fresh process would not know that it is one"};
   }
-  const Result<ProgramInvitation> invitation = invite_registered(hub, order);
+  const Result<ProgramInvitation> invitation = invite_registered(node, order);
   if (!invitation) return invitation.status();
   if (order.method == StartMethod::kForkserver) {
     Result<std::optional<Child>> copy = start_copy(*invitation);
@@ -100,9 +101,9 @@ Result<Child> start_forked(const std::function<int()>& entry, const channel::Cha
       reports, identity));
 }
 
-Result<Child> start_named(channel::Hub& hub, const std::vector<std::string>& argv,
+Result<Child> start_named(node::Node& node, const std::vector<std::string>& argv,
                           const NamedChannels& channels, bool daemon) {
-  const Result<ProgramInvitation> invitation = invite(hub, channels, daemon);
+  const Result<ProgramInvitation> invitation = invite(node, channels, daemon);
   if (!invitation) return invitation.status();
   return watched(start_program("", argv, *invitation));
 }

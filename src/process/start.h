@@ -2,7 +2,7 @@
 //
 //   Order order{.method = StartMethod::kForkserver, .call = {.function = "forklift.pool.worker", ...},
 //               .reports = reports, .identity = {.name = "PoolWorker-3", .daemon = true}};
-//   Result<Child> child = start_registered(hub, order);
+//   Result<Child> child = start_registered(node, order);
 //
 // `call.function` is a name of the registry (process/registry.h); its Runner gets `call.arguments`, and opens
 // by their numbers the channels and locks that `call` lists: the parent has entered the child as a holder of
@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "forklift/process.h"
+#include "node/node.h"
 #include "process/child.h"
 #include "process/identity.h"
 #include "process/invitation.h"
@@ -33,14 +34,14 @@ struct Order {
 };
 
 // kInvalid: not registered, or main has not called init(); kClosed: an argument is; kSystem, kPeerDied, ...
-Result<Child> start_registered(channel::Hub& hub, const Order& order);
+Result<Child> start_registered(node::Node& node, const Order& order);
 
 // A copy of this process that runs `entry`.
 Result<Child> start_forked(const std::function<int()>& entry, const channel::ChannelPtr& reports,
                            const Identity& identity);
 
 // Another program.
-Result<Child> start_named(channel::Hub& hub, const std::vector<std::string>& argv,
+Result<Child> start_named(node::Node& node, const std::vector<std::string>& argv,
                           const NamedChannels& channels, bool daemon);
 
 }  // namespace forklift::process

@@ -15,16 +15,16 @@
 #include <string>
 
 #include "os/socket.h"
-#include "process/init.h"
 #include "process/launch.h"
+#include "process/program.h"
 #include "process/zygote_wire.h"
 
 namespace forklift::process {
 namespace {
 
-constexpr std::int64_t kPatienceNs = 5'000'000'000;
+constexpr std::int64_t kSpinPolicyNs = 5'000'000'000;
 // The program has to come to init() first.
-constexpr std::int64_t kFirstPatienceNs = 60'000'000'000;
+constexpr std::int64_t kFirstSpinPolicyNs = 60'000'000'000;
 
 class Zygote {
  public:
@@ -60,11 +60,11 @@ class Zygote {
                     std::span<const int> descriptors) {
     const Status sent = send_request(connection_.get(), numbers, variables, descriptors);
     if (!sent && sent.errno_value() != EPIPE && sent.errno_value() != ECONNRESET) return sent;
-    const os::Deadline deadline = os::Deadline::after_ns(answered_ ? kPatienceNs : kFirstPatienceNs);
+    const os::Deadline deadline = os::Deadline::after_ns(answered_ ? kSpinPolicyNs : kFirstSpinPolicyNs);
     for (;;) {
       pollfd items[2] = {{connection_.get(), POLLIN, 0}, {child_->sentinel(), POLLIN, 0}};
       const int ready =
-          ::poll(items, 2, static_cast<int>(deadline.left_ns(kFirstPatienceNs) / 1'000'000 + 1));
+          ::poll(items, 2, static_cast<int>(deadline.left_ns(kFirstSpinPolicyNs) / 1'000'000 + 1));
       if (ready < 0 && errno == EINTR) continue;
       if (ready == 0 && !deadline.passed()) continue;
       Reply reply;
@@ -84,10 +84,10 @@ class Zygote {
     const pid_t pid = child_->pid();
     connection_.close();
     if (stalled) (void)child_->signal(SIGKILL).ok();
-    Result<bool> ended = child_->wait(os::Deadline::after_ns(kPatienceNs));
+    Result<bool> ended = child_->wait(os::Deadline::after_ns(kSpinPolicyNs));
     if (!ended || !*ended) {
       (void)child_->signal(SIGKILL).ok();
-      ended = child_->wait(os::Deadline::after_ns(kPatienceNs));
+      ended = child_->wait(os::Deadline::after_ns(kSpinPolicyNs));
     }
     const int code = child_->exitcode().value_or(0);
     child_.reset();
@@ -144,8 +144,8 @@ void drop_zygote() {
 // The pid that the child itself has said, where its zygote no longer can. 0: there is no child.
 pid_t announced(int go) {
   pollfd item{go, POLLIN, 0};
-  const os::Deadline deadline = os::Deadline::after_ns(kPatienceNs);
-  while (::poll(&item, 1, static_cast<int>(deadline.left_ns(kPatienceNs) / 1'000'000)) < 0 &&
+  const os::Deadline deadline = os::Deadline::after_ns(kSpinPolicyNs);
+  while (::poll(&item, 1, static_cast<int>(deadline.left_ns(kSpinPolicyNs) / 1'000'000)) < 0 &&
          errno == EINTR) {
   }
   pid_t pid = 0;

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <utility>
 
-#include "arena/recycler.h"
-#include "channel/hub.h"
+#include "arena/cache/thread_cache.h"
+#include "node/node.h"
 #include "tensor/access.h"
 #include "tensor/dense.h"
 
@@ -36,11 +36,11 @@ Result<Tensor> Tensor::in_arena(Dims&& shape, DType dtype, bool zeroed) {
     if (!bytes) return bytes.status();
     if (*bytes == 0) return wrap(nullptr, dtype, std::move(shape));
   }
-  const Result<channel::Hub*> hub = channel::Hub::current();
-  if (!hub) return hub.status();
+  const Result<node::Node*> node = node::Node::current();
+  if (!node) return node.status();
   const std::int64_t count = dense ? *dense : *forklift::numel(shape);
   Result<std::shared_ptr<Storage>> memory =
-      tensor::arena_storage((*hub)->arena(), static_cast<std::size_t>(count) * item, zeroed);
+      tensor::arena_storage((*node)->arena(), static_cast<std::size_t>(count) * item, zeroed);
   if (!memory) return memory.status();
   if (!dense) [[unlikely]]
     return wrap(*std::move(memory), dtype, std::move(shape));
@@ -57,7 +57,7 @@ Result<Tensor> Tensor::zeros(Dims shape, DType dtype) { return in_arena(std::mov
 namespace forklift::tensor {
 
 std::shared_ptr<Storage> storage_over(arena::LeasePtr lease) {
-  return std::allocate_shared<ArenaStorage>(arena::Recycler<ArenaStorage>(), std::move(lease));
+  return std::allocate_shared<ArenaStorage>(arena::ThreadCache<ArenaStorage>(), std::move(lease));
 }
 
 Result<std::shared_ptr<Storage>> received_storage(arena::LeasePtr lease) {

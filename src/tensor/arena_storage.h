@@ -1,6 +1,6 @@
 // Tensor memory in the arena: a Storage that keeps a lease.
 //
-//   Result<std::shared_ptr<Storage>> shared = tensor::arena_storage(hub.arena(), 1 << 20);
+//   Result<std::shared_ptr<Storage>> shared = tensor::arena_storage(node.arena(), 1 << 20);
 //   if (const arena::LeasePtr* lease = tensor::share_lease(**shared)) ...   // travels as a handle
 //
 // Memory of the share kind is seen by all holders and shows its lease (Storage::arena_lease). Memory of the

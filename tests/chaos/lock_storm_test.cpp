@@ -44,11 +44,11 @@ class LockStorm : public testing::Test {
  protected:
   void SetUp() override {
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    hub_ = must(Hub::create());
-    lock_ = must(locks::Mutex::create(hub_->locks(), false));
-    rlock_ = must(locks::Mutex::create(hub_->locks(), true));
-    units_ = must(locks::Semaphore::create(hub_->locks(), {kUnits, kUnits, true}));
-    condition_ = must(locks::Condition::create(hub_->locks()));
+    node_ = must(Node::create());
+    lock_ = must(locks::Mutex::create(node_->locks(), false));
+    rlock_ = must(locks::Mutex::create(node_->locks(), true));
+    units_ = must(locks::Semaphore::create(node_->locks(), {kUnits, kUnits, true}));
+    condition_ = must(locks::Condition::create(node_->locks()));
     guarded_ = new (::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Guarded;
   }
   void TearDown() override { ::munmap(guarded_, 4096); }
@@ -56,13 +56,13 @@ class LockStorm : public testing::Test {
   locks::Took take(locks::Mutex& lock) {
     locks::Took how = lock.try_acquire();
     if (how == locks::Took::kNo) must(lock.acquire(os::Deadline::after_ns(10 * kProgressNs), nullptr, how));
-    if (how == locks::Took::kLeft) ++guarded_->takeovers;
+    if (how == locks::Took::kAbandoned) ++guarded_->takeovers;
     return how;
   }
 
   // Both words change, or the next holder is told.
   void turn() {
-    const bool left = take(*lock_) == locks::Took::kLeft;
+    const bool left = take(*lock_) == locks::Took::kAbandoned;
     if (guarded_->first != guarded_->second) {
       if (!left) ++guarded_->wrong;
       guarded_->second = guarded_->first;
@@ -114,11 +114,11 @@ class LockStorm : public testing::Test {
       use_unit();
       role % 2 == 0 ? make_item() : take_item();
     }
-    hub_->domain().mark_clean();
+    node_->domain().mark_clean();
     ::_exit(0);
   }
 
-  std::unique_ptr<Hub> hub_;
+  std::unique_ptr<Node> node_;
   locks::MutexPtr lock_;
   locks::MutexPtr rlock_;
   locks::SemaphorePtr units_;
@@ -142,13 +142,13 @@ TEST_F(LockStorm, NobodyIsStuckAndNothingHalfChangedGoesUntold) {
   ASSERT_FALSE(HasFailure());
   guarded_->stop = true;
   for (const pid_t pid : workers) expect_clean_end(pid);
-  hub_->domain().reap();
+  node_->domain().reap();
   EXPECT_EQ(guarded_->wrong, 0U);
   EXPECT_EQ(units_->value(), kUnits);
-  EXPECT_EQ(hub_->locks().live_cells(), 0U);
+  EXPECT_EQ(node_->locks().live_cells(), 0U);
   EXPECT_EQ(condition_->waiting(), 0U);
   EXPECT_GT(guarded_->takeovers, 0U);
-  for (const std::string& line : hub_->audit()) ADD_FAILURE() << line;
+  for (const std::string& line : node_->audit()) ADD_FAILURE() << line;
   std::printf("%llu kills, %llu turns, %llu items taken, %llu takeovers\n",
               static_cast<unsigned long long>(kills), static_cast<unsigned long long>(guarded_->turns.load()),
               static_cast<unsigned long long>(guarded_->taken.load()),

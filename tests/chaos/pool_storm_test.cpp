@@ -15,20 +15,20 @@
 #include <random>
 #include <thread>
 
-#include "process/pool_engine.h"
 #include "storm.h"
-#include "support/hub_fixture.h"
+#include "support/node_fixture.h"
 #include "support/numbered_message.h"
-#include "support/pool_crew.h"
 #include "support/watchdog.h"
+#include "support/worker_factory.h"
+#include "workers/engine.h"
 
 namespace forklift::test {
 namespace {
 
-using process::Answer;
-using process::JobPtr;
-using process::TaskOptions;
-using process::Worker;
+using workers::Answer;
+using workers::JobPtr;
+using workers::TaskOptions;
+using workers::Worker;
 
 // Which tasks began to run, each time: a file to which every worker appends.
 class RunLog {
@@ -55,17 +55,17 @@ class RunLog {
 
 struct Weather {
   const char* name;
-  process::EngineOptions engine;
+  workers::EngineOptions engine;
   TaskOptions task;
   bool leases = false;    // tasks carry private memory, and answers
   bool cancels = false;   // some are taken back
   bool sleepers = false;  // some take longer than their deadline
 };
 
-class PoolStorm : public HubFixture {
+class PoolStorm : public NodeFixture {
  protected:
-  void work(const process::Seat& seat) {
-    Worker worker = must(Worker::open(seat));
+  void work(const workers::WorkerSlot& worker_slot) {
+    Worker worker = must(Worker::open(worker_slot));
     Incoming task;
     Status status = worker.ready();
     while (status && (status = worker.next(task))) {
@@ -79,7 +79,7 @@ class PoolStorm : public HubFixture {
       for (const LeasePtr& lease : task.leases()) {
         if (!is_pattern(lease->data(), lease->size(), number)) answer = 0;
         std::memset(lease->data(), 0, lease->size());  // a retry has to see it whole all the same
-        leases.push_back(must(hub().arena().allocate(arena::Kind::kPrivate, 3000)));
+        leases.push_back(must(node().arena().allocate(arena::Kind::kPrivate, 3000)));
       }
       task.clear();
       const Status sent =
@@ -90,14 +90,14 @@ class PoolStorm : public HubFixture {
     ::_exit(0);
   }
 
-  process::WorkerFactory factory() {
-    return [this](const process::Seat& seat) -> Result<std::unique_ptr<process::WorkerHandle>> {
+  workers::WorkerFactory factory() {
+    return [this](const workers::WorkerSlot& worker_slot) -> Result<std::unique_ptr<workers::WorkerHandle>> {
       const pid_t pid = ::fork();
       if (pid < 0) return Status::system("fork", errno);
-      if (pid == 0) work(seat);
+      if (pid == 0) work(worker_slot);
       Result<process::Child> child = process::Child::watch(pid);
       if (!child) return child.status();
-      return std::unique_ptr<process::WorkerHandle>(new ForkedWorker(*std::move(child)));
+      return std::unique_ptr<workers::WorkerHandle>(new ForkedWorker(*std::move(child)));
     };
   }
 
@@ -118,7 +118,7 @@ class PoolStorm : public HubFixture {
       const std::uint64_t number = submitted_ + 1;
       std::vector<LeasePtr> leases;
       if (weather_->leases && dice() % 4 == 0) {
-        leases.push_back(must(hub().arena().allocate(arena::Kind::kPrivate, 20'000)));
+        leases.push_back(must(node().arena().allocate(arena::Kind::kPrivate, 20'000)));
         fill_pattern(leases[0]->data(), leases[0]->size(), number);
       }
       ASSERT_OK(engine.submit(job, number, {.bytes = std::as_bytes(std::span(&number, 1)), .leases = leases},
@@ -150,7 +150,7 @@ class PoolStorm : public HubFixture {
     const long seconds = storm_seconds();
     const std::uint64_t seed = storm_seed(4711);
     set_test_timeout(std::chrono::seconds(seconds * 2 + 60) * kSlower);
-    std::unique_ptr<Engine> engine = must(Engine::create(hub(), weather.engine, factory()));
+    std::unique_ptr<Engine> engine = must(Engine::create(node(), weather.engine, factory()));
     std::atomic<bool> stop{false};
     std::thread killer([&] { kill_some(*engine, stop, seed); });
     std::mt19937_64 dice(seed);

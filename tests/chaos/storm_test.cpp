@@ -97,9 +97,9 @@ class Storm : public testing::Test {
  protected:
   void SetUp() override {
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);  // a killed producer's children come to us
-    hub_ = must(Hub::create());
+    node_ = must(Node::create());
     for (const Traffic& one : traffic())
-      channels_.push_back(must(channel::Channel::create(*hub_, one.options)));
+      channels_.push_back(must(channel::Channel::create(node_->channels(), one.options)));
   }
 
   void start(Worker& worker) {
@@ -113,7 +113,7 @@ class Storm : public testing::Test {
 
   void send(std::uint32_t channel, std::uint64_t worker, std::uint64_t message) {
     ledger_.write(Event::kAbout, channel, worker, message);
-    const Status put = Message(*hub_, traffic()[channel].shape_of(message), message)
+    const Status put = Message(*node_, traffic()[channel].shape_of(message), message)
                            .put(*channels_[channel], os::Deadline::after_ns(kSecond / 3));
     if (!put && put.code() != Code::kTimeout) std::fprintf(stderr, "put: %s\n", put.to_string().c_str());
     ledger_.write(put                            ? Event::kPut
@@ -195,7 +195,7 @@ class Storm : public testing::Test {
     return true;
   }
 
-  std::unique_ptr<Hub> hub_;
+  std::unique_ptr<Node> node_;
   std::vector<ChannelPtr> channels_;
   Ledger ledger_;
   Account account_;
@@ -233,16 +233,17 @@ TEST_F(Storm, NothingIsLostOrDoubled) {
 
   phase_.set(Phase::kProducersStop);
   EXPECT_TRUE(wait_for(workers, true)) << "a producer does not end";
-  const std::int64_t patience = os::now_ns() + 10 * kSecond * kSlower;
+  const std::int64_t spin_policy = os::now_ns() + 10 * kSecond * kSlower;
   const auto all_empty = [&] {
     return std::all_of(channels_.begin(), channels_.end(),
                        [](const ChannelPtr& one) { return one->empty(); });
   };
   // Orphans of killed producers may still be sending: they are gone when only the consumers are left.
-  while ((!all_empty() || hub_->domain().live_slots() > 1 + workers.size() / 2) && os::now_ns() < patience) {
+  while ((!all_empty() || node_->domain().live_slots() > 1 + workers.size() / 2) &&
+         os::now_ns() < spin_policy) {
     watch();
     last_progress_.fill(os::now_ns());
-    hub_->domain().reap();
+    node_->domain().reap();
     usleep(1000);
   }
   EXPECT_TRUE(all_empty()) << "messages stay behind";
@@ -256,15 +257,15 @@ TEST_F(Storm, NothingIsLostOrDoubled) {
 
   account_.enter(ledger_.read_new());
   for (const std::string& wrong : account_.close()) ADD_FAILURE() << wrong;
-  hub_->domain().reap();
-  for (const std::string& wrong : hub_->audit()) ADD_FAILURE() << "audit: " << wrong;
-  EXPECT_EQ(hub_->domain().live_slots(), 1U);
+  node_->domain().reap();
+  for (const std::string& wrong : node_->audit()) ADD_FAILURE() << "audit: " << wrong;
+  EXPECT_EQ(node_->domain().live_slots(), 1U);
   channels_.clear();
-  const arena::Stats stats = hub_->arena().stats();
+  const arena::Stats stats = node_->arena().stats();
   EXPECT_EQ(stats.leases, 0U);
   EXPECT_EQ(stats.held_blocks, 0U);
-  EXPECT_EQ(hub_->live_channels(), 0U);
-  for (const std::string& wrong : hub_->audit()) ADD_FAILURE() << "audit at the end: " << wrong;
+  EXPECT_EQ(node_->channels().live(), 0U);
+  for (const std::string& wrong : node_->audit()) ADD_FAILURE() << "audit at the end: " << wrong;
 
   std::printf("  seed %llu: %llu kills, %llu processes in %ld s; longest standstill of a channel %lld ms\n",
               static_cast<unsigned long long>(seed), static_cast<unsigned long long>(kills),

@@ -5,11 +5,11 @@
 #include <stdexcept>
 #include <utility>
 
-#include "channel/hub.h"
 #include "forklift/error.h"
-#include "tensor/codec.h"
-#include "tensor/transport.h"
-#include "tensor/wire.h"
+#include "message/codec.h"
+#include "message/transport.h"
+#include "message/wire.h"
+#include "node/node.h"
 
 namespace forklift::test {
 
@@ -19,7 +19,7 @@ using arena::Handle;
 using channel::Channel;
 using channel::Position;
 using channel::RecordHeader;
-using tensor::kPortableCodec;
+using message::kPortableCodec;
 
 constexpr std::size_t kBlockBytes = 4096;
 
@@ -37,7 +37,7 @@ struct Parts {
 void put(Channel& channel, const Parts& parts) {
   std::vector<arena::LeasePtr> leases;
   for (std::size_t i = 0; i < parts.leases; ++i) {
-    Result<arena::LeasePtr> block = channel.hub().arena().allocate(arena::Kind::kShare, kBlockBytes);
+    Result<arena::LeasePtr> block = channel.arena().allocate(arena::Kind::kShare, kBlockBytes);
     must(block.status());
     leases.push_back(*std::move(block));
   }
@@ -60,7 +60,7 @@ Parts tensor_with(const std::function<void(std::string&)>& damage) {
   const std::string meta = meta_with(damage);
   std::string bytes = "\xc7";  // ext 8: length, type
   bytes.push_back(static_cast<char>(meta.size()));
-  bytes.push_back(static_cast<char>(tensor::kTensorExtension));
+  bytes.push_back(static_cast<char>(message::kTensorExtension));
   return {.bytes = bytes.append(meta)};
 }
 
@@ -72,10 +72,10 @@ std::function<void(std::string&)> write(std::size_t at, T value) {
 Parts text(std::string bytes) { return {.bytes = std::move(bytes), .leases = 0}; }
 
 Handle& first_handle(Channel& channel) {
-  channel::Hub& hub = channel.hub();
-  const Position head = Position::unpack(hub.unchecked_row(channel.id().index).head.load());
+  node::Node& node = *node::Node::existing();
+  const Position head = Position::unpack(node.channels().unchecked_row(channel.id().index).head.load());
   std::byte* record =
-      hub.chunks().chunk(head.chunk())->units + (head.unit() - 1) * std::size_t{channel::kUnitBytes};
+      node.chunks().chunk(head.chunk())->units + (head.unit() - 1) * std::size_t{channel::kUnitBytes};
   return *reinterpret_cast<Handle*>(record + sizeof(RecordHeader));
 }
 
@@ -96,7 +96,7 @@ const std::vector<Forgery>& all() {
   static const std::vector<Forgery> forgeries = {
       // a tensor's description
       {"index", message(tensor_with(write(0, std::uint32_t{5})))},
-      {"no-lease", message(tensor_with(write(0, tensor::kNoLease)))},
+      {"no-lease", message(tensor_with(write(0, message::kNoLease)))},
       {"dtype-0", message(tensor_with(write(4, std::uint8_t{0})))},
       {"dtype-200", message(tensor_with(write(4, std::uint8_t{200})))},
       {"flags", message(tensor_with(write(5, std::uint8_t{0xfe})))},
@@ -136,8 +136,8 @@ const std::vector<Forgery>& all() {
       {"key-is-a-list", message(text("\x81\x91\x01\x02"))},
       {"unknown-extension", message(text("\xd4\x63\x01"))},
       {"codec", message({.bytes = "\x01", .codec = 77, .leases = 0})},
-      {"pickle", message({.bytes = "no pickle", .codec = tensor::kPickleCodec, .leases = 0})},
-      {"native", message({.bytes = "\xc1", .codec = tensor::kNativeCodec, .leases = 0})},
+      {"pickle", message({.bytes = "no pickle", .codec = message::kPickleCodec, .leases = 0})},
+      {"native", message({.bytes = "\xc1", .codec = message::kNativeCodec, .leases = 0})},
   };
   return forgeries;
 }

@@ -19,9 +19,9 @@
 #include <utility>
 #include <vector>
 
-#include "channel/hub.h"
 #include "forge.h"
-#include "tensor/codec.h"
+#include "message/codec.h"
+#include "node/node.h"
 
 namespace forklift::test {
 namespace {

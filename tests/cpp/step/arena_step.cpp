@@ -18,8 +18,8 @@ class ArenaOperation : public Operation {
   }
 
  protected:
-  Hub& hub() { return world_.hub(); }
-  arena::Arena& arena() { return hub().arena(); }
+  Node& node() { return world_.node(); }
+  arena::Arena& arena() { return node().arena(); }
   LeasePtr allocate(std::size_t bytes, Kind kind = Kind::kShare) {
     return must(arena().allocate(kind, bytes));
   }
@@ -70,7 +70,7 @@ class InNewDomain : public Operation {
   }
 
  protected:
-  arena::Arena& arena() { return world_->hub().arena(); }
+  arena::Arena& arena() { return world_->node().arena(); }
   std::uint64_t address_space_;
   std::unique_ptr<World> world_;
   std::vector<LeasePtr> kept_;
@@ -95,7 +95,7 @@ class AllocateMerge : public InNewDomain {
   AllocateMerge() : InNewDomain(std::uint64_t{1} << 28) {}
   void prepare() override {
     InNewDomain::prepare();
-    half_ = world_->hub().domain().data_bytes() / 2;
+    half_ = world_->node().domain().data_bytes() / 2;
     (void)must(arena().allocate(Kind::kPrivate, half_ / 64));
   }
   void act() override { lease_ = must(arena().allocate(Kind::kPrivate, half_)); }
@@ -132,7 +132,7 @@ TEST(ArenaStep, Another) {
 class SendShared : public ArenaOperation {
  public:
   void prepare() override {
-    channel_ = must(channel::Channel::create(hub(), {}));
+    channel_ = must(channel::Channel::create(node().channels(), {}));
     kept_ = {allocate(1000)};
   }
   void enter() override {
@@ -203,7 +203,7 @@ TEST(ArenaStep, ReleaseSharing) {
 class KeptOperation : public ArenaOperation {
  protected:
   static constexpr std::size_t kBytes = 1000;
-  static constexpr std::size_t kBatch = arena::Shelves::batch(10);
+  static constexpr std::size_t kBatch = arena::Magazine::batch(10);
   void warm_up() {
     for (int i = 0; i < 40; ++i) allocate(kBytes).reset();
   }
@@ -237,7 +237,7 @@ TEST(ArenaStep, Keep) {
   EXPECT_TRUE(survives_every_kill("release, kept", operation));
 }
 TEST(ArenaStep, KeepPassesOn) {
-  Keep operation(2 * arena::Shelves::batch(10));
+  Keep operation(2 * arena::Magazine::batch(10));
   EXPECT_TRUE(survives_every_kill("release, kept, a full shelf passed on", operation));
 }
 

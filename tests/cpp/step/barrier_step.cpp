@@ -36,11 +36,11 @@ class Party : public LockOperation {
       saw(passed);
       must(barrier_->leave(arrival_));
     } else {
-      world_.hub().domain().reap();
+      world_.node().domain().reap();
       if (death.returned && !barrier_->broken()) found.add("a time-out did not break the barrier");
       saw(barrier_->broken());
     }
-    world_.hub().domain().reap();
+    world_.node().domain().reap();
     must(barrier_->reset());
     if (barrier_->broken() || barrier_->waiting() != 0) found.add("reset did not reset");
     const Arrival again = must(barrier_->arrive(nullptr));
@@ -91,7 +91,7 @@ class BetweenRounds : public LockOperation {
       must(barrier_->leave(next));
     }
     if (!barrier_->broken()) found.add("the barrier is not broken");
-    world_.hub().domain().reap();
+    world_.node().domain().reap();
     must(barrier_->reset());
     if (barrier_->broken() || barrier_->waiting() != 0) found.add("reset did not reset");
   }

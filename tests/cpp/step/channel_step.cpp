@@ -2,6 +2,7 @@
 // joining the domain.
 #include <memory>
 
+#include "node/node.h"
 #include "step/world.h"
 
 namespace forklift::test {
@@ -20,7 +21,7 @@ class LifeOperation : public Operation {
   }
 
  protected:
-  Hub& hub() { return world_.hub(); }
+  Node& node() { return world_.node(); }
   World world_;
   ChannelPtr offered_;
 };
@@ -32,9 +33,9 @@ class Create : public LifeOperation {
     if (fresh_row_)
       world_ = World();
     else
-      (void)must(Channel::create(hub(), {}));
+      (void)must(Channel::create(node().channels(), {}));
   }
-  void act() override { made_ = must(Channel::create(hub(), {.capacity = 3})); }
+  void act() override { made_ = must(Channel::create(node().channels(), {.capacity = 3})); }
 
  private:
   bool fresh_row_;
@@ -55,9 +56,9 @@ class Destroy : public LifeOperation {
  public:
   explicit Destroy(std::size_t messages) : messages_(messages) {}
   void enter() override {
-    made_ = must(Channel::create(hub(), {.byte_capacity = 1'000'000}));
+    made_ = must(Channel::create(node().channels(), {.byte_capacity = 1'000'000}));
     for (std::size_t i = 0; i < messages_; ++i)
-      must(Message(hub(), {.bytes = 7000, .blocks = {64}}, i).put(*made_));
+      must(Message(node(), {.bytes = 7000, .blocks = {64}}, i).put(*made_));
   }
   void act() override { made_.reset(); }
 
@@ -78,11 +79,11 @@ TEST(ChannelStep, DestroyFull) {
 class Open : public LifeOperation {
  public:
   explicit Open(bool offered) : is_offered_(offered) {}
-  void prepare() override { offered_ = must(Channel::create(hub(), {})); }
+  void prepare() override { offered_ = must(Channel::create(node().channels(), {})); }
   void enter() override {
-    if (is_offered_) must(offered_->offer(hub().domain().self()));
+    if (is_offered_) must(offered_->offer(node().domain().self()));
   }
-  void act() override { joined_ = must(Channel::open(hub(), offered_->id())); }
+  void act() override { joined_ = must(Channel::open(node().channels(), offered_->id())); }
 
  private:
   bool is_offered_;
@@ -101,15 +102,15 @@ TEST(ChannelStep, OpenOffered) {
 // Claims a slot for a child to come and makes the child a holder: what comes before a program is started.
 class Invite : public LifeOperation {
  public:
-  void prepare() override { offered_ = must(Channel::create(hub(), {})); }
+  void prepare() override { offered_ = must(Channel::create(node().channels(), {})); }
   void act() override {
-    channel::Invitation invitation = must(hub().invite());
+    node::Invitation invitation = must(node().invite());
     must(offered_->offer(invitation.child.slot));
-    kept_ = std::make_unique<channel::Invitation>(std::move(invitation));
+    kept_ = std::make_unique<node::Invitation>(std::move(invitation));
   }
 
  private:
-  std::unique_ptr<channel::Invitation> kept_;
+  std::unique_ptr<node::Invitation> kept_;
 };
 
 TEST(ChannelStep, Invite) {
@@ -121,18 +122,18 @@ TEST(ChannelStep, Invite) {
 class Attach : public LifeOperation {
  public:
   explicit Attach(bool invited) : invited_(invited) {}
-  void enter() override { invitation_ = std::make_unique<channel::Invitation>(must(hub().invite())); }
+  void enter() override { invitation_ = std::make_unique<node::Invitation>(must(node().invite())); }
   void act() override {
     std::optional<domain::ChildSlot> slot;
     if (invited_) slot = std::move(invitation_->child);
     joined_ =
-        must(Hub::attach(std::move(invitation_->control), std::move(invitation_->data), std::move(slot)));
+        must(Node::attach(std::move(invitation_->control), std::move(invitation_->data), std::move(slot)));
   }
 
  private:
   bool invited_;
-  std::unique_ptr<channel::Invitation> invitation_;
-  std::unique_ptr<Hub> joined_;
+  std::unique_ptr<node::Invitation> invitation_;
+  std::unique_ptr<Node> joined_;
 };
 
 TEST(ChannelStep, Attach) {

@@ -28,7 +28,7 @@ class Fork : public ChannelOperation {
 
   // The forking process holds a channel, shared memory, and a received private payload.
   void enter() override {
-    shared_ = must(world_.hub().arena().allocate(Kind::kShare, 500));
+    shared_ = must(world_.node().arena().allocate(Kind::kShare, 500));
     fill_pattern(shared_->data(), shared_->size(), 5);
     must(channel_->get(received_, os::Deadline::after_seconds(2)));
     for (const LeasePtr& lease : received_.leases()) must(lease->arena().privatise(*lease));
@@ -50,14 +50,14 @@ class Fork : public ChannelOperation {
     if (!is_pattern(shared_->data(), shared_->size(), 5)) _exit(2);
     Findings found;
     if (read_message(received_, shape_, found) != 1 || !found.empty()) _exit(3);
-    must(Message(world_.hub(), {}, kGrandchildsNumber).put(*channel_));
+    must(Message(world_.node(), {}, kGrandchildsNumber).put(*channel_));
     _exit(0);
   }
 
   void check(const Death& death, Findings& found) override {
     if (death.forked != 0) {
       // Its parent is dead and it has not run yet: it lives all the same, and keeps what it was handed.
-      if (death.point % 2 == 1) world_.hub().domain().reap();
+      if (death.point % 2 == 1) world_.node().domain().reap();
       ptrace(PTRACE_DETACH, death.forked, nullptr, nullptr);
       int status = 0;
       while (waitpid(death.forked, &status, __WALL) < 0 && errno == EINTR) {
@@ -121,11 +121,11 @@ class ForkFails : public Fork {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
       std::abort();
-    slots_ = world_.hub().domain().live_slots();
+    slots_ = world_.node().domain().live_slots();
   }
   void act() override {
     if (fork() >= 0 || errno != EAGAIN) std::abort();
-    if (world_.hub().domain().live_slots() != slots_) std::abort();
+    if (world_.node().domain().live_slots() != slots_) std::abort();
   }
 
  private:

@@ -9,7 +9,7 @@ namespace {
 class Get : public ChannelOperation {
  public:
   Get(Shape shape, std::size_t there, ChannelOptions options = {})
-      : ChannelOperation(options, std::move(shape)), there_(there), message_(used_before(world_.hub())) {}
+      : ChannelOperation(options, std::move(shape)), there_(there), message_(used_before(world_.node())) {}
 
   void act() override {
     must(channel_->get(*message_, os::Deadline::after_seconds(2)));
@@ -65,7 +65,7 @@ class GetNextChunk : public Get {
 
  protected:
   void fill() override {
-    if (punched_ && world_.hub().chunks().state().warm_count.load() < kKeptWarm) keep_many_chunks();
+    if (punched_ && world_.node().chunks().state().warm_count.load() < kKeptWarm) keep_many_chunks();
     Get::fill();
     for (int i = 0; i < 4; ++i) (void)get();
   }
@@ -74,9 +74,9 @@ class GetNextChunk : public Get {
   static constexpr std::uint64_t kKeptWarm = 1024;
   // Beyond so many free chunks, one that is given back loses its pages first.
   void keep_many_chunks() {
-    const ChannelPtr other = must(channel::Channel::create(world_.hub(), {}));
+    const ChannelPtr other = must(channel::Channel::create(world_.node().channels(), {}));
     for (std::uint64_t i = 0; i < 4 * (kKeptWarm + 8); ++i)
-      must(Message(world_.hub(), shape_, i).put(*other));
+      must(Message(world_.node(), shape_, i).put(*other));
   }
   bool punched_;
 };
@@ -104,7 +104,7 @@ class GetFromEmpty : public ChannelOperation {
   }
 
  private:
-  std::unique_ptr<Incoming> message_ = used_before(world_.hub());
+  std::unique_ptr<Incoming> message_ = used_before(world_.node());
 };
 
 TEST(GetStep, Empty) {

@@ -16,7 +16,7 @@ class LockOperation : public Operation {
   void check(const Death& death, Findings& found) override {
     const std::int64_t begin = os::now_ns();
     // Half of the survivors learn of the death by waiting, half by reaping.
-    if (death.point % 2 == 1) world_.hub().domain().reap();
+    if (death.point % 2 == 1) world_.node().domain().reap();
     survive(death, found);
     if (os::now_ns() - begin > kSurvivorNs) found.add("the survivor was held up");
     drop();
@@ -28,7 +28,7 @@ class LockOperation : public Operation {
  protected:
   virtual void survive(const Death& death, Findings& found) = 0;
   virtual void drop() = 0;
-  locks::Table& table() { return world_.hub().locks(); }
+  locks::Table& table() { return world_.node().locks(); }
   void saw(bool done) { (done ? seen_done_ : seen_undone_) = true; }
 
   World world_;

@@ -35,12 +35,12 @@ class Hold : public LockOperation {
  public:
   explicit Hold(unsigned times, bool abandoned_before = false)
       : times_(times), abandoned_before_(abandoned_before) {
-    guarded_ = must(world_.hub().arena().allocate(Kind::kShare, 64, true));
+    guarded_ = must(world_.node().arena().allocate(Kind::kShare, 64, true));
     world_.mark();
   }
   void prepare() override {
     lock_ = must(Mutex::create(table(), times_ > 1));
-    if (abandoned_before_) table().row(lock_->id().index).state.store(locks::Owner::kLeft);
+    if (abandoned_before_) table().row(lock_->id().index).state.store(locks::Owner::kAbandoned);
     word(0) = 0;
     word(1) = 0;
   }
@@ -57,14 +57,15 @@ class Hold : public LockOperation {
     const Took how = acquire(*lock_);
     if (how == Took::kNo) return found.add("the lock cannot be had");
     const bool half = word(0) != word(1);
-    if (half && how != Took::kLeft) found.add("what the lock guards is half changed, and nobody said so");
-    if (death.returned && how == Took::kLeft) found.add("taken over from one who had released it");
-    if (lock_->abandoned() != (how == Took::kLeft)) found.add("abandoned() does not tell");
+    if (half && how != Took::kAbandoned)
+      found.add("what the lock guards is half changed, and nobody said so");
+    if (death.returned && how == Took::kAbandoned) found.add("taken over from one who had released it");
+    if (lock_->abandoned() != (how == Took::kAbandoned)) found.add("abandoned() does not tell");
     if (lock_->depth() != 1) found.add("the depth is " + std::to_string(lock_->depth()));
     release(*lock_);
     if (acquire(*lock_) != Took::kYes) found.add("told twice");
     release(*lock_);
-    saw(how == Took::kLeft);
+    saw(how == Took::kAbandoned);
   }
   void drop() override { lock_.reset(); }
 
@@ -236,7 +237,7 @@ class WaitInVain : public OnCondition {
  protected:
   void survive(const Death& death, Findings& found) override {
     saw(death.point % 2 == 0);
-    world_.hub().domain().reap();
+    world_.node().domain().reap();
     if (condition_->notify(5) != 1) found.add("others wait than should");
     if (!notified()) found.add("the notification is nobody's");
   }
@@ -279,7 +280,7 @@ class Create : public LockOperation {
  protected:
   void survive(const Death& death, Findings&) override {
     saw(death.point % 2 == 0);
-    world_.hub().domain().reap();
+    world_.node().domain().reap();
   }
   void drop() override {}
 };

@@ -17,7 +17,7 @@ class PipeOperation : public Operation {
   PipeOperation(std::size_t there, bool selectable) : there_(there), selectable_(selectable) {}
 
   void prepare() override {
-    pair_ = std::make_unique<PipePair>(must(channel::make_pipe(world_.hub(), false)));
+    pair_ = std::make_unique<PipePair>(must(channel::make_pipe(world_.node().channels(), false)));
     reader_ = PipeEnd(pair_->first_fd.get(), pair_->second_to_first, nullptr);
     writer_ = PipeEnd(pair_->second_fd.get(), nullptr, pair_->second_to_first);
     if (selectable_) must(reader_.make_selectable());
@@ -25,7 +25,7 @@ class PipeOperation : public Operation {
   }
 
   void check(const Death& death, Findings& found) override {
-    if (death.point % 2 == 1) world_.hub().domain().reap();
+    if (death.point % 2 == 1) world_.node().domain().reap();
     const std::size_t left = reader_.in()->size();
     check_left(death, left, found);
     // What was there before the operation, or came by a send that had returned, shows in the descriptor.

@@ -8,25 +8,25 @@
 #include <memory>
 #include <set>
 
-#include "process/pool_engine.h"
 #include "step/world.h"
-#include "support/hub_fixture.h"
-#include "support/pool_crew.h"
+#include "support/node_fixture.h"
+#include "support/worker_factory.h"
+#include "workers/engine.h"
 
 namespace forklift::test {
 namespace {
 
-using process::Worker;
+using workers::Worker;
 
 constexpr std::uint64_t kTasks = 3;
 
 // A worker for the engine whose life the test decides: it is dead when the descriptor is readable.
-class ScriptedWorker : public process::WorkerHandle {
+class ScriptedWorker : public workers::WorkerHandle {
  public:
   explicit ScriptedWorker(int died) : died_(died) {}
   pid_t pid() const override { return 1; }
   int sentinel() const override { return died_; }
-  int bury() override {
+  int wait() override {
     std::uint64_t count = 0;
     (void)!::read(died_, &count, sizeof count);
     return -SIGKILL;
@@ -55,19 +55,20 @@ class WorkStep : public Operation {
 
   void prepare() override {
     started_ = 0;
-    engine_ = must(process::Engine::create(world_.hub(), {.workers = 1}, [this](const process::Seat& seat) {
-      seat_ = seat;
-      ++started_;
-      return Result<std::unique_ptr<process::WorkerHandle>>(
-          std::unique_ptr<process::WorkerHandle>(new ScriptedWorker(died_.get())));
-    }));
-    job_ = process::Engine::make_job({.cancellable = true});
+    engine_ = must(workers::Engine::create(
+        world_.node(), {.workers = 1}, [this](const workers::WorkerSlot& worker_slot) {
+          worker_slot_ = worker_slot;
+          ++started_;
+          return Result<std::unique_ptr<workers::WorkerHandle>>(
+              std::unique_ptr<workers::WorkerHandle>(new ScriptedWorker(died_.get())));
+        }));
+    job_ = workers::Engine::make_job({.cancellable = true});
     for (std::uint64_t i = 0; i < kTasks; ++i) submit(i);
     if (variant_.cancelled && !engine_->cancel(*job_, 0)) std::abort();
   }
 
   void enter() override {
-    worker_ = std::make_unique<Worker>(must(Worker::open(seat_)));
+    worker_ = std::make_unique<Worker>(must(Worker::open(worker_slot_)));
     must(worker_->ready());
   }
 
@@ -79,17 +80,18 @@ class WorkStep : public Operation {
   }
 
   void check(const Death& death, Findings& found) override {
-    if (death.point % 2 == 1) world_.hub().domain().reap();
+    if (death.point % 2 == 1) world_.node().domain().reap();
     // A cancelled task is answered, too, by who takes its message.
-    const bool answered = seat_.answers->size() > (variant_.cancelled ? 1U : 0U);
+    const bool answered = worker_slot_.answers->size() > (variant_.cancelled ? 1U : 0U);
     ScriptedWorker::die(died_.get());
-    if (!eventually([&] { return started_ == 2; })) return found.add("nobody took the dead one's seat");
+    if (!eventually([&] { return started_ == 2; }))
+      return found.add("nobody took the dead one's worker_slot");
     const std::set<std::uint64_t> survivors = let_survivor_work(found);
     account(answered, survivors, found);
     if (death.returned && !answered) found.add("the answer had been given, and is not there");
     engine_.reset();
     job_.reset();
-    seat_ = {};
+    worker_slot_ = {};
     world_.expect_marked(found);
     world_.expect_goes_on(found);
   }
@@ -100,7 +102,7 @@ class WorkStep : public Operation {
   void submit(std::uint64_t index) {
     std::vector<LeasePtr> leases;
     for (const std::size_t size : variant_.shape.blocks)
-      leases.push_back(must(world_.hub().arena().allocate(variant_.shape.kind, size)));
+      leases.push_back(must(world_.node().arena().allocate(variant_.shape.kind, size)));
     std::string text(variant_.shape.bytes, static_cast<char>('0' + index));
     must(engine_->submit(
         job_, index, {.bytes = bytes_of(text), .leases = leases},
@@ -109,7 +111,7 @@ class WorkStep : public Operation {
 
   std::set<std::uint64_t> let_survivor_work(Findings& found) {
     std::set<std::uint64_t> did;
-    Worker worker = must(Worker::open(seat_));
+    Worker worker = must(Worker::open(worker_slot_));
     must(worker.ready());
     Status status;
     Incoming task;
@@ -149,13 +151,13 @@ class WorkStep : public Operation {
   Variant variant_;
   World world_;
   os::Fd died_;
-  std::unique_ptr<Incoming> message_ = used_before(world_.hub());
+  std::unique_ptr<Incoming> message_ = used_before(world_.node());
   const std::string by_the_dead_ = "dead";
   const std::string by_survivor_ = "survivor";
   std::atomic<int> started_{0};
-  process::Seat seat_;
-  std::unique_ptr<process::Engine> engine_;
-  process::JobPtr job_;
+  workers::WorkerSlot worker_slot_;
+  std::unique_ptr<workers::Engine> engine_;
+  workers::JobPtr job_;
   std::unique_ptr<Worker> worker_;
 };
 

@@ -12,7 +12,7 @@ class Put : public ChannelOperation {
   Put(Shape shape, std::size_t already, ChannelOptions options = {}, Shape filling = {})
       : ChannelOperation(options, std::move(shape)), already_(already), filling_(std::move(filling)) {}
 
-  void enter() override { message_ = std::make_unique<Message>(world_.hub(), shape_, kChildsNumber); }
+  void enter() override { message_ = std::make_unique<Message>(world_.node(), shape_, kChildsNumber); }
   void act() override { must(message_->put(*channel_)); }
   bool seen_both() const { return seen_done_ && seen_undone_; }
 

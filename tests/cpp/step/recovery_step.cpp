@@ -34,30 +34,30 @@ class Actor {
  public:
   Actor(Act act, std::uint64_t number) : act_(act), number_(number) {}
 
-  void enter(Hub& hub, const ChannelPtr& channel, const Shape& shape) {
-    hub_ = &hub;
+  void enter(Node& node, const ChannelPtr& channel, const Shape& shape) {
+    node_ = &node;
     channel_ = channel;
-    if (act_ == Act::kGet) incoming_ = used_before(hub);
-    if (act_ == Act::kPut) message_ = std::make_unique<Message>(hub, shape, number_);
+    if (act_ == Act::kGet) incoming_ = used_before(node);
+    if (act_ == Act::kPut) message_ = std::make_unique<Message>(node, shape, number_);
     if (act_ != Act::kLeave) return;
-    channel_ = must(channel::Channel::create(hub, {}));
-    for (int i = 0; i < 2; ++i) must(Message(hub, shape, 10).put(*channel_));
+    channel_ = must(channel::Channel::create(node.channels(), {}));
+    for (int i = 0; i < 2; ++i) must(Message(node, shape, 10).put(*channel_));
   }
   void act() {
     const os::Deadline soon = os::Deadline::after_seconds(2);
     switch (act_) {
       case Act::kPut: return must(message_->put(*channel_, soon));
       case Act::kGet: return must(channel_->get(*incoming_, soon));
-      case Act::kAllocate: block_ = must(hub_->arena().allocate(Kind::kShare, 3000)); return;
+      case Act::kAllocate: block_ = must(node_->arena().allocate(Kind::kShare, 3000)); return;
       case Act::kLeave: return channel_.reset();
-      case Act::kReap: hub_->domain().reap(); return;
+      case Act::kReap: node_->domain().reap(); return;
     }
   }
 
  private:
   Act act_;
   std::uint64_t number_;
-  Hub* hub_ = nullptr;
+  Node* node_ = nullptr;
   ChannelPtr channel_;
   std::unique_ptr<Message> message_;
   std::unique_ptr<Incoming> incoming_;
@@ -91,7 +91,7 @@ class Recovery : public ChannelOperation {
     victims_end_ = points[static_cast<std::size_t>(part * static_cast<double>(points.size() - 1))];
   }
 
-  void enter() override { rescuer_.enter(world_.hub(), channel_, shape_); }
+  void enter() override { rescuer_.enter(world_.node(), channel_, shape_); }
   // The rescuer exists already: its fork does not repair what it shall find.
   void ready() override {
     Tracee tracee = start_victim();
@@ -141,7 +141,7 @@ class Recovery : public ChannelOperation {
 
   Tracee start_victim() {
     return Tracee::start([this] {
-      victim_.enter(world_.hub(), channel_, shape_);
+      victim_.enter(world_.node(), channel_, shape_);
       begin_marker();
       victim_.act();
       end_marker();

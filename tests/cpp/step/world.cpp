@@ -20,41 +20,41 @@ void in_bounded_time(const char* what, Findings& found, Action&& action) {
   if (took > kBoundNs) found.add(std::string(what) + " took " + std::to_string(took / 1'000'000) + " ms");
 }
 
-std::unique_ptr<Hub> make_hub(std::uint64_t address_space) {
+std::unique_ptr<Node> make_node(std::uint64_t address_space) {
   rlimit before{};
   getrlimit(RLIMIT_AS, &before);
   if (address_space != 0) {
     const rlimit small{address_space, before.rlim_max};
     setrlimit(RLIMIT_AS, &small);
   }
-  Result<std::unique_ptr<Hub>> hub = Hub::create();
+  Result<std::unique_ptr<Node>> node = Node::create();
   setrlimit(RLIMIT_AS, &before);
-  must(hub.status());
-  return *std::move(hub);
+  must(node.status());
+  return *std::move(node);
 }
 
 }  // namespace
 
-World::World(std::uint64_t address_space) : hub_(make_hub(address_space)) {
+World::World(std::uint64_t address_space) : node_(make_node(address_space)) {
   prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);  // children of killed children come to us
   mark();
 }
 
 World::Counts World::count() {
-  const arena::Stats stats = hub_->arena().stats();
+  const arena::Stats stats = node_->arena().stats();
   return {stats.leases,
           stats.held_blocks,
-          hub_->live_channels(),
-          hub_->boards().live_boards(),
-          hub_->locks().live_locks(),
-          hub_->locks().live_cells(),
-          hub_->domain().live_slots()};
+          node_->channels().live(),
+          node_->topics().live_topics(),
+          node_->locks().live_locks(),
+          node_->locks().live_cells(),
+          node_->domain().live_slots()};
 }
 
 void World::mark() { marked_ = count(); }
 
 void World::expect_marked(Findings& found) {
-  in_bounded_time("reaping", found, [&] { hub_->domain().reap(); });
+  in_bounded_time("reaping", found, [&] { node_->domain().reap(); });
   const Counts now = count();
   const auto compare = [&](const char* what, std::uint64_t is, std::uint64_t was) {
     if (is != was)
@@ -63,19 +63,19 @@ void World::expect_marked(Findings& found) {
   compare("leases", now.leases, marked_.leases);
   compare("held blocks", now.held_blocks, marked_.held_blocks);
   compare("channels", now.channels, marked_.channels);
-  compare("boards", now.boards, marked_.boards);
+  compare("topics", now.topics, marked_.topics);
   compare("locks", now.locks, marked_.locks);
   compare("holders' records", now.records, marked_.records);
   compare("slots", now.slots, marked_.slots);
-  found.add(hub_->audit());
+  found.add(node_->audit());
 }
 
 void World::expect_goes_on(Findings& found) {
   in_bounded_time("going on", found, [&] {
-    Result<ChannelPtr> channel = channel::Channel::create(*hub_, {});
+    Result<ChannelPtr> channel = channel::Channel::create(node_->channels(), {});
     if (!channel) return found.add("no new channel: " + channel.status().to_string());
     const Shape shape{.bytes = 100, .blocks = {64, 5000}};
-    if (Status put = Message(*hub_, shape, 77).put(**channel); !put)
+    if (Status put = Message(*node_, shape, 77).put(**channel); !put)
       return found.add("no put after the death: " + put.to_string());
     Incoming message;
     if (Status got = (*channel)->get(message, os::Deadline::after_seconds(2)); !got)
@@ -86,12 +86,12 @@ void World::expect_goes_on(Findings& found) {
 
 void ChannelOperation::prepare() {
   before_.clear();
-  channel_ = must(channel::Channel::create(world_.hub(), options_));
+  channel_ = must(channel::Channel::create(world_.node().channels(), options_));
   fill();
 }
 
 void ChannelOperation::put(const Shape& shape, std::uint64_t number) {
-  must(Message(world_.hub(), shape, number).put(*channel_));
+  must(Message(world_.node(), shape, number).put(*channel_));
   before_.push_back(number);
 }
 
@@ -108,7 +108,7 @@ void ChannelOperation::check_capacity(std::size_t there, Findings& found) {
   if (options_.capacity == 0) return;
   std::size_t taken = 0;
   while (taken <= options_.capacity &&
-         Message(world_.hub(), {}, 5000 + taken).put(*channel_, os::Deadline::after_ns(0)).ok())
+         Message(world_.node(), {}, 5000 + taken).put(*channel_, os::Deadline::after_ns(0)).ok())
     ++taken;
   if (there + taken != options_.capacity) {
     found.add("a channel for " + std::to_string(options_.capacity) + " messages held " +
@@ -118,12 +118,12 @@ void ChannelOperation::check_capacity(std::size_t there, Findings& found) {
 
 void ChannelOperation::check(const Death& death, Findings& found) {
   // Half of the survivors learn of the death by touching what it left, half by reaping.
-  if (death.point % 2 == 1) world_.hub().domain().reap();
+  if (death.point % 2 == 1) world_.node().domain().reap();
   constexpr std::uint64_t kSurvivorsNumber = 2'000'000;
   const std::int64_t begin = os::now_ns();
   const bool room = options_.capacity == 0 || channel_->size() < options_.capacity;
   if (room) {
-    if (Status put = Message(world_.hub(), {}, kSurvivorsNumber).put(*channel_); !put)
+    if (Status put = Message(world_.node(), {}, kSurvivorsNumber).put(*channel_); !put)
       found.add("the survivor cannot put: " + put.to_string());
   }
   std::vector<std::uint64_t> there;

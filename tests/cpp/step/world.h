@@ -17,7 +17,7 @@ class World {
   // `address_space`: the limit under which the domain is made, 0 for none.
   explicit World(std::uint64_t address_space = 0);
 
-  Hub& hub() const noexcept { return *hub_; }
+  Node& node() const noexcept { return *node_; }
   // What is there now is what shall be there again.
   void mark();
   // Reaps, then compares with the mark and audits.
@@ -28,10 +28,10 @@ class World {
 
  private:
   struct Counts {
-    std::uint64_t leases, held_blocks, channels, boards, locks, records, slots;
+    std::uint64_t leases, held_blocks, channels, topics, locks, records, slots;
   };
   Counts count();
-  std::unique_ptr<Hub> hub_;
+  std::unique_ptr<Node> node_;
   Counts marked_{};
 };
 

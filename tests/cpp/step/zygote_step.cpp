@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "node/node.h"
 #include "os/socket.h"
 #include "process/registry.h"
 #include "process/start.h"
@@ -24,7 +25,7 @@ namespace forklift::test {
 namespace {
 
 using channel::Channel;
-using channel::Invitation;
+using node::Invitation;
 
 constexpr std::uint64_t kChilds = 42;
 constexpr int kRan = 42;
@@ -33,8 +34,8 @@ constexpr int kRan = 42;
 class ZygoteSide : public Operation {
  public:
   void prepare() override {
-    channel_ = must(Channel::create(world_.hub(), {}));
-    invitation_.emplace(must(world_.hub().invite()));
+    channel_ = must(Channel::create(world_.node().channels(), {}));
+    invitation_.emplace(must(world_.node().invite()));
     must(channel_->offer(invitation_->child.slot));
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) std::abort();
@@ -78,11 +79,11 @@ class ZygoteSide : public Operation {
   [[noreturn]] virtual void be_the_child() {
     const char* variable = getenv("FORKLIFT_STEP");
     if (variable == nullptr || std::string(variable) != "here") _exit(2);
-    Result<std::unique_ptr<Hub>> hub =
-        Hub::attach(os::Fd(numbers_[0]), os::Fd(numbers_[1]), domain::ChildSlot{slot_, os::Fd(numbers_[2])});
-    if (!hub) _exit(3);
-    const Result<ChannelPtr> mine = Channel::open(**hub, channel_->id());
-    if (!mine || !Message(**hub, {}, kChilds).put(**mine).ok()) _exit(4);
+    Result<std::unique_ptr<Node>> node =
+        Node::attach(os::Fd(numbers_[0]), os::Fd(numbers_[1]), domain::ChildSlot{slot_, os::Fd(numbers_[2])});
+    if (!node) _exit(3);
+    const Result<ChannelPtr> mine = Channel::open((*node)->channels(), channel_->id());
+    if (!mine || !Message(**node, {}, kChilds).put(**mine).ok()) _exit(4);
     _exit(kRan);
   }
 
@@ -159,7 +160,7 @@ TEST(ZygoteStep, ChildSide) {
 void sign_address() {}
 const bool kSignRegistered = [] {
   process::register_function("step.sign", &sign_address, [](const ChannelPtr& channel) {
-    must(Message(channel->hub(), {}, kChilds).put(*channel));
+    must(Message(*node::Node::existing(), {}, kChilds).put(*channel));
     return 0;
   });
   return true;
@@ -168,7 +169,7 @@ const bool kSignRegistered = [] {
 // The process that asks is stepped; the zygote and the child are what they are.
 class RequesterSide : public Operation {
  public:
-  void prepare() override { channel_ = must(Channel::create(world_.hub(), {})); }
+  void prepare() override { channel_ = must(Channel::create(world_.node().channels(), {})); }
 
   void enter() override {
     sigset_t child_ended;  // would stop a traced process
@@ -208,7 +209,7 @@ class RequesterSide : public Operation {
                          .call = {"step.sign", ChannelRef(channel_), {}, {}},
                          .reports = nullptr,
                          .identity = {"sign", -1, false}};
-    process::Child child = must(process::start_registered(world_.hub(), order));
+    process::Child child = must(process::start_registered(world_.node(), order));
     must(child.wait(os::Deadline::after_seconds(20)));
   }
 

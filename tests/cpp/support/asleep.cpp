@@ -27,7 +27,7 @@ std::int64_t time_of(const std::function<void()>& call) {
   return os::now_ns() - start;
 }
 
-std::uint32_t bell_of(const sync::Event& event) {
+std::uint32_t bell_of(const sync::EventCount& event) {
   return reinterpret_cast<const std::atomic<std::uint32_t>&>(event).load();
 }
 

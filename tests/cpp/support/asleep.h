@@ -20,7 +20,7 @@
 #include <thread>
 #include <utility>
 
-#include "sync/event.h"
+#include "sync/event_count.h"
 
 namespace forklift::test {
 
@@ -53,6 +53,6 @@ template <class Action>
 std::int64_t time_of(const std::function<void()>& call);
 
 // The first word of an event, which changes whenever a notify goes the slow way, with system calls.
-std::uint32_t bell_of(const sync::Event& event);
+std::uint32_t bell_of(const sync::EventCount& event);
 
 }  // namespace forklift::test

@@ -26,12 +26,12 @@ bool is_pattern(const std::byte* data, std::size_t size, std::uint64_t seed) {
   return size == 0 || std::memcmp(data, wanted.data(), size) == 0;
 }
 
-Message::Message(Hub& hub, const Shape& shape, std::uint64_t number) : bytes_(shape.bytes) {
+Message::Message(Node& node, const Shape& shape, std::uint64_t number) : bytes_(shape.bytes) {
   const std::uint64_t head[2] = {number, shape.bytes};
   std::memcpy(bytes_.data(), head, sizeof head);
   fill_pattern(bytes_.data() + sizeof head, shape.bytes - sizeof head, number);
   for (std::size_t i = 0; i < shape.blocks.size(); ++i) {
-    leases_.push_back(must(hub.arena().allocate(shape.kind, shape.blocks[i])));
+    leases_.push_back(must(node.arena().allocate(shape.kind, shape.blocks[i])));
     fill_pattern(leases_.back()->data(), shape.blocks[i], number * 31 + i);
   }
 }
@@ -40,8 +40,8 @@ Status Message::put(channel::Channel& channel, os::Deadline deadline) {
   return channel.put({.bytes = bytes_, .leases = leases_, .codec = 7, .tag = 42}, deadline);
 }
 
-Status Message::put(channel::Board& board, os::Deadline deadline) {
-  return board.put({.bytes = bytes_, .leases = leases_, .codec = 7, .tag = 42}, deadline);
+Status Message::put(topic::Topic& topic, os::Deadline deadline) {
+  return topic.put({.bytes = bytes_, .leases = leases_, .codec = 7, .tag = 42}, deadline);
 }
 
 std::uint64_t read_message(Incoming& message, const Shape& shape, Findings& found) {
@@ -69,10 +69,10 @@ std::uint64_t read_message(Incoming& message, const Shape& shape, Findings& foun
   return head[0];
 }
 
-std::unique_ptr<Incoming> used_before(Hub& hub) {
+std::unique_ptr<Incoming> used_before(Node& node) {
   auto message = std::make_unique<Incoming>();
-  const ChannelPtr scratch = must(channel::Channel::create(hub, {}));
-  must(Message(hub, {}, 1).put(*scratch));
+  const ChannelPtr scratch = must(channel::Channel::create(node.channels(), {}));
+  must(Message(node, {}, 1).put(*scratch));
   must(scratch->get(*message, os::Deadline::after_seconds(2)));
   message->clear();
   return message;

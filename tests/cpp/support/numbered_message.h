@@ -1,6 +1,6 @@
 // Numbered messages whose every byte is known, for tests in which processes die.
 //
-//   must(Message(hub, shape, 17).put(channel));
+//   must(Message(node, shape, 17).put(channel));
 //   Findings found;
 //   EXPECT_EQ(read_message(incoming, shape, found), 17);
 //   EXPECT_TRUE(found.empty());
@@ -11,8 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "channel/board.h"
 #include "channel/channel.h"
+#include "node/node.h"
+#include "topic/topic.h"
 
 namespace forklift::test {
 
@@ -20,8 +21,8 @@ using arena::Kind;
 using arena::LeasePtr;
 using channel::ChannelOptions;
 using channel::ChannelPtr;
-using channel::Hub;
 using channel::Incoming;
+using node::Node;
 
 // What is wrong, in words.
 class Findings {
@@ -45,9 +46,9 @@ struct Shape {
 class Message {
  public:
   // Allocates and fills the leases: everything that comes before a put. Aborts on failure.
-  Message(Hub& hub, const Shape& shape, std::uint64_t number);
+  Message(Node& node, const Shape& shape, std::uint64_t number);
   Status put(channel::Channel& channel, os::Deadline deadline = os::Deadline::after_seconds(2));
-  Status put(channel::Board& board, os::Deadline deadline = os::Deadline::after_seconds(2));
+  Status put(topic::Topic& topic, os::Deadline deadline = os::Deadline::after_seconds(2));
 
  private:
   std::vector<std::byte> bytes_;
@@ -58,7 +59,7 @@ class Message {
 std::uint64_t read_message(Incoming& message, const Shape& shape, Findings& found);
 
 // A message object that has its buffer: making that is nothing that one wants to step.
-std::unique_ptr<Incoming> used_before(Hub& hub);
+std::unique_ptr<Incoming> used_before(Node& node);
 
 void fill_pattern(std::byte* data, std::size_t size, std::uint64_t seed);
 bool is_pattern(const std::byte* data, std::size_t size, std::uint64_t seed);

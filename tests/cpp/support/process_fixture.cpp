@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "channel/hub.h"
+#include "node/node.h"
 #include "process/lifeline.h"
 #include "process/zygote.h"
 #include "support/child.h"
@@ -17,7 +17,7 @@ void ProcessFixture::SetUpTestSuite() {
 
 void ProcessFixture::SetUp() {
   // Children of tests over domains of their own were members of this one, too, and nobody has looked since.
-  (void)channel::Hub::existing()->domain().reap();
+  (void)node::Node::existing()->domain().reap();
   before_ = stats();
 }
 
@@ -25,7 +25,7 @@ void ProcessFixture::TearDown() {
   process::stop_zygote();
   // What a child that was not joined held goes back when somebody looks.
   EXPECT_TRUE(eventually([&] {
-    (void)channel::Hub::existing()->domain().reap();
+    (void)node::Node::existing()->domain().reap();
     return stats().processes == before_.processes;
   })) << stats().processes
       << " processes are in the domain, " << before_.processes << " were before";

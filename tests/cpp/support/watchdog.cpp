@@ -62,9 +62,14 @@ void print_backtrace(int) {
   errno = saved;
 }
 
+// Empty where this user may open a file of /proc, but not read it (stack, syscall).
 std::string read_text(const fs::path& path) {
-  std::ifstream file(path);
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::string text;
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  std::array<char, 4096> buffer{};
+  for (ssize_t n = 0; file >= 0 && (n = read(file, buffer.data(), buffer.size())) > 0;)
+    text.append(buffer.data(), static_cast<std::size_t>(n));
+  if (file >= 0) close(file);
   while (!text.empty() && (text.back() == '\n' || text.back() == '\0')) text.pop_back();
   return text;
 }

@@ -1,0 +1,66 @@
+#include "forklift/barrier.h"
+
+#include <string>
+#include <utility>
+
+#include "api/lock_support.h"
+#include "locks/barrier.h"
+
+namespace forklift {
+
+Barrier::Barrier(std::uint32_t parties, std::function<void()> completion)
+    : barrier_(need(locks::Barrier::create(detail::lock_table(), parties))),
+      completion_(std::move(completion)) {}
+Barrier Barrier::found(detail::LockName name) {
+  return Barrier(need(locks::Barrier::open(detail::lock_table(), detail::id_of(name))));
+}
+
+std::optional<std::uint32_t> Barrier::pass(std::int64_t ns, const std::stop_token* stop) {
+  const auto broken = [this] {
+    return BrokenBarrier({Code::kPeerDied, "the barrier of " + std::to_string(parties()) +
+                                               " parties is broken: aborted, reset, out of time, or a party "
+                                               "died"});
+  };
+  const locks::Arrival here = need(detail::object_of(barrier_).arrive(nullptr));
+  if (here.broken) throw broken();
+  struct Leaving {
+    locks::Barrier& barrier;
+    const locks::Arrival& arrival;
+    ~Leaving() { (void)barrier.leave(arrival); }
+  };
+  const Leaving leaving{*barrier_, here};
+  bool passed = false;
+  if (here.last) {
+    try {
+      if (completion_) completion_();
+    } catch (...) {
+      abort();
+      throw;
+    }
+    passed = need(barrier_->open_up(here));
+  } else {
+    const Status ended = detail::wait_stoppable(
+        stop,
+        [&](locks::WaitHooks* hooks) {
+          const Result<bool> waited = barrier_->wait(here, detail::deadline_after(ns), hooks);
+          if (waited) passed = *waited;
+          return waited.status();
+        },
+        [this] { barrier_->wake_all(); });
+    if (ended.code() == Code::kInterrupted) {
+      abort();
+      return std::nullopt;
+    }
+    check(ended);
+  }
+  if (!passed) throw broken();
+  return here.index;
+}
+void Barrier::abort() { check(detail::object_of(barrier_).abort()); }
+void Barrier::reset() { check(detail::object_of(barrier_).reset()); }
+bool Barrier::broken() const { return detail::object_of(barrier_).broken(); }
+std::uint32_t Barrier::parties() const { return detail::object_of(barrier_).parties(); }
+std::uint32_t Barrier::waiting() const { return detail::object_of(barrier_).waiting(); }
+LockRef Barrier::ref() const { return detail::ref_of(barrier_); }
+
+}  // namespace forklift

@@ -1,0 +1,31 @@
+#include "forklift/condition.h"
+
+#include "api/lock_support.h"
+#include "locks/condition.h"
+
+namespace forklift {
+namespace detail {
+
+ConditionPlace::ConditionPlace(const std::shared_ptr<locks::Condition>& condition)
+    : condition_(condition), place_(need(object_of(condition).enrol())) {}
+ConditionPlace::~ConditionPlace() { condition_->leave(place_); }
+
+bool ConditionPlace::wait(std::int64_t ns, const std::stop_token* stop) {
+  return wait_for_lock(
+      stop, [&](locks::WaitHooks* hooks) { return condition_->wait(place_, deadline_after(ns), hooks); },
+      [this] { condition_->ring(place_); });
+}
+
+void throw_not_owned() { throw Error({Code::kInvalid, "a wait on a condition without its lock"}); }
+
+}  // namespace detail
+
+Condition::Condition() : condition_(need(locks::Condition::create(detail::lock_table()))) {}
+Condition Condition::found(detail::LockName name) {
+  return Condition(need(locks::Condition::open(detail::lock_table(), detail::id_of(name))));
+}
+std::size_t Condition::notify(std::size_t most) { return detail::object_of(condition_).notify(most); }
+std::size_t Condition::waiting() const { return detail::object_of(condition_).waiting(); }
+LockRef Condition::ref() const { return detail::ref_of(condition_); }
+
+}  // namespace forklift

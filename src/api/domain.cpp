@@ -1,0 +1,181 @@
+// The parts of Domain that are no template.
+#include "forklift/domain.h"
+
+#include <string>
+
+#include "api/attached.h"
+#include "api/stop.h"
+#include "channel/channel.h"
+#include "forklift/barrier.h"
+#include "locks/table.h"
+#include "node/published.h"
+#include "rendezvous/named_domain.h"
+#include "topic/topic.h"
+
+namespace forklift {
+
+namespace {
+
+// `enter` is Door::serve, Door::attach or Door::meet.
+template <class Enter>
+rendezvous::NamedDomainPtr with_domain(std::string_view name, const AttachOptions& options, Enter&& enter) {
+  rendezvous::NamedDomainOptions made;
+  made.deadline = os::Deadline::after_ns(options.timeout.count());
+  made.stand_by = options.stand_by;
+  detail::StopHooks hooks(options.stop);
+  if (options.stop.stop_possible()) {
+    check(hooks.poll());
+    made.hooks = &hooks;
+  }
+  return need(enter(name, made));
+}
+
+bool published(const Status& status) {
+  if (status.code() == Code::kExists) return false;
+  check(status);
+  return true;
+}
+
+std::optional<node::Published> look_up(std::string_view name) {
+  Result<node::Published> found = detail::attached_node().names().find(name);
+  if (found.code() == Code::kNotFound) return std::nullopt;
+  return need(std::move(found));
+}
+
+}  // namespace
+
+namespace detail {
+
+bool publish_queue(std::string_view name, const ChannelRef& queue, std::uint64_t sort) {
+  if (!queue.get()) throw Error({Code::kClosed, "a closed queue cannot be published"});
+  return published(node::publish(detail::attached_node().names(), *queue.get(),
+                                 static_cast<node::ObjectType>(sort), name));
+}
+
+bool publish_lock(std::string_view name, const LockRef& lock) {
+  return published(node::publish(detail::attached_node().names(), *lock.get(), name));
+}
+
+bool publish_topic(std::string_view name, const TopicRef& topic, std::uint64_t sort) {
+  return published(node::publish(detail::attached_node().names(), *topic.get(),
+                                 static_cast<node::ObjectType>(sort), name));
+}
+
+std::optional<TopicRef> find_published_topic(std::string_view name) {
+  const std::optional<node::Published> found = look_up(name);
+  if (!found) return std::nullopt;
+  if (found->object.kind != arena::ObjectKind::kTopic) throw_published_otherwise(name);
+  Result<topic::TopicPtr> opened =
+      topic::Topic::open(detail::attached_node().topics(), {found->object.index, found->generation});
+  // Unpublished and gone since it was looked up.
+  if (opened.code() == Code::kInvalid) return std::nullopt;
+  return TopicRef(need(std::move(opened)));
+}
+
+std::optional<ChannelRef> find_published_queue(std::string_view name, std::uint64_t type,
+                                               std::uint64_t sort) {
+  const std::optional<node::Published> found = look_up(name);
+  if (!found) return std::nullopt;
+  const bool as_made = sort == static_cast<std::uint64_t>(node::ObjectType::kQueue) || sort == found->kind;
+  if (found->object.kind != arena::ObjectKind::kChannel || !as_made) throw_published_otherwise(name);
+  Result<channel::ChannelPtr> opened =
+      channel::Channel::open(detail::attached_node().channels(), {found->object.index, found->generation});
+  // Unpublished and gone since it was looked up.
+  if (opened.code() == Code::kInvalid) return std::nullopt;
+  ChannelPtr queue = need(std::move(opened));
+  check_queue_type(*queue, name, type);
+  return ChannelRef(std::move(queue));
+}
+
+std::optional<LockName> find_published_lock(std::string_view name) {
+  const std::optional<node::Published> found = look_up(name);
+  if (!found) return std::nullopt;
+  if (found->object.kind != arena::ObjectKind::kLock) throw_published_otherwise(name);
+  return LockName{found->object.index, found->generation};
+}
+
+namespace {
+
+[[noreturn]] void throw_made_otherwise(std::string_view name, std::string_view what, std::uint64_t is,
+                                       std::uint64_t wanted) {
+  throw Error({Code::kInvalid, "\"" + std::string(name) + "\" is published with " + std::string(what) + " " +
+                                   std::to_string(is) + ", and was to be made with " +
+                                   std::to_string(wanted)});
+}
+
+}  // namespace
+
+void check_published(std::string_view name, const ChannelRef& queue, const QueueOptions& options) {
+  const channel::Channel& channel = *queue.get();
+  if (channel.capacity() != options.capacity)
+    throw_made_otherwise(name, "capacity", channel.capacity(), options.capacity);
+  if (options.bytes != 0 && channel.byte_capacity() != options.bytes)
+    throw_made_otherwise(name, "a capacity in bytes of", channel.byte_capacity(), options.bytes);
+}
+
+void check_published(std::string_view name, std::uint32_t parties, std::uint32_t wanted) {
+  if (parties != wanted) throw_made_otherwise(name, "a number of parties of", parties, wanted);
+}
+
+void throw_not_published(std::string_view name) {
+  throw Error({Code::kNotFound, "nothing is published as \"" + std::string(name) + "\" in this domain"});
+}
+
+void throw_published(std::string_view name) {
+  throw Error({Code::kExists, "\"" + std::string(name) + "\" is published in this domain already"});
+}
+
+void throw_published_otherwise(std::string_view name) {
+  const std::optional<node::Published> found = look_up(name);
+  if (!found) throw_not_published(name);
+  throw TypeMismatch({Code::kInvalid, "\"" + std::string(name) + "\" is published as a " +
+                                          node::type_name(*found) + ", and was opened as something else"});
+}
+
+}  // namespace detail
+
+Domain Domain::serve(std::string_view name, const ServeOptions& options) {
+  return Domain(
+      with_domain(name, {.timeout = options.timeout, .stop = options.stop}, rendezvous::NamedDomain::serve));
+}
+
+Domain Domain::attach(std::string_view name, const AttachOptions& options) {
+  return Domain(with_domain(name, options, rendezvous::NamedDomain::attach));
+}
+
+Domain Domain::meet(std::string_view name, const AttachOptions& options) {
+  return Domain(with_domain(name, options, rendezvous::NamedDomain::meet));
+}
+
+Domain Domain::own() {
+  (void)detail::attached_node();
+  return Domain(nullptr);
+}
+
+const std::string& Domain::name() const noexcept {
+  static const std::string none;
+  return served_ ? served_->name() : none;
+}
+
+bool Domain::serving() const noexcept { return served_ && served_->serving(); }
+
+void Domain::close() noexcept {
+  if (served_) served_->close();
+}
+
+bool Domain::unpublish(std::string_view name) {
+  const Status status = detail::attached_node().names().unpublish(name);
+  if (status.code() == Code::kNotFound) return false;
+  check(status);
+  return true;
+}
+
+std::vector<Domain::Published> Domain::published() const {
+  std::vector<Published> all;
+  for (const node::Published& one : need(detail::attached_node().names().list())) {
+    all.push_back({one.name, node::type_name(one)});
+  }
+  return all;
+}
+
+}  // namespace forklift

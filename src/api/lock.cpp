@@ -1,0 +1,50 @@
+#include "forklift/lock.h"
+
+#include "api/lock_support.h"
+#include "locks/mutex.h"
+
+namespace forklift {
+namespace detail {
+
+LockName name_of(const LockRef& lock) {
+  const locks::LockId id = lock.get()->id();
+  return {id.index, id.generation};
+}
+
+MutexHandle::MutexHandle(bool recursive) : mutex_(need(locks::Mutex::create(lock_table(), recursive))) {}
+
+MutexHandle::MutexHandle(LockName name, bool recursive)
+    : mutex_(need(locks::Mutex::open(lock_table(), id_of(name)))) {
+  if (mutex_->recursive() != recursive)
+    throw TypeMismatch({Code::kInvalid, "a Lock where an RLock was expected, or the reverse"});
+}
+
+bool MutexHandle::lock_within(std::int64_t ns, const std::stop_token* stop) {
+  locks::Mutex& mutex = object_of(mutex_);
+  if (mutex.try_before_waiting() != locks::Took::kNo) [[likely]]
+    return true;
+  locks::Took how = locks::Took::kNo;
+  return wait_for_lock(
+      stop, [&](locks::WaitHooks* hooks) { return mutex.acquire(deadline_after(ns), hooks, how); },
+      [&mutex] { mutex.wake_all(); });
+}
+
+void MutexHandle::unlock() {
+  switch (object_of(mutex_).release()) {
+    case locks::Released::kYes: return;
+    case locks::Released::kNotHeld: throw Error({Code::kInvalid, "unlock() of a Lock that nobody holds"});
+    case locks::Released::kNotOwner:
+      throw Error({Code::kInvalid, "unlock() of an RLock that this thread does not hold"});
+    case locks::Released::kNotAttached: throw Error(mutex_->table().domain().not_attached());
+  }
+}
+
+bool MutexHandle::locked() const { return object_of(mutex_).locked(); }
+bool MutexHandle::mine() const { return object_of(mutex_).mine(); }
+bool MutexHandle::abandoned() const { return object_of(mutex_).abandoned(); }
+bool MutexHandle::recovers() const { return object_of(mutex_).recovers(); }
+LockRef MutexHandle::ref() const { return ref_of(mutex_); }
+
+}  // namespace detail
+
+}  // namespace forklift

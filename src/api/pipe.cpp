@@ -1,0 +1,91 @@
+// Connections and waiting on many, as far as they are no templates.
+#include "forklift/pipe.h"
+
+#include <fcntl.h>
+
+#include <cerrno>
+
+#include "api/attached.h"
+#include "channel/pipe.h"
+#include "forklift/wait.h"
+#include "node/wait_any.h"
+
+namespace forklift::detail {
+
+class PipeCore {
+ public:
+  PipeCore(os::Fd fd, channel::ChannelPtr in, channel::ChannelPtr out)
+      : fd_(std::move(fd)), end_(fd_.get(), std::move(in), std::move(out)) {}
+  ~PipeCore() {
+    fd_.close();
+    end_.let_go();
+  }
+  PipeCore(const PipeCore&) = delete;
+  PipeCore& operator=(const PipeCore&) = delete;
+  channel::PipeEnd& end() noexcept { return end_; }
+
+ private:
+  os::Fd fd_;
+  channel::PipeEnd end_;
+};
+
+namespace {
+
+channel::PipeEnd& opened(PipeCore* core) {
+  if (core == nullptr) throw Error({Code::kClosed, "this connection is closed, or was moved from"});
+  return core->end();
+}
+
+}  // namespace
+
+void ClosePipe::operator()(PipeCore* core) const noexcept { delete core; }
+
+std::pair<PipePtr, PipePtr> open_pipe(bool duplex) {
+  channel::PipePair made = need(channel::make_pipe(attached_node().channels(), duplex));
+  return {PipePtr(new PipeCore(std::move(made.first_fd), made.second_to_first, made.first_to_second)),
+          PipePtr(new PipeCore(std::move(made.second_fd), made.first_to_second, made.second_to_first))};
+}
+
+channel::PipeEnd* end_of(PipeCore* core) noexcept { return core == nullptr ? nullptr : &core->end(); }
+
+bool poll_pipe(PipeCore* core, Limit limit) {
+  const os::Deadline until = limit.ns == kForever ? os::Deadline::never() : os::Deadline::after_ns(limit.ns);
+  Status there;
+  if (limit.stop == nullptr) {
+    there = opened(core).wait_readable(until);
+  } else {
+    const node::Source source{.pipe = &opened(core)};
+    std::vector<std::size_t> ready;
+    there = node::wait_any({&source, 1}, until, *limit.stop, ready);
+  }
+  if (there.ok()) return true;
+  if (there.code() == Code::kTimeout || there.code() == Code::kInterrupted) return false;
+  throw Error(there);
+}
+
+int pipe_descriptor(PipeCore* core) {
+  channel::PipeEnd& end = opened(core);
+  check(end.make_selectable());
+  return end.fd();
+}
+
+std::vector<std::size_t> wait_within(std::span<const Waitable> objects, std::int64_t ns,
+                                     const std::stop_token& stop) {
+  std::vector<node::Source> sources;
+  sources.reserve(objects.size());
+  for (const Waitable& object : objects) {
+    if (!object.queue() && object.pipe() == nullptr && object.descriptor() < 0 && !object.reader())
+      throw Error({Code::kClosed, "a queue or connection to wait for is closed, or was moved from"});
+    // To poll() it would be ready; or it is the next one that is opened, which may be our own.
+    if (object.descriptor() >= 0 && ::fcntl(object.descriptor(), F_GETFD) < 0)
+      throw Error(Status::system("wait", errno, "descriptor " + std::to_string(object.descriptor())));
+    sources.push_back({object.queue().get(), object.pipe(), object.descriptor(), object.reader().get()});
+  }
+  std::vector<std::size_t> ready;
+  const os::Deadline deadline = ns == kForever ? os::Deadline::never() : os::Deadline::after_ns(ns);
+  const Status status = node::wait_any(sources, deadline, stop, ready);
+  if (!status && status.code() != Code::kTimeout && status.code() != Code::kInterrupted) throw Error(status);
+  return ready;
+}
+
+}  // namespace forklift::detail

@@ -1,0 +1,388 @@
+// Pool, Future and Batch over the engine.
+#include "forklift/pool.h"
+
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "api/pool_core.h"
+#include "api/stop.h"
+#include "node/node.h"
+#include "os/proc.h"
+#include "process/registry.h"
+#include "process/report.h"
+#include "tensor/arena_storage.h"
+
+namespace forklift {
+
+std::size_t default_workers() noexcept { return static_cast<std::size_t>(os::allowed_cpus()); }
+
+namespace {
+
+std::string death_line(const std::string& task, pid_t pid, int exitcode) {
+  std::string line = "the worker (pid " + std::to_string(pid) + ") that ran \"" + task + "\" ";
+  if (exitcode >= 0) return line + "exited with code " + std::to_string(exitcode);
+  return line + "was ended by signal " + std::to_string(-exitcode) + " (" + ::strsignal(-exitcode) + ")";
+}
+
+}  // namespace
+
+WorkerDiedError::WorkerDiedError(std::string task, pid_t pid, int exitcode)
+    : Error({Code::kPeerDied, death_line(task, pid, exitcode)}),
+      task_(std::move(task)),
+      pid_(pid),
+      exitcode_(exitcode) {}
+
+namespace detail {
+namespace {
+
+class ProcessWorker : public workers::WorkerHandle {
+ public:
+  ProcessWorker(Process started, Call initializer)
+      : process_(std::move(started)), initializer_(std::move(initializer)), pid_(process_.pid()) {}
+
+  pid_t pid() const override { return pid_; }
+  int sentinel() const override { return process_.sentinel(); }
+  int wait() override {
+    try {
+      process_.join();
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "forklift: a pool's worker failed: %s\n", error.what());
+    }
+    return process_.exitcode().value_or(255);
+  }
+  void signal(int number) override {
+    try {
+      number == SIGKILL ? process_.kill() : process_.terminate();
+    } catch (const Error& error) {
+      std::fprintf(stderr, "forklift: a pool's worker cannot be told to end: %s\n", error.what());
+    }
+  }
+
+ private:
+  Process process_;
+  Call initializer_;  // what it mentions has to be there until the worker has opened it
+  pid_t pid_;
+};
+
+Tensor topic_tensor(const arena::LeasePtr& block) {
+  return need(
+      Tensor::wrap(tensor::storage_over(block), DType::kUInt8, {static_cast<std::int64_t>(block->size())}));
+}
+
+std::string name_of_task(const TaskFunction& function) {
+  const Result<std::string> name = process::name_of(function.function);
+  return name ? *name : std::string("?");
+}
+
+}  // namespace
+
+// --- outcomes
+
+channel::Incoming& Outcome::result() {
+  if (answer_.ending != workers::Ending::kValue) fail();
+  return answer_.payload;
+}
+
+void Outcome::fail() {
+  const std::string task = name_of_task(function_);
+  switch (answer_.ending) {
+    case workers::Ending::kError: throw RemoteError(need(process::decode_report(answer_.payload.bytes())));
+    case workers::Ending::kDied: throw WorkerDiedError(task, answer_.pid, answer_.exitcode);
+    case workers::Ending::kTimedOut:
+      throw TaskTimeoutError({Code::kTimeout, "\"" + task + "\" was over its time; its worker (pid " +
+                                                  std::to_string(answer_.pid) + ") was killed"});
+    case workers::Ending::kCancelled:
+      throw CancelledError({Code::kInterrupted, "\"" + task + "\" was cancelled"});
+    case workers::Ending::kUnreadable: {
+      const std::span<const std::byte> text = answer_.payload.bytes();
+      throw Error({Code::kCorrupt, "\"" + task + "\" could not be handed to a worker: " +
+                                       std::string(reinterpret_cast<const char*>(text.data()), text.size())});
+    }
+    default: break;
+  }
+  if (const Status trouble = pool_.trouble(); !trouble.ok()) throw BrokenPoolError(trouble);
+  throw Error({Code::kClosed, "the pool was terminated before \"" + task + "\" had ended"});
+}
+
+void expect_result(Outcome& outcome) { (void)outcome.result(); }
+
+void result_bytes(Outcome& outcome, std::span<std::byte> out) {
+  const channel::Incoming& message = outcome.result();
+  if (message.codec() != message::kRawCodec || message.bytes().size() != out.size())
+    throw_wrong_length(message.bytes().size(), out.size());
+  std::memcpy(out.data(), message.bytes().data(), out.size());
+}
+
+void result_sequence(Outcome& outcome, Sink sink, void* into) { sink(into, outcome.result().bytes()); }
+
+Value result_value(Outcome& outcome) { return need(message::unpack(outcome.result())); }
+
+void throw_stopped() {
+  throw Error({Code::kInterrupted, "a stop was requested before the pool had the results"});
+}
+void throw_moved_stream() { throw Error({Code::kClosed, "this stream of results was moved from"}); }
+
+// --- the pool
+
+PoolCore::PoolCore(const PoolOptions& options, PrepareCall initializer)
+    : options_(options), initializer_(std::move(initializer)), owner_(::getpid()) {}
+
+PoolCore::~PoolCore() {
+  if (!engine_ || is_mine()) return;
+  workers::Engine::abandon(std::move(engine_));
+  (void)callbacks_.release();
+}
+
+bool PoolCore::is_mine() const noexcept {
+  const domain::Domain& domain = engine_->node().domain();
+  return domain.attached() && domain.self() == owner_slot_;
+}
+
+workers::Engine& PoolCore::engine() const {
+  if (!is_mine()) {
+    throw Error({Code::kInvalid,
+                 "this pool belongs to process " + std::to_string(owner_) + ", of which this one is a copy"});
+  }
+  return *engine_;
+}
+
+void PoolCore::start() {
+  node::Node* node = need(node::Node::current());
+  if (options_.workers > UINT32_MAX / 2 || options_.spares > UINT32_MAX / 2)
+    throw Error({Code::kInvalid, "a pool of " + std::to_string(options_.workers) + " workers"});
+  const workers::EngineOptions engine{static_cast<std::uint32_t>(options_.workers),
+                                      static_cast<std::uint32_t>(options_.spares), options_.tasks_per_worker,
+                                      options_.memory_per_worker};
+  owner_slot_ = node->domain().self();
+  engine_ = need(workers::Engine::create(
+      *node, engine, [this](const workers::WorkerSlot& worker_slot) { return start_worker(worker_slot); }));
+}
+
+Result<std::unique_ptr<workers::WorkerHandle>> PoolCore::start_worker(
+    const workers::WorkerSlot& worker_slot) const {
+  try {
+    Call initializer;
+    if (initializer_) initializer = initializer_();
+    const Queue<Value> arguments(initializer_ ? initializer.arguments : ChannelRef(worker_slot.tasks));
+    Process worker = options_.context.process(
+        run_pool_worker, Queue<Value>(ChannelRef(worker_slot.tasks)),
+        Queue<Value>(ChannelRef(worker_slot.answers)), topic_tensor(worker_slot.table),
+        WorkerSetup{worker_slot.index, 0, worker_slot.most_tasks, worker_slot.most_memory},
+        initializer.function, arguments);
+    worker.set_name(options_.name + "-" + std::to_string(worker_slot.index)).set_daemon(true).start();
+    return std::unique_ptr<workers::WorkerHandle>(
+        new ProcessWorker(std::move(worker), std::move(initializer)));
+  } catch (const Error& error) {
+    return error.status();
+  } catch (const std::exception& error) {
+    return {Code::kSystem, error.what()};
+  }
+}
+
+Status PoolCore::trouble() {
+  channel::Incoming words;
+  Status status = engine().health(&words);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (words.codec() == process::kErrorCodec) {
+    Result<RemoteError::Details> details = process::decode_report(words.bytes());
+    if (details) last_words_ = RemoteError(*std::move(details)).what();
+  }
+  if (status.ok() || last_words_.empty()) return status;
+  return {status.code(), std::string(status.what()) + "; one said: " + last_words_};
+}
+
+void PoolCore::submit(const workers::JobPtr& job, std::uint64_t index, const CallOptions& options,
+                      const TaskFunction& function, const TaskInput& input, bool more) {
+  workers::Engine& engine = this->engine();
+  thread_local message::MessageBuilder builder(engine.node().arena());
+  builder.reset(engine.node().arena());
+  struct Emptied {
+    ~Emptied() { builder.clear(); }
+  } const emptied;
+  const TaskHeader header{function.key, function.signature};
+  std::vector<std::byte>& bytes = builder.bytes();
+  bytes.resize(sizeof header + input.bytes.size());
+  std::memcpy(bytes.data(), &header, sizeof header);
+  if (!input.bytes.empty()) std::memcpy(bytes.data() + sizeof header, input.bytes.data(), input.bytes.size());
+  if (input.list != nullptr) check(builder.add(*input.list));
+  const workers::TaskOptions task{options.timeout.count() > 0 ? options.timeout.count() : 0, options.retries};
+  const Status sent = engine.submit(job, index, builder.message(), task, more);
+  if (sent.ok()) return;
+  if (const Status trouble = this->trouble(); !trouble.ok()) throw BrokenPoolError(trouble);
+  throw Error(sent);
+}
+
+template <class Wait>
+bool PoolCore::wait(Wait&& wait, std::int64_t ns, const std::stop_token& stop) {
+  const os::Deadline deadline = ns == kForever ? os::Deadline::never() : os::Deadline::after_ns(ns);
+  Status status;
+  if (stop.stop_requested()) {
+    status = wait(os::Deadline::after_ns(0), nullptr);
+  } else if (stop.stop_possible()) {
+    detail::StopHooks hooks(stop);
+    const std::stop_callback on_stop(stop, [this] { engine_->wake(); });
+    status = wait(deadline, &hooks);
+  } else {
+    status = wait(deadline, nullptr);
+  }
+  if (status.ok()) return true;
+  if (status.code() == Code::kTimeout || status.code() == Code::kInterrupted) return false;
+  throw Error(status);
+}
+
+std::shared_ptr<PoolCore> make_pool(const PoolOptions& options, PrepareCall initializer) {
+  auto pool = std::make_shared<PoolCore>(options, std::move(initializer));
+  pool->start();
+  return pool;
+}
+
+void end_pool(const std::shared_ptr<PoolCore>& pool) noexcept {
+  if (!pool->is_mine()) return;
+  if (!pool->callbacks().is_here()) {
+    pool->engine().shut_down();
+    return pool->callbacks().finish();
+  }
+  // Inside of its own callback it cannot wait for itself: what is left stays until the process ends.
+  pool->engine().terminate();
+  (void)new (std::nothrow) std::shared_ptr<PoolCore>(pool);
+}
+
+void close_pool(PoolCore& pool) { pool.engine().close(); }
+void terminate_pool(PoolCore& pool) { pool.engine().terminate(); }
+std::vector<pid_t> pool_pids(PoolCore& pool) { return pool.engine().pids(); }
+
+bool join_pool(PoolCore& pool, std::int64_t ns, const std::stop_token& stop) {
+  workers::Engine& engine = pool.engine();
+  const os::Deadline limit = ns == kForever ? os::Deadline::never() : os::Deadline::after_ns(ns);
+  const bool ended = pool.wait(
+      [&](os::Deadline deadline, channel::WaitHooks* hooks) { return engine.join(deadline, hooks); }, ns,
+      stop);
+  return ended && pool.callbacks().wait(limit, stop);
+}
+
+TaskFunction task_function(Address function, std::uint64_t signature) {
+  return {function, need(process::key_of(function)), signature};
+}
+
+// --- one task
+
+TaskPtr submit_task(const std::shared_ptr<PoolCore>& pool, const CallOptions& options,
+                    const TaskFunction& function, const TaskInput& input) {
+  auto task = std::make_shared<TaskState>();
+  task->pool = pool;
+  task->function = function;
+  task->job = workers::Engine::make_job({.cancellable = true});
+  pool->submit(task->job, 0, options, function, input, false);
+  return task;
+}
+
+bool wait_task(TaskState& task, std::int64_t ns, const std::stop_token& stop) {
+  workers::Engine& engine = task.pool->engine();
+  return task.pool->wait([&](os::Deadline deadline,
+                             channel::WaitHooks* hooks) { return engine.wait(*task.job, deadline, hooks); },
+                         ns, stop);
+}
+
+bool cancel_task(TaskState& task) { return task.pool->engine().cancel(*task.job, 0); }
+
+void after_task(const TaskPtr& task, std::function<void()> call) {
+  Callbacks& callbacks = task->pool->callbacks();
+  check(callbacks.start());
+  check(task->pool->engine().after(
+      task->job, [&callbacks, call = std::move(call)]() mutable { callbacks.add(std::move(call)); }));
+}
+
+void take_outcome(TaskState& task, void (*use)(void* into, Outcome& outcome), void* into) {
+  std::vector<workers::Answer> answers;
+  check(task.pool->engine().collect(*task.job, answers, 1, os::Deadline::never()));
+  Outcome outcome(*task.pool, task.function, answers.at(0));
+  use(into, outcome);
+}
+
+// --- many
+
+class Batch::State {
+ public:
+  std::shared_ptr<PoolCore> pool;
+  CallOptions options;
+  TaskFunction function{};
+  workers::JobPtr job;
+  std::vector<workers::Answer> answers;
+  std::size_t most = 0;
+  std::uint64_t outstanding = 0;
+};
+
+namespace {
+// So many tasks wait in the pool at most where a stop may have to cancel them.
+constexpr std::uint64_t kMostStoppable = workers::kCancelPlaces / 2;
+}  // namespace
+
+Batch::Batch(const std::shared_ptr<PoolCore>& pool, const CallOptions& options, const TaskFunction& function,
+             bool all)
+    : state_(std::make_unique<State>()) {
+  state_->pool = pool;
+  state_->options = options;
+  state_->function = function;
+  state_->job = workers::Engine::make_job({.bulk = all, .cancellable = options.stop.stop_possible()});
+  state_->most = all ? 1024 : 64;
+}
+Batch::~Batch() = default;
+
+void Batch::submit(std::uint64_t index, const TaskInput& input) const {
+  state_->pool->submit(state_->job, index, state_->options, state_->function, input, true);
+  ++state_->outstanding;
+}
+
+void Batch::flush() const noexcept {
+  if (state_->pool->is_mine()) state_->pool->engine().flush();
+}
+
+bool Batch::collect(Deliver deliver, void* into, std::int64_t ns, const std::stop_token& stop) const {
+  State& state = *state_;
+  workers::Engine& engine = state.pool->engine();
+  const bool came = state.pool->wait(
+      [&](os::Deadline deadline, channel::WaitHooks* hooks) {
+        return engine.collect(*state.job, state.answers, state.most, deadline, hooks);
+      },
+      ns, stop);
+  if (!came || state.answers.empty()) return false;
+  state.outstanding -= state.answers.size();
+  for (workers::Answer& answer : state.answers) {
+    Outcome outcome(*state.pool, state.function, answer);
+    deliver(into, answer.index, outcome);
+  }
+  state.answers.clear();
+  return true;
+}
+
+bool Batch::stopped() const noexcept { return state_->options.stop.stop_requested(); }
+
+bool Batch::collect_unless_stopped(Deliver deliver, void* into) const {
+  const bool came = collect(deliver, into, kForever, state_->options.stop);
+  if (!came && state_->outstanding != 0 && stopped()) {
+    state_->pool->engine().cancel_all(*state_->job);
+    throw_stopped();
+  }
+  return came;
+}
+
+void Batch::make_room(Deliver deliver, void* into) const {
+  if (!state_->options.stop.stop_possible()) return;
+  while (state_->outstanding >= kMostStoppable || stopped()) {
+    flush();
+    if (!collect_unless_stopped(deliver, into)) throw_stopped();
+  }
+}
+
+std::size_t Batch::ahead() const noexcept {
+  return state_->options.ahead != 0 ? state_->options.ahead : 2 * state_->pool->workers() + 16;
+}
+
+}  // namespace detail
+}  // namespace forklift

@@ -1,0 +1,158 @@
+// Making, joining and repairing: what happens to channels outside of put and get.
+#include "node/node.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+#include <string>
+
+#include "os/library_copies.h"
+
+namespace forklift::node {
+
+namespace {
+std::atomic<Node*> process_node{nullptr};
+std::mutex process_node_mutex;
+
+// Inherited by fork and set aside for an invitation; at most one, since only a process without a node of its
+// own making sets one aside.
+std::atomic<Node*> inherited_node{nullptr};
+// The process that made or joined process_hub. Its children inherit both, and differ.
+std::atomic<pid_t> process_node_owner{0};
+std::atomic<const Status*> stays_out{nullptr};
+
+// The process's own node, as `make` makes it, if no other copy of this library has one.
+template <class Make>
+Result<std::unique_ptr<Node>> make_own(Make&& make) {
+  if (Status status = os::claim_process(); !status) return status;
+  Result<std::unique_ptr<Node>> made = make();
+  if (!made) os::unclaim_process();
+  return made;
+}
+
+Node* publish(std::unique_ptr<Node> node) {
+  Node* made = node.release();  // never destroyed: leases of static objects may outlive main
+  process_node_owner.store(::getpid(), std::memory_order_relaxed);
+  process_node.store(made, std::memory_order_release);
+  static std::once_flag once;
+  std::call_once(once, [] { std::atexit([] { Node::mark_all_clean(); }); });
+  return made;
+}
+}  // namespace
+
+void Node::mark_all_clean() noexcept {
+  for (const std::atomic<Node*>* const node : {&process_node, &inherited_node}) {
+    if (Node* const each = node->load(std::memory_order_acquire)) each->domain().mark_clean();
+  }
+}
+
+void Node::stay_out(const Status& why) {
+  static auto* const said = new Status(why);
+  stays_out.store(said, std::memory_order_release);
+}
+
+Node* Node::existing() noexcept { return process_node.load(std::memory_order_acquire); }
+
+Result<Node*> Node::current() {
+  if (Node* node = existing()) {
+    if (node->domain().attached()) [[likely]]
+      return node;
+    if (Status status = node->domain().try_attach(); !status) return status;
+    return node;
+  }
+  const std::lock_guard<std::mutex> lock(process_node_mutex);
+  if (Node* node = existing()) return node;
+  if (const Status* const why = stays_out.load(std::memory_order_acquire)) return *why;
+  Result<std::unique_ptr<Node>> made = make_own([] { return create(); });
+  if (!made) return made.status();
+  return publish(*std::move(made));
+}
+
+Result<Node*> Node::join(os::Fd control, os::Fd data, std::optional<domain::ChildSlot> slot,
+                         bool beside_inherited) {
+  const std::lock_guard<std::mutex> lock(process_node_mutex);
+  if (Node* node = existing()) {
+    // A second invitation to the same domain (two queues in one child's arguments) is no new membership.
+    if (control.inode() == node->domain().control_file().inode()) return node;
+    const bool inherited = process_node_owner.load(std::memory_order_relaxed) != ::getpid();
+    if (beside_inherited && inherited && inherited_node.load(std::memory_order_relaxed) == nullptr) {
+      Result<std::unique_ptr<Node>> own = attach(std::move(control), std::move(data), std::move(slot));
+      if (!own) return own.status();
+      node->domain().set_aside();
+      inherited_node.store(node, std::memory_order_release);
+      return publish(*std::move(own));
+    }
+    return Status(Code::kInvalid,
+                  "this process belongs to another domain already; a queue can only be used in the "
+                  "domain that it was made in");
+  }
+  Result<std::unique_ptr<Node>> made =
+      make_own([&] { return attach(std::move(control), std::move(data), std::move(slot)); });
+  if (!made) return made.status();
+  return publish(*std::move(made));
+}
+
+Result<std::unique_ptr<Node>> Node::create(const domain::Options& options) {
+  Result<std::unique_ptr<domain::Domain>> domain = domain::Domain::create(options);
+  if (!domain) return domain.status();
+  if (Status status = arena::Arena::lay_out(**domain); !status) return status;
+  if (Status status = channel::ChunkPool::lay_out(**domain); !status) return status;
+  (*domain)->header().ready.store(1, std::memory_order_release);
+  std::unique_ptr<Node> node(new Node);
+  if (Status status = node->open(*std::move(domain)); !status) return status;
+  return node;
+}
+
+Result<std::unique_ptr<Node>> Node::attach(os::Fd control, os::Fd data,
+                                           std::optional<domain::ChildSlot> slot) {
+  Result<std::unique_ptr<domain::Domain>> domain =
+      domain::Domain::attach(std::move(control), std::move(data), std::move(slot));
+  if (!domain) return domain.status();
+  std::unique_ptr<Node> node(new Node);
+  if (Status status = node->open(*std::move(domain)); !status) return status;
+  return node;
+}
+
+Node::~Node() {
+  if (domain_) domain_->mark_clean();
+}
+
+Status Node::open(std::unique_ptr<domain::Domain> domain) {
+  domain_ = std::move(domain);
+  Result<std::unique_ptr<arena::Arena>> arena = arena::Arena::open(*domain_);
+  if (!arena) return arena.status();
+  arena_ = *std::move(arena);
+  locks_ = std::make_unique<locks::Table>(*arena_);
+  chunks_ = std::make_unique<channel::ChunkPool>(*arena_);
+  names_ = std::make_unique<Names>(*arena_);
+  channels_ = std::make_unique<channel::Channels>(*arena_, *chunks_);
+  topics_ = std::make_unique<topic::Topics>(*arena_);
+  return {};
+}
+
+std::vector<std::string> Node::audit() {
+  std::vector<std::string> wrong = arena_->audit();
+  const auto add = [&](std::vector<std::string> found) {
+    for (std::string& line : found) wrong.push_back(std::move(line));
+  };
+  add(locks_->audit());
+  add(topics_->audit());
+  add(names_->audit());
+  add(channels_->audit());
+  return wrong;
+}
+
+Result<Invitation> Node::invite() {
+  // First: it looks whether the descriptors are still ours.
+  Result<domain::ChildSlot> child = domain_->reserve_child();
+  if (!child) return child.status();
+  Result<os::Fd> control = domain_->control_file().duplicate();
+  if (!control) return control.status();
+  Result<os::Fd> data = domain_->data_file().duplicate();
+  if (!data) return data.status();
+  return Invitation{*std::move(control), *std::move(data), *std::move(child)};
+}
+
+}  // namespace forklift::node

@@ -1,0 +1,48 @@
+#include "node/published.h"
+
+namespace forklift::node {
+
+Status publish(Names& names, const channel::Channel& channel, ObjectType sort, std::string_view name) {
+  const channel::ChannelId id = channel.id();
+  return names.publish(
+      name, {{arena::ObjectKind::kChannel, id.index}, id.generation, static_cast<std::uint64_t>(sort), {}});
+}
+
+Status publish(Names& names, const topic::Topic& topic, ObjectType sort, std::string_view name) {
+  const topic::TopicId id = topic.id();
+  return names.publish(
+      name, {{arena::ObjectKind::kTopic, id.index}, id.generation, static_cast<std::uint64_t>(sort), {}});
+}
+
+Status publish(Names& names, const locks::Object& lock, std::string_view name) {
+  const locks::LockId id = lock.id();
+  const auto kind = static_cast<std::uint64_t>(lock.table().kind_of(id));
+  return names.publish(name, {{arena::ObjectKind::kLock, id.index},
+                              id.generation,
+                              static_cast<std::uint64_t>(ObjectType::kLocks) + kind,
+                              {}});
+}
+
+std::string type_name(const Published& published) {
+  switch (static_cast<ObjectType>(published.kind)) {
+    case ObjectType::kQueue: return "queue";
+    case ObjectType::kJoinableQueue: return "joinable queue";
+    case ObjectType::kSimpleQueue: return "simple queue";
+    case ObjectType::kBroadcast: return "broadcast";
+    case ObjectType::kLatest: return "latest";
+    case ObjectType::kLocks: break;
+  }
+  switch (static_cast<locks::Kind>(published.kind - static_cast<std::uint64_t>(ObjectType::kLocks))) {
+    case locks::Kind::kNone: break;
+    case locks::Kind::kLock: return "lock";
+    case locks::Kind::kRLock: return "recursive lock";
+    case locks::Kind::kSemaphore:
+    case locks::Kind::kRecovering: return "semaphore";
+    case locks::Kind::kCondition: return "condition";
+    case locks::Kind::kEvent: return "event";
+    case locks::Kind::kBarrier: return "barrier";
+  }
+  return "thing of sort " + std::to_string(published.kind);
+}
+
+}  // namespace forklift::node

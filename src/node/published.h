@@ -1,0 +1,34 @@
+// Which sorts of objects are published, for those who open them again: the C++ API and the bindings.
+//
+// Thread and process safety: as Names.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "channel/channel.h"
+#include "locks/table.h"
+#include "node/names.h"
+#include "topic/topic.h"
+
+namespace forklift::node {
+
+// The `kind` of a name. Locks: kLocks + locks::Kind.
+enum class ObjectType : std::uint64_t {
+  kQueue = 1,
+  kJoinableQueue = 2,
+  kSimpleQueue = 3,
+  kBroadcast = 8,
+  kLatest = 9,
+  kLocks = 16
+};
+
+// Errors as of Names::publish.
+Status publish(Names& names, const channel::Channel& channel, ObjectType sort, std::string_view name);
+Status publish(Names& names, const topic::Topic& topic, ObjectType sort, std::string_view name);
+Status publish(Names& names, const locks::Object& lock, std::string_view name);
+
+// "queue", "lock", "event", ...
+std::string type_name(const Published& published);
+
+}  // namespace forklift::node

@@ -1,0 +1,175 @@
+#include "node/wait_any.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <thread>
+
+#include "os/thread.h"
+
+namespace forklift::node {
+
+namespace {
+
+// Ends sleeps of both kinds.
+class Alarm {
+ public:
+  Status open() {
+    fd_ = os::Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    return fd_.valid() ? Status() : Status::system("eventfd", errno, "for waiting on several objects");
+  }
+  void ring() noexcept {
+    rung_.store(1, std::memory_order_seq_cst);
+    os::futex_wake(rung_, INT_MAX);
+    const std::uint64_t one = 1;
+    if (fd_.valid()) (void)!::write(fd_.get(), &one, sizeof one);
+  }
+  bool rung() const noexcept { return rung_.load(std::memory_order_acquire) != 0; }
+  os::FutexWord word() const noexcept { return {&rung_, 0}; }
+  int fd() const noexcept { return fd_.get(); }
+
+ private:
+  std::atomic<std::uint32_t> rung_{0};
+  os::Fd fd_;
+};
+
+// A channel or a reader: what is waited for by an event in shared memory.
+bool has_event(const Source& source) { return source.channel != nullptr || source.reader != nullptr; }
+sync::EventCount& event_of(const Source& source) {
+  return source.channel != nullptr ? source.channel->items() : source.reader->topic()->items();
+}
+bool has_message(const Source& source) {
+  return source.channel != nullptr ? !source.channel->empty() : source.reader->ready();
+}
+domain::Domain& domain_of(const Source& source) {
+  return source.channel != nullptr ? source.channel->domain() : source.reader->topic()->domain();
+}
+
+class Waiter {
+ public:
+  Waiter(std::span<const Source> sources, bool in_one_call) : sources_(sources), in_one_call_(in_one_call) {
+    for (const Source& source : sources) {
+      if (has_event(source)) {
+        channels_.push_back(&source);
+      } else {
+        polled_.push_back({source.pipe != nullptr ? source.pipe->fd() : source.descriptor, POLLIN, 0});
+      }
+    }
+  }
+
+  Status prepare() {
+    for (const Source& source : sources_) {
+      if (source.pipe == nullptr) continue;
+      if (!source.pipe->in()) return {Code::kInvalid, "an end of a pipe that is for writing only"};
+      if (Status status = source.pipe->make_selectable(); !status) return status;
+    }
+    return polled_.empty() ? Status() : alarm_.open();
+  }
+  Alarm& alarm() noexcept { return alarm_; }
+
+  Status collect(std::vector<std::size_t>& ready) {
+    ready.clear();
+    if (!polled_.empty()) ::poll(polled_.data(), polled_.size(), 0);
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < sources_.size(); ++i) {
+      const Source& source = sources_[i];
+      if (has_event(source)) {
+        if (!has_message(source)) continue;
+        event_of(source).notify(1);  // our wake-up may have been meant for one who takes
+        ready.push_back(i);
+        continue;
+      }
+      if (polled_[at++].revents == 0) continue;
+      if (source.pipe != nullptr) {
+        Status there = source.pipe->wait_readable(os::Deadline::after_ns(0));
+        if (there.code() == Code::kTimeout) continue;
+        if (!there) return there;
+      }
+      ready.push_back(i);
+    }
+    return {};
+  }
+
+  // Until something may be ready, the alarm rings, or a slice of the time is over.
+  Status sleep(os::Deadline deadline) {
+    if (polled_.empty()) {
+      sleep_on_channels(deadline.left_ns(sync::lengthened(sync::kSliceNs)), alarm_);
+      return {};
+    }
+    if (channels_.empty()) {
+      sleep_on_descriptors(deadline, alarm_.fd());
+      return {};
+    }
+    Alarm rung_by_channel;
+    Alarm no_more_needed;
+    if (Status status = rung_by_channel.open(); !status) return status;
+    const auto watch_channels = [&] {
+      while (!no_more_needed.rung() && !any_message())
+        sleep_on_channels(sync::lengthened(sync::kSliceNs), no_more_needed);
+      rung_by_channel.ring();
+    };
+    std::jthread bridge;
+    if (Status status = os::start_thread(bridge, watch_channels, "for waiting on several objects"); !status)
+      return status;
+    sleep_on_descriptors(deadline, rung_by_channel.fd());
+    no_more_needed.ring();
+    return {};
+  }
+
+ private:
+  bool any_message() const {
+    return std::any_of(channels_.begin(), channels_.end(),
+                       [](const Source* each) { return has_message(*each); });
+  }
+
+  void sleep_on_channels(std::int64_t timeout_ns, const Alarm& alarm) {
+    std::vector<sync::EventCount::Ticket> tickets;
+    std::vector<os::FutexWord> words{alarm.word()};
+    for (const Source* source : channels_) {
+      tickets.push_back(event_of(*source).prepare());
+      words.push_back(event_of(*source).word(tickets.back()));
+    }
+    os::FutexWait how = os::FutexWait::kChanged;
+    if (!any_message()) how = os::futex_wait_any(words, timeout_ns, in_one_call_);
+    for (std::size_t i = 0; i < tickets.size(); ++i) event_of(*channels_[i]).cancel(tickets[i]);
+    if (how == os::FutexWait::kTimedOut && !channels_.empty()) domain_of(*channels_.front()).check_deaths();
+  }
+
+  void sleep_on_descriptors(os::Deadline deadline, int alarm) {
+    std::vector<pollfd> items = polled_;
+    items.push_back({alarm, POLLIN, 0});
+    if (alarm != alarm_.fd()) items.push_back({alarm_.fd(), POLLIN, 0});
+    const std::int64_t left = deadline.left_ns(std::int64_t{1} << 60);
+    const timespec timeout{static_cast<time_t>(left / 1'000'000'000),
+                           static_cast<long>(left % 1'000'000'000)};
+    ::ppoll(items.data(), items.size(), deadline.is_never() ? nullptr : &timeout, nullptr);
+  }
+
+  std::span<const Source> sources_;
+  bool in_one_call_;
+  std::vector<const Source*> channels_;  // those with an event
+  std::vector<pollfd> polled_;
+  Alarm alarm_;
+};
+
+}  // namespace
+
+Status wait_any(std::span<const Source> sources, os::Deadline deadline, const std::stop_token& stop,
+                std::vector<std::size_t>& ready, bool in_one_call) {
+  Waiter waiter(sources, in_one_call);
+  if (Status status = waiter.prepare(); !status) return status;
+  const std::stop_callback on_stop(stop, [&] { waiter.alarm().ring(); });
+  for (;;) {
+    if (Status status = waiter.collect(ready); !status || !ready.empty()) return status;
+    if (stop.stop_requested()) return {Code::kInterrupted, "a stop was requested"};
+    if (deadline.passed()) return {Code::kTimeout, "the deadline passed"};
+    if (Status status = waiter.sleep(deadline); !status) return status;
+  }
+}
+
+}  // namespace forklift::node

@@ -1,0 +1,36 @@
+// Waiting on several channels, readers of topics, pipe ends and descriptors at once.
+//
+//   std::vector<std::size_t> ready;
+//   Status status = wait_any(sources, Deadline::after_seconds(1), stop, ready);   // indices of sources
+//
+// Channels and topics alone are waited for with one system call on all their events; descriptors (pipe ends,
+// sentinels) with poll. Where both are there, a thread that lives as long as the call waits for the channels
+// and rings the poll. An idle wait uses no processor beyond a rare look for deaths.
+//
+// Thread safety: any number of threads may wait on the same sources; who is told of a message has not taken
+// it, and somebody else may be faster.
+#pragma once
+
+#include <span>
+#include <stop_token>
+#include <vector>
+
+#include "channel/pipe.h"
+#include "topic/topic.h"
+
+namespace forklift::node {
+
+// One of the four.
+struct Source {
+  channel::Channel* channel = nullptr;  // has a message
+  channel::PipeEnd* pipe = nullptr;     // has a message or is at its end
+  int descriptor = -1;                  // is readable
+  topic::Reader* reader = nullptr;      // has a message or is at its end
+};
+
+// Ok: `ready` holds at least one index, in rising order. kTimeout; kInterrupted when a stop was requested;
+// kSystem. `in_one_call`: see os::futex_wait_any.
+Status wait_any(std::span<const Source> sources, os::Deadline deadline, const std::stop_token& stop,
+                std::vector<std::size_t>& ready, bool in_one_call = true);
+
+}  // namespace forklift::node

@@ -1,0 +1,211 @@
+#include "rendezvous/join.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "node/node.h"
+#include "os/local_socket.h"
+#include "os/proc.h"
+#include "rendezvous/handshake.h"
+
+namespace forklift::rendezvous {
+namespace {
+
+constexpr std::int64_t kSliceNs = 100'000'000;
+
+// What came of a conversation: an answer, or that it is worth another try.
+struct Conversation {
+  bool again = false;
+  os::Fd socket;
+  Handshake said;
+  std::vector<os::Fd> files;
+};
+Conversation once_more() {
+  Conversation answer;
+  answer.again = true;
+  return answer;
+}
+
+Status no_server(const NameLock& name_lock) {
+  return {Code::kRefused, "what listens for \"" + name_lock.name() + "\" is no Forklift server"};
+}
+
+bool will_pass(int error) {
+  // Nobody listens (yet, or any more), too many wait, or the end came in the middle.
+  return error == ENOENT || error == ECONNREFUSED || error == EAGAIN || error == ECONNRESET ||
+         error == EPIPE || error == EINTR;
+}
+
+// Readable, or a reason to stop. `stop`: -1 or what ends the wait with kInterrupted.
+Status wait_readable(const os::Fd& socket, os::Deadline deadline, domain::WaitHooks* hooks, int stop) {
+  for (;;) {
+    std::array<pollfd, 2> items{pollfd{socket.get(), POLLIN, 0}, pollfd{stop, POLLIN, 0}};
+    const std::int64_t slice = deadline.left_ns(kSliceNs);
+    const timespec time{0, static_cast<long>(std::min<std::int64_t>(slice, 999'999'999))};
+    const int ready = ::ppoll(items.data(), items.size(), &time, nullptr);
+    if (ready > 0 && items[1].revents != 0) return {Code::kInterrupted, "the served is being closed"};
+    if (ready > 0) return {};
+    if (hooks != nullptr) {
+      if (Status status = hooks->poll(); !status) return status;
+    }
+    if (deadline.passed()) return {Code::kTimeout, "no answer"};
+  }
+}
+
+// kRefused: what listens there is none of this user's servers. kTimeout: it does not answer.
+Result<Conversation> converse(const NameLock& name_lock, const Handshake& own, os::Deadline deadline,
+                              domain::WaitHooks* hooks, int stop) {
+  Result<os::Fd> socket = name_lock.knock();
+  if (!socket) {
+    const int error = socket.status().errno_value();
+    if (error == EPROTOTYPE || error == ENOTSOCK) return no_server(name_lock);
+    if (will_pass(error)) return once_more();
+    return socket.status();
+  }
+  const Result<os::Credentials> peer = os::peer_of(*socket);
+  if (!peer) return peer.status();
+  if (peer->user != ::geteuid()) {
+    return Status(Code::kRefused, "\"" + name_lock.name() + "\" is served by user " +
+                                      std::to_string(peer->user) + ", this is user " +
+                                      std::to_string(::geteuid()));
+  }
+  if (Status sent = os::send_packet(*socket, std::as_bytes(std::span(&own, 1)), {}); !sent) {
+    if (will_pass(sent.errno_value())) return once_more();
+    return sent;
+  }
+  std::array<std::byte, 2 * sizeof(Handshake)> buffer;
+  for (;;) {
+    if (Status status = wait_readable(*socket, deadline, hooks, stop); !status) return status;
+    Result<os::Packet> packet = os::receive_packet(*socket, buffer, 3);
+    if (!packet) {
+      if (packet.status().errno_value() == EAGAIN) continue;
+      if (will_pass(packet.status().errno_value())) return once_more();
+      return packet.status();
+    }
+    if (packet->bytes == 0) return once_more();
+    const std::optional<Handshake> said = read_handshake(std::span(buffer).first(packet->bytes));
+    if (!said || packet->cut) return no_server(name_lock);
+    return Conversation{false, *std::move(socket), *said, std::move(packet->files)};
+  }
+}
+
+// What the server said, as a status: ok when this process is welcome.
+Status judge(const NameLock& name_lock, const Handshake& own, const Handshake& said) {
+  if (Status match = check_match(own, said, "the program that serves \"" + name_lock.name() + "\""); !match)
+    return match;
+  switch (said.type) {
+    case MessageType::kWelcome: return {};
+    case MessageType::kNoSlot: return {Code::kNoSpace, "the server has no slot: " + text_of(said)};
+    case MessageType::kOtherVersion: return {Code::kVersion, text_of(said)};
+    case MessageType::kOtherUser:
+    case MessageType::kOtherNamespace: return {Code::kRefused, text_of(said)};
+    case MessageType::kOtherDomain:
+      return {Code::kInvalid,
+              "this process has a domain of its own already, and can be in one only: attach to \"" +
+                  name_lock.name() + "\" before the first queue, lock, tensor or child is made"};
+    default: return no_server(name_lock);
+  }
+}
+
+// Ok: a member. `again`: try once more.
+Result<os::Fd> enter(NameLock& name_lock, const NamedDomainOptions& options, bool& again) {
+  node::Node* const mine = node::Node::existing();
+  const Handshake own = handshake(mine ? MessageType::kStandBy : MessageType::kJoin,
+                                  mine ? mine->domain().header().domain_id : 0);
+  Result<Conversation> answer = converse(name_lock, own, options.deadline, options.hooks, -1);
+  if (!answer) {
+    return answer.code() == Code::kTimeout ? does_not_answer(name_lock) : answer.status();
+  }
+  again = answer->again;
+  if (again) return os::Fd();
+  if (Status status = judge(name_lock, own, answer->said); !status) return status;
+  if (mine) return std::move(answer->socket);
+  if (answer->files.size() != 3)
+    return Status(Code::kCorrupt, "the server of \"" + name_lock.name() + "\" sent " +
+                                      std::to_string(answer->files.size()) + " descriptors, not 3");
+  domain::ChildSlot slot{{answer->said.slot, answer->said.generation}, std::move(answer->files[2])};
+  Result<node::Node*> node =
+      node::Node::join(std::move(answer->files[0]), std::move(answer->files[1]), std::move(slot));
+  if (!node) return node.status();
+  return std::move(answer->socket);
+}
+
+}  // namespace
+
+Status RetryPause::wait() {
+  if (options_.hooks != nullptr) {
+    if (Status status = options_.hooks->poll(); !status) return status;
+  }
+  if (options_.deadline.passed()) return {Code::kTimeout, "the deadline passed"};
+  // Two that wait for each other shall not do so in step.
+  const std::int64_t uneven = (os::now_ns() / 64 + ::getpid()) % (pause_ns_ / 2);
+  const timespec pause{0, static_cast<long>(options_.deadline.left_ns(pause_ns_ / 2 + uneven))};
+  ::nanosleep(&pause, nullptr);
+  pause_ns_ = std::min<std::int64_t>(pause_ns_ * 2, 50'000'000);
+  return {};
+}
+
+Status does_not_answer(NameLock& name_lock) {
+  if (Status opened = name_lock.open_lock(false); !opened) return opened;
+  const Result<bool> served = name_lock.taken(Role::kServer);
+  if (!served || !*served) {
+    return {Code::kStalled,
+            "the server of \"" + name_lock.name() +
+                "\" is gone, and the programs that could take over do not: are they stopped?"};
+  }
+  const pid_t pid = name_lock.server();
+  const char state = pid > 0 ? os::task_state(pid) : '\0';
+  return {Code::kStalled, "process " + std::to_string(pid) + " serves \"" + name_lock.name() +
+                              "\" and does not answer" +
+                              (state == 'T' || state == 't' ? ": it is stopped (continue or kill it)" : "")};
+}
+
+Result<os::Fd> join_at(NameLock& name_lock, const NamedDomainOptions& options) {
+  RetryPause spin_policy(options);
+  for (;;) {
+    if (Status opened = name_lock.open_lock(false); !opened) return opened;
+    // While this is held the name cannot go to another domain.
+    const Result<bool> here = name_lock.share(Role::kJoiner);
+    if (!here) return here.status();
+    if (*here) {
+      const Result<bool> server = name_lock.taken(Role::kServer);
+      const Result<bool> members = name_lock.taken(Role::kMember);
+      if (!server || !members) return server ? members.status() : server.status();
+      if (!*server && !*members) {
+        name_lock.clear();
+        return Status(Code::kNotFound,
+                      "nobody serves \"" + name_lock.name() + "\" (looked in " + name_lock.directory() + ")");
+      }
+      if (*server) {
+        bool again = false;
+        Result<os::Fd> connection = enter(name_lock, options, again);
+        if (!connection) return connection;
+        if (!again) {
+          if (options.stand_by) {
+            if (const Result<bool> member = name_lock.share(Role::kMember); !member) return member.status();
+          }
+          if (Status left = name_lock.leave(Role::kJoiner); !left) return left;
+          return connection;
+        }
+      }
+    }
+    name_lock.forget_lock();
+    if (Status waited = spin_policy.wait(); !waited)
+      return waited.code() == Code::kTimeout ? does_not_answer(name_lock) : waited;
+  }
+}
+
+Result<os::Fd> report_at(const NameLock& name_lock, node::Node& node, int stop, std::int64_t most_ns) {
+  const Handshake own = handshake(MessageType::kStandBy, node.domain().header().domain_id);
+  Result<Conversation> answer = converse(name_lock, own, os::Deadline::after_ns(most_ns), nullptr, stop);
+  if (!answer) return answer.status();
+  if (answer->again) return Status(Code::kTimeout, "nobody answers yet");
+  if (Status status = judge(name_lock, own, answer->said); !status) return status;
+  return std::move(answer->socket);
+}
+
+}  // namespace forklift::rendezvous

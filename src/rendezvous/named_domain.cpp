@@ -1,0 +1,285 @@
+#include "rendezvous/named_domain.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+#include "node/node.h"
+#include "os/thread.h"
+#include "rendezvous/join.h"
+
+namespace forklift::rendezvous {
+
+// This process's doors, for the fork handlers and for the end of the program. Its mutex is held across a
+// fork.
+struct NamedDomains {
+  std::mutex mutex;
+  std::vector<NamedDomain*> open;
+  std::vector<NameLock*> beginning;  // roles taken by serve(), of which a child shall have no copy
+
+  // A place of serve(), while it is one's own.
+  class Beginning {
+   public:
+    explicit Beginning(NameLock& name_lock) : name_lock_(name_lock) {
+      const std::lock_guard<std::mutex> lock(all().mutex);
+      all().beginning.push_back(&name_lock);
+    }
+    ~Beginning() {
+      const std::lock_guard<std::mutex> lock(all().mutex);
+      std::erase(all().beginning, &name_lock_);
+    }
+    Beginning(const Beginning&) = delete;
+    Beginning& operator=(const Beginning&) = delete;
+    // A step that makes or closes descriptors: no fork comes in between.
+    template <class Step>
+    auto step(Step&& take) const {
+      const std::lock_guard<std::mutex> lock(all().mutex);
+      return take(name_lock_);
+    }
+
+   private:
+    NameLock& name_lock_;
+  };
+
+  static NamedDomains& all() {
+    static NamedDomains* const doors = new NamedDomains;  // at-fork handlers outlive main
+    return *doors;
+  }
+  static void before_fork() {
+    all().mutex.lock();
+    for (NamedDomain* served : all().open) served->stop();
+  }
+  static void after_fork_in_parent() {
+    for (NamedDomain* served : all().open) {
+      // Out of threads: the name goes to somebody who has one.
+      if (served->threaded_ && !served->start()) served->abandon();
+    }
+    all().mutex.unlock();
+  }
+  static void after_fork_in_child() {
+    for (NamedDomain* served : all().open) served->abandon();
+    all().open.clear();
+    for (NameLock* name_lock : all().beginning) name_lock->abandon();
+    all().beginning.clear();
+    all().mutex.unlock();
+  }
+  static void at_exit() {
+    for (;;) {
+      NamedDomain* last = nullptr;
+      {
+        const std::lock_guard<std::mutex> lock(all().mutex);
+        if (all().open.empty()) return;
+        last = all().open.back();
+      }
+      last->close();
+    }
+  }
+  static void install() {
+    // After the domain's own handlers, so that this thread stops before them.
+    static std::once_flag installed;
+    std::call_once(installed, [] {
+      ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+      std::atexit(at_exit);
+    });
+  }
+};
+
+namespace {
+
+Status served_already(const NameLock& name_lock) {
+  const pid_t pid = name_lock.server();
+  return {Code::kExists, "\"" + name_lock.name() + "\" is served already" +
+                             (pid > 0 ? " by process " + std::to_string(pid) : std::string())};
+}
+
+}  // namespace
+
+Result<NamedDomainPtr> NamedDomain::serve(std::string_view name, const NamedDomainOptions& options) {
+  Result<NameLock> name_lock = NameLock::find(name);
+  if (!name_lock) return name_lock.status();
+  RetryPause spin_policy(options);
+  NamedDomains::install();
+  const NamedDomains::Beginning beginning(*name_lock);
+  for (;;) {
+    const Result<bool> mine = beginning.step([](NameLock& here) { return here.begin(); });
+    if (!mine) return mine.status();
+    if (*mine) break;
+    const Result<bool> served = name_lock->taken(Role::kServer);
+    if (served && *served) return served_already(*name_lock);
+    beginning.step([](NameLock& here) { here.forget_lock(); });
+    // Its server has just gone, and another member takes over; or somebody looks whether it is served.
+    Status waited = spin_policy.wait();
+    if (!waited) return waited.code() == Code::kTimeout ? does_not_answer(*name_lock) : waited;
+  }
+  // Not before: who only finds that the name is served may still attach.
+  Result<node::Node*> node = node::Node::current();
+  if (!node) {
+    name_lock->clear();
+    return node.status();
+  }
+  Result<os::Fd> listener = name_lock->open_socket();
+  if (!listener) return listener.status();
+  if (Status settled = beginning.step([](NameLock& here) { return here.settle(); }); !settled) return settled;
+  return make(**node, *std::move(name_lock), *std::move(listener), os::Fd(), true);
+}
+
+Result<NamedDomainPtr> NamedDomain::attach(std::string_view name, const NamedDomainOptions& options) {
+  Result<NameLock> name_lock = NameLock::find(name);
+  if (!name_lock) return name_lock.status();
+  Result<os::Fd> connection = join_at(*name_lock, options);
+  if (!connection) return connection.status();
+  return make(*node::Node::existing(), *std::move(name_lock), os::Fd(), *std::move(connection),
+              options.stand_by);
+}
+
+Result<NamedDomainPtr> NamedDomain::meet(std::string_view name, const NamedDomainOptions& options) {
+  RetryPause spin_policy(options);
+  for (;;) {
+    Result<NamedDomainPtr> attached = attach(name, options);
+    if (attached || attached.code() != Code::kNotFound) return attached;
+    Result<NamedDomainPtr> served = serve(name, options);
+    if (served || served.code() != Code::kExists) return served;
+    if (Status waited = spin_policy.wait(); !waited) return waited;
+  }
+}
+
+NamedDomain::NamedDomain(node::Node& node, NameLock name_lock, os::Fd listener, os::Fd connection)
+    : node_(node),
+      name_(name_lock.name()),
+      name_lock_(std::move(name_lock)),
+      connection_(std::move(connection)) {
+  if (listener.valid()) {
+    join_server_ = std::make_unique<JoinServer>(node_, std::move(listener));
+    serving_.store(true, std::memory_order_release);
+  }
+}
+
+Result<NamedDomainPtr> NamedDomain::make(node::Node& node, NameLock name_lock, os::Fd listener,
+                                         os::Fd connection, bool threaded) {
+  NamedDomains::install();
+  NamedDomainPtr served(
+      new NamedDomain(node, std::move(name_lock), std::move(listener), std::move(connection)));
+  NamedDomains& doors = NamedDomains::all();
+  const std::lock_guard<std::mutex> lock(doors.mutex);
+  served->threaded_ = threaded;
+  if (threaded) {
+    if (Status started = served->start(); !started) {
+      served->abandon();
+      return started;
+    }
+  }
+  doors.open.push_back(served.get());
+  return served;
+}
+
+NamedDomain::~NamedDomain() { close(); }
+
+void NamedDomain::close() noexcept {
+  NamedDomains& doors = NamedDomains::all();
+  const std::lock_guard<std::mutex> lock(doors.mutex);
+  // Closed before, or a forked child, which has no part in it.
+  if (std::erase(doors.open, this) == 0) return;
+  stop();
+  serving_.store(false, std::memory_order_release);
+  join_server_.reset();
+  connection_.close();
+  name_lock_.clear();
+  name_lock_.abandon();
+  stop_.close();
+}
+
+void NamedDomain::abandon() noexcept {
+  serving_.store(false, std::memory_order_release);
+  join_server_.reset();
+  connection_.close();
+  name_lock_.abandon();
+  stop_.close();
+}
+
+Status NamedDomain::start() {
+  if (!stop_.valid()) stop_ = os::Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!stop_.valid()) return Status::system("eventfd", errno, "the served of a domain");
+  std::uint64_t rung = 0;
+  (void)!::read(stop_.get(), &rung, sizeof rung);
+  return os::start_thread(
+      thread_, [this] { run(); }, "the served of a domain");
+}
+
+void NamedDomain::stop() noexcept {
+  if (!thread_.joinable()) return;
+  const std::uint64_t one = 1;
+  (void)!::write(stop_.get(), &one, sizeof one);
+  thread_.join();
+}
+
+bool NamedDomain::wait_for(int fd, std::int64_t ns) const {
+  std::array<pollfd, 2> items{pollfd{stop_.get(), POLLIN, 0}, pollfd{fd, POLLIN, 0}};
+  timespec time{};
+  time.tv_sec = static_cast<time_t>(ns / 1'000'000'000);
+  time.tv_nsec = static_cast<long>(ns % 1'000'000'000);
+  (void)!::ppoll(items.data(), items.size(), ns < 0 ? nullptr : &time, nullptr);
+  return items[1].revents != 0;
+}
+
+bool NamedDomain::stopping() const noexcept {
+  pollfd item{stop_.get(), POLLIN, 0};
+  return ::poll(&item, 1, 0) > 0;
+}
+
+void NamedDomain::run() {
+  while (!stopping()) {
+    if (join_server_) {
+      join_server_->turn(stop_.get());
+    } else if (lost_) {
+      (void)wait_for(-1, -1);
+    } else {
+      stand_by();
+    }
+  }
+}
+
+void NamedDomain::stand_by() {
+  constexpr std::int64_t kLongestPauseNs = 200'000'000;
+  if (connection_.valid()) {
+    // The server says nothing to its members: whatever there is to be read is its end.
+    if (wait_for(connection_.get(), -1)) connection_.close();
+    pause_ns_ = 500'000;
+    return;
+  }
+  if (take_over() || find_server()) return;
+  if (lost_) return;
+  // Another one took over, and does not listen yet.
+  (void)wait_for(-1, pause_ns_);
+  pause_ns_ = std::min(pause_ns_ * 2, kLongestPauseNs);
+}
+
+bool NamedDomain::take_over() {
+  const Result<bool> mine = name_lock_.take(Role::kServer);
+  if (!mine || !*mine) return false;
+  Result<os::Fd> listener = name_lock_.open_socket();
+  if (!listener) {
+    lost_ = true;
+    return false;
+  }
+  join_server_ = std::make_unique<JoinServer>(node_, *std::move(listener));
+  serving_.store(true, std::memory_order_release);
+  join_server_->expect_death();  // of the server that was
+  return true;
+}
+
+bool NamedDomain::find_server() {
+  Result<os::Fd> connection = report_at(name_lock_, node_, stop_.get(), 1'000'000'000);
+  lost_ = connection.code() == Code::kInvalid;
+  if (!connection) return false;
+  connection_ = *std::move(connection);
+  return true;
+}
+
+}  // namespace forklift::rendezvous

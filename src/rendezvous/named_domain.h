@@ -1,0 +1,91 @@
+// A process's part in a served name: it answers at the socket, or roles by to do so when the server is gone.
+//
+//   Result<DoorPtr> socket = Door::serve("camera", options);     // this process's domain gets the name
+//   Result<DoorPtr> socket = Door::attach("camera", options);    // this process joins the domain of that
+//   name Result<DoorPtr> socket = Door::meet("camera", options);      // whichever of the two is right
+//   (*socket)->close();                                          // leaves the name, not the domain
+//
+// A thread of this process answers or roles by; it exists from serve or attach (unless told otherwise) to
+// close, sleeps without a time-out while nobody comes, and has no signals. When the server ends, however it
+// does, those who stand by hear it from their connection; the first to get the server's lock takes over.
+//
+// Thread safety: yes. Fork: the thread stops before a fork and goes on in the parent afterwards; a child has
+// the domain, but no part in the name (serving() is false, close() does nothing).
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "domain/waiting.h"
+#include "node/node.h"
+#include "os/clock.h"
+#include "rendezvous/join_server.h"
+#include "rendezvous/name_lock.h"
+
+namespace forklift::rendezvous {
+
+struct NamedDomainOptions {
+  // For the whole handshake, and for a server that is just being replaced.
+  os::Deadline deadline = os::Deadline::after_seconds(5);
+  // Take over when the server is gone. Without it there is no thread.
+  bool stand_by = true;
+  domain::WaitHooks* hooks = nullptr;
+};
+
+class NamedDomain;
+using NamedDomainPtr = std::shared_ptr<NamedDomain>;
+
+class NamedDomain {
+ public:
+  // kExists: it is served already. kInvalid: no name. kRefused: an unsafe directory. kStalled: who could
+  // serve is stopped. kInterrupted.
+  static Result<NamedDomainPtr> serve(std::string_view name, const NamedDomainOptions& options = {});
+  // kNotFound: nobody serves it. kVersion, kRefused (another user, another pid namespace, no server of ours),
+  // kStalled (it does not answer), kInvalid (this process has a domain of its own), kNoSpace.
+  static Result<NamedDomainPtr> attach(std::string_view name, const NamedDomainOptions& options = {});
+  // Attaches if the name is served, serves it if not.
+  static Result<NamedDomainPtr> meet(std::string_view name, const NamedDomainOptions& options = {});
+
+  ~NamedDomain();
+  NamedDomain(const NamedDomain&) = delete;
+  NamedDomain& operator=(const NamedDomain&) = delete;
+
+  const std::string& name() const noexcept { return name_; }
+  node::Node& node() const noexcept { return node_; }
+  // Does this process answer just now?
+  bool serving() const noexcept { return serving_.load(std::memory_order_acquire); }
+  // Others who stand by take over.
+  void close() noexcept;
+
+ private:
+  friend struct NamedDomains;
+  NamedDomain(node::Node& node, NameLock name_lock, os::Fd listener, os::Fd connection);
+  static Result<NamedDomainPtr> make(node::Node& node, NameLock name_lock, os::Fd listener, os::Fd connection,
+                                     bool threaded);
+  Status start();
+  void stop() noexcept;
+  void abandon() noexcept;
+  void run();
+  bool stopping() const noexcept;
+  bool wait_for(int fd, std::int64_t ns) const;
+  void stand_by();
+  bool take_over();
+  bool find_server();
+
+  node::Node& node_;
+  const std::string name_;
+  NameLock name_lock_;
+  os::Fd stop_;  // an eventfd
+  std::unique_ptr<JoinServer> join_server_;
+  os::Fd connection_;  // to the server
+  std::int64_t pause_ns_ = 0;
+  std::atomic<bool> serving_{false};
+  bool threaded_ = false;
+  // The name cannot be had any more: somebody removed its files, and perhaps another domain has it.
+  bool lost_ = false;
+  std::thread thread_;
+};
+
+}  // namespace forklift::rendezvous

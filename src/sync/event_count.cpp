@@ -1,0 +1,34 @@
+#include "sync/event_count.h"
+
+#include <climits>
+
+namespace forklift::sync {
+
+namespace {
+thread_local int quiet_slices = 0;
+}  // namespace
+
+std::int64_t slice_ns() noexcept { return quiet_slices < kQuietAfter ? kSliceNs : kQuietSliceNs; }
+
+void note_sleep(std::int64_t slept_for_ns, bool nothing_happened) noexcept {
+  if (!nothing_happened) {
+    quiet_slices = 0;
+  } else if (slept_for_ns >= kSliceNs && quiet_slices < kQuietAfter) {
+    ++quiet_slices;
+  }
+}
+
+void EventCount::notify_slow(int count) noexcept {
+  bell_.fetch_add(1, std::memory_order_seq_cst);
+  if (os::futex_wake(bell_, count) > 0) return;
+  // Somebody is registered and nobody slept: a dead sleeper's count, or one that is just about to sleep (the
+  // bell has changed, so it will not). A new era forgets the former and costs the latter one more look.
+  std::uint64_t now = sleepers_.load(std::memory_order_relaxed);
+  if ((now & 0xffffffffU) == 0) return;
+  const std::uint64_t next_era = ((now >> 32) + 1) << 32;
+  if (!sleepers_.compare_exchange_strong(now, next_era, std::memory_order_seq_cst)) return;
+  bell_.fetch_add(1, std::memory_order_seq_cst);
+  os::futex_wake(bell_, INT_MAX);
+}
+
+}  // namespace forklift::sync

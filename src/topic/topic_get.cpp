@@ -1,0 +1,231 @@
+// Reading a topic, without its lock: a message is copied, then it is looked whether it was dropped meanwhile.
+// The blocks of one that was not become this process's, too, each by a row of its own in the ledger.
+#include <climits>
+#include <cstring>
+#include <string>
+
+#include "channel/waiting.h"
+#include "topic/topic.h"
+#include "topic/topics.h"
+
+namespace forklift::topic {
+
+namespace {
+
+// How often a reader is overtaken while it copies before it takes the lock to have its message.
+constexpr int kMostOvertaken = 16;
+
+Status bad_slot(const char* why, std::uint64_t sequence) {
+  return {Code::kCorrupt,
+          std::string("a message is wrong: ") + why + " (number " + std::to_string(sequence) + ")"};
+}
+
+}  // namespace
+
+Status Topic::copy_slot(channel::Incoming& into, std::uint64_t sequence, SlotHeader& header) {
+  const std::byte* in = table_.slot(row_, sequence);
+  read_racing(&header, in, sizeof header);
+  if (header.sequence != sequence) return bad_slot("another sequence", sequence);
+  const std::size_t handle_bytes = header.handles * sizeof(arena::Handle);
+  if (sizeof header + handle_bytes + header.bytes > row_.slot_bytes.load(std::memory_order_relaxed))
+    return bad_slot("its parts exceed its slot", sequence);
+  if (header.spilled > 1 || (header.spilled == 1 && header.handles != 1))
+    return bad_slot("its spill", sequence);
+  into.make_buffer();
+  in += sizeof header;
+  into.handles_.resize(header.handles);
+  read_racing(into.handles_.data(), in, handle_bytes);
+  read_racing(into.buffer_.get(), in + handle_bytes, header.bytes);
+  into.bytes_ = {into.buffer_.get(), header.bytes};
+  return {};
+}
+
+Status Topic::share_blocks(channel::Incoming& into, std::uint64_t sequence, const SlotHeader& header) {
+  arena::Arena& arena = table_.arena();
+  const arena::Holder message = arena::Holder::topic(id_.index, sequence);
+  if (header.spilled) {
+    Result<arena::LeasePtr> block = arena.share(into.handles_.front(), message);
+    if (!block) return block.status();
+    into.spill_ = *std::move(block);
+    channel::SpillHeader spill{};
+    const std::size_t size = into.spill_->size();
+    if (size < sizeof spill) return bad_slot("its spill is shorter than its header", sequence);
+    std::memcpy(&spill, into.spill_->data(), sizeof spill);
+    const std::uint64_t handle_bytes = std::uint64_t{spill.handles} * sizeof(arena::Handle);
+    if (handle_bytes > size - sizeof spill || spill.bytes > size - sizeof spill - handle_bytes)
+      return bad_slot("its spill exceeds its block", sequence);
+    into.handles_.resize(spill.handles);
+    if (handle_bytes != 0)
+      std::memcpy(into.handles_.data(), into.spill_->data() + sizeof spill, handle_bytes);
+    into.bytes_ = {into.spill_->data() + sizeof spill + handle_bytes, spill.bytes};
+  }
+  for (const arena::Handle& handle : into.handles_) {
+    Result<arena::LeasePtr> block = arena.share(handle, message);
+    if (!block) return block.status();
+    into.leases_.push_back(*std::move(block));
+  }
+  return {};
+}
+
+Status Topic::copy(channel::Incoming& into, std::uint64_t sequence, Copied& copied) {
+  copied = {};
+  const auto dropped = [&] { return row_.oldest.load(std::memory_order_acquire) > sequence; };
+  SlotHeader header{};
+  Status got = copy_slot(into, sequence, header);
+  if (dropped()) return {};
+  copied.laden = got.ok() && header.handles != 0;
+  if (copied.laden) {
+    got = share_blocks(into, sequence, header);
+    if (!got && dropped()) {
+      into.clear();
+      return {};
+    }
+  }
+  copied.there = true;
+  into.codec_ = header.codec;
+  into.tag_ = header.tag;
+  if (!got) into.clear();
+  return got;
+}
+
+Status Topic::copy_locked(channel::Incoming& into, std::uint64_t sequence, Copied& copied) {
+  const sync::LockGuard guard = table_.lock(id_.index);
+  if (!guard.ok()) return guard.status();
+  return copy(into, sequence, copied);
+}
+
+// A message with blocks that all have seen now gives them up at once, and not when its slot is needed.
+void Topic::release_passed() {
+  Topics& topics = table_;
+  if (topics.lowest(row_) <= row_.oldest.load(std::memory_order_acquire)) return;
+  const sync::LockGuard guard = topics.lock(id_.index);
+  if (guard.ok() && topics.whole(id_.index)) (void)topics.trim(id_.index);
+}
+
+Status Reader::usable() const {
+  const domain::Domain& domain = topic_->domain();
+  if (!domain.attached()) return domain.not_attached();
+  if (domain.self() != owner_)
+    return {Code::kRefused,
+            "this subscription belongs to the process that made it; subscribe anew in this one"};
+  if (!left_.load(std::memory_order_relaxed)) return {};
+  return {Code::kClosed,
+          disconnected() ? "this reader was too slow and was disconnected" : "this reader has unsubscribed"};
+}
+
+void Reader::advance(std::uint64_t position) noexcept {
+  seen_.store(position, std::memory_order_relaxed);
+  if (place_ != kNoPlace) topic_->row_.readers[place_].position.store(position, std::memory_order_release);
+}
+
+// Where messages were dropped that this reader had not read.
+bool Reader::catch_up() noexcept {
+  const std::uint64_t oldest = topic_->row_.oldest.load(std::memory_order_acquire);
+  const std::uint64_t position = seen();
+  if (position >= oldest) return true;
+  missed_.fetch_add(oldest - position, std::memory_order_relaxed);
+  if (topic_->when_slow() == WhenSlow::kDisconnect) return false;
+  advance(oldest);
+  return true;
+}
+
+Status Reader::try_next(channel::Incoming& into, bool* done) {
+  TopicRow& row = topic_->row_;
+  for (int attempt = 0;; ++attempt) {
+    if (!catch_up()) {
+      disconnected_ = true;
+      left_ = true;
+      return {};
+    }
+    const std::uint64_t position = seen();
+    const bool finished = topic_->finished();
+    if (position == row.tail.load(std::memory_order_acquire))
+      return finished ? Status(Code::kClosed, "it is finished, and everything was read") : Status();
+    Topic::Copied copied;
+    Status got = attempt < kMostOvertaken ? topic_->copy(into, position, copied)
+                                          : topic_->copy_locked(into, position, copied);
+    if (got.ok() && !copied.there) continue;
+    if (!got && got.code() != Code::kCorrupt) return got;  // it can be read later
+    *done = true;
+    advance(position + 1);
+    if (copied.laden) topic_->release_passed();
+    if (topic_->when_slow() == WhenSlow::kWait) row.space.notify(INT_MAX);
+    return got;
+  }
+}
+
+Status Reader::try_newest(channel::Incoming& into, std::uint64_t newer_than, bool* done) {
+  for (int attempt = 0;; ++attempt) {
+    const std::uint64_t tail = topic_->number();
+    if (tail <= newer_than) return {};
+    Topic::Copied copied;
+    Status got = attempt < kMostOvertaken ? topic_->copy(into, tail - 1, copied)
+                                          : topic_->copy_locked(into, tail - 1, copied);
+    if (got.ok() && !copied.there) continue;
+    *done = got.ok() || got.code() == Code::kCorrupt;
+    if (*done) last_ = tail;
+    return got;
+  }
+}
+
+Status Reader::try_get(channel::Incoming& into, bool* done) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (Status status = usable(); !status) return status;
+    if (place_ == kNoPlace) {
+      Status got = try_newest(into, seen(), done);
+      if (*done) advance(last_);
+      return got;
+    }
+    if (Status got = try_next(into, done); !got || *done || !left()) return got;
+  }
+  give_place();  // it was disconnected
+  return usable();
+}
+
+Status Reader::get(channel::Incoming& into, os::Deadline deadline, WaitHooks* hooks) {
+  into.clear();
+  TopicRow& row = topic_->row_;
+  for (;;) {
+    bool done = false;
+    Status got = try_get(into, &done);
+    if (!got || done) return got;
+    const auto is_ready = [this] { return ready(); };
+    Status status =
+        channel::wait_until({row.items, row.item_spinner, row.put_cpu, sync::kSpinNs, &spin_policy_},
+                            is_ready, topic_->domain(), deadline, hooks);
+    if (!status) return status;
+  }
+}
+
+Status Reader::wait_ready(os::Deadline deadline, WaitHooks* hooks) {
+  if (Status status = usable(); !status) return status;
+  TopicRow& row = topic_->row_;
+  const auto is_ready = [this] { return ready(); };
+  if (is_ready()) return {};
+  return channel::wait_until({row.items, row.item_spinner, row.put_cpu, sync::kSpinNs, &spin_policy_},
+                             is_ready, topic_->domain(), deadline, hooks);
+}
+
+Status Reader::peek(channel::Incoming& into, std::uint64_t* version) {
+  into.clear();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (Status status = usable(); !status) return status;
+  bool done = false;
+  Status got = try_newest(into, 0, &done);
+  if (got.ok() && !done) return {Code::kTimeout, "nothing was put yet"};
+  if (version != nullptr) *version = last_;
+  return got;
+}
+
+std::uint64_t Reader::behind() const noexcept {
+  const std::uint64_t position = std::max(seen(), topic_->row_.oldest.load(std::memory_order_acquire));
+  const std::uint64_t tail = topic_->number();
+  return tail > position ? tail - position : 0;
+}
+
+bool Reader::at_end() const noexcept { return topic_->finished() && behind() == 0; }
+
+bool Reader::ready() const noexcept { return behind() != 0 || topic_->finished() || left(); }
+
+}  // namespace forklift::topic

@@ -1,0 +1,77 @@
+// The table of topics as one process sees it, and what is done to a topic under its lock.
+//
+// A topic lives as a channel does: rights to it are leases in the arena's ledger, so forked children inherit
+// them, spawned ones are offered them, and the row is free when the last one has gone.
+//
+// Thread and process safety: all functions may be called from any thread of any process.
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "arena/arena.h"
+#include "topic/tables.h"
+
+namespace forklift::topic {
+
+// Copies that may race: of a message that is being dropped meanwhile, which is noticed afterwards. Both
+// pointers at multiples of 8 in the ring; what lies behind `bytes` up to the next such one is undefined.
+void write_racing(std::byte* ring, const void* from, std::size_t bytes) noexcept;
+void read_racing(void* to, const std::byte* ring, std::size_t bytes) noexcept;
+
+class Topics {
+ public:
+  explicit Topics(arena::Arena& arena);
+  Topics(const Topics&) = delete;
+  Topics& operator=(const Topics&) = delete;
+
+  arena::Arena& arena() const noexcept { return arena_; }
+  domain::Domain& domain() const noexcept { return arena_.domain(); }
+
+  TopicRow* row(std::uint32_t index) const noexcept;  // nullptr: no such row
+  TopicRow& unchecked_row(std::uint32_t index) const noexcept { return rows_[index]; }
+  // Part of the arena transaction that makes a topic: the row is free until it commits.
+  Result<std::uint32_t> claim_row(sync::Transaction& change);
+
+  // The topic's lock, repaired. kStalled.
+  sync::LockGuard lock(std::uint32_t index) {
+    return sync::LockGuard(rows_[index].mutex, [this, index] { repair(index); });
+  }
+  // With the lock: what a dead owner left is gone. False: a lock that this needs is stuck.
+  bool whole(std::uint32_t index) {
+    return rows_[index].broken.load(std::memory_order_relaxed) == 0 || repair(index);
+  }
+
+  // The first message that a reader still has to see; tail when there is none such.
+  std::uint64_t lowest(const TopicRow& topic) const noexcept;
+  std::byte* slot(const TopicRow& topic, std::uint64_t sequence) const noexcept;
+
+  // With the lock: drops all messages before `sequence`. False: their leases could not all be released; they
+  // will be when the topic's lock is next repaired.
+  bool drop(std::uint32_t index, std::uint64_t sequence);
+  // With the lock: drops what all readers have seen, but for the messages that are kept.
+  bool trim(std::uint32_t index);
+  // With the lock: the place is free.
+  void free_place(std::uint32_t index, std::uint32_t place) noexcept;
+
+  std::vector<std::string> audit();
+  std::uint64_t live_topics() const noexcept;
+  std::uint64_t capacity() const noexcept { return capacity_; }
+
+ private:
+  bool repair(std::uint32_t index);
+  bool release_message(std::uint32_t index, std::uint64_t sequence);
+  bool empty(std::uint32_t index);
+  bool reap(domain::SlotRef slot);
+  bool reap_topic(std::uint32_t index, std::uint64_t dead);
+  void audit_topic(std::uint32_t index, std::vector<std::string>& wrong);
+  std::uint64_t used() const noexcept;
+
+  arena::Arena& arena_;
+  TopicTable* table_;
+  TopicRow* rows_;
+  std::uint64_t capacity_;
+};
+
+}  // namespace forklift::topic

@@ -1,0 +1,86 @@
+// A pool's worker, seen from inside: what a child process does with its worker slot.
+//
+//   Result<Worker> worker = Worker::open(worker slot);
+//   ... make ready; where that fails: worker->fail(bytes, codec), and end
+//   worker->ready();
+//   channel::Incoming task;
+//   while (worker->next(task)) {                            // kClosed: leave, in good order
+//     ... run task.bytes(), task.leases()
+//     worker->answer(Ending::kValue, {.bytes = result, .codec = codec});
+//   }
+//
+// It knows no language: payloads are the language's own. Nothing here starts a thread, and next() and
+// answer() are short of everything but what a message needs, so that a loop over them runs at the channels'
+// speed.
+//
+// Thread safety: none; one thread. Process safety: a Worker is the only one of its worker slot; it may be
+// killed at any instruction. Invariant: between next() and answer() the worker slot's claim names the task
+// (pool_board.h, P1).
+#pragma once
+
+#include <span>
+
+#include "workers/worker_table.h"
+
+namespace forklift::workers {
+
+// What a worker is given. A forked child has it by inheritance; another one opens the channels and the block.
+struct WorkerSlot {
+  channel::ChannelPtr tasks;
+  channel::ChannelPtr answers;
+  arena::LeasePtr table;
+  std::uint32_t index = 0;
+  std::uint64_t most_tasks = 0;   // it leaves after so many; 0: never
+  std::uint64_t most_memory = 0;  // it leaves when it has grown by more bytes since open(); 0: never
+};
+
+class Worker {
+ public:
+  // kCorrupt, kInvalid: the worker slot is none.
+  static Result<Worker> open(WorkerSlot worker_slot);
+
+  // It can take tasks. A spare one waits here until it is needed: kClosed when it never will be.
+  Status ready(channel::WaitHooks* hooks = nullptr);
+  // It cannot be made ready; the payload says why. End the process then.
+  Status fail(std::span<const std::byte> bytes, std::uint8_t codec);
+
+  // The next task. kClosed: no more for this worker. kInterrupted: the hooks said so; nothing was taken.
+  // A message that cannot be used is answered here.
+  Status next(channel::Incoming& task, channel::WaitHooks* hooks = nullptr);
+  // As next(), but kTimeout instead of waiting.
+  Status try_next(channel::Incoming& task);
+
+  // Once for each task: kValue or kError, with the payload. On failure (kOverBudget, ...) nothing was sent:
+  // answer something smaller. kClosed: the task is over its deadline, and this process about to be killed.
+  Status answer(Ending ending, const channel::Outgoing& payload);
+
+  std::uint32_t index() const noexcept { return worker_slot_.index; }
+  const WorkerSlot& worker_slot() const noexcept { return worker_slot_; }
+  arena::Arena& arena() const noexcept { return worker_slot_.tasks->arena(); }
+  domain::Domain& domain() const noexcept { return worker_slot_.tasks->domain(); }
+
+ private:
+  explicit Worker(WorkerSlot worker_slot) noexcept;
+  WorkerRow& row() const noexcept { return table_.worker_slot(worker_slot_.index); }
+  Status take(channel::Incoming& task, os::Deadline deadline, channel::WaitHooks* hooks);
+  Status accept(channel::Incoming& task, bool* mine);
+  Status refuse_unreadable(const Status& why);
+  Status keep_private(channel::Incoming& task);
+  Status send(Ending ending, std::uint64_t task, const channel::Outgoing& payload);
+  template <class Ready>
+  Status sleep_until(Ready&& ready, os::Deadline deadline, channel::WaitHooks* hooks);
+  void tell() noexcept;
+  void end_copy() const noexcept;
+  Status leave() noexcept;
+  bool should_leave() noexcept;
+
+  WorkerSlot worker_slot_;
+  WorkerTable table_;
+  domain::SlotRef slot_;
+  std::uint64_t done_ = 0;
+  std::uint64_t memory_at_open_ = 0;  // a forked process begins with all that its parent had
+  std::int64_t memory_seen_ns_ = 0;
+  bool untold_ = false;  // the pool was not woken for what this worker has answered
+};
+
+}  // namespace forklift::workers

@@ -1,0 +1,125 @@
+// What a pool and its workers see together besides two channels: a row for each worker's worker slot, and
+// which tasks shall not begin. One block of kind share, zeroed when the pool is made. docs/layout.md is the
+// prose twin.
+//
+// Invariants
+//  P1. A task's tag is in the claim of a worker's worker slot from before the task leaves the channel until
+//  after its
+//      answer is in the other one. So whoever finds a worker dead finds the task that it had.
+//  P2. The lines of a worker slot have one writer each, the worker and the pool, but for `fate`: both change
+//  it, by
+//      compare-and-swap, and only for tasks with a deadline.
+//  P3. A worker slot belongs to one worker at a time; the pool clears it after the death, when nobody else
+//  can.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "channel/channel.h"
+#include "sync/event_count.h"
+
+namespace forklift::workers {
+
+using sync::Word;
+
+// A message's tag: bits 0 to 55 which task, bits 56 to 63 what about it.
+inline constexpr unsigned kTaskBits = 56;
+inline constexpr std::uint64_t kTaskMask = (std::uint64_t{1} << kTaskBits) - 1;
+
+// On the way to a worker.
+inline constexpr std::uint64_t kTimedTask = std::uint64_t{1} << 56;  // has a deadline: `fate` counts
+// May be sent again: what is private in it is copied on receipt.
+inline constexpr std::uint64_t kRetainedTask = std::uint64_t{2} << 56;
+inline constexpr std::uint64_t kStopTask = std::uint64_t{4}
+                                           << 56;  // no task: the worker that takes it leaves
+
+// On the way back: how a task ended. Those from kDied on are found by the pool itself.
+enum class Ending : std::uint8_t {
+  kValue = 1,
+  kError = 2,      // the task's function failed; the payload says how, in the language's own words
+  kCancelled = 3,  // taken back before it began
+  kBadStart = 4,   // no task: a worker could not be made ready; the payload as kError's
+  kUnreadable =
+      5,       // its message could not be used; the payload says why, as text. Without a task: one was lost
+  kDied = 16,  // the worker died
+  kTimedOut = 17,  // over its deadline; the worker was killed
+  kStopped = 18,   // the pool was terminated, or cannot work any more: Engine::health() says why
+};
+
+enum class WorkerState : std::uint64_t {
+  kStarting = 0,
+  kReady = 1,    // waits at the gate, or works
+  kLeaving = 2,  // will end by itself, in good order
+  kFailed = 3,   // could not be made ready
+};
+
+enum class Gate : std::uint64_t {
+  kWait = 0,
+  kOpen = 1,
+  kLeave = 2
+};
+
+struct alignas(64) WorkerRow {
+  // The worker's.
+  channel::Claim claim;
+  Word began;  // when the claimed task began, where it has a deadline: CLOCK_MONOTONIC, ns
+  Word fate;   // the claimed task, where it has a deadline, while its answer may still come; then 0
+  Word state;  // SeatState
+  Word done;   // tasks answered
+  Word unused0[2];
+  // The pool's.
+  Word gate;  // Gate
+  sync::EventCount bell;
+  Word unused1[5];
+};
+static_assert(sizeof(WorkerRow) == 128);
+
+// In `fate`: the pool has decided that the task has ended.
+inline constexpr std::uint64_t kCondemned = std::uint64_t{1} << 63;
+
+// A task's number: its generation, then its place in the pool's table. The place is its own until its message
+// has been taken, so one bit for each says which tasks shall not begin.
+inline constexpr unsigned kPlaceBits = 26;
+inline constexpr std::uint64_t kPlaceMask = (std::uint64_t{1} << kPlaceBits) - 1;
+inline constexpr std::size_t kCancelWords = 2040;
+inline constexpr std::size_t kCancelPlaces = kCancelWords * 64;
+
+struct WorkerTableHeader {
+  Word answers_wanted;  // so many wake the pool; 0 and 1: each does
+  Word cancelled;       // how many bits are set below
+  Word unused[6];
+  Word shall_not_begin[kCancelWords];  // bit by place
+};
+static_assert(sizeof(WorkerTableHeader) == 16384);
+
+inline std::size_t table_bytes(std::size_t worker_slots) noexcept {
+  return sizeof(WorkerTableHeader) + worker_slots * sizeof(WorkerRow);
+}
+
+// The table as this process sees it.
+class WorkerTable {
+ public:
+  WorkerTable() = default;
+  explicit WorkerTable(arena::LeasePtr block) noexcept : block_(std::move(block)) {}
+
+  const arena::LeasePtr& block() const noexcept { return block_; }
+  WorkerTableHeader& header() const noexcept { return *reinterpret_cast<WorkerTableHeader*>(block_->data()); }
+  std::size_t worker_slots() const noexcept {
+    return (block_->size() - sizeof(WorkerTableHeader)) / sizeof(WorkerRow);
+  }
+  WorkerRow& worker_slot(std::size_t index) const noexcept {
+    return reinterpret_cast<WorkerRow*>(block_->data() + sizeof(WorkerTableHeader))[index];
+  }
+
+  // For the pool. False: the task's place is none of the first kCancelPlaces.
+  bool enter_cancelled(std::uint64_t task) const noexcept;
+  void forget_cancelled(std::uint64_t task) const noexcept;
+  // For a worker that has claimed the task.
+  bool is_cancelled(std::uint64_t task) const noexcept;
+
+ private:
+  arena::LeasePtr block_;
+};
+
+}  // namespace forklift::workers

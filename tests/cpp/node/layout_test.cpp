@@ -1,0 +1,220 @@
+// What docs/layout.md says about offsets and sizes, said to the compiler. A change here is a change of the
+// shared layout: raise kLayoutVersion and the document with it.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstring>
+#include <limits>
+
+#include "arena/arena.h"
+#include "arena/tables.h"
+#include "channel/tables.h"
+#include "domain/layout.h"
+#include "locks/tables.h"
+#include "message/wire.h"
+#include "node/names.h"
+#include "rendezvous/handshake.h"
+#include "topic/tables.h"
+#include "workers/worker_table.h"
+
+namespace forklift {
+namespace {
+
+using arena::ArenaState;
+using arena::BlockRow;
+using arena::LeaseRow;
+using channel::ChannelRow;
+using channel::ChannelTable;
+using channel::Chunk;
+using channel::ChunkPoolState;
+using channel::RecordHeader;
+using domain::Header;
+using domain::Slot;
+using locks::Cell;
+using locks::LockRow;
+using locks::LockTable;
+using sync::RedoRecord;
+using topic::ReaderPlace;
+using topic::SlotHeader;
+using topic::TopicRow;
+using topic::TopicTable;
+
+static_assert(domain::kLayoutVersion == 5);
+
+static_assert(offsetof(Header, magic) == 0 && offsetof(Header, layout_version) == 8);
+static_assert(offsetof(Header, mutex_bytes) == 12 && offsetof(Header, domain_id) == 16);
+static_assert(offsetof(Header, control_bytes) == 24 && offsetof(Header, data_bytes) == 32);
+static_assert(offsetof(Header, page_bytes) == 40 && offsetof(Header, pid_namespace) == 48);
+static_assert(offsetof(Header, user) == 56 && offsetof(Header, regions) == 64);
+static_assert(offsetof(Header, ready) == 208 && offsetof(Header, slots_used) == 216);
+static_assert(offsetof(Header, budget) == 224 && offsetof(Header, reap_mutex) == 256);
+static_assert(domain::kRegions == 9 && sizeof(domain::Extent) == 16 && domain::kSlotCount == 4096);
+
+static_assert(sizeof(Slot) == 64 && offsetof(Slot, state) == 0 && offsetof(Slot, pid) == 8);
+static_assert(offsetof(Slot, start_time) == 16 && offsetof(Slot, reserved) == 24);
+
+static_assert(sizeof(RedoRecord) == 704 && RedoRecord::kCapacity == 40);
+static_assert(offsetof(RedoRecord, count) == 0 && offsetof(RedoRecord, entries) == 8);
+static_assert(sizeof(RedoRecord::Entry) == 16 && offsetof(RedoRecord::Entry, value) == 8);
+
+static_assert(offsetof(ArenaState, mutex) == 0 && offsetof(ArenaState, redo) == 64);
+static_assert(arena::kRedoRecords == 16 && offsetof(ArenaState, blocks_used) == 11328);
+static_assert(offsetof(ArenaState, block_rows_free) == 11336 && offsetof(ArenaState, leases_used) == 11344);
+static_assert(offsetof(ArenaState, lease_rows_free) == 11352 && offsetof(ArenaState, committed) == 11360);
+static_assert(offsetof(ArenaState, cached) == 11368 && offsetof(ArenaState, chunk_bytes) == 11376);
+static_assert(offsetof(ArenaState, warm) == 11384 && offsetof(ArenaState, cold) == 12040);
+static_assert(offsetof(ArenaState, depots) == 12736 && arena::kKeptClasses == 17 &&
+              sizeof(arena::Depot) == 192);
+static_assert(offsetof(arena::Depot, cells) == 64 && arena::Depot::kCells == 16);
+static_assert(static_cast<int>(arena::BlockState::kKept) == 3);
+static_assert(arena::kKinds == 2 && arena::kClasses == 41 && arena::kSmallestClass == 6);
+
+static_assert(sizeof(BlockRow) == 64 && offsetof(BlockRow, offset) == 0 && offsetof(BlockRow, meta) == 8);
+static_assert(offsetof(BlockRow, count) == 16 && offsetof(BlockRow, next) == 24);
+static_assert(offsetof(BlockRow, prev) == 32 && offsetof(BlockRow, committed) == 40);
+static_assert(offsetof(BlockRow, length) == 48);
+static_assert(sizeof(LeaseRow) == 32 && offsetof(LeaseRow, object) == 0 && offsetof(LeaseRow, holder) == 8);
+static_assert(offsetof(LeaseRow, next) == 16);
+
+static_assert(sizeof(LockTable) == 512 && offsetof(LockTable, rows_used) == 0);
+static_assert(offsetof(LockTable, rows_free) == 8 && offsetof(LockTable, cells_used) == 16);
+static_assert(offsetof(LockTable, cells_free) == 24 && offsetof(LockTable, sequence) == 32);
+static_assert(sizeof(Cell) == 64 && offsetof(Cell, owner) == 0 && offsetof(Cell, object) == 8);
+static_assert(offsetof(Cell, next) == 16 && offsetof(Cell, units) == 24);
+static_assert(offsetof(Cell, ticket) == 32 && offsetof(Cell, bell) == 40);
+static_assert(sizeof(LockRow) == 128 && offsetof(LockRow, meta) == 0 && offsetof(LockRow, count) == 8);
+static_assert(offsetof(LockRow, next) == 16 && offsetof(LockRow, most) == 24);
+static_assert(offsetof(LockRow, state) == 64 && offsetof(LockRow, depth) == 72);
+static_assert(offsetof(LockRow, strayed) == 80 && offsetof(LockRow, inside) == 88);
+static_assert(offsetof(LockRow, event) == 96 && offsetof(LockRow, spinner) == 112);
+static_assert(locks::cells_in(std::uint64_t{64} << 20) == 65'536);
+static_assert(locks::rows_in(std::uint64_t{64} << 20) == 491'516);
+
+static_assert(sizeof(ChannelTable) == 512 && offsetof(ChannelTable, rows_free) == 8);
+static_assert(sizeof(ChannelRow) == 448 && offsetof(ChannelRow, meta) == 0);
+static_assert(offsetof(ChannelRow, count) == 8 && offsetof(ChannelRow, next) == 16);
+static_assert(offsetof(ChannelRow, capacity) == 24 && offsetof(ChannelRow, byte_capacity) == 32);
+static_assert(offsetof(ChannelRow, flags) == 40 && offsetof(ChannelRow, drain_mark) == 48 &&
+              offsetof(ChannelRow, tail_mutex) == 64);
+static_assert(offsetof(ChannelRow, tail) == 128 && offsetof(ChannelRow, spare) == 136);
+static_assert(offsetof(ChannelRow, tail_bytes) == 144 && offsetof(ChannelRow, put_cpu) == 160);
+static_assert(offsetof(ChannelRow, seen_head) == 168 && offsetof(ChannelRow, space_spinner) == 176 &&
+              offsetof(ChannelRow, tail_broken) == 184 && offsetof(ChannelRow, head_broken) == 312);
+static_assert(offsetof(ChannelRow, head_mutex) == 192 && offsetof(ChannelRow, head) == 256);
+static_assert(offsetof(ChannelRow, dying) == 264 && offsetof(ChannelRow, head_bytes) == 272);
+static_assert(offsetof(ChannelRow, get_cpu) == 288 && offsetof(ChannelRow, seen_tail) == 296);
+static_assert(offsetof(ChannelRow, item_spinner) == 304 && offsetof(ChannelRow, items) == 320);
+static_assert(offsetof(ChannelRow, space) == 336 && offsetof(ChannelRow, done) == 384);
+static_assert(offsetof(ChannelRow, tokens_sent) == 352 && offsetof(ChannelRow, tokens_read) == 360 &&
+              offsetof(ChannelRow, selectable) == 368);
+static_assert(offsetof(ChannelRow, all_done) == 392 && sizeof(sync::EventCount) == 16);
+
+static_assert(sizeof(node::NameTable) == 128 && sizeof(node::NameRow) == 128);
+static_assert(offsetof(node::NameRow, object) == 8 && offsetof(node::NameRow, generation) == 16);
+static_assert(offsetof(node::NameRow, lease) == 24 && offsetof(node::NameRow, kind) == 32);
+static_assert(offsetof(node::NameRow, name) == 64 && node::kNameBytes == 64);
+
+static_assert(offsetof(ChunkPoolState, mutex) == 0 && offsetof(ChunkPoolState, redo) == 64);
+static_assert(offsetof(ChunkPoolState, used) == 768 && offsetof(ChunkPoolState, warm) == 776);
+static_assert(offsetof(ChunkPoolState, cold) == 784 && offsetof(ChunkPoolState, warm_count) == 792);
+static_assert(sizeof(Chunk) == 32 * 1024 && channel::kChunkUnits == 512 && channel::kUnitBytes == 64);
+static_assert(offsetof(Chunk, next) == 0 && offsetof(Chunk, end) == 8 && offsetof(Chunk, units) == 64);
+static_assert(channel::kInlineBytes == 8 * 1024 && channel::kNoEnd == 0xffff);
+
+static_assert(sizeof(RecordHeader) == 32 && offsetof(RecordHeader, units) == 0);
+static_assert(offsetof(RecordHeader, sequence) == 4 && offsetof(RecordHeader, bytes) == 8);
+static_assert(offsetof(RecordHeader, handles) == 12 && offsetof(RecordHeader, codec) == 14);
+static_assert(offsetof(RecordHeader, spilled) == 15 && offsetof(RecordHeader, weight) == 16);
+static_assert(offsetof(RecordHeader, tag) == 24 && sizeof(channel::SpillHeader) == 16);
+
+using workers::WorkerRow;
+using workers::WorkerTableHeader;
+static_assert(sizeof(WorkerTableHeader) == 16384 && offsetof(WorkerTableHeader, answers_wanted) == 0);
+static_assert(offsetof(WorkerTableHeader, cancelled) == 8 &&
+              offsetof(WorkerTableHeader, shall_not_begin) == 64);
+static_assert(workers::kCancelPlaces == 130'560 && workers::kPlaceBits == 26);
+static_assert(sizeof(WorkerRow) == 128 && offsetof(WorkerRow, claim) == 0 &&
+              offsetof(channel::Claim, tag) == 8);
+static_assert(offsetof(WorkerRow, began) == 16 && offsetof(WorkerRow, fate) == 24);
+static_assert(offsetof(WorkerRow, state) == 32 && offsetof(WorkerRow, done) == 40);
+static_assert(offsetof(WorkerRow, gate) == 64 && offsetof(WorkerRow, bell) == 72);
+static_assert(workers::kTaskBits == 56 && workers::kTimedTask == std::uint64_t{1} << 56);
+static_assert(workers::kRetainedTask == std::uint64_t{1} << 57 && workers::kStopTask == std::uint64_t{1}
+                                                                                            << 58);
+
+static_assert(sizeof(arena::Handle) == 32 && offsetof(arena::Handle, segment) == 0);
+static_assert(offsetof(arena::Handle, block) == 4 && offsetof(arena::Handle, generation) == 8);
+static_assert(offsetof(arena::Handle, lease) == 12 && offsetof(arena::Handle, offset) == 16);
+static_assert(offsetof(arena::Handle, length) == 24);
+
+static_assert(sizeof(TopicTable) == 512 && offsetof(TopicTable, rows_free) == 8);
+static_assert(sizeof(TopicRow) == 8512 && offsetof(TopicRow, meta) == 0 && offsetof(TopicRow, count) == 8);
+static_assert(offsetof(TopicRow, next) == 16 && offsetof(TopicRow, capacity) == 24);
+static_assert(offsetof(TopicRow, slot_bytes) == 32 && offsetof(TopicRow, keep) == 40);
+static_assert(offsetof(TopicRow, flags) == 48 && offsetof(TopicRow, when_slow) == 56);
+static_assert(offsetof(TopicRow, ring_offset) == 64 && offsetof(TopicRow, ring_block) == 72);
+static_assert(offsetof(TopicRow, ring_lease) == 80 && offsetof(TopicRow, finished) == 88);
+static_assert(offsetof(TopicRow, readers_used) == 96 && offsetof(TopicRow, broken) == 104);
+static_assert(offsetof(TopicRow, mutex) == 128 && offsetof(TopicRow, tail) == 192);
+static_assert(offsetof(TopicRow, oldest) == 200 && offsetof(TopicRow, put_cpu) == 208);
+static_assert(offsetof(TopicRow, items) == 256 && offsetof(TopicRow, item_spinner) == 272);
+static_assert(offsetof(TopicRow, space) == 288 && offsetof(TopicRow, space_spinner) == 304);
+static_assert(offsetof(TopicRow, readers) == 320 && topic::kMostReaders == 128);
+static_assert(sizeof(ReaderPlace) == 64 && offsetof(ReaderPlace, owner) == 0);
+static_assert(offsetof(ReaderPlace, position) == 8);
+static_assert(sizeof(SlotHeader) == 32 && offsetof(SlotHeader, sequence) == 0);
+static_assert(offsetof(SlotHeader, bytes) == 8 && offsetof(SlotHeader, handles) == 12);
+static_assert(offsetof(SlotHeader, codec) == 14 && offsetof(SlotHeader, spilled) == 15);
+static_assert(offsetof(SlotHeader, tag) == 16);
+
+static_assert(wire::meta_bytes(3) == 16 + 2 * 3 * 8);
+
+TEST(Layout, BitFieldsOfWords) {
+  EXPECT_EQ((arena::BlockMeta{0x01020304, 21, arena::Kind::kPrivate, arena::BlockState::kHeld, true}.pack()),
+            0x0102030415010201U);
+  EXPECT_EQ((arena::Object{arena::ObjectKind::kChannel, 0x01020304}.pack()), 0x0102030402U);
+  EXPECT_EQ(arena::Holder::process({5, 7}).word, (1ULL << 62) | (5ULL << 32) | 7);
+  EXPECT_EQ(arena::Holder::message(5, 7).word, (2ULL << 62) | (5ULL << 30) | 7);
+  EXPECT_EQ(arena::Holder::topic(5, (1ULL << 30) + 7).word, (13ULL << 60) | (5ULL << 30) | 7);
+  EXPECT_EQ(arena::Holder::ring(5).word, (14ULL << 60) | (5ULL << 30));
+  EXPECT_EQ(arena::Holder::name(7).word, (15ULL << 60) | 7);
+  EXPECT_EQ((channel::Position{3, 5, 7}.pack()), (3ULL << 40) | (5ULL << 30) | 7);
+}
+
+static_assert(sizeof(rendezvous::Handshake) == 192 && offsetof(rendezvous::Handshake, protocol) == 8);
+static_assert(offsetof(rendezvous::Handshake, type) == 12 &&
+              offsetof(rendezvous::Handshake, layout_version) == 16);
+static_assert(offsetof(rendezvous::Handshake, mutex_bytes) == 20 &&
+              offsetof(rendezvous::Handshake, pid_namespace) == 24);
+static_assert(offsetof(rendezvous::Handshake, domain_id) == 32 &&
+              offsetof(rendezvous::Handshake, user) == 40);
+static_assert(offsetof(rendezvous::Handshake, slot) == 44 &&
+              offsetof(rendezvous::Handshake, generation) == 48);
+static_assert(offsetof(rendezvous::Handshake, version) == 56 && offsetof(rendezvous::Handshake, text) == 72);
+
+TEST(Layout, TheHandshakesFirstBytes) {
+  const rendezvous::Handshake own = rendezvous::handshake(rendezvous::MessageType::kJoin, 3);
+  EXPECT_EQ(std::memcmp(&own, "FLKJOIN1\1\0\0\0\1\0\0\0", 16), 0);
+}
+
+TEST(Layout, PlanWithoutALimit) {
+  const domain::Plan plan = domain::make_plan({});
+  const auto bytes = [&](domain::Region region) {
+    return plan.regions[static_cast<std::size_t>(region)].bytes;
+  };
+  EXPECT_EQ(bytes(domain::Region::kSlots), 4096u * 64);
+  EXPECT_EQ(bytes(domain::Region::kArena), 64u * 1024);
+  EXPECT_EQ(bytes(domain::Region::kNames), 128u * 1024);
+  EXPECT_EQ(plan.regions[0].offset, 4096u);
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+  EXPECT_EQ(plan.data_bytes, 1ULL << 40);
+  EXPECT_EQ((bytes(domain::Region::kChannels) - sizeof(ChannelTable)) / sizeof(ChannelRow), 74897u);
+  EXPECT_EQ(bytes(domain::Region::kBlocks) / sizeof(BlockRow), 4194304u);
+  EXPECT_EQ(bytes(domain::Region::kLeases) / sizeof(LeaseRow), 8388608u);
+  EXPECT_EQ(bytes(domain::Region::kChunks) / sizeof(Chunk) - 1, 1048575u);
+  EXPECT_EQ((bytes(domain::Region::kTopics) - sizeof(TopicTable)) / sizeof(TopicRow), 3941u);
+#endif
+}
+
+}  // namespace
+}  // namespace forklift
