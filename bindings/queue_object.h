@@ -53,7 +53,8 @@ struct Waiting {
 
 // False with an exception set if the queue was never opened.
 bool usable(const QueueObject& queue);
-// Is it of a subclass that gets the standard library's engine? Such a queue has no channel (decision B140).
+// True for a subclass that gets the standard library's engine; such a queue has no channel
+// (docs/decisions/0140).
 bool is_standard(const PyObject* queue);
 // That engine's method: the next one in the order of the object's classes.
 PyObject* call_standard(PyObject* self, const char* name, PyObject* const* arguments, Py_ssize_t count,

@@ -25,6 +25,7 @@ tidy() {
 }
 
 step layers python tools/check_layers.py
+step decisions python tools/decisions.py --check
 step clang-format format_cpp
 step ruff ruff check --quiet .
 step ruff-format ruff format --check --quiet .
