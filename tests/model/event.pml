@@ -1,4 +1,4 @@
-/* The event count that heals itself (src/sync/event.h, event.cpp): sleepers are counted, a killed sleeper
+/* The event count that heals itself (src/sync/event_count.h, event.cpp): sleepers are counted, a killed sleeper
  * leaves its count behind, and a notifier that wakes nobody opens a new era.
  *
  * Every atomic instruction of the code is one step here, a SIGKILL possible before each. The futex is modelled
