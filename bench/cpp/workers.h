@@ -50,7 +50,7 @@ class Shared {
  public:
   template <class... Arguments>
   explicit Shared(Arguments&&... arguments)
-      : object_(new (map_shared(sizeof(T))) T(std::forward<Arguments>(arguments)...)) {}
+      : object_(new(map_shared(sizeof(T))) T(std::forward<Arguments>(arguments)...)) {}
   Shared(const Shared&) = delete;
   Shared& operator=(const Shared&) = delete;
   ~Shared() {

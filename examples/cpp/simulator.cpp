@@ -29,10 +29,10 @@
 #include <string_view>
 
 using forklift::DType;
-using forklift::need;
 using forklift::Queue;
 using forklift::Tensor;
 using forklift::Value;
+using forklift::value_or_throw;
 
 struct Settings {
   int steps = 500;
@@ -70,8 +70,8 @@ class World {
   }
 
   Tensor render() {
-    Tensor image = need(Tensor::empty({height_, width_, 3}, DType::kUInt8));
-    const std::span<std::uint8_t> bytes = need(image.span<std::uint8_t>());
+    Tensor image = value_or_throw(Tensor::empty({height_, width_, 3}, DType::kUInt8));
+    const std::span<std::uint8_t> bytes = value_or_throw(image.span<std::uint8_t>());
     // Noise: eight bytes a number, each 16 to 47.
     for (std::size_t i = 0; i < bytes.size(); i += 8) {
       const std::uint64_t noise = (random_() & 0x1f1f1f1f1f1f1f1fULL) + 0x1010101010101010ULL;
@@ -119,7 +119,7 @@ class World {
 double number(const Value& map, const char* key) {
   const Value* value = map.find(key);
   if (value == nullptr) throw std::runtime_error(std::string("an answer without \"") + key + "\"");
-  return need(value->as<double>());
+  return value_or_throw(value->as<double>());
 }
 
 Point take_answer(Queue<Value>& answers, int step) {
@@ -156,7 +156,7 @@ double simulate(const Settings& settings, Queue<Value> frames, Queue<Value> answ
 // What a consumer does: the centre of what is bright.
 void consume(Queue<Value> frames, Queue<Value> answers) {
   for (Value frame = frames.get(); frame.find("done") == nullptr; frame = frames.get()) {
-    const auto image = need(frame.find("image")->as<Tensor>());
+    const auto image = value_or_throw(frame.find("image")->as<Tensor>());
     const std::int64_t width = image.shape()[1];
     const std::uint8_t* red = image.data<std::uint8_t>();
     double weight = 0;

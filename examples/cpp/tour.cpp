@@ -12,11 +12,11 @@
 #include <vector>
 
 using forklift::DType;
-using forklift::need;
 using forklift::Process;
 using forklift::Queue;
 using forklift::Tensor;
 using forklift::Value;
+using forklift::value_or_throw;
 
 struct Measurement {
   int sensor;
@@ -27,7 +27,7 @@ struct Measurement {
 void sum_rows(const Tensor& matrix, int first, int count, Queue<std::vector<double>>& sums) {
   std::vector<double> result;
   for (int row = first; row < first + count; ++row) {
-    const auto numbers = need(need(matrix.select(0, row)).span<const float>());
+    const auto numbers = value_or_throw(value_or_throw(matrix.select(0, row)).span<const float>());
     result.push_back(std::accumulate(numbers.begin(), numbers.end(), 0.0));
   }
   sums.put(result);
@@ -59,10 +59,10 @@ void strings() {
 void tensors() {
   Queue<Tensor> images;
   auto camera = Process::fork([&] {
-                  Tensor image = need(Tensor::zeros({1080, 1920, 3}, DType::kUInt8));
-                  forklift::check(image.fill<std::uint8_t>(7));
+                  Tensor image = value_or_throw(Tensor::zeros({1080, 1920, 3}, DType::kUInt8));
+                  forklift::throw_if_failed(image.fill<std::uint8_t>(7));
                   images.put(image);
-                  images.put(need(image.narrow(0, 0, 10)));  // a view of it: the same memory again
+                  images.put(value_or_throw(image.narrow(0, 0, 10)));  // a view of it: the same memory again
                 }).start();
   const Tensor image = images.get();
   const Tensor strip = images.get();
@@ -77,7 +77,7 @@ void values() {
   Queue<Value> queue;
   queue.put(Value::Map{{"name", "lidar"},
                        {"range", Value::List{0.5, 120}},
-                       {"points", need(Tensor::zeros({64, 3}, DType::kFloat32))}});
+                       {"points", value_or_throw(Tensor::zeros({64, 3}, DType::kFloat32))}});
   const Value value = queue.get();
   std::printf("values:   %s with %s\n", value.find("name")->as<std::string>().ok() ? "a name" : "no name",
               value.find("points")->get_if<Tensor>()->to_string().c_str());
@@ -85,7 +85,7 @@ void values() {
 
 // Functions in fresh processes: nothing is inherited but what they are given.
 void fresh_processes() {
-  const Tensor matrix = need(Tensor::empty({100, 1000}, DType::kFloat32));
+  const Tensor matrix = value_or_throw(Tensor::empty({100, 1000}, DType::kFloat32));
   std::iota(matrix.data<float>(), matrix.data<float>() + matrix.numel(), 0.0F);
   Queue<std::vector<double>> sums;
   auto lower = Process::spawn(sum_rows, matrix, 0, 50, sums).start();

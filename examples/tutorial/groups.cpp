@@ -14,7 +14,7 @@ static const forklift::Registered<&train> registered_train{"train"};
 int main(int argc, char** argv) {
   forklift::init(argc, argv);
 
-  const auto weights = forklift::need(forklift::Tensor::zeros({4}, forklift::DType::kFloat64));
+  const auto weights = forklift::value_or_throw(forklift::Tensor::zeros({4}, forklift::DType::kFloat64));
   forklift::spawn(train, 4, weights, false);
   std::printf("rank 3 wrote %.0f\n", *weights.at<double>({3}));
 

@@ -35,5 +35,5 @@ int main(int argc, char** argv) {
   if (greeting) greetings.task_done();
   ::waitpid(other, nullptr, 0);
   if (!greeting) return 1;
-  std::printf("%s\n", forklift::need(greeting->as<std::string>()).c_str());
+  std::printf("%s\n", forklift::value_or_throw(greeting->as<std::string>()).c_str());
 }

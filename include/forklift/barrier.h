@@ -38,7 +38,7 @@ class Barrier {
  public:
   // `completion` runs in the last one to arrive, before the others go on.
   explicit Barrier(std::uint32_t parties, std::function<void()> completion = {});
-  static Barrier found(detail::LockName name);
+  static Barrier open(detail::LockName name);
 
   // Which of the parties this was, in the order of arrival, from 0. Waits for the others.
   std::uint32_t arrive_and_wait() { return *pass(detail::kForever, nullptr); }

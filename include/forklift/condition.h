@@ -54,7 +54,7 @@ class ConditionPlace {
 class Condition {
  public:
   Condition();
-  static Condition found(detail::LockName name);
+  static Condition open(detail::LockName name);
 
   // Gives the lock up, waits for a notification, takes the lock again. With a predicate: until that holds.
   template <class L>

@@ -109,13 +109,14 @@ struct IsPublishedQueue<Q<T>> : std::is_base_of<Queue<T>, Q<T>> {};
 // A JoinableQueue, a SimpleQueue or a Queue: what Python makes of it.
 template <class T>
 constexpr std::uint64_t queue_sort() {
-  if constexpr (requires(T & queue) { queue.task_done(); }) return 2;
+  if constexpr (requires(T& queue) { queue.task_done(); }) return 2;
   if constexpr (requires { T::kBytes; }) return 3;
   return 1;
 }
 
 template <class T>
-requires IsPublishedQueue<T>::value struct Publishing<T> {
+  requires IsPublishedQueue<T>::value
+struct Publishing<T> {
   static bool publish(std::string_view name, const T& queue) {
     return publish_queue(name, queue, queue_sort<T>());
   }
@@ -137,17 +138,17 @@ struct Publishing<T> {
     const std::optional<LockName> found = find_published_lock(name);
     if (!found) return std::nullopt;
     try {
-      return T::found(*found);
+      return T::open(*found);
     } catch (const Error&) {
       throw_published_otherwise(name);
     }
   }
   template <class... More>
-  static void check(std::string_view name, const T& found, std::uint32_t parties,
-                    const More&...) requires requires {
-    found.parties();
+  static void check(std::string_view name, const T& found, std::uint32_t parties, const More&...)
+    requires requires { found.parties(); }
+  {
+    check_published(name, found.parties(), parties);
   }
-  { check_published(name, found.parties(), parties); }
 };
 
 template <class T>
@@ -170,9 +171,7 @@ struct Publishing<T> {
 };
 
 template <class T>
-concept Publishable = requires {
-  sizeof(Publishing<T>);
-};
+concept Publishable = requires { sizeof(Publishing<T>); };
 
 }  // namespace detail
 
@@ -199,7 +198,8 @@ class Domain {
     if (!detail::Publishing<T>::publish(name, object)) detail::throw_published(name);
   }
   template <class T>
-  requires(!detail::Publishable<T>) void publish(std::string_view, const T&) {
+    requires(!detail::Publishable<T>)
+  void publish(std::string_view, const T&) {
     static_assert(
         detail::Publishable<T>,
         "forklift: what is published is a queue, a lock, a Broadcast or a Latest; anything that can "

@@ -197,8 +197,7 @@ constexpr std::optional<DType> find_dtype() noexcept {
 
 // A C++ type that some dtype describes: bool, the integers, float, double, Float16, BFloat16, std::complex.
 template <class T>
-concept Element = detail::find_dtype<T>()
-.has_value();
+concept Element = detail::find_dtype<T>().has_value();
 
 // The dtype of a C++ type.
 template <Element T>

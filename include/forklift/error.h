@@ -41,15 +41,15 @@ class TypeMismatch : public Error {
 };
 
 // Turns what the core answers into an exception:
-//   check(image.fill(1.0f));
-//   Tensor row = need(image.select(0, 3));
-inline void check(const Status& status) {
+//   throw_if_failed(image.fill(1.0f));
+//   Tensor row = value_or_throw(image.select(0, 3));
+inline void throw_if_failed(const Status& status) {
   if (!status.ok()) [[unlikely]]
     throw Error(status);
 }
 template <class T>
-T need(Result<T> result) {
-  check(result.status());
+T value_or_throw(Result<T> result) {
+  throw_if_failed(result.status());
   return *std::move(result);
 }
 

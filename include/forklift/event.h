@@ -23,7 +23,7 @@ namespace forklift {
 class Event {
  public:
   Event();
-  static Event found(detail::LockName name);
+  static Event open(detail::LockName name);
 
   // Sets the flag, which wakes all who wait; takes it back; looks at it.
   void set();

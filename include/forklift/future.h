@@ -169,7 +169,7 @@ class Future {
   // Has `function(Future<R>)` called, which is ready, once the task has ended; in this thread if the pool
   // itself has.
   template <class Function>
-  requires std::invocable<Function&, Future<R>>
+    requires std::invocable<Function&, Future<R>>
   void then(Function function) && {
     (void)state();
     detail::TaskPtr task = std::move(task_);

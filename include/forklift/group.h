@@ -7,8 +7,7 @@
 //   forklift::spawn(train, 4, weights, losses);          // until all have ended; throws if one failed
 //
 //   auto group = forklift::spawn({.context = forklift::forkserver_context(), .join = false}, train, 4,
-//   weights,
-//                                losses);
+//                                weights, losses);
 //   while (!group.join_for(1s)) report(losses);          // forklift/process_context.h
 //
 // The error says which rank it was, its pid, and what happened: ProcessRaisedError, ProcessExitedError
@@ -37,8 +36,8 @@ struct SpawnOptions {
   Context context = spawn_context();  // fork, spawn or forkserver
   bool join = true;                   // wait for the end of all
   bool daemon = false;                // the processes end with this one, however it ends
-  std::chrono::nanoseconds grace =
-      ProcessContext::kGrace;  // between SIGTERM and SIGKILL, when one has failed
+  // between SIGTERM and SIGKILL, when one has failed
+  std::chrono::nanoseconds grace = ProcessContext::kGrace;
 };
 
 namespace detail {
@@ -65,8 +64,8 @@ void spawn(R (*function)(Params...), int nprocs, const Args&... args) {
   spawn(SpawnOptions{}, function, nprocs, args...);
 }
 template <detail::CallableObject Callable, class... Args>
-requires(!std::same_as<std::remove_cvref_t<Callable>, SpawnOptions>) void spawn(Callable&&, int,
-                                                                                const Args&...) {
+  requires(!std::same_as<std::remove_cvref_t<Callable>, SpawnOptions>)
+void spawn(Callable&&, int, const Args&...) {
   static_assert(std::is_function_v<Callable>,
                 "forklift: spawn() runs registered functions (forklift::Registered) in fresh processes; any "
                 "callable runs with {.context = forklift::fork_context()} in front of it");

@@ -72,7 +72,9 @@ class Latest {
   // Makes the value the newest. Never waits.
   void put(const T& item) { Transfer::put(topic_.get(), item, detail::kForever); }
   // A tensor that is given away: as Queue::put(Tensor&&).
-  void put(T&& item) requires std::same_as<T, Tensor> {
+  void put(T&& item)
+    requires std::same_as<T, Tensor>
+  {
     detail::give_tensor(topic_.get(), item, detail::kForever);
   }
 

@@ -82,7 +82,7 @@ class MutexHandle {
 class Lock : public detail::MutexHandle {
  public:
   Lock() : MutexHandle(false) {}
-  static Lock found(detail::LockName name) { return Lock(name); }
+  static Lock open(detail::LockName name) { return Lock(name); }
 
  private:
   explicit Lock(detail::LockName name) : MutexHandle(name, false) {}
@@ -91,7 +91,7 @@ class Lock : public detail::MutexHandle {
 class RLock : public detail::MutexHandle {
  public:
   RLock() : MutexHandle(true) {}
-  static RLock found(detail::LockName name) { return RLock(name); }
+  static RLock open(detail::LockName name) { return RLock(name); }
 
  private:
   explicit RLock(detail::LockName name) : MutexHandle(name, true) {}

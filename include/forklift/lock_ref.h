@@ -57,7 +57,7 @@ LockName name_of(const LockRef& lock);
 template <class T>
 concept LockHandle = requires(const T& handle, LockName name) {
   { handle.ref() } -> std::same_as<LockRef>;
-  { T::found(name) } -> std::same_as<T>;
+  { T::open(name) } -> std::same_as<T>;
 };
 
 }  // namespace detail

@@ -106,7 +106,8 @@ class ManagedDict {
   // Puts it there, in place of what had this key.
   void set(const Value& key, const Value& value) const;
   template <class T>
-  requires(!std::convertible_to<const T&, Value>) void set(const Value&, const T&) const {
+    requires(!std::convertible_to<const T&, Value>)
+  void set(const Value&, const T&) const {
     detail::refuse_value<T>();
   }
   // Nothing: there is no such key.
@@ -196,7 +197,10 @@ class ManagedList {
   // At the end.
   void append(const Value& value) const;
   template <class T>
-  requires(!std::convertible_to<const T&, Value>) void append(const T&) const { detail::refuse_value<T>(); }
+    requires(!std::convertible_to<const T&, Value>)
+  void append(const T&) const {
+    detail::refuse_value<T>();
+  }
   void extend(const Value::List& values) const;
   // Before the item of that index; at the end if there are fewer.
   void insert(std::size_t index, const Value& value) const;

@@ -95,13 +95,14 @@ concept TimePointLike = requires(const T& time) {
 };
 
 template <class T>
-concept TravelsAsNumber = (std::is_enum_v<T> || DurationLike<T> ||
-                           TimePointLike<T>)&&std::is_base_of_v<KnownHere, ValueTraits<T>>;
+concept TravelsAsNumber = (std::is_enum_v<T> || DurationLike<T> || TimePointLike<T>) &&
+                          std::is_base_of_v<KnownHere, ValueTraits<T>>;
 
 template <class T>
 struct NumberOf {};
 template <class T>
-requires(std::integral<T> && sizeof(T) <= 8) struct NumberOf<T> {
+  requires(std::integral<T> && sizeof(T) <= 8)
+struct NumberOf<T> {
   static constexpr int kLog2 = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T) == 4 ? 2 : 3;
   static constexpr auto kFirst = std::is_signed_v<T> ? DType::kInt8 : DType::kUInt8;
   static constexpr DType kDType = static_cast<DType>(static_cast<int>(kFirst) + kLog2);
@@ -133,15 +134,18 @@ struct NumberBehind {
   using type = T;
 };
 template <class T>
-requires(std::is_enum_v<T>&& TravelsAsNumber<T>) struct NumberBehind<T> {
+  requires(std::is_enum_v<T> && TravelsAsNumber<T>)
+struct NumberBehind<T> {
   using type = std::underlying_type_t<T>;
 };
 template <class T>
-requires(DurationLike<T>&& TravelsAsNumber<T>) struct NumberBehind<T> {
+  requires(DurationLike<T> && TravelsAsNumber<T>)
+struct NumberBehind<T> {
   using type = typename T::rep;
 };
 template <class T>
-requires(TimePointLike<T>&& TravelsAsNumber<T>) struct NumberBehind<T> {
+  requires(TimePointLike<T> && TravelsAsNumber<T>)
+struct NumberBehind<T> {
   using type = typename T::duration::rep;
 };
 
@@ -160,12 +164,13 @@ struct PackedItem<T> {
   static constexpr std::uint32_t kWidth = 0;
 };
 template <PackedNumber T, std::size_t N>
-requires(N > 0 && N <= 0xffff) struct PackedItem<std::array<T, N>> {
+  requires(N > 0 && N <= 0xffff)
+struct PackedItem<std::array<T, N>> {
   using Number = T;
   static constexpr auto kWidth = static_cast<std::uint32_t>(N);
 };
 template <std::floating_point T>
-requires PackedNumber<T>
+  requires PackedNumber<T>
 struct PackedItem<std::complex<T>> {
   using Number = T;
   static constexpr std::uint32_t kWidth = 2;
@@ -173,9 +178,7 @@ struct PackedItem<std::complex<T>> {
 
 // A vector of these is packed.
 template <class T>
-concept Packs = requires {
-  PackedItem<T>::kWidth;
-};
+concept Packs = requires { PackedItem<T>::kWidth; };
 template <Packs T>
 inline constexpr PackedType kPackedType{
     NumberOf<typename NumberBehind<typename PackedItem<T>::Number>::type>::kDType, false,

@@ -69,35 +69,43 @@ class Connection {
   explicit Connection(detail::PipePtr core) noexcept : core_(std::move(core)) {}
 
   // Waits while the pipe is full.
-  void send(const Sent& item) requires(!std::is_void_v<Out>) {
+  void send(const Sent& item)
+    requires(!std::is_void_v<Out>)
+  {
     detail::Transfer<Sent>::put(end(), item, detail::kForever);
   }
   // False: the time is over, nothing was sent.
   template <class Rep, class Period>
-  requires(!std::is_void_v<Out>)
-      [[nodiscard]] bool send_for(const Sent& item, std::chrono::duration<Rep, Period> time) {
+    requires(!std::is_void_v<Out>)
+  [[nodiscard]] bool send_for(const Sent& item, std::chrono::duration<Rep, Period> time) {
     return detail::Transfer<Sent>::put(end(), item, detail::nanoseconds(time));
   }
   // False: a stop was requested (or the time is over), nothing was sent.
-  [[nodiscard]] bool send(const Sent& item, const std::stop_token& stop) requires(!std::is_void_v<Out>) {
+  [[nodiscard]] bool send(const Sent& item, const std::stop_token& stop)
+    requires(!std::is_void_v<Out>)
+  {
     return detail::Transfer<Sent>::put(end(), item, stop);
   }
   template <class Rep, class Period>
-  requires(!std::is_void_v<Out>)
-      [[nodiscard]] bool send_for(const Sent& item, std::chrono::duration<Rep, Period> time,
-                                  const std::stop_token& stop) {
+    requires(!std::is_void_v<Out>)
+  [[nodiscard]] bool send_for(const Sent& item, std::chrono::duration<Rep, Period> time,
+                              const std::stop_token& stop) {
     return detail::Transfer<Sent>::put(end(), item, {detail::nanoseconds(time), stop});
   }
 
   // A tensor that is given away: as Queue::put(Tensor&&).
-  void send(Sent&& item) requires std::same_as<Out, Tensor> {
+  void send(Sent&& item)
+    requires std::same_as<Out, Tensor>
+  {
     detail::give_tensor(end(), item, detail::kForever);
   }
-  [[nodiscard]] bool send(Sent&& item, const std::stop_token& stop) requires std::same_as<Out, Tensor> {
+  [[nodiscard]] bool send(Sent&& item, const std::stop_token& stop)
+    requires std::same_as<Out, Tensor>
+  {
     return detail::give_tensor(end(), item, stop);
   }
   template <class Rep, class Period>
-  requires std::same_as<Out, Tensor>
+    requires std::same_as<Out, Tensor>
   [[nodiscard]] bool send_for(Sent&& item, std::chrono::duration<Rep, Period> time,
                               const std::stop_token& stop = {}) {
     return detail::give_tensor(end(), item, {detail::nanoseconds(time), stop});
@@ -105,37 +113,40 @@ class Connection {
 
   // Nothing: the end of the pipe.
   template <class T = In>
-  requires(!std::is_void_v<In>) [[nodiscard]] std::optional<T> recv() {
+    requires(!std::is_void_v<In>)
+  [[nodiscard]] std::optional<T> recv() {
     return detail::Transfer<T>::get(end(), detail::kForever);
   }
   // Nothing: the time is over, or the end (which poll() tells at once).
   template <class Rep, class Period, class T = In>
-  requires(!std::is_void_v<In>)
-      [[nodiscard]] std::optional<T> recv_for(std::chrono::duration<Rep, Period> time) {
+    requires(!std::is_void_v<In>)
+  [[nodiscard]] std::optional<T> recv_for(std::chrono::duration<Rep, Period> time) {
     return detail::Transfer<T>::get(end(), detail::nanoseconds(time));
   }
   // Nothing: a stop was requested, the time is over, or the end.
   template <class T = In>
-  requires(!std::is_void_v<In>) [[nodiscard]] std::optional<T> recv(const std::stop_token& stop) {
+    requires(!std::is_void_v<In>)
+  [[nodiscard]] std::optional<T> recv(const std::stop_token& stop) {
     return detail::Transfer<T>::get(end(), stop);
   }
   template <class Rep, class Period, class T = In>
-  requires(!std::is_void_v<In>)
-      [[nodiscard]] std::optional<T> recv_for(std::chrono::duration<Rep, Period> time,
-                                              const std::stop_token& stop) {
+    requires(!std::is_void_v<In>)
+  [[nodiscard]] std::optional<T> recv_for(std::chrono::duration<Rep, Period> time,
+                                          const std::stop_token& stop) {
     return detail::Transfer<T>::get(end(), {detail::nanoseconds(time), stop});
   }
 
   // The same, into an item that is there already: as Queue::get_into. False: the end, and the item is as it
   // was.
   template <class T = In>
-  requires(!std::is_void_v<In>) [[nodiscard]] bool recv_into(T& item, const std::stop_token& stop = {}) {
+    requires(!std::is_void_v<In>)
+  [[nodiscard]] bool recv_into(T& item, const std::stop_token& stop = {}) {
     return detail::Transfer<T>::get_into(end(), item, stop);
   }
   template <class Rep, class Period, class T = In>
-  requires(!std::is_void_v<In>)
-      [[nodiscard]] bool recv_into_for(T& item, std::chrono::duration<Rep, Period> time,
-                                       const std::stop_token& stop = {}) {
+    requires(!std::is_void_v<In>)
+  [[nodiscard]] bool recv_into_for(T& item, std::chrono::duration<Rep, Period> time,
+                                   const std::stop_token& stop = {}) {
     return detail::Transfer<T>::get_into(end(), item, {detail::nanoseconds(time), stop});
   }
 

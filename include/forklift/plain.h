@@ -32,11 +32,11 @@ template <class T, std::size_t N>
 struct RefersElsewhere<std::span<T, N>> : std::true_type {};
 // std::reference_wrapper and its kin, by what they do: <functional> is a large header.
 template <class T>
-requires requires(const T& reference) {
-  typename T::type;
-  { reference.get() } -> std::same_as<typename T::type&>;
-  requires std::convertible_to<const T&, typename T::type&>;
-}
+  requires requires(const T& reference) {
+    typename T::type;
+    { reference.get() } -> std::same_as<typename T::type&>;
+    requires std::convertible_to<const T&, typename T::type&>;
+  }
 struct RefersElsewhere<T> : std::true_type {};
 // Trivially copyable or not: a pointer inside is one.
 template <class T, class Allocator>
@@ -59,7 +59,8 @@ concept Plain = std::is_trivially_copyable_v<T> && std::is_object_v<T> && !std::
 
 // A T whose bytes `fill(memory)` writes; where it can be made without a value, they are written in place.
 template <class T, class Fill>
-requires std::is_trivially_default_constructible_v<T> T made_of_bytes(Fill&& fill) {
+  requires std::is_trivially_default_constructible_v<T>
+T made_of_bytes(Fill&& fill) {
   T item;
   fill(reinterpret_cast<std::byte*>(&item));
   return item;
@@ -72,8 +73,6 @@ T made_of_bytes(Fill&& fill) {
 }
 
 template <class T>
-concept Callable = requires {
-  &T::operator();
-};
+concept Callable = requires { &T::operator(); };
 
 }  // namespace forklift::detail

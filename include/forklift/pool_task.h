@@ -278,9 +278,7 @@ struct TakeWhole {
 };
 
 template <class Element>
-concept TupleLike = requires {
-  std::tuple_size<std::remove_cvref_t<Element>>::value;
-};
+concept TupleLike = requires { std::tuple_size<std::remove_cvref_t<Element>>::value; };
 
 template <class Arguments, class Element, std::size_t... I>
 constexpr bool can_spread(std::index_sequence<I...>) {

@@ -82,7 +82,7 @@ class Process {
  public:
   // Runs `function()` in a copy of this process.
   template <class Function>
-  requires std::invocable<Function&>
+    requires std::invocable<Function&>
   static Process fork(Function function) {
     auto held = std::make_shared<Function>(std::move(function));
     return from_entry([held]() -> int {

@@ -280,7 +280,8 @@ class Queue {
   // Value, Tensor and what these are made of) are all of one type.
   explicit Queue(const ChannelRef& channel) : channel_(detail::queue_of_type(channel, Transfer::kType)) {}
   template <class U>
-  requires(!std::same_as<T, U>) explicit Queue(const Queue<U>& other) : Queue(ChannelRef(other)) {
+    requires(!std::same_as<T, U>)
+  explicit Queue(const Queue<U>& other) : Queue(ChannelRef(other)) {
     static_assert(detail::Transfer<U>::kType == Transfer::kType,
                   "forklift: this is a queue of another type: what is put there cannot be got as a T");
   }
@@ -331,23 +332,29 @@ class Queue {
   }
   // A tensor that is given away: where it is the only one on its memory, the sender's right goes along with
   // the message, and the sender may end at once. The tensor is empty afterwards, if it was put.
-  void put(T&& item) requires std::same_as<T, Tensor> {
+  void put(T&& item)
+    requires std::same_as<T, Tensor>
+  {
     detail::give_tensor(channel_.get(), item, detail::kForever);
   }
-  [[nodiscard]] bool try_put(T&& item) requires std::same_as<T, Tensor> {
+  [[nodiscard]] bool try_put(T&& item)
+    requires std::same_as<T, Tensor>
+  {
     return detail::give_tensor(channel_.get(), item, 0);
   }
-  [[nodiscard]] bool put(T&& item, const std::stop_token& stop) requires std::same_as<T, Tensor> {
+  [[nodiscard]] bool put(T&& item, const std::stop_token& stop)
+    requires std::same_as<T, Tensor>
+  {
     return detail::give_tensor(channel_.get(), item, stop);
   }
   template <class Rep, class Period>
-  requires std::same_as<T, Tensor>
+    requires std::same_as<T, Tensor>
   [[nodiscard]] bool put_for(T&& item, std::chrono::duration<Rep, Period> time,
                              const std::stop_token& stop = {}) {
     return detail::give_tensor(channel_.get(), item, {detail::nanoseconds(time), stop});
   }
   template <class Clock, class Duration>
-  requires std::same_as<T, Tensor>
+    requires std::same_as<T, Tensor>
   [[nodiscard]] bool put_until(T&& item, std::chrono::time_point<Clock, Duration> when,
                                const std::stop_token& stop = {}) {
     return detail::give_tensor(channel_.get(), item, {detail::nanoseconds_until(when), stop});

@@ -38,7 +38,7 @@ class Semaphore {
  public:
   // Error: kInvalid, kNoSpace, kNotAttached.
   explicit Semaphore(const SemaphoreOptions& options = {});
-  static Semaphore found(detail::LockName name);
+  static Semaphore open(detail::LockName name);
 
   // Takes a unit, waiting for one; the others only so long, and say whether they have it.
   void acquire() { (void)acquire_within(detail::kForever, nullptr); }
@@ -77,7 +77,7 @@ class BoundedSemaphore : public Semaphore {
   // With `value` units, and never more.
   explicit BoundedSemaphore(std::uint32_t value = 1, bool recover = false)
       : Semaphore({value, value, recover}) {}
-  static BoundedSemaphore found(detail::LockName name) { return BoundedSemaphore(Semaphore::found(name)); }
+  static BoundedSemaphore open(detail::LockName name) { return BoundedSemaphore(Semaphore::open(name)); }
 
  private:
   explicit BoundedSemaphore(Semaphore semaphore) noexcept : Semaphore(std::move(semaphore)) {}

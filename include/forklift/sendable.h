@@ -131,19 +131,15 @@ namespace detail {
 
 // --- why a type cannot be sent, for the compiler to say
 template <class T>
-concept Handle = requires(T& handle) {
-  handle.ref();
-}
-|| requires(T& handle) { handle.operator ChannelRef(); }
-|| requires(T& handle) {
-  handle.fileno();
-  handle.close();
-};
+concept Handle = requires(T& handle) { handle.ref(); } ||
+                 requires(T& handle) { handle.operator ChannelRef(); } || requires(T& handle) {
+                   handle.fileno();
+                   handle.close();
+                 };
 // std::deque, std::list.
 template <class T>
-concept OtherContainer = std::is_array_v<T> || requires(T& items, const typename T::value_type& item) {
-  items.push_front(item);
-};
+concept OtherContainer =
+    std::is_array_v<T> || requires(T& items, const typename T::value_type& item) { items.push_front(item); };
 
 template <class T>
 constexpr bool fields_are_known() {

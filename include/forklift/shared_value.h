@@ -57,7 +57,7 @@ inline Tensor shared_memory(std::size_t count, std::size_t item) {
   if (__builtin_mul_overflow(count, item, &bytes) || bytes > static_cast<std::size_t>(INT64_MAX)) {
     throw Error({Code::kInvalid, std::to_string(count) + " items of " + std::to_string(item) + " bytes"});
   }
-  return need(Tensor::zeros({static_cast<std::int64_t>(bytes == 0 ? 1 : bytes)}, DType::kUInt8));
+  return value_or_throw(Tensor::zeros({static_cast<std::int64_t>(bytes == 0 ? 1 : bytes)}, DType::kUInt8));
 }
 
 // Where a SharedValue's waiters sleep: 16 bytes behind the item, all zero at first.
@@ -154,14 +154,19 @@ class SharedArray {
     }
     return data()[i];
   }
-  std::atomic_ref<T> atomic(std::size_t i) const requires(std::atomic_ref<T>::is_always_lock_free) {
+  std::atomic_ref<T> atomic(std::size_t i) const
+    requires(std::atomic_ref<T>::is_always_lock_free)
+  {
     return std::atomic_ref<T>(at(i));
   }
 
   // The same memory as a tensor, for queues with a Python end.
-  Tensor tensor() const requires Element<T> {
+  Tensor tensor() const
+    requires Element<T>
+  {
     detail::check_not_moved_from(memory_);
-    return need(Tensor::wrap(memory_.storage(), dtype_of<T>(), {static_cast<std::int64_t>(count_)}));
+    return value_or_throw(
+        Tensor::wrap(memory_.storage(), dtype_of<T>(), {static_cast<std::int64_t>(count_)}));
   }
 
  private:
@@ -190,23 +195,29 @@ class SharedValue {
   T& operator*() const { return item_.at(0); }
   T* operator->() const { return &item_.at(0); }
   // For numbers: an operation that no other process comes in between.
-  std::atomic_ref<T> atomic() const requires(std::atomic_ref<T>::is_always_lock_free) {
+  std::atomic_ref<T> atomic() const
+    requires(std::atomic_ref<T>::is_always_lock_free)
+  {
     return item_.atomic(0);
   }
 
   // Waits until the value is another one than `old`; whoever changes it calls notify_one or notify_all
   // afterwards. Between processes: what atomic().wait() sleeps on is one process's, so that never wakes
   // another. False: the time is over, or a stop was requested.
-  void wait(const T& old) const requires(std::atomic_ref<T>::is_always_lock_free) {
+  void wait(const T& old) const
+    requires(std::atomic_ref<T>::is_always_lock_free)
+  {
     (void)wait_within(old, detail::kForever);
   }
   bool wait(const T& old, const std::stop_token& stop) const
-      requires(std::atomic_ref<T>::is_always_lock_free) {
+    requires(std::atomic_ref<T>::is_always_lock_free)
+  {
     return wait_within(old, stop);
   }
   template <class Rep, class Period>
   bool wait_for(const T& old, std::chrono::duration<Rep, Period> time, const std::stop_token& stop = {}) const
-      requires(std::atomic_ref<T>::is_always_lock_free) {
+    requires(std::atomic_ref<T>::is_always_lock_free)
+  {
     return wait_within(old, {detail::nanoseconds(time), stop});
   }
   void notify_one() const { detail::notify_shared(bell(), 1); }

@@ -66,10 +66,8 @@ void bytes_from(const Value& value, void* data, std::size_t size);
 
 // Queue, JoinableQueue, SimpleQueue.
 template <class T>
-concept QueueHandle =
-    std::convertible_to<const T&, ChannelRef> && std::constructible_from<T, ChannelRef> && requires {
-  typename T::value_type;
-};
+concept QueueHandle = std::convertible_to<const T&, ChannelRef> && std::constructible_from<T, ChannelRef> &&
+                      requires { typename T::value_type; };
 
 template <class T>
 concept Argument = QueueHandle<T> || LockHandle<T> || TopicHandle<T> || Sendable<T>;
@@ -99,7 +97,7 @@ T unpack_argument(const Value& value) {
   if constexpr (QueueHandle<T>) {
     return T(find_queue(value));
   } else if constexpr (LockHandle<T>) {
-    return T::found(lock_named(value));
+    return T::open(lock_named(value));
   } else if constexpr (TopicHandle<T>) {
     return T(find_topic(value));
   } else if constexpr (Bytewise<T>) {
@@ -109,7 +107,7 @@ T unpack_argument(const Value& value) {
     assign_sequence<T>(&sequence, bytes_of(value));
     return sequence;
   } else {
-    return need(value.as<T>());
+    return value_or_throw(value.as<T>());
   }
 }
 
@@ -118,9 +116,9 @@ T unpack_argument(const Value& value) {
 template <class Arguments, class... Args>
 struct Takes : std::false_type {};
 template <class... Params, class... Args>
-requires(sizeof...(Params) == sizeof...(Args)) struct Takes<std::tuple<Params...>, Args...>
-    : std::bool_constant<(std::is_convertible_v<Args, Params> && ...)> {
-};
+  requires(sizeof...(Params) == sizeof...(Args))
+struct Takes<std::tuple<Params...>, Args...>
+    : std::bool_constant<(std::is_convertible_v<Args, Params> && ...)> {};
 
 template <class R, class... Params>
 struct Signature {

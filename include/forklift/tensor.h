@@ -155,15 +155,16 @@ class Tensor {
   // The first element, the others being strides() apart. Null if T is not the dtype's type, or if the tensor
   // is read-only and T is not const (as std::get_if: ask for a type, get a pointer if it is that).
   template <class T>
-  requires Element<std::remove_const_t<T>> T* data() const noexcept {
+    requires Element<std::remove_const_t<T>>
+  T* data() const noexcept {
     if (dtype_ != dtype_of<std::remove_const_t<T>>() || (readonly_ && !std::is_const_v<T>)) return nullptr;
     return reinterpret_cast<T*>(raw());
   }
 
   // All elements in C order. kInvalid, and why, if data<T>() is null or the tensor is not C-contiguous.
   template <class T>
-  requires Element<std::remove_const_t<T>> Result<std::span<T>> span()
-  const {
+    requires Element<std::remove_const_t<T>>
+  Result<std::span<T>> span() const {
     if (Status status = check_access(dtype_of<std::remove_const_t<T>>(), !std::is_const_v<T>, true);
         !status.ok()) {
       return status;
@@ -175,9 +176,8 @@ class Tensor {
   // one is out of range; then *at() throws Error (kInvalid), which says so. A negative index counts from the
   // end, as everywhere below.
   template <class T>
-  requires Element<std::remove_const_t<T>> detail::ItemPointer<T> at(
-      std::initializer_list<std::int64_t> index)
-  const noexcept {
+    requires Element<std::remove_const_t<T>>
+  detail::ItemPointer<T> at(std::initializer_list<std::int64_t> index) const noexcept {
     T* first = data<T>();
     const std::optional<std::int64_t> step = element_offset(DimSpan(index.begin(), index.size()));
     return {first != nullptr && step ? first + *step : nullptr, dtype_of<std::remove_const_t<T>>(), dtype_};

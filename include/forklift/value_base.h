@@ -128,7 +128,8 @@ class Value {
     }
   }
   template <class T>
-  requires(!std::same_as<T, Tensor>) T* get_if() {
+    requires(!std::same_as<T, Tensor>)
+  T* get_if() {
     if constexpr (std::same_as<T, List> || std::same_as<T, Bytes>) {
       if (packed() != nullptr) unpack();
     }

@@ -32,15 +32,13 @@ namespace forklift::detail {
 // --- one element of a container, one field of a struct
 
 template <class T>
-concept HasTraits = requires {
-  sizeof(ValueTraits<T>);
-};
+concept HasTraits = requires { sizeof(ValueTraits<T>); };
 // A struct that is its bytes, and of which the program says nothing else. Not what is a mere mark or a
 // callable.
 template <class T>
 concept PlainBytes =
     !HasTraits<T> && !std::constructible_from<Value, const T&> &&
-    (std::is_class_v<T> || std::is_union_v<T>)&&Plain<T> && !std::is_empty_v<T> && !Callable<T>;
+    (std::is_class_v<T> || std::is_union_v<T>) && Plain<T> && !std::is_empty_v<T> && !Callable<T>;
 
 template <bool Lend, class T>
 Value value_of(const T& object) {
@@ -286,7 +284,7 @@ struct ValueTraits<std::span<T, N>> {
 };
 
 template <std::floating_point T>
-requires detail::Real<T>
+  requires detail::Real<T>
 struct ValueTraits<std::complex<T>> : detail::KnownHere {
   static Value to(const std::complex<T>& number) {
     return Value::List{Value(number.real()), Value(number.imag())};

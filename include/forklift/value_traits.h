@@ -46,7 +46,7 @@ concept MapLike = requires(M& map, typename M::key_type key, typename M::mapped_
   map.begin();
 };
 template <class S>
-concept SetLike = !MapLike<S> && requires(S & set, typename S::key_type key) {
+concept SetLike = !MapLike<S> && requires(S& set, typename S::key_type key) {
   requires std::same_as<typename S::key_type, typename S::value_type>;
   set.insert(std::move(key));
   set.begin();
@@ -195,7 +195,7 @@ inline constexpr bool kHasElements = std::is_lvalue_reference_v<decltype(*std::d
 template <class K>
     struct MayBeKey : std::bool_constant < !requires(const K& key) {
   ValueTraits<K>::template make<false>(key);
-} > {};
+}>{};
 template <class T>
 struct MayBeKey<std::optional<T>> : MayBeKey<T> {};
 template <BytesInARow T>
@@ -350,7 +350,7 @@ struct ValueTraits<std::variant<T...>> {
 };
 
 template <class E>
-requires std::is_enum_v<E>
+  requires std::is_enum_v<E>
 struct ValueTraits<E> : detail::KnownHere {
   using Number = std::underlying_type_t<E>;
   static Value to(const E& object) { return Value(static_cast<Number>(object)); }

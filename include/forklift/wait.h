@@ -37,13 +37,15 @@ class Waitable {
   template <class T>
   Waitable(const Queue<T>& queue) : queue_(ChannelRef(queue).get()) {}
   template <class In, class Out>
-  requires(!std::is_void_v<In>) Waitable(const Connection<In, Out>& connection) : pipe_(connection.end()) {}
+    requires(!std::is_void_v<In>)
+  Waitable(const Connection<In, Out>& connection) : pipe_(connection.end()) {}
   // A Subscription: has a message, or is at its end. A Latest: has a value that this handle has not got yet.
   template <detail::ReaderHandle T>
   Waitable(const T& handle) : reader_(handle.reader()) {}
   // For the compiler to say why not.
   template <class T>
-  requires(detail::LockHandle<T> || (detail::TopicHandle<T> && !detail::ReaderHandle<T>)) Waitable(const T&) {
+    requires(detail::LockHandle<T> || (detail::TopicHandle<T> && !detail::ReaderHandle<T>))
+  Waitable(const T&) {
     static_assert(!detail::LockHandle<T>,
                   "forklift: a lock or event is waited for alone (event.wait_for(time)); what is waited for "
                   "together with others is a queue");

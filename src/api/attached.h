@@ -7,6 +7,6 @@
 namespace forklift::detail {
 
 // Throws Error: kRefused, kSystem, kNoSpace, ...
-inline node::Node& attached_node() { return *need(node::Node::current()); }
+inline node::Node& attached_node() { return *value_or_throw(node::Node::current()); }
 
 }  // namespace forklift::detail

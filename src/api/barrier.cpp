@@ -9,10 +9,10 @@
 namespace forklift {
 
 Barrier::Barrier(std::uint32_t parties, std::function<void()> completion)
-    : barrier_(need(locks::Barrier::create(detail::lock_table(), parties))),
+    : barrier_(value_or_throw(locks::Barrier::create(detail::lock_table(), parties))),
       completion_(std::move(completion)) {}
-Barrier Barrier::found(detail::LockName name) {
-  return Barrier(need(locks::Barrier::open(detail::lock_table(), detail::id_of(name))));
+Barrier Barrier::open(detail::LockName name) {
+  return Barrier(value_or_throw(locks::Barrier::open(detail::lock_table(), detail::id_of(name))));
 }
 
 std::optional<std::uint32_t> Barrier::pass(std::int64_t ns, const std::stop_token* stop) {
@@ -21,7 +21,7 @@ std::optional<std::uint32_t> Barrier::pass(std::int64_t ns, const std::stop_toke
                                                " parties is broken: aborted, reset, out of time, or a party "
                                                "died"});
   };
-  const locks::Arrival here = need(detail::object_of(barrier_).arrive(nullptr));
+  const locks::Arrival here = value_or_throw(detail::object_of(barrier_).arrive(nullptr));
   if (here.broken) throw broken();
   struct Leaving {
     locks::Barrier& barrier;
@@ -37,7 +37,7 @@ std::optional<std::uint32_t> Barrier::pass(std::int64_t ns, const std::stop_toke
       abort();
       throw;
     }
-    passed = need(barrier_->open_up(here));
+    passed = value_or_throw(barrier_->open_up(here));
   } else {
     const Status ended = detail::wait_stoppable(
         stop,
@@ -51,13 +51,13 @@ std::optional<std::uint32_t> Barrier::pass(std::int64_t ns, const std::stop_toke
       abort();
       return std::nullopt;
     }
-    check(ended);
+    throw_if_failed(ended);
   }
   if (!passed) throw broken();
   return here.index;
 }
-void Barrier::abort() { check(detail::object_of(barrier_).abort()); }
-void Barrier::reset() { check(detail::object_of(barrier_).reset()); }
+void Barrier::abort() { throw_if_failed(detail::object_of(barrier_).abort()); }
+void Barrier::reset() { throw_if_failed(detail::object_of(barrier_).reset()); }
 bool Barrier::broken() const { return detail::object_of(barrier_).broken(); }
 std::uint32_t Barrier::parties() const { return detail::object_of(barrier_).parties(); }
 std::uint32_t Barrier::waiting() const { return detail::object_of(barrier_).waiting(); }

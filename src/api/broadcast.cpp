@@ -33,12 +33,12 @@ topic::Reader& opened(const ReaderPtr& reader) {
 }  // namespace
 
 TopicPtr make_topic(const TopicKind& kind, const BroadcastOptions& options) {
-  return need(topic::Topic::create(attached_node().topics(),
-                                   {.capacity = options.capacity,
-                                    .slot_bytes = kind.slot_bytes,
-                                    .keep = options.keep,
-                                    .when_slow = static_cast<topic::WhenSlow>(options.when_slow),
-                                    .flags = flags_for(kind)}));
+  return value_or_throw(topic::Topic::create(attached_node().topics(),
+                                             {.capacity = options.capacity,
+                                              .slot_bytes = kind.slot_bytes,
+                                              .keep = options.keep,
+                                              .when_slow = static_cast<topic::WhenSlow>(options.when_slow),
+                                              .flags = flags_for(kind)}));
 }
 
 TopicPtr topic_of_kind(const TopicRef& topic, const TopicKind& kind) {
@@ -50,7 +50,7 @@ TopicPtr topic_of_kind(const TopicRef& topic, const TopicKind& kind) {
 }
 
 ReaderPtr subscribe(const TopicPtr& topic, bool from_oldest) {
-  return need(opened(topic).subscribe(from_oldest));
+  return value_or_throw(opened(topic).subscribe(from_oldest));
 }
 
 bool wait_for_readers(const TopicPtr& topic, std::uint32_t count, Limit limit) {
@@ -61,12 +61,12 @@ bool wait_for_readers(const TopicPtr& topic, std::uint32_t count, Limit limit) {
       limit.stop, [&](channel::WaitHooks* hooks) { return there.wait_readers(count, deadline, hooks); },
       [&] { there.wake_all(); });
   if (status.code() == Code::kTimeout || status.code() == Code::kInterrupted) return false;
-  check(status);
+  throw_if_failed(status);
   return true;
 }
 
 std::uint32_t count_readers(const TopicPtr& topic) { return opened(topic).readers(); }
-void finish_topic(const TopicPtr& topic) { check(opened(topic).finish()); }
+void finish_topic(const TopicPtr& topic) { throw_if_failed(opened(topic).finish()); }
 bool topic_finished(const TopicPtr& topic) { return opened(topic).finished(); }
 std::uint64_t topic_number(const TopicPtr& topic) { return opened(topic).number(); }
 

@@ -7,7 +7,7 @@ namespace forklift {
 namespace detail {
 
 ConditionPlace::ConditionPlace(const std::shared_ptr<locks::Condition>& condition)
-    : condition_(condition), place_(need(object_of(condition).enrol())) {}
+    : condition_(condition), place_(value_or_throw(object_of(condition).enrol())) {}
 ConditionPlace::~ConditionPlace() { condition_->leave(place_); }
 
 bool ConditionPlace::wait(std::int64_t ns, const std::stop_token* stop) {
@@ -20,9 +20,9 @@ void throw_not_owned() { throw Error({Code::kInvalid, "a wait on a condition wit
 
 }  // namespace detail
 
-Condition::Condition() : condition_(need(locks::Condition::create(detail::lock_table()))) {}
-Condition Condition::found(detail::LockName name) {
-  return Condition(need(locks::Condition::open(detail::lock_table(), detail::id_of(name))));
+Condition::Condition() : condition_(value_or_throw(locks::Condition::create(detail::lock_table()))) {}
+Condition Condition::open(detail::LockName name) {
+  return Condition(value_or_throw(locks::Condition::open(detail::lock_table(), detail::id_of(name))));
 }
 std::size_t Condition::notify(std::size_t most) { return detail::object_of(condition_).notify(most); }
 std::size_t Condition::waiting() const { return detail::object_of(condition_).waiting(); }

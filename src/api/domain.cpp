@@ -24,22 +24,22 @@ rendezvous::NamedDomainPtr with_domain(std::string_view name, const AttachOption
   made.stand_by = options.stand_by;
   detail::StopHooks hooks(options.stop);
   if (options.stop.stop_possible()) {
-    check(hooks.poll());
+    throw_if_failed(hooks.poll());
     made.hooks = &hooks;
   }
-  return need(enter(name, made));
+  return value_or_throw(enter(name, made));
 }
 
 bool published(const Status& status) {
   if (status.code() == Code::kExists) return false;
-  check(status);
+  throw_if_failed(status);
   return true;
 }
 
 std::optional<node::Published> look_up(std::string_view name) {
   Result<node::Published> found = detail::attached_node().names().find(name);
   if (found.code() == Code::kNotFound) return std::nullopt;
-  return need(std::move(found));
+  return value_or_throw(std::move(found));
 }
 
 }  // namespace
@@ -69,7 +69,7 @@ std::optional<TopicRef> find_published_topic(std::string_view name) {
       topic::Topic::open(detail::attached_node().topics(), {found->object.index, found->generation});
   // Unpublished and gone since it was looked up.
   if (opened.code() == Code::kInvalid) return std::nullopt;
-  return TopicRef(need(std::move(opened)));
+  return TopicRef(value_or_throw(std::move(opened)));
 }
 
 std::optional<ChannelRef> find_published_queue(std::string_view name, std::uint64_t type,
@@ -82,7 +82,7 @@ std::optional<ChannelRef> find_published_queue(std::string_view name, std::uint6
       channel::Channel::open(detail::attached_node().channels(), {found->object.index, found->generation});
   // Unpublished and gone since it was looked up.
   if (opened.code() == Code::kInvalid) return std::nullopt;
-  ChannelPtr queue = need(std::move(opened));
+  ChannelPtr queue = value_or_throw(std::move(opened));
   check_queue_type(*queue, name, type);
   return ChannelRef(std::move(queue));
 }
@@ -166,13 +166,13 @@ void Domain::close() noexcept {
 bool Domain::unpublish(std::string_view name) {
   const Status status = detail::attached_node().names().unpublish(name);
   if (status.code() == Code::kNotFound) return false;
-  check(status);
+  throw_if_failed(status);
   return true;
 }
 
 std::vector<Domain::Published> Domain::published() const {
   std::vector<Published> all;
-  for (const node::Published& one : need(detail::attached_node().names().list())) {
+  for (const node::Published& one : value_or_throw(detail::attached_node().names().list())) {
     all.push_back({one.name, node::type_name(one)});
   }
   return all;

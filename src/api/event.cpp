@@ -5,12 +5,12 @@
 
 namespace forklift {
 
-Event::Event() : event_(need(locks::Event::create(detail::lock_table()))) {}
-Event Event::found(detail::LockName name) {
-  return Event(need(locks::Event::open(detail::lock_table(), detail::id_of(name))));
+Event::Event() : event_(value_or_throw(locks::Event::create(detail::lock_table()))) {}
+Event Event::open(detail::LockName name) {
+  return Event(value_or_throw(locks::Event::open(detail::lock_table(), detail::id_of(name))));
 }
-void Event::set() { check(detail::object_of(event_).set()); }
-void Event::clear() { check(detail::object_of(event_).clear()); }
+void Event::set() { throw_if_failed(detail::object_of(event_).set()); }
+void Event::clear() { throw_if_failed(detail::object_of(event_).clear()); }
 bool Event::is_set() const { return detail::object_of(event_).is_set(); }
 bool Event::wait_within(std::int64_t ns, const std::stop_token* stop) const {
   locks::Event& event = detail::object_of(event_);

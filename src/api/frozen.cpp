@@ -107,9 +107,10 @@ class Writer {
 
 Frozen Frozen::freeze(const Value& value) {
   Writer writer;
-  writer.builder.finish(need(writer.write(value, 0)));
-  node::Node* node = need(node::Node::current());
-  std::shared_ptr<Storage> storage = need(tensor::arena_storage(node->arena(), writer.builder.total()));
+  writer.builder.finish(value_or_throw(writer.write(value, 0)));
+  node::Node* node = value_or_throw(node::Node::current());
+  std::shared_ptr<Storage> storage =
+      value_or_throw(tensor::arena_storage(node->arena(), writer.builder.total()));
   const std::span<const std::byte> image = writer.builder.image();
   std::memcpy(storage->data(), image.data(), image.size());
   for (const auto& [tensor, number] : writer.tensors) {
@@ -133,7 +134,8 @@ Result<Frozen> Frozen::over(const Tensor& memory) {
 }
 
 Tensor Frozen::memory() const {
-  return need(Tensor::wrap(storage_, DType::kUInt8, {static_cast<std::int64_t>(storage_->bytes())}, 0, true));
+  return value_or_throw(
+      Tensor::wrap(storage_, DType::kUInt8, {static_cast<std::int64_t>(storage_->bytes())}, 0, true));
 }
 
 Frozen::Kind Frozen::kind() const noexcept {

@@ -21,8 +21,8 @@ namespace {
   Result<channel::ChannelPtr> reports = process::inherited_channel(process::kReportsName);
   const int code = process::run_and_report(
       [&] {
-        const process::Runner runner = need(process::runner_of(function));
-        return runner(need(process::inherited_channel(process::kArgumentsName)));
+        const process::Runner runner = value_or_throw(process::runner_of(function));
+        return runner(value_or_throw(process::inherited_channel(process::kArgumentsName)));
       },
       reports ? *reports : nullptr, process::own_identity());
   std::exit(code & 0xff);
@@ -52,7 +52,7 @@ void init(int argc, char** argv) {
   if (std::getenv(process::kZygoteVariable) != nullptr) process::serve_as_zygote();
   const std::optional<std::string> function = take_function();
   process::become_what_environment_says();
-  check(process::accept_invitation());
+  throw_if_failed(process::accept_invitation());
   if (function) run_registered(*function);
   if (process::inherited_channel(process::kArgumentsName).ok()) {
     throw Error(

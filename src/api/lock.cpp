@@ -11,10 +11,11 @@ LockName name_of(const LockRef& lock) {
   return {id.index, id.generation};
 }
 
-MutexHandle::MutexHandle(bool recursive) : mutex_(need(locks::Mutex::create(lock_table(), recursive))) {}
+MutexHandle::MutexHandle(bool recursive)
+    : mutex_(value_or_throw(locks::Mutex::create(lock_table(), recursive))) {}
 
 MutexHandle::MutexHandle(LockName name, bool recursive)
-    : mutex_(need(locks::Mutex::open(lock_table(), id_of(name)))) {
+    : mutex_(value_or_throw(locks::Mutex::open(lock_table(), id_of(name)))) {
   if (mutex_->recursive() != recursive)
     throw TypeMismatch({Code::kInvalid, "a Lock where an RLock was expected, or the reverse"});
 }

@@ -57,7 +57,7 @@ Status send(channel::Channel& channel, const Value& value, os::Deadline deadline
 void require_in_time(const Status& status) {
   if (status.code() == Code::kTimeout)
     throw Error({Code::kTimeout, "the manager's server did not answer in time: it is stopped or busy"});
-  check(status);
+  throw_if_failed(status);
 }
 
 // One request, done and answered. False: it was the last.
@@ -93,7 +93,7 @@ void serve_manager(Queue<Value>& requests, Queue<Value>& ready) {
     const Status got = channel.get(message, os::Deadline::never());
     // A message that is wrong is gone; who is stopped goes on some time.
     if (got.code() == Code::kCorrupt || got.code() == Code::kStalled) continue;
-    check(got);
+    throw_if_failed(got);
     const Result<Value> request = message::unpack(message);
     message.clear();
     if (request && !serve_one(store, node, *request)) return;
@@ -110,20 +110,20 @@ Value ManagedHandle::call(ManagerOp op, Value::List arguments) const {
   const domain::SlotRef server{slot_, generation_};
   CallHooks hooks(node.domain(), server, object_, stop_);
   if (!requests_.get()) throw Error(server_is_gone(object_));
-  check(hooks.poll());
+  throw_if_failed(hooks.poll());
   const os::Deadline deadline =
       limit_ns_ == kForever ? os::Deadline::never() : os::Deadline::after_ns(limit_ns_);
   // A channel of its own for each answer: no thread or process takes another's, and nothing is left of a
   // call that was given up.
   const channel::ChannelPtr reply =
-      need(channel::Channel::create(node.channels(), {.flags = channel::kPortable}));
+      value_or_throw(channel::Channel::create(node.channels(), {.flags = channel::kPortable}));
   Value::List request{reply->id().index, reply->id().generation, object_, static_cast<std::uint8_t>(op)};
   for (Value& argument : arguments) request.push_back(std::move(argument));
   require_in_time(send(*requests_.get(), Value(std::move(request)), deadline, &hooks));
   channel::Incoming message;
   const std::stop_callback wake(stop_, [&] { reply->wake_all(); });
   require_in_time(reply->get(message, deadline, &hooks));
-  Value answer = need(message::unpack(message));
+  Value answer = value_or_throw(message::unpack(message));
   auto* parts = answer.get_if<Value::List>();
   if (parts == nullptr || parts->size() != 2) throw TypeMismatch(wrong_kind(answer, "a manager's answer"));
   const int code = taken_as<int>(parts->front());

@@ -1,7 +1,7 @@
 // Waiting for memory: a put that the budget refuses is tried again while others may give some back.
 //
-//   Status sent = tensor::with_memory(arena, bytes, deadline, poll, [&] { return channel.put(message,
-//   deadline); });
+//   Status sent = tensor::with_memory(arena, bytes, deadline, poll,
+//                                     [&] { return channel.put(message, deadline); });
 //
 // Thread safety: as of what is called.
 #pragma once

@@ -41,7 +41,7 @@ channel::PipeEnd& opened(PipeCore* core) {
 void ClosePipe::operator()(PipeCore* core) const noexcept { delete core; }
 
 std::pair<PipePtr, PipePtr> open_pipe(bool duplex) {
-  channel::PipePair made = need(channel::make_pipe(attached_node().channels(), duplex));
+  channel::PipePair made = value_or_throw(channel::make_pipe(attached_node().channels(), duplex));
   return {PipePtr(new PipeCore(std::move(made.first_fd), made.second_to_first, made.first_to_second)),
           PipePtr(new PipeCore(std::move(made.second_fd), made.first_to_second, made.second_to_first))};
 }
@@ -65,7 +65,7 @@ bool poll_pipe(PipeCore* core, Limit limit) {
 
 int pipe_descriptor(PipeCore* core) {
   channel::PipeEnd& end = opened(core);
-  check(end.make_selectable());
+  throw_if_failed(end.make_selectable());
   return end.fd();
 }
 

@@ -71,7 +71,7 @@ class ProcessWorker : public workers::WorkerHandle {
 };
 
 Tensor topic_tensor(const arena::LeasePtr& block) {
-  return need(
+  return value_or_throw(
       Tensor::wrap(tensor::storage_over(block), DType::kUInt8, {static_cast<std::int64_t>(block->size())}));
 }
 
@@ -92,7 +92,8 @@ channel::Incoming& Outcome::result() {
 void Outcome::fail() {
   const std::string task = name_of_task(function_);
   switch (answer_.ending) {
-    case workers::Ending::kError: throw RemoteError(need(process::decode_report(answer_.payload.bytes())));
+    case workers::Ending::kError:
+      throw RemoteError(value_or_throw(process::decode_report(answer_.payload.bytes())));
     case workers::Ending::kDied: throw WorkerDiedError(task, answer_.pid, answer_.exitcode);
     case workers::Ending::kTimedOut:
       throw TaskTimeoutError({Code::kTimeout, "\"" + task + "\" was over its time; its worker (pid " +
@@ -121,7 +122,7 @@ void result_bytes(Outcome& outcome, std::span<std::byte> out) {
 
 void result_sequence(Outcome& outcome, Sink sink, void* into) { sink(into, outcome.result().bytes()); }
 
-Value result_value(Outcome& outcome) { return need(message::unpack(outcome.result())); }
+Value result_value(Outcome& outcome) { return value_or_throw(message::unpack(outcome.result())); }
 
 void throw_stopped() {
   throw Error({Code::kInterrupted, "a stop was requested before the pool had the results"});
@@ -153,14 +154,14 @@ workers::Engine& PoolCore::engine() const {
 }
 
 void PoolCore::start() {
-  node::Node* node = need(node::Node::current());
+  node::Node* node = value_or_throw(node::Node::current());
   if (options_.workers > UINT32_MAX / 2 || options_.spares > UINT32_MAX / 2)
     throw Error({Code::kInvalid, "a pool of " + std::to_string(options_.workers) + " workers"});
   const workers::EngineOptions engine{static_cast<std::uint32_t>(options_.workers),
                                       static_cast<std::uint32_t>(options_.spares), options_.tasks_per_worker,
                                       options_.memory_per_worker};
   owner_slot_ = node->domain().self();
-  engine_ = need(workers::Engine::create(
+  engine_ = value_or_throw(workers::Engine::create(
       *node, engine, [this](const workers::WorkerSlot& worker_slot) { return start_worker(worker_slot); }));
 }
 
@@ -210,7 +211,7 @@ void PoolCore::submit(const workers::JobPtr& job, std::uint64_t index, const Cal
   bytes.resize(sizeof header + input.bytes.size());
   std::memcpy(bytes.data(), &header, sizeof header);
   if (!input.bytes.empty()) std::memcpy(bytes.data() + sizeof header, input.bytes.data(), input.bytes.size());
-  if (input.list != nullptr) check(builder.add(*input.list));
+  if (input.list != nullptr) throw_if_failed(builder.add(*input.list));
   const workers::TaskOptions task{options.timeout.count() > 0 ? options.timeout.count() : 0, options.retries};
   const Status sent = engine.submit(job, index, builder.message(), task, more);
   if (sent.ok()) return;
@@ -267,7 +268,7 @@ bool join_pool(PoolCore& pool, std::int64_t ns, const std::stop_token& stop) {
 }
 
 TaskFunction task_function(Address function, std::uint64_t signature) {
-  return {function, need(process::key_of(function)), signature};
+  return {function, value_or_throw(process::key_of(function)), signature};
 }
 
 // --- one task
@@ -293,14 +294,14 @@ bool cancel_task(TaskState& task) { return task.pool->engine().cancel(*task.job,
 
 void after_task(const TaskPtr& task, std::function<void()> call) {
   Callbacks& callbacks = task->pool->callbacks();
-  check(callbacks.start());
-  check(task->pool->engine().after(
+  throw_if_failed(callbacks.start());
+  throw_if_failed(task->pool->engine().after(
       task->job, [&callbacks, call = std::move(call)]() mutable { callbacks.add(std::move(call)); }));
 }
 
 void take_outcome(TaskState& task, void (*use)(void* into, Outcome& outcome), void* into) {
   std::vector<workers::Answer> answers;
-  check(task.pool->engine().collect(*task.job, answers, 1, os::Deadline::never()));
+  throw_if_failed(task.pool->engine().collect(*task.job, answers, 1, os::Deadline::never()));
   Outcome outcome(*task.pool, task.function, answers.at(0));
   use(into, outcome);
 }

@@ -24,8 +24,7 @@ void run_one(const std::function<void()>& call) noexcept {
 Status Callbacks::start() {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (started_ || finished_) return {};
-  Status status = os::start_thread(
-      thread_, [this] { run(); }, "a pool's callbacks");
+  Status status = os::start_thread(thread_, [this] { run(); }, "a pool's callbacks");
   started_ = status.ok();
   return status;
 }

@@ -1,7 +1,7 @@
 // A pool's callbacks: what Future::then() was given, called in one thread of the pool's own, one after the
 // other, in the order in which their tasks ended.
 //
-//   check(callbacks.start());                       // before anything can be added
+//   throw_if_failed(callbacks.start());                       // before anything can be added
 //   engine.after(job, [&] { callbacks.add(call); });
 //   callbacks.finish();                             // when nothing is added any more
 //

@@ -64,8 +64,8 @@ class PoolCore {
   const PoolOptions options_;
   const PrepareCall initializer_;
   const pid_t owner_;
-  domain::SlotRef
-      owner_slot_;  // a child has another one, or none; asking the kernel for our pid is a call each
+  // a child has another one, or none; asking the kernel for our pid is a call each
+  domain::SlotRef owner_slot_;
   std::unique_ptr<Callbacks> callbacks_ = std::make_unique<Callbacks>();
   std::unique_ptr<workers::Engine> engine_;
   std::mutex mutex_;

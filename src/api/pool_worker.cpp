@@ -52,7 +52,7 @@ std::span<const std::byte> argument_bytes(TaskIn& in, std::size_t size) {
 }
 
 Value::List argument_values(TaskIn& in, std::size_t count) {
-  Value value = need(message::unpack(in.message(), in.body()));
+  Value value = value_or_throw(message::unpack(in.message(), in.body()));
   auto* list = value.get_if<Value::List>();
   if (list == nullptr || list->size() != count) {
     throw TypeMismatch({Code::kInvalid, "a function of " + std::to_string(count) +
@@ -67,7 +67,7 @@ void reply_bytes(TaskOut& out, std::span<const std::byte> bytes) {
 
 void reply_value(TaskOut& out, const Value& value) {
   out.codec = message::kPortableCodec;
-  check(out.builder.add(value));
+  throw_if_failed(out.builder.add(value));
 }
 
 namespace {
@@ -88,7 +88,7 @@ struct Callee {
 };
 
 Callee find_callee(const TaskHeader& header) {
-  const Address function = need(process::function_of(header.key));
+  const Address function = value_or_throw(process::function_of(header.key));
   Invokers& all = invokers();
   const std::lock_guard<std::mutex> lock(all.mutex);
   const auto at = all.by_signature.find(header.signature);
@@ -130,7 +130,7 @@ void serve(workers::Worker& worker, channel::Incoming& task, Callees& callees,
     const Status sent = worker.answer(workers::Ending::kValue, builder.message(out.codec));
     builder.clear();
     if (sent.ok() || sent.code() == Code::kClosed) return;
-    failure = process::failure_of([&] { check(sent); });
+    failure = process::failure_of([&] { throw_if_failed(sent); });
   }
   const std::vector<std::byte> report = report_of(*std::move(failure));
   const Status told =
@@ -141,9 +141,9 @@ void serve(workers::Worker& worker, channel::Incoming& task, Callees& callees,
 bool make_ready(workers::Worker& worker, const std::string& initializer, const ChannelRef& arguments) {
   if (initializer.empty()) return true;
   std::optional<RemoteError::Details> failure =
-      process::failure_of([&] { need(process::runner_of(initializer))(arguments.get()); });
+      process::failure_of([&] { value_or_throw(process::runner_of(initializer))(arguments.get()); });
   if (!failure) return true;
-  check(worker.fail(report_of(*std::move(failure)), process::kErrorCodec));
+  throw_if_failed(worker.fail(report_of(*std::move(failure)), process::kErrorCodec));
   return false;
 }
 
@@ -165,8 +165,8 @@ int run_pool_worker(const Queue<Value>& tasks, const Queue<Value>& answers, cons
   const arena::LeasePtr* block = tensor::share_lease(*table.storage());
   if (block == nullptr) throw Error({Code::kCorrupt, "a pool's table that is no shared memory"});
   workers::Worker worker =
-      need(workers::Worker::open({ChannelRef(tasks).get(), ChannelRef(answers).get(), *block, setup.index,
-                                  setup.most_tasks, setup.most_memory}));
+      value_or_throw(workers::Worker::open({ChannelRef(tasks).get(), ChannelRef(answers).get(), *block,
+                                            setup.index, setup.most_tasks, setup.most_memory}));
   if (!make_ready(worker, initializer, initializer_arguments)) return 1;
   channel::Incoming task;
   Callees callees;

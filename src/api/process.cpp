@@ -42,8 +42,8 @@ class ProcessCore {
 
   void start() {
     if (child) throw Error({Code::kInvalid, identity.name + " was started already"});
-    node::Node* node = need(node::Node::current());
-    if (entry || prepare) reports = need(channel::Channel::create(node->channels(), {}));
+    node::Node* node = value_or_throw(node::Node::current());
+    if (entry || prepare) reports = value_or_throw(channel::Channel::create(node->channels(), {}));
     child = launch(*node);
     entry = nullptr;  // what it captured lives in the child now
     process::children().add(this, {identity.name, child->pid(), identity.rank, identity.daemon},
@@ -51,7 +51,7 @@ class ProcessCore {
   }
 
   bool wait(os::Deadline deadline, const std::stop_token& stop = {}) {
-    const bool ended = need(running().wait(deadline, stop));
+    const bool ended = value_or_throw(running().wait(deadline, stop));
     if (ended) settle();
     return ended;
   }
@@ -64,9 +64,9 @@ class ProcessCore {
   // Terminates the child, after a second by force. Nothing here can be reported to anybody.
   void stop() noexcept {
     try {
-      check(child->signal(SIGTERM));
+      throw_if_failed(child->signal(SIGTERM));
       if (!wait(os::Deadline::after_seconds(1))) {
-        check(child->signal(SIGKILL));
+        throw_if_failed(child->signal(SIGKILL));
         wait(os::Deadline::never());
       }
     } catch (const std::exception& error) {
@@ -90,11 +90,12 @@ class ProcessCore {
   }
 
   process::Child launch(node::Node& node) {
-    if (entry) return need(process::start_forked(entry, reports, identity));
-    if (prepare) return need(process::start_registered(node, {method, prepare(), reports, identity}));
+    if (entry) return value_or_throw(process::start_forked(entry, reports, identity));
+    if (prepare)
+      return value_or_throw(process::start_registered(node, {method, prepare(), reports, identity}));
     process::NamedChannels named;
     for (const auto& [name, queue] : channels) named.emplace_back(name, queue.get());
-    return need(process::start_named(node, argv, named, identity.daemon));
+    return value_or_throw(process::start_named(node, argv, named, identity.daemon));
   }
 };
 
@@ -187,9 +188,9 @@ bool Process::join_within(std::int64_t ns, const std::stop_token& stop) {
   return true;
 }
 
-void Process::terminate() { check(core().running().signal(SIGTERM)); }
+void Process::terminate() { throw_if_failed(core().running().signal(SIGTERM)); }
 
-void Process::kill() { check(core().running().signal(SIGKILL)); }
+void Process::kill() { throw_if_failed(core().running().signal(SIGKILL)); }
 
 bool Process::is_alive() {
   detail::ProcessCore& self = core();

@@ -51,7 +51,7 @@ std::vector<std::size_t> wait_for_some(const std::vector<Process>& processes,
   std::vector<std::size_t> ended;
   const Status status = node::wait_any(sources, deadline, stop, ended);
   if (status.code() == Code::kTimeout || status.code() == Code::kInterrupted) return {};
-  check(status);
+  throw_if_failed(status);
   for (std::size_t& index : ended) index = ranks[index];
   return ended;
 }

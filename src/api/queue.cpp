@@ -216,8 +216,8 @@ Channel& opened(Channel* channel) {
 }  // namespace
 
 ChannelPtr make_queue(std::uint64_t type, const QueueOptions& options) {
-  node::Node* node = need(node::Node::current());
-  return need(channel::Channel::create(
+  node::Node* node = value_or_throw(node::Node::current());
+  return value_or_throw(channel::Channel::create(
       node->channels(),
       {.capacity = options.capacity, .byte_capacity = options.bytes, .flags = flags_for(type)}));
 }
@@ -238,7 +238,7 @@ ChannelPtr queue_of_type(const ChannelRef& ref, std::uint64_t type) {
 }
 
 ChannelPtr inherited_queue(std::string_view name, std::uint64_t type) {
-  ChannelPtr channel = need(process::inherited_channel(name));
+  ChannelPtr channel = value_or_throw(process::inherited_channel(name));
   check_queue_type(*channel, name, type);
   return channel;
 }
@@ -308,7 +308,7 @@ bool get_sequence(Endpoint endpoint, std::uint64_t type, Sink sink, void* into, 
 std::optional<Value> get_value(Endpoint endpoint, Limit limit) {
   Received message;
   if (!receive(message, endpoint, message::kPortableCodec, 0, limit)) return std::nullopt;
-  return need(message::unpack(*message));
+  return value_or_throw(message::unpack(*message));
 }
 
 std::optional<Tensor> get_tensor(Endpoint endpoint, Limit limit) {

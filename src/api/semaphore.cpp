@@ -6,21 +6,23 @@
 namespace forklift {
 
 Semaphore::Semaphore(const SemaphoreOptions& options)
-    : semaphore_(need(
+    : semaphore_(value_or_throw(
           locks::Semaphore::create(detail::lock_table(), {options.value, options.most, options.recover}))) {}
-Semaphore Semaphore::found(detail::LockName name) {
-  return Semaphore(need(locks::Semaphore::open(detail::lock_table(), detail::id_of(name))));
+Semaphore Semaphore::open(detail::LockName name) {
+  return Semaphore(value_or_throw(locks::Semaphore::open(detail::lock_table(), detail::id_of(name))));
 }
 bool Semaphore::acquire_within(std::int64_t ns, const std::stop_token* stop) {
   locks::Semaphore& semaphore = detail::object_of(semaphore_);
   bool taken = false;
-  check(semaphore.try_before_waiting(taken));
+  throw_if_failed(semaphore.try_before_waiting(taken));
   if (taken) return true;
   return detail::wait_for_lock(
       stop, [&](locks::WaitHooks* hooks) { return semaphore.acquire(detail::deadline_after(ns), hooks); },
       [&semaphore] { semaphore.wake_all(); });
 }
-void Semaphore::release(std::uint32_t units) { check(detail::object_of(semaphore_).release(units)); }
+void Semaphore::release(std::uint32_t units) {
+  throw_if_failed(detail::object_of(semaphore_).release(units));
+}
 std::uint32_t Semaphore::value() const { return detail::object_of(semaphore_).value(); }
 LockRef Semaphore::ref() const { return detail::ref_of(semaphore_); }
 

@@ -17,22 +17,22 @@ void register_function(const char* name, Address function, Runner runner) {
   process::register_function(name != nullptr ? name : "", function, runner);
 }
 
-std::string registered_name(Address function) { return need(process::name_of(function)); }
+std::string registered_name(Address function) { return value_or_throw(process::name_of(function)); }
 
 ChannelRef send_arguments(Value::List arguments) {
-  node::Node* node = need(node::Node::current());
+  node::Node* node = value_or_throw(node::Node::current());
   channel::ChannelPtr channel =
-      need(channel::Channel::create(node->channels(), {.flags = channel::kPortable}));
+      value_or_throw(channel::Channel::create(node->channels(), {.flags = channel::kPortable}));
   message::MessageBuilder builder(node->arena());
-  check(builder.add(Value(std::move(arguments))));
-  check(channel->put(builder.message(), os::Deadline::never()));
+  throw_if_failed(builder.add(Value(std::move(arguments))));
+  throw_if_failed(channel->put(builder.message(), os::Deadline::never()));
   return ChannelRef(std::move(channel));
 }
 
 Value::List receive_arguments(const ChannelPtr& channel, std::size_t count) {
   channel::Incoming message;
-  check(channel->get(message, os::Deadline::after_ns(0)));
-  Value value = need(message::unpack(message));
+  throw_if_failed(channel->get(message, os::Deadline::after_ns(0)));
+  Value value = value_or_throw(message::unpack(message));
   auto* list = value.get_if<Value::List>();
   if (list == nullptr || list->size() != count) {
     throw TypeMismatch({Code::kInvalid, "a function of " + std::to_string(count) +
@@ -57,8 +57,8 @@ Value describe_queue(const ChannelRef& queue) {
 }
 
 ChannelRef find_queue(const Value& described) {
-  const auto id = need(described.as<std::array<std::uint32_t, 2>>());
-  return ChannelRef(need(channel::Channel::open(attached_node().channels(), {id[0], id[1]})));
+  const auto id = value_or_throw(described.as<std::array<std::uint32_t, 2>>());
+  return ChannelRef(value_or_throw(channel::Channel::open(attached_node().channels(), {id[0], id[1]})));
 }
 
 Value describe_lock(const LockRef& lock) {
@@ -67,7 +67,7 @@ Value describe_lock(const LockRef& lock) {
 }
 
 LockName lock_named(const Value& described) {
-  const auto id = need(described.as<std::array<std::uint32_t, 2>>());
+  const auto id = value_or_throw(described.as<std::array<std::uint32_t, 2>>());
   return {id[0], id[1]};
 }
 
@@ -78,8 +78,8 @@ Value describe_topic(const TopicRef& topic) {
 }
 
 TopicRef find_topic(const Value& described) {
-  const auto id = need(described.as<std::array<std::uint32_t, 2>>());
-  return TopicRef(need(topic::Topic::open(attached_node().topics(), {id[0], id[1]})));
+  const auto id = value_or_throw(described.as<std::array<std::uint32_t, 2>>());
+  return TopicRef(value_or_throw(topic::Topic::open(attached_node().topics(), {id[0], id[1]})));
 }
 
 // Many bytes lie in shared memory, where the receiver reads them: copied once, not into MessagePack, from
@@ -91,7 +91,7 @@ Value bytes_value(const void* data, std::size_t size) {
     const auto* bytes = static_cast<const std::byte*>(data);
     return Value::Bytes(bytes, bytes + size);
   }
-  Tensor memory = need(Tensor::empty({static_cast<std::int64_t>(size)}, DType::kUInt8));
+  Tensor memory = value_or_throw(Tensor::empty({static_cast<std::int64_t>(size)}, DType::kUInt8));
   std::memcpy(memory.raw(), data, size);
   return memory;
 }

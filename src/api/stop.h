@@ -1,8 +1,8 @@
 // Waits that a std::stop_token ends: the token's callback wakes whoever sleeps, the hooks then say why.
 //
-//   const Status got = wait_stoppable(stop, [&](WaitHooks* hooks) { return channel.get(message, deadline,
-//   hooks); },
-//                                     [&] { channel.wake_all(); });
+//   const Status got = wait_stoppable(
+//       stop, [&](WaitHooks* hooks) { return channel.get(message, deadline, hooks); },
+//       [&] { channel.wake_all(); });
 //
 // Thread safety: the callback may run in any thread, also before the wait begins. A stop that falls between
 // the last look and the sleep is seen at the end of a slice.

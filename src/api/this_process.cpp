@@ -74,7 +74,7 @@ bool ParentProcess::is_alive() const { return !join_within(0, {}); }
 
 bool ParentProcess::join_within(std::int64_t ns, const std::stop_token& stop) const {
   const os::Deadline deadline = ns == detail::kForever ? os::Deadline::never() : os::Deadline::after_ns(ns);
-  return need(process::wait_for_end(state_->sentinel, deadline, stop));
+  return value_or_throw(process::wait_for_end(state_->sentinel, deadline, stop));
 }
 
 std::optional<ParentProcess> parent_process() {

@@ -90,8 +90,8 @@ class Incoming {
 
 struct ChannelOptions {
   std::uint32_t capacity = 0;  // messages; 0: unbounded
-  std::uint64_t byte_capacity =
-      0;  // bytes in transit; 0: unbounded. A larger message waits for an empty channel.
+  // bytes in transit; 0: unbounded. A larger message waits for an empty channel.
+  std::uint64_t byte_capacity = 0;
   std::uint64_t flags = 0;
 };
 

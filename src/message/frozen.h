@@ -40,8 +40,8 @@ enum class Tag : std::uint8_t {
   kList = 7,    // body: offset of `length` slots
   kTuple = 8,   // likewise
   kMap = 9,     // body: offset of `length` pairs of slots, then of the index (see below)
-  kArray =
-      10,  // body: offset of a tensor description (wire.h) of `length` dimensions; its offset is the image's
+  // body: offset of a tensor description (wire.h) of `length` dimensions; its offset is the image's
+  kArray = 10,
   kScalar = 11,   // as kArray, of no dimensions: a NumPy scalar
   kForeign = 12,  // body: offset of {offset, bytes, length of descr, shape[length]}, then descr: other dtypes
   kBigInt = 13,   // length characters: hexadecimal, with 0x and perhaps a minus; as kString

@@ -42,7 +42,7 @@ Status Fd::set_close_on_exec() const {
 }
 
 std::uint64_t Fd::inode() const noexcept {
-  struct stat info {};
+  struct stat info{};
   if (fd_ < 0 || ::fstat(fd_, &info) != 0) return 0;
   return static_cast<std::uint64_t>(info.st_ino);
 }

@@ -46,7 +46,7 @@ std::string path_of(const dl_phdr_info& module) {
 // The word of the copy in this module; nullptr: it has none.
 const std::atomic<std::uint32_t>* word_in(const dl_phdr_info& module) {
   for (int i = 0; i < module.dlpi_phnum; ++i) {
-    const ElfW(Phdr)& segment = module.dlpi_phdr[i];
+    const ElfW(Phdr) & segment = module.dlpi_phdr[i];
     if (segment.p_type != PT_NOTE) continue;
     const std::size_t align = segment.p_align == 8 ? 8 : 4;
     const auto padded = [align](std::size_t size) { return (size + align - 1) & ~(align - 1); };

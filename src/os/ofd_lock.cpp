@@ -8,7 +8,7 @@ namespace forklift::os {
 
 namespace {
 struct flock byte_range(std::uint64_t byte, short type = F_WRLCK) {
-  struct flock range {};
+  struct flock range{};
   range.l_type = type;
   range.l_whence = SEEK_SET;
   range.l_start = static_cast<off_t>(byte);

@@ -76,7 +76,7 @@ std::optional<bool> maps_inode(pid_t pid, std::uint64_t inode) noexcept {
 }
 
 std::uint64_t pid_namespace() noexcept {
-  struct stat info {};
+  struct stat info{};
   return ::stat("/proc/self/ns/pid", &info) == 0 ? static_cast<std::uint64_t>(info.st_ino) : 0;
 }
 

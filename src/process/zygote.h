@@ -12,9 +12,8 @@
 //      *this* process from its first instruction. Exit code, signals, pidfd, getppid() are those of any
 //      child, and the zygote's end means nothing to it.
 //   3. The child says its pid on "go" and waits. The zygote says it, too. The parent opens a pidfd and
-//   answers
-//      "go"; the child puts descriptors and variables in their places and is what a spawned child is at
-//      init().
+//      answers "go". The child puts descriptors and variables in their places and is what a spawned child is
+//      at init().
 //
 // So a child runs exactly if its parent knows it: where the parent dies or gives up before, "go" is at its
 // end and the child exits. Where the zygote dies after 2, the parent learns the pid from the child. The

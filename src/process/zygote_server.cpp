@@ -22,7 +22,7 @@ namespace {
 
 // 0: it cannot be learnt.
 int own_threads() {
-  struct stat task {};
+  struct stat task{};
   if (::stat("/proc/self/task", &task) != 0 || task.st_nlink < 3) return 0;
   return static_cast<int>(task.st_nlink) - 2;  // a folder for each, beside "." and ".."
 }
@@ -103,7 +103,7 @@ void become_child(Request& request) {
 class InterruptIgnored {
  public:
   InterruptIgnored() {
-    struct sigaction ignore {};
+    struct sigaction ignore{};
     ignore.sa_handler = SIG_IGN;
     ::sigaction(SIGINT, &ignore, &before_);
   }
@@ -112,7 +112,7 @@ class InterruptIgnored {
   InterruptIgnored& operator=(const InterruptIgnored&) = delete;
 
  private:
-  struct sigaction before_ {};
+  struct sigaction before_{};
 };
 
 }  // namespace

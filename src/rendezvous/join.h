@@ -21,7 +21,7 @@ class RetryPause {
   std::int64_t pause_ns_ = 1'000'000;
 };
 
-// Joins the domain that is served at `place`, as a member that roles by if so asked. The connection to its
+// Joins the domain that is served at `place`, as a member that stands by if so asked. The connection to its
 // server; its end is the server's. Errors as of Door::attach.
 Result<os::Fd> join_at(NameLock& name_lock, const NamedDomainOptions& options);
 

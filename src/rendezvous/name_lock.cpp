@@ -25,7 +25,7 @@ std::string in_words(mode_t mode) {
 
 // XDG_RUNTIME_DIR where it is what its specification says, else a folder among the temporary files.
 std::string choose_directory() {
-  struct stat info {};
+  struct stat info{};
   const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
   if (runtime != nullptr && runtime[0] == '/' && ::stat(runtime, &info) == 0 && S_ISDIR(info.st_mode) &&
       info.st_uid == ::geteuid()) {
@@ -44,7 +44,7 @@ Result<os::Fd> open_directory(const std::string& path) {
       return Status(Code::kRefused, path + " is no directory (a link, perhaps): remove it");
     return Status::system("open", errno, path);
   }
-  struct stat info {};
+  struct stat info{};
   if (::fstat(folder.get(), &info) != 0) return Status::system("fstat", errno, path);
   if (info.st_uid != ::geteuid()) {
     return Status(Code::kRefused, path + " belongs to user " + std::to_string(info.st_uid) +
@@ -68,7 +68,7 @@ Result<NameLock> NameLock::find(std::string_view name) {
   Result<os::Fd> folder = open_directory(name_lock.directory_);
   if (!folder) return folder.status();
   name_lock.folder_ = *std::move(folder);
-  struct stat info {};
+  struct stat info{};
   if (::fstat(name_lock.folder_.get(), &info) != 0)
     return Status::system("fstat", errno, name_lock.directory_);
   // A name may have 64 bytes, an address 107.

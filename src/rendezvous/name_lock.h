@@ -1,10 +1,9 @@
-// A served name, and who may stand there. Nothing of it lies in the file system, so that nothing stays
-// behind, whoever is killed:
+// A served name, and which processes have which role in it. Nothing of it lies in the file system, so nothing
+// stays behind when a process is killed:
 //
-//   the socket       an abstract socket: where joiners connect
-//   three roles   each taken by one (an abstract socket that nobody talks to) or shared by several (a shared
-//   lock
-//                  on a byte of the runtime directory itself)
+//   the socket    an abstract socket, to which joiners connect
+//   three roles   each taken by one process (an abstract socket that nobody talks to), or shared by several (a
+//                 shared lock on a byte of the runtime directory itself)
 //
 // The runtime directory is $XDG_RUNTIME_DIR/forklift, or forklift-<uid> in the directory for temporary files:
 // made with mode 0700, and used only if it is a directory of this user's that nobody else may enter. Its
@@ -12,9 +11,9 @@
 // has no owner: another user could take it first, so both ends look at the other's user (SO_PEERCRED); and it
 // is one of a network namespace: programs of several cannot meet.
 //
-// Which stand means what (the kernel frees them however their process ends):
+// What the roles mean (the kernel frees them however their process ends):
 //   kServer   taken: whoever answers at the socket
-//   kMember   shared: members of the served domain that stand by; taken: somebody who is beginning a new
+//   kMember   shared: members of the served domain that stand by; taken: a process that begins a new domain
 //   kJoiner   shared: those who are joining; taken: as above
 // So a name goes to a new domain only when nobody is left who has the old one, and a member that finds the
 // server gone takes over without anybody coming between. Who takes has the socket before it looks at the

@@ -208,8 +208,7 @@ Status NamedDomain::start() {
   if (!stop_.valid()) return Status::system("eventfd", errno, "the served of a domain");
   std::uint64_t rung = 0;
   (void)!::read(stop_.get(), &rung, sizeof rung);
-  return os::start_thread(
-      thread_, [this] { run(); }, "the served of a domain");
+  return os::start_thread(thread_, [this] { run(); }, "the served of a domain");
 }
 
 void NamedDomain::stop() noexcept {

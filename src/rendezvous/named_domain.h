@@ -1,11 +1,11 @@
-// A process's part in a served name: it answers at the socket, or roles by to do so when the server is gone.
+// A process's part in a served name: it answers at the socket, or stands by to do so when the server is gone.
 //
-//   Result<DoorPtr> socket = Door::serve("camera", options);     // this process's domain gets the name
-//   Result<DoorPtr> socket = Door::attach("camera", options);    // this process joins the domain of that
-//   name Result<DoorPtr> socket = Door::meet("camera", options);      // whichever of the two is right
-//   (*socket)->close();                                          // leaves the name, not the domain
+//   Result<NamedDomainPtr> served = NamedDomain::serve("camera", options);    // our domain gets the name
+//   Result<NamedDomainPtr> served = NamedDomain::attach("camera", options);   // we join the name's domain
+//   Result<NamedDomainPtr> served = NamedDomain::meet("camera", options);     // whichever of the two is right
+//   (*served)->close();                                                      // leaves the name, not the domain
 //
-// A thread of this process answers or roles by; it exists from serve or attach (unless told otherwise) to
+// A thread of this process answers or stands by; it exists from serve or attach (unless told otherwise) to
 // close, sleeps without a time-out while nobody comes, and has no signals. When the server ends, however it
 // does, those who stand by hear it from their connection; the first to get the server's lock takes over.
 //

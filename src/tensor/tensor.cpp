@@ -183,8 +183,8 @@ Tensor Tensor::view(Dims shape, Dims strides, std::int64_t first_element) const 
     result.offset_ = offset_;  // an empty view has no first element that could lie anywhere else
     strides = c_strides(shape);
   } else {
-    result.offset_ =
-        offset_ + static_cast<std::size_t>(first_element) * item_size();  // modulo 2^64: may go back
+    // modulo 2^64: may go back
+    result.offset_ = offset_ + static_cast<std::size_t>(first_element) * item_size();
   }
   result.shape_ = std::move(shape);
   result.strides_ = std::move(strides);

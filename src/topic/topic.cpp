@@ -1,5 +1,5 @@
-// Life of a topic and of its readers' places. The two ways of a message are in board_put.cpp and
-// board_get.cpp.
+// Life of a topic and of its readers' places. The two ways of a message are in topic_put.cpp and
+// topic_get.cpp.
 #include "topic/topic.h"
 
 #include <climits>

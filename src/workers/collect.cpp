@@ -166,8 +166,7 @@ Status Engine::join(os::Deadline deadline, channel::WaitHooks* hooks) {
 // A thread that does nothing but waiting, for jobs that somebody is to be told of.
 Status Engine::need_collector_locked(Job& job) {
   if (!collector_.joinable()) {
-    Status status = os::start_thread(
-        collector_, [this] { run_collector(); }, "a pool's collector");
+    Status status = os::start_thread(collector_, [this] { run_collector(); }, "a pool's collector");
     if (!status) return status;
   }
   job.eager = true;

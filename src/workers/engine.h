@@ -17,7 +17,7 @@
 // sleeps until a worker dies, a deadline comes or the pool is told to stop; it starts workers, so the factory
 // is called in it (and in create()), one call at a time.
 //
-// What became of a worker's task is decided by its worker slot's claim (pool_board.h, P1), after all answers
+// What became of a worker's task is decided by its worker slot's claim (worker_table.h, P1), after all answers
 // that were committed before its death have been taken in. A task that may be retried is retained here, and
 // what is private in its message is copied by the worker that receives it; so a retry sees what was
 // submitted.

@@ -75,8 +75,7 @@ Status Engine::open() {
   if (!supervisor_bell_.valid()) return Status::system("eventfd", errno, "a pool's supervisor");
   fill_seats();
   if (!broken_.ok() || retry_ns_ != 0) return start_failure_;
-  return os::start_thread(
-      supervisor_, [this] { run_supervisor(); }, "a pool's supervisor");
+  return os::start_thread(supervisor_, [this] { run_supervisor(); }, "a pool's supervisor");
 }
 
 Engine::~Engine() { shut_down(); }

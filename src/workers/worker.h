@@ -15,7 +15,7 @@
 //
 // Thread safety: none; one thread. Process safety: a Worker is the only one of its worker slot; it may be
 // killed at any instruction. Invariant: between next() and answer() the worker slot's claim names the task
-// (pool_board.h, P1).
+// (worker_table.h, P1).
 #pragma once
 
 #include <span>

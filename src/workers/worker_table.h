@@ -1,16 +1,14 @@
-// What a pool and its workers see together besides two channels: a row for each worker's worker slot, and
-// which tasks shall not begin. One block of kind share, zeroed when the pool is made. docs/layout.md is the
-// prose twin.
+// What a pool and its workers share besides two channels: a row for each worker slot, and which tasks are
+// cancelled before they begin. One block of kind share, zeroed when the pool is made. docs/layout.md says the
+// same in prose.
 //
 // Invariants
-//  P1. A task's tag is in the claim of a worker's worker slot from before the task leaves the channel until
-//  after its
-//      answer is in the other one. So whoever finds a worker dead finds the task that it had.
-//  P2. The lines of a worker slot have one writer each, the worker and the pool, but for `fate`: both change
-//  it, by
-//      compare-and-swap, and only for tasks with a deadline.
-//  P3. A worker slot belongs to one worker at a time; the pool clears it after the death, when nobody else
-//  can.
+//  P1. A task's tag is in the claim of a worker slot from before the task leaves the channel until after its
+//      answer is in the other one. So a process that finds a worker dead finds the task that it had.
+//  P2. The lines of a worker slot have one writer each, the worker and the pool. The exception is `fate`,
+//      which both change, by compare-and-swap, and only for tasks with a deadline.
+//  P3. A worker slot belongs to one worker at a time. The pool clears it after the death, when nobody else
+//      can.
 #pragma once
 
 #include <cstddef>
@@ -40,8 +38,8 @@ enum class Ending : std::uint8_t {
   kError = 2,      // the task's function failed; the payload says how, in the language's own words
   kCancelled = 3,  // taken back before it began
   kBadStart = 4,   // no task: a worker could not be made ready; the payload as kError's
-  kUnreadable =
-      5,       // its message could not be used; the payload says why, as text. Without a task: one was lost
+  // its message could not be used; the payload says why, as text. Without a task: one was lost
+  kUnreadable = 5,
   kDied = 16,  // the worker died
   kTimedOut = 17,  // over its deadline; the worker was killed
   kStopped = 18,   // the pool was terminated, or cannot work any more: Engine::health() says why

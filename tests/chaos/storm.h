@@ -1,9 +1,8 @@
 // What the storms have in common: their settings, the killing, and the watch over those who are left.
 //
 //   Progress puts(account->puts, kProgressNs, "nobody puts");
-//   const std::uint64_t kills = kill_at_random(workers, dice, length, 6000, [&](unsigned i) { return
-//   start(i); },
-//                                              [&] { puts.look(); });
+//   const std::uint64_t kills = kill_at_random(
+//       workers, dice, length, 6000, [&](unsigned i) { return start(i); }, [&] { puts.look(); });
 //
 // Thread safety: none.
 #pragma once

@@ -193,8 +193,7 @@ TEST_F(GroupTests, ThePlainCallSpawnsAndJoins) {
 TEST_F(GroupTests, AnyCallableOnFork) {
   Queue<int> sums;
   const int base = 10;
-  spawn(
-      {.context = fork_context()}, [&](int rank, int more) { sums.put(base + rank + more); }, 2, 5);
+  spawn({.context = fork_context()}, [&](int rank, int more) { sums.put(base + rank + more); }, 2, 5);
   EXPECT_EQ(sums.get() + sums.get(), 31);
 }
 

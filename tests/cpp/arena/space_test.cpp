@@ -23,7 +23,7 @@ class SpaceTest : public test::NodeFixture {
   SpaceTest() : NodeFixture(test::kTinyDomain) {}
   std::size_t half() { return domain().data_bytes() / 2; }
   std::uint64_t pages_stored() {
-    struct stat info {};
+    struct stat info{};
     EXPECT_EQ(::fstat(domain().data_file().get(), &info), 0);
     return static_cast<std::uint64_t>(info.st_blocks) * 512;
   }

@@ -133,7 +133,7 @@ TEST_F(WaitingTest, HooksAreAskedAtLeastEverySlice) {
 TEST_F(WaitingTest, ASignalAsksTheHooksAtOnce) {
   ChannelPtr channel = make_channel();
   Child child([&] {
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = [](int) {};
     ::sigaction(SIGUSR1, &action, nullptr);
     StopAfter hooks(1, 200 * kMs);

@@ -274,7 +274,9 @@ TEST_F(DomainTest, WhatADeadReaperBeganIsTakenUp) {
 
 TEST_F(DomainTest, ChecksForDeathsAreRare) {
   domain_->check_deaths();
-  { ASSERT_OK(domain_->reserve_child()); }
+  {
+    ASSERT_OK(domain_->reserve_child());
+  }
   for (int i = 0; i < 10; ++i) domain_->check_deaths();
   EXPECT_EQ(domain_->live_slots(), 2U);
   EXPECT_TRUE(eventually([&] {

@@ -46,7 +46,7 @@ Fd make_memfd(std::uint64_t bytes) {
 }
 
 std::uint64_t stored_bytes(const Fd& file) {
-  struct stat info {};
+  struct stat info{};
   EXPECT_EQ(::fstat(file.get(), &info), 0);
   return static_cast<std::uint64_t>(info.st_blocks) * 512;
 }
@@ -249,7 +249,7 @@ TEST(FutexTest, ReachesTheSameWordElsewhere) {
 
 TEST(FutexTest, ASignalInterrupts) {
   Child child([] {
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = [](int) {};
     ::sigaction(SIGALRM, &action, nullptr);
     ::alarm(1);

@@ -64,13 +64,10 @@ void use_what_works() {
 
 void start_everything() {
   for (const Context& context : {spawn_context(), forkserver_context()}) {
-    refused(
-        "Process", [&] { context.process(answer, 1).start(); }, "forklift::init(argc, argv)");
-    refused(
-        "Pool", [&] { const Pool pool(one_worker(context)); }, "forklift::init(argc, argv)");
+    refused("Process", [&] { context.process(answer, 1).start(); }, "forklift::init(argc, argv)");
+    refused("Pool", [&] { const Pool pool(one_worker(context)); }, "forklift::init(argc, argv)");
   }
-  refused(
-      "spawn", [] { spawn(answer, 2); }, "forklift::init(argc, argv)");
+  refused("spawn", [] { spawn(answer, 2); }, "forklift::init(argc, argv)");
   use_what_works();
 }
 
@@ -80,8 +77,7 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "late") {
     const Queue<int> early;
     for (int i = 0; i < 2; ++i)
-      refused(
-          "init", [&] { init(argc, argv); }, "forklift::init() was called late");
+      refused("init", [&] { init(argc, argv); }, "forklift::init() was called late");
   }
   start_everything();
   return wrong ? 1 : 0;

@@ -24,7 +24,7 @@ using process::end_with_parent;
 using process::lifeline;
 
 ino_t inode_of(int fd) {
-  struct stat found {};
+  struct stat found{};
   EXPECT_EQ(::fstat(fd, &found), 0);
   return found.st_ino;
 }

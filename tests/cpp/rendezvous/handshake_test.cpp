@@ -353,7 +353,7 @@ TEST_F(HandshakeTest, AnUnsafeDirectoryIsNotUsed) {
     const Result<rendezvous::NameLock> made = rendezvous::NameLock::find("x");
     ASSERT_OK(made);
   }
-  struct stat info {};
+  struct stat info{};
   ASSERT_EQ(::stat(folder.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777U, 0700U);
   ASSERT_EQ(::chmod(folder.c_str(), 0750), 0);

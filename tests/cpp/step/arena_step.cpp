@@ -169,7 +169,9 @@ class Release : public ArenaOperation {
   Release(std::size_t bytes, Others others) : bytes_(bytes), others_(others) {}
   void prepare() override {
     // Neighbours in the free list before and behind.
-    { const std::vector<LeasePtr> neighbours = {allocate(bytes_), allocate(bytes_)}; }
+    {
+      const std::vector<LeasePtr> neighbours = {allocate(bytes_), allocate(bytes_)};
+    }
     (void)arena().trim(~std::uint64_t{0});
   }
   void enter() override {
@@ -293,7 +295,9 @@ TEST(ArenaStep, GiveUpKept) {
 class Trim : public ArenaOperation {
  public:
   void prepare() override {
-    { const std::vector<LeasePtr> two = {allocate(5000), allocate(9000)}; }
+    {
+      const std::vector<LeasePtr> two = {allocate(5000), allocate(9000)};
+    }
     (void)arena().trim(~std::uint64_t{0});
   }
   void act() override { (void)arena().trim(0); }

@@ -118,7 +118,7 @@ class Serve : public Operation {
   os::Fd listener_;
 };
 
-// A member that roles by, when its server has gone.
+// A member that stands by, when its server has gone.
 class TakeOver : public Serve {
  public:
   void enter() override {

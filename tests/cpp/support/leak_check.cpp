@@ -86,7 +86,7 @@ std::set<std::string> read_shm_entries() {
   std::set<std::string> found;
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(kShm, error)) {
-    struct stat info {};
+    struct stat info{};
     std::string name = entry.path().filename().string();
     if (lstat(entry.path().c_str(), &info) == 0 && info.st_uid == geteuid() && !is_of_other_programs(name))
       found.insert(std::move(name));
@@ -126,7 +126,7 @@ bool used_by_somebody_else(const std::string& entry) {
       if (fs::read_symlink(fd.path(), unreadable) == path) return true;
     }
   }
-  struct stat info {};
+  struct stat info{};
   return lstat(path.c_str(), &info) != 0;
 }
 

@@ -182,7 +182,7 @@ Watchdog::Watchdog(milliseconds limit, int report_fd) : limit_(limit) {
   std::array<void*, 1> frame{};
   backtrace(frame.data(), 1);  // the first call loads a library, which no signal handler may do
 
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = print_backtrace;
   action.sa_flags = SA_RESTART;
   sigaction(dump_signal(), &action, nullptr);

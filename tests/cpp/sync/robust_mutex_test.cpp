@@ -220,7 +220,7 @@ TEST_F(CoreDumpTest, AnAbortInsideALockReleasesItPromptlyAndDumpsLittle) {
   EXPECT_LT(os::now_ns() - start, 4'000'000'000);
   EXPECT_EQ(child.wait(), -SIGABRT);
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    struct stat info {};
+    struct stat info{};
     ASSERT_EQ(::stat(entry.path().c_str(), &info), 0);
     EXPECT_LT(info.st_blocks * 512, 32 << 20) << entry.path();  // less than the block alone
   }

@@ -1,0 +1,70 @@
+#include "bindings/core/gil.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <mutex>
+
+namespace forklift::py {
+
+namespace {
+
+// 0: unknown. A thread stays what it is, but for the one that survives a fork.
+thread_local signed char main_thread = 0;
+
+bool find_out() noexcept {
+  static std::once_flag installed;
+  std::call_once(installed, [] { ::pthread_atfork(nullptr, nullptr, [] { main_thread = 1; }); });
+  main_thread = ::syscall(SYS_gettid) == ::getpid() ? 1 : -1;
+  return main_thread > 0;
+}
+
+}  // namespace
+
+bool on_main_thread() noexcept { return main_thread != 0 ? main_thread > 0 : find_out(); }
+
+void GilRelease::acquire() {
+  if (!state_) return;
+  PyThreadState* state = state_;
+  state_ = nullptr;
+  try {
+    PyEval_RestoreThread(state);
+  } catch (...) {
+    // pthread_exit, by which a finalizing interpreter rids itself of other threads: it must not unwind us.
+    for (;;) ::pause();
+  }
+}
+
+WithGil::WithGil() {
+  try {
+    state_ = PyGILState_Ensure();
+  } catch (...) {
+    for (;;) ::pause();  // as above
+  }
+}
+
+bool interpreter_ends() noexcept {
+#if PY_VERSION_HEX >= 0x030d0000
+  return Py_IsFinalizing() != 0;
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
+}
+
+Status PyHooks::poll() {
+  if (main_) {
+    released_.acquire();
+    const bool raised = PyErr_CheckSignals() != 0;
+    released_.release();
+    if (raised) return {Code::kInterrupted, "a signal handler raised an exception"};
+  }
+  if (orphan_fd >= 0) {
+    pollfd parent{orphan_fd, POLLIN, 0};
+    if (::poll(&parent, 1, 0) > 0) return {Code::kPeerDied, "the parent process is gone"};
+  }
+  return {};
+}
+
+}  // namespace forklift::py

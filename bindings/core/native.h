@@ -1,0 +1,44 @@
+// The native codec (channel codec 3): Python's plain values and NumPy arrays without pickle.
+//
+// MessagePack, with these extension types, each with a 32-bit length:
+//   1  forklift.Tensor: wire.h, its index naming a lease of the message
+//   2  tuple: the MessagePack array of its items
+//   3  NumPy array: wire.h; the elements follow it when its index is kInline, else they lie in that lease
+//   4  bytes in a lease: {u32 index, u64 length}
+//   5  str in a lease, UTF-8: as 4
+//   6  NumPy array over shared or frozen memory: {u8 BlockMode}, then wire.h
+//   7  frozen container: {u32 index, u64 offset of its slot} (tensor/frozen.h)
+//   8  torch's CPU tensor: torch_codec.h
+//
+// What it takes: exact None, bool, int (64 bits), float, str, bytes, ndarray of builtin numbers, Tensor,
+// torch's CPU tensors, frozen containers; exact tuple, list and dict of these, kMaxDepth deep and of
+// kMaxNodes at most; nothing that could tell identity twice. Whatever else goes to pickle, as a whole, so
+// that identity within a message is kept.
+#pragma once
+
+#include <Python.h>
+
+#include "bindings/message/reader.h"
+#include "bindings/message/writer.h"
+
+namespace forklift::py {
+
+inline constexpr std::uint32_t kInline = 0xfffffffeU;
+// Larger arrays travel in a block of their own.
+inline constexpr std::size_t kInlineArrayBytes = 7 * 1024;
+inline constexpr std::size_t kSmallArrayBytes = 4 * 1024;
+inline constexpr std::size_t kInlineBytesBytes = 32 * 1024;
+
+enum class Encoded : std::uint8_t {
+  kDone,
+  kUnsupported,  // not for this codec; the draft is empty
+  kFailed        // an exception is set
+};
+
+// Behind what the draft's bytes hold already.
+Encoded encode_native(PyObject* object, MessageWriter& writer);
+
+// New reference, or nullptr with an exception set.
+PyObject* decode_native(Arrival& arrival);
+
+}  // namespace forklift::py

@@ -1,0 +1,60 @@
+// Frozen containers: lists, tuples and dictionaries in one block of shared memory, read in place. The bytes
+// are tensor/frozen.h; the classes that programs see (forklift.FrozenList and so on) are forklift/frozen.py,
+// over the type here.
+//
+// All functions need the interpreter lock.
+#pragma once
+
+#include <Python.h>
+
+#include "bindings/message/reader.h"
+#include "message/frozen.h"
+
+namespace forklift::py {
+
+// A container in a block; its class says which kind.
+struct FrozenObject {
+  PyObject ob_base;
+  PyObject* block;
+  std::uint64_t offset;  // of its slot
+  frozen::Slot slot;
+};
+
+bool is_frozen(PyObject* object) noexcept;
+inline FrozenObject* as_frozen(PyObject* object) noexcept { return reinterpret_cast<FrozenObject*>(object); }
+frozen::Image image_of(PyObject* block) noexcept;
+
+// What the slot at `offset` holds, as a Python object. New reference, or nullptr with an exception set.
+PyObject* thaw_slot(PyObject* block, std::uint64_t offset);
+// The container whose slot lies at `offset`, after a check that the block holds one. Steals the block.
+PyObject* open_frozen(PyObject* block, std::uint64_t offset);
+
+// The UTF-8 form of a str, lone surrogates included, without storing it in the str.
+class Utf8 {
+ public:
+  explicit Utf8(PyObject* text);
+  ~Utf8() { Py_XDECREF(encoded_); }
+  Utf8(const Utf8&) = delete;
+  Utf8& operator=(const Utf8&) = delete;
+  bool ok() const noexcept { return ok_; }  // false: an exception is set
+  std::span<const std::byte> bytes() const noexcept { return bytes_; }
+
+ private:
+  PyObject* encoded_ = nullptr;
+  std::span<const std::byte> bytes_;
+  bool ok_ = false;
+};
+inline std::span<const std::byte> bytes_object(PyObject* bytes) noexcept {
+  return {reinterpret_cast<const std::byte*>(PyBytes_AS_STRING(bytes)),
+          static_cast<std::size_t>(PyBytes_GET_SIZE(bytes))};
+}
+
+// The hash by which maps are indexed. False without an exception where such an object is never a key.
+bool key_hash(PyObject* key, std::uint64_t& hash);
+
+// freeze(container): bindings/freeze.cpp.
+PyObject* freeze_container(PyObject* module, PyObject* object);
+
+int add_frozen_type(PyObject* module);
+
+}  // namespace forklift::py

@@ -1,0 +1,25 @@
+// Python objects as portable values (channel codec 2), for queues that have a C++ end.
+//
+//   None bool int float str bytes list dict      as they are; a tuple becomes a list
+//   NumPy arrays and scalars, forklift.Tensor     tensors (arrays are copied into shared memory)
+//
+// All need the interpreter lock.
+#pragma once
+
+#include <Python.h>
+
+#include "bindings/message/reader.h"
+#include "forklift/value.h"
+
+namespace forklift::py {
+
+// False with TypeError, OverflowError or ValueError set.
+bool to_value(PyObject* object, Value& value);
+// Tensors may be the last users of their memory: dropped without the interpreter lock.
+void drop_value(Value value);
+// New reference, or nullptr with an exception set.
+PyObject* from_value(const Value& value, bool arrays);
+// The same for a received message of portable values.
+PyObject* from_message(Arrival& arrival, bool arrays);
+
+}  // namespace forklift::py

@@ -1,0 +1,109 @@
+#include "bindings/message/reader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "bindings/core/block.h"
+#include "bindings/core/errors.h"
+#include "bindings/core/gil.h"
+#include "tensor/arena_storage.h"
+
+namespace forklift::py {
+
+PyObject* corrupt_message(const char* what) {
+  return raise({Code::kCorrupt, std::string("a message does not decode: ") + what});
+}
+
+void Arrival::isolate(bool copied) {
+  auto& leases = message.leases();
+  keep.assign(leases.size(), true);
+  for (std::size_t i = 0; i < leases.size(); ++i) {
+    arena::Lease& lease = *leases[i];
+    if (copied || lease.size() <= tensor::kHeapCopyBytes) {
+      keep[i] = lease.kind() == arena::Kind::kShare;
+    } else if (lease.kind() == arena::Kind::kPrivate) {
+      keep[i] = lease.arena().privatise(lease).ok();
+    }
+  }
+}
+
+void Arrival::clear() {
+  begin = 0;
+  if (!bases.empty()) {
+    const std::vector<PyObject*> done = std::move(bases);
+    bases.clear();
+    for (PyObject* base : done) Py_XDECREF(base);
+  }
+  const auto& leases = message.leases();
+  const bool any =
+      !message.bytes_are_private() ||
+      std::any_of(leases.begin(), leases.end(), [](const auto& lease) { return lease != nullptr; });
+  if (any) {
+    const GilRelease released;
+    message.clear();
+  } else {
+    message.clear();
+  }
+}
+
+const std::byte* Arrival::data(std::size_t lease, std::size_t length) {
+  auto& leases = message.leases();
+  if (lease >= leases.size() || !leases[lease] || length > leases[lease]->size()) {
+    corrupt_message("it refers to a block that it does not have");
+    return nullptr;
+  }
+  return leases[lease]->data();
+}
+
+PyObject* Arrival::buffer(std::size_t lease, std::size_t length, bool writable) {
+  const std::byte* from = data(lease, length);
+  if (!from) return nullptr;
+  if (keep[lease]) return make_block(std::move(message.leases()[lease]), 0, length, writable);
+  const auto* text = reinterpret_cast<const char*>(from);
+  return writable ? PyByteArray_FromStringAndSize(text, static_cast<Py_ssize_t>(length))
+                  : PyBytes_FromStringAndSize(text, static_cast<Py_ssize_t>(length));
+}
+
+PyObject* Arrival::array(const NumPy& numpy, std::size_t lease, std::size_t length, DType dtype,
+                         DimSpan shape, Order order, bool writable) {
+  const std::byte* from = data(lease, length);
+  if (!from) return nullptr;
+  if (keep[lease]) {
+    arena::LeasePtr& held = message.leases()[lease];
+    std::byte* memory = held->data();
+    PyObject* block = make_block(std::move(held), 0, length, writable);
+    return block ? numpy.over(memory, dtype, shape, order, writable, block) : nullptr;
+  }
+  PyObject* array = numpy.empty(dtype, shape, order);
+  if (!array) return nullptr;
+  std::memcpy(head_of(array).data, from, length);
+  if (!writable) reinterpret_cast<ArrayHead*>(array)->flags &= ~kArrayWritable;
+  return array;
+}
+
+namespace {
+// Under the interpreter lock.
+std::vector<std::unique_ptr<Arrival>>& idle_arrivals() {
+  static auto* const idle = new std::vector<std::unique_ptr<Arrival>>;
+  return *idle;
+}
+}  // namespace
+
+ArrivalLoan::ArrivalLoan() {
+  auto& idle = idle_arrivals();
+  if (idle.empty()) {
+    arrival_ = std::make_unique<Arrival>();
+  } else {
+    arrival_ = std::move(idle.back());
+    idle.pop_back();
+  }
+}
+
+ArrivalLoan::~ArrivalLoan() {
+  arrival_->clear();
+  auto& idle = idle_arrivals();
+  if (idle.size() < 8) idle.push_back(std::move(arrival_));
+}
+
+}  // namespace forklift::py

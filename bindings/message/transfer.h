@@ -1,0 +1,109 @@
+// Objects through a channel: what put and get of every Python queue come down to.
+#pragma once
+
+#include <Python.h>
+
+#include <span>
+
+#include "bindings/core/gil.h"
+#include "bindings/message/foreign.h"
+#include "bindings/message/writer.h"
+#include "channel/channel.h"
+#include "channel/pipe.h"
+#include "os/clock.h"
+#include "topic/topic.h"
+
+namespace forklift::py {
+
+enum class Sent : std::uint8_t {
+  kDone,
+  kUnpicklable,  // an exception of the pickling is set; nothing was sent
+  kFailed        // kTimeout and the like: see `status`; kInterrupted and kInvalid have an exception set
+};
+
+struct SendResult {
+  Sent sent = Sent::kDone;
+  Status status;
+};
+
+// What travels in the channel.
+enum class Format : std::uint8_t {
+  kPython,          // any object
+  kPortable,        // values that a C++ end understands; a received tensor becomes a NumPy array
+  kPortableTensors  // the same; a received tensor becomes a forklift.Tensor
+};
+
+// Where messages go and come from: a queue's channel, one end of a pipe, a topic, one who reads a topic.
+class Endpoint {
+ public:
+  Endpoint(channel::Channel& channel) noexcept : channel_(&channel) {}
+  Endpoint(channel::PipeEnd& pipe) noexcept : pipe_(&pipe) {}
+  Endpoint(topic::Topic& topic) noexcept : topic_(&topic) {}
+  // `peeked`: where not the next message is wanted but the newest, seen or not; it gets its version.
+  Endpoint(topic::Reader& reader, std::uint64_t* peeked = nullptr) noexcept
+      : topic_(reader.topic().get()), reader_(&reader), peeked_(peeked) {}
+  bool is_pipe() const noexcept { return pipe_ != nullptr; }
+  // Do others receive the same message? Then what is to be one's own must be copied.
+  bool has_others() const noexcept { return reader_ != nullptr; }
+  arena::Arena& arena() const noexcept {
+    if (topic_) return topic_->arena();
+    return (channel_ ? channel_ : (pipe_->out() ? pipe_->out() : pipe_->in()).get())->arena();
+  }
+  Status put(const channel::Outgoing& message, os::Deadline deadline, PyHooks& hooks) const {
+    if (topic_) return topic_->put(message, deadline, &hooks);
+    return channel_ ? channel_->put(message, deadline, &hooks) : pipe_->send(message, deadline, &hooks);
+  }
+  Status get(channel::Incoming& into, os::Deadline deadline, PyHooks& hooks) const {
+    if (peeked_) return reader_->peek(into, peeked_);
+    if (reader_) return reader_->get(into, deadline, &hooks);
+    return channel_ ? channel_->get(into, deadline, &hooks) : pipe_->receive(into, deadline, &hooks);
+  }
+
+ private:
+  channel::Channel* channel_ = nullptr;
+  channel::PipeEnd* pipe_ = nullptr;
+  topic::Topic* topic_ = nullptr;
+  topic::Reader* reader_ = nullptr;
+  std::uint64_t* peeked_ = nullptr;
+};
+
+// Needs the interpreter lock and releases it while it waits or copies. `block`: whether memory over the
+// budget is waited for.
+SendResult send_object(Endpoint endpoint, PyObject* object, Format format, os::Deadline deadline, bool block,
+                       int orphan_fd);
+// Copies what the draft has noted into blocks and hands the message to `put`, again and again while memory is
+// over the budget and worth waiting for. Releases the interpreter lock; `put` is called without it.
+class Put {
+ public:
+  // Refers to `call`, which must outlive it: Status(const channel::Outgoing&, PyHooks&).
+  template <class Call>
+  explicit Put(Call& call) noexcept
+      : call_(&call), invoke_([](void* to, const channel::Outgoing& message, PyHooks& hooks) {
+          return (*static_cast<Call*>(to))(message, hooks);
+        }) {}
+  Status operator()(const channel::Outgoing& message, PyHooks& hooks) const {
+    return invoke_(call_, message, hooks);
+  }
+
+ private:
+  void* call_;
+  Status (*invoke_)(void*, const channel::Outgoing&, PyHooks&);
+};
+Status send_message(arena::Arena& arena, MessageWriter& writer, os::Deadline deadline, bool block,
+                    int orphan_fd, const Put& put);
+// The same for a message that is made already; its leases are empty afterwards only if it was sent.
+Status send_made(Endpoint endpoint, const channel::Outgoing& message, os::Deadline deadline, int orphan_fd);
+// A block, waited for as put() waits for memory. Releases the interpreter lock.
+Result<arena::LeasePtr> allocate_patiently(Endpoint endpoint, arena::Kind kind, std::size_t bytes,
+                                           os::Deadline deadline, bool block);
+// New reference; or nullptr, with `status` failed, or with an exception set and `status` ok. `orphan_fd`: see
+// PyHooks. `delivery`: what its arrays are to be.
+PyObject* receive_object(Endpoint endpoint, Format format, os::Deadline deadline, int orphan_fd,
+                         Status& status, const Delivery* delivery = nullptr);
+
+// Bytes as they are (codec kRawCodec, tag 0), through pipes only.
+Status send_raw(Endpoint endpoint, std::span<const std::byte> bytes, os::Deadline deadline);
+// As receive_object, but a message of bytes comes as a bytes object, and `*raw` says so.
+PyObject* receive_raw_or_object(Endpoint endpoint, os::Deadline deadline, Status& status, bool* raw);
+
+}  // namespace forklift::py

@@ -1,0 +1,438 @@
+// Jobs: sending tasks, taking in what became of them.
+#include <algorithm>
+#include <limits>
+
+#include "bindings/core/errors.h"
+#include "bindings/core/gil.h"
+#include "bindings/core/stats.h"
+#include "bindings/message/transfer.h"
+#include "bindings/pool/object.h"
+#include "bindings/pool/pool.h"
+
+namespace forklift::py {
+namespace {
+
+// Small tasks are handed to the engine so many at a time, without the interpreter lock.
+constexpr std::size_t kBatch = 256;
+// So many of a map's tasks are on their way at most.
+constexpr std::uint64_t kWindow = 8192;
+constexpr std::size_t kTakenAtOnce = 256;
+// An iteration's results that are taken before they are asked for, at most.
+constexpr std::uint64_t kTakenBytes = std::uint64_t{4} << 20;
+
+}  // namespace
+
+workers::TaskOptions task_options(double seconds, std::uint32_t retries) {
+  workers::TaskOptions options{.retries = retries};
+  if (seconds > 0) options.time_ns = static_cast<std::int64_t>(std::min(seconds, 1e9) * 1e9) + 1;
+  return options;
+}
+
+os::Deadline deadline_of(nb::handle timeout) {
+  if (timeout.is_none()) return os::Deadline::never();
+  const double seconds = PyFloat_AsDouble(timeout.ptr());
+  if (seconds == -1.0 && PyErr_Occurred()) throw nb::python_error();
+  return os::Deadline::after_seconds(std::max(seconds, 0.0));
+}
+
+struct PoolJob::Batch {
+  struct Small {
+    std::uint64_t index;
+    std::size_t begin;
+    std::size_t bytes;
+    std::uint8_t codec;
+  };
+  Bytes bytes;
+  std::vector<Small> tasks;
+  workers::TaskOptions options;
+};
+
+PoolJob::PoolJob(nb::object core, nb::object label, std::uint64_t number, bool eager)
+    : keeper_(std::move(core)),
+      core_(nb::cast<PoolCore&>(keeper_)),
+      label_(std::move(label)),
+      number_(number) {
+  (void)core_.engine();  // raises in another process
+  workers::JobOptions options{.bulk = true};
+  if (eager) {
+    options.on_end = [state = state_, ended = core_.ended(), number] {
+      const std::lock_guard<std::mutex> lock(ended->mutex);
+      state->ended.store(true, std::memory_order_release);
+      if (state->watched) ended->jobs.push_back(number);
+      ended->bell.notify_all();
+    };
+  }
+  job_ = workers::Engine::make_job(std::move(options));
+}
+
+nb::object PoolJob::failure(const Status& status, std::uint64_t index) {
+  if (status.code() == Code::kPeerDied || status.code() == Code::kClosed) {
+    if (!stop_error_.is_valid()) stop_error_ = core_.stopped(label_, index);
+    return stop_error_;
+  }
+  raise(status);
+  return nb::steal(take_exception());
+}
+
+// --- sending
+
+// One task by itself.
+PoolJob::Fed PoolJob::send(Callee& callee, PyObject* arguments, Style style, std::uint64_t index,
+                           const workers::TaskOptions& options, bool patient) {
+  const DraftLoan writer;
+  if (!callee.encode(arguments, style, *writer)) {
+    if (!PyErr_ExceptionMatches(PyExc_Exception)) throw nb::python_error();
+    fail(index, nb::steal(take_exception()));
+    return Fed::kFailed;
+  }
+  const bool large = !writer->leases.empty();
+  if (core_.full(large) && !patient) return Fed::kFull;
+  workers::Engine& engine = core_.engine();
+  auto put = [&](const channel::Outgoing& message, PyHooks& hooks) -> Status {
+    if (patient) {
+      if (Status room = core_.wait_for_room(large, hooks); !room) return room;
+    }
+    return engine.submit(job_, index, message, options);
+  };
+  const std::size_t inline_bytes = writer->bytes.size();
+  const Status sent = send_message(core_.tasks().arena(), *writer, os::Deadline::never(), true, -1, Put(put));
+  if (sent) {
+    count_put(inline_bytes);
+    return Fed::kSent;
+  }
+  if (sent.code() == Code::kInterrupted) {
+    raise(sent);
+    throw nb::python_error();
+  }
+  fail(index, failure(sent, index));
+  return Fed::kFailed;
+}
+
+void PoolJob::flush(Batch& batch) {
+  if (batch.tasks.empty()) return;
+  workers::Engine& engine = core_.engine();
+  std::vector<std::pair<std::uint64_t, Status>> failed;
+  {
+    const GilRelease released;
+    for (const Batch::Small& each : batch.tasks) {
+      const channel::Outgoing message{.bytes = {batch.bytes.data() + each.begin, each.bytes},
+                                      .codec = each.codec};
+      Status sent = engine.submit(job_, each.index, message, batch.options, true);
+      if (sent) count_put(each.bytes);
+      if (!sent) failed.emplace_back(each.index, std::move(sent));
+    }
+    engine.flush();
+  }
+  for (const auto& [index, status] : failed) fail(index, failure(status, index));
+  batch.tasks.clear();
+  batch.bytes.clear();
+}
+
+std::uint64_t PoolJob::feed_some(Callee& callee, PyObject* items, bool starred, std::size_t chunk,
+                                 std::uint64_t next, std::uint64_t last, const workers::TaskOptions& options,
+                                 bool patient) {
+  Batch batch;
+  batch.options = options;
+  const DraftLoan writer;
+  const Style style = chunk == 1 ? (starred ? Style::kStarItem : Style::kItem)
+                                 : (starred ? Style::kStarChunk : Style::kChunk);
+  while (next < last) {
+    if (batch.tasks.size() == kBatch) flush(batch);
+    if (batch.tasks.empty() && core_.full(false)) {
+      if (!patient) return next;
+      GilRelease released;
+      PyHooks hooks(released);
+      const Status room = core_.wait_for_room(false, hooks);
+      released.acquire();
+      if (room.code() == Code::kInterrupted) {
+        raise(room);
+        throw nb::python_error();
+      }
+      // Where the pool has stopped submit() says why.
+    }
+    // Encoding may run code of the program's, which may change the list.
+    const Py_ssize_t begin = static_cast<Py_ssize_t>(next * chunk);
+    if (begin >= PySequence_Fast_GET_SIZE(items)) return last;
+    const nb::object arguments =
+        chunk == 1 ? nb::borrow(PySequence_Fast_GET_ITEM(items, begin))
+                   : nb::steal(PySequence_GetSlice(items, begin, begin + static_cast<Py_ssize_t>(chunk)));
+    if (!arguments.is_valid()) throw nb::python_error();
+    writer->clear();
+    const bool encoded = callee.encode(arguments.ptr(), style, *writer);
+    if (encoded && writer->leases.empty()) {
+      const std::size_t size = writer->bytes.size();
+      batch.tasks.push_back({next, batch.bytes.size(), size, writer->codec});
+      batch.bytes.append(writer->bytes.data(), size);
+    } else {
+      PyErr_Clear();
+      writer->clear();
+      flush(batch);
+      if (send(callee, arguments.ptr(), style, next, options, patient) == Fed::kFull) return next;
+    }
+    ++next;
+  }
+  flush(batch);
+  return next;
+}
+
+nb::object PoolJob::submit(nb::handle function, nb::handle arguments, unsigned style, std::uint64_t index,
+                           double seconds, std::uint32_t retries, bool patient) {
+  Callee callee;
+  Fed fed = Fed::kFailed;
+  if (callee.open(function.ptr())) {
+    fed = send(callee, arguments.ptr(), static_cast<Style>(style), index, task_options(seconds, retries),
+               patient);
+  } else {
+    if (!PyErr_ExceptionMatches(PyExc_Exception)) throw nb::python_error();
+    fail(index, nb::steal(take_exception()));
+  }
+  if (fed == Fed::kFull) return nb::borrow(Py_False);
+  return nb::none();
+}
+
+std::uint64_t PoolJob::feed(nb::handle function, nb::handle items, bool starred, std::size_t chunk,
+                            std::uint64_t next, std::uint64_t most, double seconds, std::uint32_t retries,
+                            bool patient) {
+  const auto count = static_cast<std::uint64_t>(PySequence_Fast_GET_SIZE(items.ptr()));
+  const std::uint64_t last = std::min((count + chunk - 1) / chunk, next + most);
+  Callee callee;
+  if (callee.open(function.ptr()))
+    return feed_some(callee, items.ptr(), starred, chunk, next, last, task_options(seconds, retries),
+                     patient);
+  if (!PyErr_ExceptionMatches(PyExc_Exception)) throw nb::python_error();
+  const nb::object error = nb::steal(take_exception());
+  for (; next < last; ++next) fail(next, error);
+  return last;
+}
+
+void PoolJob::seal() {
+  workers::Engine& engine = core_.engine();
+  const GilRelease released;
+  engine.seal(job_);
+}
+
+// --- taking in
+
+Status PoolJob::collect(std::vector<workers::Answer>& answers, std::size_t most, os::Deadline deadline,
+                        std::uint64_t most_bytes) {
+  workers::Engine& engine = core_.engine();
+  GilRelease released;
+  PyHooks hooks(released);
+  Status status = engine.collect(*job_, answers, most, deadline, &hooks, most_bytes);
+  released.acquire();
+  if (!status && status.code() != Code::kTimeout) {
+    raise(status);
+    throw nb::python_error();
+  }
+  return status;
+}
+
+void PoolJob::put_in_place(nb::list& values, std::size_t chunk, std::uint64_t index, bool ok,
+                           nb::object value, nb::object& error) {
+  if (!ok) {
+    if (error.is_none()) error = std::move(value);  // the first one counts
+    return;
+  }
+  const auto begin = static_cast<Py_ssize_t>(index * chunk);
+  const int set =
+      chunk == 1 ? PyList_SetItem(values.ptr(), begin, value.release().ptr())
+                 : PyList_SetSlice(values.ptr(), begin, begin + static_cast<Py_ssize_t>(chunk), value.ptr());
+  if (set != 0) throw nb::python_error();
+}
+
+nb::object PoolJob::map(nb::handle function, nb::handle items, bool starred, std::size_t chunk,
+                        double seconds, std::uint32_t retries, nb::list values, nb::object progress) {
+  Callee callee;
+  if (!callee.open(function.ptr())) throw nb::python_error();
+  const auto count = static_cast<std::uint64_t>(PySequence_Fast_GET_SIZE(items.ptr()));
+  const std::uint64_t last = (count + chunk - 1) / chunk;
+  const workers::TaskOptions options = task_options(seconds, retries);
+  std::uint64_t next = 0;
+  std::uint64_t done = 0;
+  nb::object error = nb::none();
+  std::vector<workers::Answer> answers;
+  while (done < last) {
+    const std::uint64_t before = next;
+    const std::uint64_t until = std::min(last, done + kWindow);
+    if (next < until)
+      next = feed_some(callee, items.ptr(), starred, chunk, next, until, options, done == next);
+    std::uint64_t came = early_.size();
+    for (auto& [index, exception] : early_)
+      put_in_place(values, chunk, index, false, std::move(exception), error);
+    early_.clear();
+    if (done + came < next || (came == 0 && next == before)) {
+      (void)collect(answers, kTakenAtOnce, os::Deadline::never());
+      for (workers::Answer& answer : answers) {
+        auto [ok, value] = core_.outcome(answer, label_);
+        put_in_place(values, chunk, answer.index, ok, std::move(value), error);
+      }
+      came += answers.size();
+      answers.clear();
+    }
+    done += came;
+    if (came != 0 && !progress.is_none()) {
+      const std::uint64_t items_done = std::min(done * chunk, count) - std::min((done - came) * chunk, count);
+      progress(items_done);
+    }
+  }
+  return error;
+}
+
+nb::object PoolJob::call(nb::handle function, nb::handle arguments, unsigned style, double seconds,
+                         std::uint32_t retries) {
+  Callee callee;
+  if (!callee.open(function.ptr())) throw nb::python_error();
+  bool ok = false;
+  nb::object value;
+  if (send(callee, arguments.ptr(), static_cast<Style>(style), 0, task_options(seconds, retries), true) ==
+      Fed::kFailed) {
+    value = std::exchange(early_, {}).front().second;
+  } else {
+    std::vector<workers::Answer> answers;
+    (void)collect(answers, 1, os::Deadline::never());
+    if (answers.empty()) throw std::runtime_error("a task of the pool ended without an answer");
+    std::tie(ok, value) = core_.outcome(answers.front(), label_);
+  }
+  if (ok) return value;
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(value.ptr())), value.ptr());
+  throw nb::python_error();
+}
+
+std::uint64_t PoolJob::ended() const {
+  workers::Engine& engine = core_.engine();
+  const std::uint64_t refused = refused_;
+  const GilRelease released;
+  return refused + engine.ended(*job_);
+}
+
+nb::tuple PoolJob::progress() const {
+  workers::Engine& engine = core_.engine();
+  workers::Engine::Progress now;
+  {
+    const GilRelease released;
+    now = engine.progress(*job_);
+  }
+  return nb::make_tuple(now.ended + refused_, now.waiting, now.bytes);
+}
+
+void PoolJob::wait_progress(std::uint64_t seen) const {
+  workers::Engine& engine = core_.engine();
+  if (seen < refused_) return;
+  seen -= refused_;
+  const GilRelease released;
+  // What keeps it from waiting keeps the pool from working, too: whoever sends or takes next hears of it.
+  (void)engine.wait_progress(*job_, seen, os::Deadline::never());
+}
+
+bool PoolJob::wait(nb::handle timeout) {
+  if (has_ended()) return true;
+  const os::Deadline deadline = deadline_of(timeout);
+  workers::Engine& engine = core_.engine();
+  GilRelease released;
+  PyHooks hooks(released);
+  const Status status = engine.wait_end(*job_, deadline, &hooks);
+  released.acquire();
+  if (status.code() == Code::kInterrupted) {
+    raise(status);
+    throw nb::python_error();
+  }
+  return has_ended();
+}
+
+void PoolJob::watch() {
+  const std::shared_ptr<Ended>& ended = core_.ended();
+  const std::lock_guard<std::mutex> lock(ended->mutex);
+  if (state_->watched) return;
+  state_->watched = true;
+  if (!state_->ended.load(std::memory_order_relaxed)) return;
+  ended->jobs.push_back(number_);
+  ended->bell.notify_all();
+}
+
+nb::object PoolJob::take(std::size_t most, nb::handle timeout) {
+  nb::list taken;
+  for (auto& [index, exception] : std::exchange(early_, {}))
+    taken.append(nb::make_tuple(index, false, std::move(exception)));
+  std::vector<workers::Answer> answers;
+  const os::Deadline deadline = nb::len(taken) != 0 ? os::Deadline::after_ns(0) : deadline_of(timeout);
+  const Status status = collect(answers, most, deadline, kTakenBytes);
+  for (workers::Answer& answer : answers) {
+    auto [ok, value] = core_.outcome(answer, label_);
+    taken.append(nb::make_tuple(answer.index, ok, std::move(value)));
+  }
+  if (status && nb::len(taken) == 0) return nb::none();
+  return taken;
+}
+
+nb::object PoolJob::gather(nb::list values, std::size_t chunk) {
+  nb::object error = nb::none();
+  for (auto& [index, exception] : std::exchange(early_, {}))
+    put_in_place(values, chunk, index, false, std::move(exception), error);
+  std::vector<workers::Answer> answers;
+  do {
+    (void)collect(answers, kTakenAtOnce, os::Deadline::after_ns(0));
+    for (workers::Answer& answer : answers) {
+      auto [ok, value] = core_.outcome(answer, label_);
+      put_in_place(values, chunk, answer.index, ok, std::move(value), error);
+    }
+  } while (!answers.empty());
+  return error;
+}
+
+int PoolJob::visit(visitproc visitor, void* argument) const {
+  const auto see = [&](const nb::object& each) {
+    return each.is_valid() ? visitor(each.ptr(), argument) : 0;
+  };
+  for (const auto& [index, exception] : early_) {
+    if (const int stop = see(exception); stop != 0) return stop;
+  }
+  if (const int stop = see(label_); stop != 0) return stop;
+  return see(stop_error_);
+}
+
+void PoolJob::clear() {
+  // Emptied before a destructor of theirs may look at it.
+  const auto early = std::exchange(early_, {});
+  const nb::object stopped = std::exchange(stop_error_, {});
+  const nb::object label = std::exchange(label_, nb::none());
+}
+
+namespace {
+
+int traverse_job(PyObject* self, visitproc visitor, void* argument) {
+  if (const int stop = visitor(reinterpret_cast<PyObject*>(Py_TYPE(self)), argument); stop != 0) return stop;
+  return nb::inst_ready(self) ? nb::inst_ptr<PoolJob>(self)->visit(visitor, argument) : 0;
+}
+
+int clear_job(PyObject* self) {
+  if (nb::inst_ready(self)) nb::inst_ptr<PoolJob>(self)->clear();
+  return 0;
+}
+
+}  // namespace
+
+void bind_pool_job(nb::module_& module) {
+  static PyType_Slot slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse_job)},
+                                {Py_tp_clear, reinterpret_cast<void*>(clear_job)},
+                                {0, nullptr}};
+  nb::class_<PoolJob>(module, "PoolJob", nb::type_slots(slots))
+      .def(nb::init<nb::object, nb::object, std::uint64_t, bool>(), nb::arg("core"), nb::arg("label").none(),
+           nb::arg("number"), nb::arg("eager"))
+      .def("submit", &PoolJob::submit)
+      .def("feed", &PoolJob::feed)
+      .def("fail", &PoolJob::fail)
+      .def("seal", &PoolJob::seal)
+      .def("map", &PoolJob::map, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
+           nb::arg().none())
+      .def("call", &PoolJob::call)
+      .def("ended", &PoolJob::ended)
+      .def("progress", &PoolJob::progress)
+      .def("wait_progress", &PoolJob::wait_progress)
+      .def("has_ended", &PoolJob::has_ended)
+      .def("wait", &PoolJob::wait, nb::arg("timeout").none())
+      .def("watch", &PoolJob::watch)
+      .def("take", &PoolJob::take, nb::arg("most"), nb::arg("timeout").none())
+      .def("gather", &PoolJob::gather);
+}
+
+}  // namespace forklift::py

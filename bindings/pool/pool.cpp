@@ -1,0 +1,228 @@
+// The pool itself: its life, and what became of its tasks in Python's terms.
+#include "bindings/pool/pool.h"
+
+#include <nanobind/stl/vector.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <string>
+#include <thread>
+
+#include "bindings/core/errors.h"
+#include "bindings/core/gil.h"
+#include "bindings/core/stats.h"
+#include "bindings/pool/object.h"
+#include "node/node.h"
+
+namespace forklift::py {
+namespace {
+
+// Tasks that wait for a worker, at most, before those who are not in a hurry wait, too.
+constexpr std::uint32_t kMostQueued = 4096;
+// The same for tasks with blocks of memory, for each worker.
+constexpr std::uint32_t kMostLargeQueued = 2;
+
+nb::object call_failures(const char* name, nb::tuple arguments) {
+  const nb::object function = nb::steal(import_attribute("forklift.multiprocessing.failures", name));
+  if (!function.is_valid()) throw nb::python_error();
+  nb::object made = nb::steal(PyObject_Call(function.ptr(), arguments.ptr(), nullptr));
+  if (!made.is_valid()) throw nb::python_error();
+  return made;
+}
+
+// The value of an answer; invalid, with an exception set, if it cannot be had.
+nb::object decode_answer(channel::Incoming& payload) {
+  const ArrivalLoan arrival;
+  arrival->message = std::move(payload);
+  if (!arrival->message.leases().empty()) {
+    const GilRelease released;
+    arrival->isolate();
+  }
+  return nb::steal(decode_object(*arrival));
+}
+
+}  // namespace
+
+PoolCore::PoolCore(nb::object factory, std::uint32_t workers, std::uint32_t spares, std::uint64_t most_tasks,
+                   std::uint64_t most_memory)
+    : factory_(std::make_unique<WorkerFactory>()), workers_(workers), owner_(::getpid()) {
+  factory_->python = factory.release().ptr();
+  Status status;
+  {
+    const GilRelease released;
+    const Result<node::Node*> node = node::Node::current();
+    status = node.status();
+    if (node) {
+      Result<std::unique_ptr<workers::Engine>> made = workers::Engine::create(
+          **node,
+          {.workers = workers, .spares = spares, .most_tasks = most_tasks, .most_memory = most_memory},
+          [factory = factory_.get()](const workers::WorkerSlot& worker_slot) {
+            return factory->start(worker_slot);
+          });
+      status = made.status();
+      if (made) engine_ = *std::move(made);
+    }
+  }
+  if (status) return;
+  if (factory_->error != nullptr) {
+    put_exception(std::exchange(factory_->error, nullptr));
+  } else {
+    raise(status);
+  }
+  throw nb::python_error();
+}
+
+PoolCore::~PoolCore() {
+  if (!engine_) return;
+  if (::getpid() != owner_ || interpreter_ends()) {
+    if (::getpid() == owner_) {
+      for (const pid_t pid : engine_->pids()) ::kill(pid, SIGKILL);
+    }
+    workers::Engine::abandon(std::move(engine_));
+    (void)factory_.release();
+    (void)last_words_.release();
+    return;
+  }
+  if (WorkerFactory::minding() == factory_.get()) {
+    // The interpreter collected garbage in the very thread that the engine would wait for.
+    std::thread([factory = std::move(factory_), engine = std::move(engine_)]() mutable {
+      engine.reset();
+      factory.reset();
+    }).detach();
+    return;
+  }
+  const GilRelease released;
+  engine_.reset();
+}
+
+workers::Engine& PoolCore::engine() const {
+  if (::getpid() == owner_) return *engine_;
+  throw nb::value_error("Pool not running: it belongs to another process");
+}
+
+bool PoolCore::full(bool large) const noexcept {
+  return tasks().size() >= (large ? kMostLargeQueued * workers_ : kMostQueued);
+}
+
+// Not for each task that is taken: half of the room is worth waking up for.
+Status PoolCore::wait_for_room(bool large, PyHooks& hooks) const {
+  if (!full(large)) return {};
+  return engine_->wait_for_room(large ? kMostLargeQueued * workers_ / 2 : kMostQueued / 2,
+                                os::Deadline::never(), &hooks);
+}
+
+nb::object PoolCore::stopped(nb::handle label, std::uint64_t index) {
+  channel::Incoming words;
+  const Status health = engine_->health(&words);
+  if (!words.bytes().empty()) {
+    nb::object said = decode_answer(words);
+    if (said.is_valid()) last_words_ = std::move(said);
+    PyErr_Clear();
+  }
+  const std::string why = health ? std::string() : health.to_string();
+  return call_failures("stopped", nb::make_tuple(label, index, nb::str(why.c_str()),
+                                                 last_words_.is_valid() ? last_words_ : nb::none()));
+}
+
+std::pair<bool, nb::object> PoolCore::outcome(workers::Answer& answer, nb::handle label) {
+  switch (answer.ending) {
+    case workers::Ending::kValue:
+    case workers::Ending::kError: {
+      count_got();
+      nb::object value = decode_answer(answer.payload);
+      if (!value.is_valid()) {
+        if (!PyErr_ExceptionMatches(PyExc_Exception)) throw nb::python_error();
+        const nb::object error = nb::steal(take_exception());
+        return {false, call_failures("undecodable", nb::make_tuple(label, answer.index, error))};
+      }
+      if (answer.ending == workers::Ending::kValue) return {true, std::move(value)};
+      return {false, call_failures("revive", nb::make_tuple(label, answer.index, value))};
+    }
+    case workers::Ending::kUnreadable: {
+      const std::span<const std::byte> text = answer.payload.bytes();
+      const nb::str why(reinterpret_cast<const char*>(text.data()), text.size());
+      return {false, call_failures("unreadable", nb::make_tuple(label, answer.index, why))};
+    }
+    case workers::Ending::kDied:
+    case workers::Ending::kTimedOut: {
+      const bool late = answer.ending == workers::Ending::kTimedOut;
+      return {false,
+              call_failures("ended", nb::make_tuple(label, answer.index, late, answer.pid, answer.exitcode))};
+    }
+    default: return {false, stopped(label, answer.index)};
+  }
+}
+
+void PoolCore::close() {
+  workers::Engine& engine = this->engine();
+  const GilRelease released;
+  engine.close();
+}
+
+void PoolCore::terminate() {
+  workers::Engine& engine = this->engine();
+  const GilRelease released;
+  engine.terminate();
+}
+
+bool PoolCore::join(nb::handle timeout) {
+  if (WorkerFactory::minding() == factory_.get()) return false;
+  const os::Deadline deadline = deadline_of(timeout);
+  workers::Engine& engine = this->engine();
+  GilRelease released;
+  PyHooks hooks(released);
+  const Status status = engine.join(deadline, &hooks);
+  released.acquire();
+  if (status) return true;
+  if (status.code() == Code::kTimeout) return false;
+  raise(status);
+  throw nb::python_error();
+}
+
+nb::object PoolCore::next_ended() {
+  std::uint64_t number = 0;
+  bool over = false;
+  {
+    const GilRelease released;
+    std::unique_lock<std::mutex> lock(ended_->mutex);
+    ended_->bell.wait(lock, [this] { return ended_->over || !ended_->jobs.empty(); });
+    over = ended_->jobs.empty();
+    if (!over) {
+      number = ended_->jobs.front();
+      ended_->jobs.pop_front();
+    }
+  }
+  return over ? nb::none() : nb::object(nb::int_(number));
+}
+
+void PoolCore::end_notices() {
+  const std::lock_guard<std::mutex> lock(ended_->mutex);
+  ended_->over = true;
+  ended_->bell.notify_all();
+}
+
+nb::list PoolCore::pids() const {
+  nb::list out;
+  for (const pid_t pid : engine().pids()) out.append(pid);
+  return out;
+}
+
+std::uint64_t PoolCore::outstanding() const { return engine().outstanding(); }
+
+void bind_pool(nb::module_& module) {
+  nb::class_<PoolCore>(module, "PoolCore", nb::is_weak_referenceable())
+      .def(nb::init<nb::object, std::uint32_t, std::uint32_t, std::uint64_t, std::uint64_t>(),
+           nb::arg("crew"), nb::arg("workers"), nb::arg("spares"), nb::arg("most_tasks"),
+           nb::arg("most_memory"))
+      .def("close", &PoolCore::close)
+      .def("terminate", &PoolCore::terminate)
+      .def("join", &PoolCore::join, nb::arg("timeout").none())
+      .def("next_ended", &PoolCore::next_ended)
+      .def("end_notices", &PoolCore::end_notices)
+      .def("pids", &PoolCore::pids)
+      .def("outstanding", &PoolCore::outstanding);
+  bind_pool_job(module);
+  bind_pool_worker(module);
+}
+
+}  // namespace forklift::py

@@ -1,0 +1,258 @@
+#include "bindings/pool/task.h"
+
+#include <cstring>
+
+#include "bindings/core/errors.h"
+#include "bindings/core/native.h"
+#include "bindings/message/pickling.h"
+#include "message/transport.h"
+
+namespace forklift::py {
+namespace {
+
+constexpr std::size_t kMostKept = 64;
+
+// Owns a reference.
+class Ref {
+ public:
+  explicit Ref(PyObject* object = nullptr) noexcept : object_(object) {}
+  ~Ref() { Py_XDECREF(object_); }
+  Ref(const Ref&) = delete;
+  Ref& operator=(const Ref&) = delete;
+  PyObject* get() const noexcept { return object_; }
+  PyObject* release() noexcept { return std::exchange(object_, nullptr); }
+  explicit operator bool() const noexcept { return object_ != nullptr; }
+
+ private:
+  PyObject* object_;
+};
+
+PyObject* from_failures(const char* name) {
+  return import_attribute("forklift.multiprocessing.failures", name);
+}
+
+// Functions, built-in ones and classes pickle as their name, unless the program has its own way for
+// functions.
+bool goes_by_name(PyObject* function) {
+  if (!PyFunction_Check(function) &&
+      !(PyCFunction_Check(function) &&
+        (!PyCFunction_GET_SELF(function) || PyModule_Check(PyCFunction_GET_SELF(function)))) &&
+      Py_TYPE(function) != &PyType_Type)
+    return false;
+  static PyObject* const registered = [] {
+    const Ref pickler(import_attribute("multiprocessing.reduction", "ForkingPickler"));
+    return pickler ? PyObject_GetAttrString(pickler.get(), "_extra_reducers") : nullptr;
+  }();
+  if (!registered || !PyDict_Check(registered)) {
+    PyErr_Clear();
+    return false;
+  }
+  return PyDict_Contains(registered, reinterpret_cast<PyObject*>(Py_TYPE(function))) == 0;
+}
+
+bool bytes_of(PyObject* bytes, std::string& out) {
+  char* data = nullptr;
+  Py_ssize_t length = 0;
+  if (PyBytes_AsStringAndSize(bytes, &data, &length) != 0) return false;
+  out.assign(data, static_cast<std::size_t>(length));
+  return true;
+}
+
+PyObject* unpickle(std::string_view bytes) {
+  static PyObject* const loads = import_attribute("_pickle", "loads");
+  if (!loads) return nullptr;
+  const Ref text(PyBytes_FromStringAndSize(bytes.data(), static_cast<Py_ssize_t>(bytes.size())));
+  return text ? PyObject_CallOneArg(loads, text.get()) : nullptr;
+}
+
+}  // namespace
+
+bool Callee::open(PyObject* function) {
+  function_ = function;
+  if (goes_by_name(function)) {
+    static PyObject* const dumps = import_attribute("_pickle", "dumps");
+    const Ref bytes(dumps ? PyObject_CallOneArg(dumps, function) : nullptr);
+    if (bytes) {
+      how_ = How::kByName;
+      return bytes_of(bytes.get(), pickle_);
+    }
+    if (!PyErr_ExceptionMatches(PyExc_Exception)) return false;
+    PyErr_Clear();
+  }
+  how_ = How::kTogether;
+  return true;
+}
+
+// False with the exception that was set before: cloudpickle is not there, or does not help.
+bool Callee::open_by_value() {
+  PyObject* error = take_exception();
+  static PyObject* const pickle_function = from_failures("pickle_by_value");
+  const Ref bytes(pickle_function ? PyObject_CallOneArg(pickle_function, function_) : nullptr);
+  if (bytes && bytes.get() != Py_None && bytes_of(bytes.get(), pickle_)) {
+    how_ = How::kAlone;
+    Py_DECREF(error);
+    return true;
+  }
+  PyErr_Clear();
+  put_exception(error);
+  return false;
+}
+
+void Callee::begin(Style style, MessageWriter& writer) const {
+  const TaskHead head{.style = style,
+                      .keep = how_ == How::kByName,
+                      .unused = 0,
+                      .function_bytes = static_cast<std::uint32_t>(pickle_.size())};
+  writer.bytes.append(&head, sizeof head);
+  writer.bytes.append(pickle_.data(), pickle_.size());
+}
+
+bool Callee::encode(PyObject* arguments, Style style, MessageWriter& writer) {
+  begin(style, writer);
+  if (how_ == How::kTogether) {
+    const Ref both(PyTuple_Pack(2, function_, arguments));
+    if (both && encode_pickle(both.get(), writer)) return true;
+    if (!PyErr_ExceptionMatches(PyExc_Exception) || !open_by_value()) {
+      const KeepError keep;
+      writer.clear();
+      return false;
+    }
+    writer.clear();
+    begin(style, writer);
+  }
+  switch (encode_native(arguments, writer)) {
+    case Encoded::kDone: return true;
+    case Encoded::kFailed: return false;
+    case Encoded::kUnsupported: break;
+  }
+  begin(style, writer);
+  if (encode_pickle(arguments, writer)) return true;
+  const KeepError keep;
+  writer.clear();
+  return false;
+}
+
+KeptFunctions::~KeptFunctions() {
+  for (const auto& [pickle, function] : kept_) Py_DECREF(function);
+}
+
+PyObject* KeptFunctions::load(std::string_view pickle, bool keep) {
+  if (!keep) return unpickle(pickle);
+  for (const auto& [known, function] : kept_) {
+    if (known == pickle) return Py_NewRef(function);
+  }
+  PyObject* function = unpickle(pickle);
+  if (!function) return nullptr;
+  if (kept_.size() >= kMostKept) {
+    Py_DECREF(kept_.front().second);
+    kept_.erase(kept_.begin());
+  }
+  kept_.emplace_back(std::string(pickle), Py_NewRef(function));
+  return function;
+}
+
+PyObject* decode_object(Arrival& arrival) {
+  switch (arrival.message.codec()) {
+    case message::kNativeCodec: return decode_native(arrival);
+    case message::kPickleCodec: return decode_pickle(arrival);
+    default: return corrupt_message("it has a codec that is not Python's");
+  }
+}
+
+bool encode_object(PyObject* object, MessageWriter& writer) {
+  switch (encode_native(object, writer)) {
+    case Encoded::kDone: return true;
+    case Encoded::kFailed: return false;
+    case Encoded::kUnsupported: break;
+  }
+  if (encode_pickle(object, writer)) return true;
+  const KeepError keep;
+  writer.clear();
+  return false;
+}
+
+namespace {
+
+PyObject* call_with(PyObject* function, PyObject* items, PyObject* named) {
+  if (PyTuple_CheckExact(items)) return PyObject_Call(function, items, named);
+  const Ref arguments(PySequence_Tuple(items));
+  return arguments ? PyObject_Call(function, arguments.get(), named) : nullptr;
+}
+
+// The exception that is set stays so.
+void note(Failure& failure, Py_ssize_t place, PyObject* item) {
+  const KeepError keep;
+  failure.place = place;
+  failure.item = PyTuple_Pack(1, item);
+}
+
+PyObject* call_one(PyObject* function, PyObject* item, bool starred, Py_ssize_t place, Failure& failure) {
+  PyObject* result = starred ? call_with(function, item, nullptr) : PyObject_CallOneArg(function, item);
+  if (!result) note(failure, place, item);
+  return result;
+}
+
+PyObject* call_each(PyObject* function, PyObject* items, bool starred, Failure& failure) {
+  const Ref all(PySequence_Fast(items, "a chunk is no sequence"));
+  if (!all) return nullptr;
+  const Py_ssize_t count = PySequence_Fast_GET_SIZE(all.get());
+  Ref results(PyList_New(count));
+  for (Py_ssize_t i = 0; results && i < count; ++i) {
+    PyObject* item = PySequence_Fast_GET_ITEM(all.get(), i);
+    PyObject* result = call_one(function, item, starred, i, failure);
+    if (!result) return nullptr;
+    PyList_SET_ITEM(results.get(), i, result);
+  }
+  return results.release();
+}
+
+PyObject* call(PyObject* function, PyObject* arguments, Style style, Failure& failure) {
+  switch (style) {
+    case Style::kCall: return call_with(function, arguments, nullptr);
+    case Style::kCallNamed: {
+      PyObject* items = nullptr;
+      PyObject* named = nullptr;
+      if (!PyArg_ParseTuple(arguments, "OO", &items, &named)) return nullptr;
+      if (PyDict_Check(named)) return call_with(function, items, named);
+      const Ref dictionary(PyObject_CallOneArg(reinterpret_cast<PyObject*>(&PyDict_Type), named));
+      return dictionary ? call_with(function, items, dictionary.get()) : nullptr;
+    }
+    case Style::kItem: return call_one(function, arguments, false, 0, failure);
+    case Style::kStarItem: return call_one(function, arguments, true, 0, failure);
+    case Style::kChunk: return call_each(function, arguments, false, failure);
+    case Style::kStarChunk: return call_each(function, arguments, true, failure);
+  }
+  return corrupt_message("a task of unknown style");
+}
+
+}  // namespace
+
+PyObject* perform_task(Arrival& arrival, KeptFunctions& functions, Failure& failure) {
+  const std::span<const std::byte> bytes = arrival.message.bytes();
+  TaskHead head;
+  if (bytes.size() < sizeof head) return corrupt_message("a task without its head");
+  std::memcpy(&head, bytes.data(), sizeof head);
+  if (head.function_bytes > bytes.size() - sizeof head) return corrupt_message("a task's function");
+  arrival.begin = sizeof head + head.function_bytes;
+  Ref function;
+  if (head.function_bytes != 0) {
+    const auto* text = reinterpret_cast<const char*>(bytes.data() + sizeof head);
+    PyObject* loaded = functions.load({text, head.function_bytes}, head.keep != 0);
+    if (!loaded) {
+      failure.place = Failure::kFunction;
+      return nullptr;
+    }
+    Ref owned(loaded);
+    const Ref arguments(decode_object(arrival));
+    arrival.clear();
+    return arguments ? call(loaded, arguments.get(), head.style, failure) : nullptr;
+  }
+  const Ref both(decode_object(arrival));
+  arrival.clear();
+  PyObject* called = nullptr;
+  PyObject* arguments = nullptr;
+  if (!both || !PyArg_ParseTuple(both.get(), "OO", &called, &arguments)) return nullptr;
+  return call(called, arguments, head.style, failure);
+}
+
+}  // namespace forklift::py

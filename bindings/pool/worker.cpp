@@ -1,0 +1,149 @@
+// A worker process's side: takes a task, calls it, answers.
+#include <nanobind/nanobind.h>
+
+#include <optional>
+
+#include "bindings/core/block.h"
+#include "bindings/core/errors.h"
+#include "bindings/core/gil.h"
+#include "bindings/core/stats.h"
+#include "bindings/endpoints/queue.h"
+#include "bindings/message/transfer.h"
+#include "bindings/pool/pool.h"
+#include "bindings/pool/task.h"
+#include "workers/worker.h"
+
+namespace nb = nanobind;
+
+namespace forklift::py {
+namespace {
+
+using workers::Ending;
+
+class PoolWorker {
+ public:
+  PoolWorker(nb::handle tasks, nb::handle answers, nb::handle table, std::uint32_t index,
+             std::uint64_t most_tasks, std::uint64_t most_memory, int orphan_fd)
+      : orphan_fd_(orphan_fd) {
+    workers::WorkerSlot worker_slot;
+    worker_slot.tasks = channel_of(tasks.ptr());
+    worker_slot.answers = worker_slot.tasks ? channel_of(answers.ptr()) : nullptr;
+    if (!worker_slot.tasks || !worker_slot.answers) throw nb::python_error();
+    if (!is_block(table.ptr())) throw nb::type_error("a pool's table is a block of memory");
+    worker_slot.table = block_lease(table.ptr());
+    worker_slot.index = index;
+    worker_slot.most_tasks = most_tasks;
+    worker_slot.most_memory = most_memory;
+    Result<workers::Worker> opened = workers::Worker::open(std::move(worker_slot));
+    require(opened.status());
+    worker_ = *std::move(opened);
+  }
+
+  // False: it shall leave.
+  bool ready() {
+    GilRelease released;
+    PyHooks hooks(released);
+    hooks.orphan_fd = orphan_fd_;
+    const Status status = worker_->ready(&hooks);
+    released.acquire();
+    return go_on(status);
+  }
+
+  // It could not be made ready.
+  void fail(nb::handle description) {
+    const DraftLoan writer;
+    if (!encode_object(description.ptr(), *writer)) throw nb::python_error();
+    const GilRelease released;
+    (void)worker_->fail({writer->bytes.data(), writer->bytes.size()}, writer->codec);
+  }
+
+  // Until it shall leave. `describe(exception)` and `unsendable(exception, result)`: what is sent instead.
+  void run(nb::object describe, nb::object unsendable) {
+    KeptFunctions functions;
+    while (take_one(functions, describe, unsendable)) {
+    }
+  }
+
+ private:
+  // Is there more to do? The parent's death ends a worker as being told to leave does.
+  static bool go_on(const Status& status) {
+    if (status) return true;
+    if (status.code() == Code::kClosed || status.code() == Code::kPeerDied) return false;
+    raise(status);
+    throw nb::python_error();
+  }
+
+  bool take_one(KeptFunctions& functions, const nb::object& describe, const nb::object& unsendable) {
+    nb::object result;
+    Failure failure;
+    {
+      const ArrivalLoan arrival;
+      Status status;
+      {
+        GilRelease released;
+        PyHooks hooks(released);
+        hooks.orphan_fd = orphan_fd_;
+        status = worker_->next(arrival->message, &hooks);
+        if (status && !arrival->message.leases().empty()) arrival->isolate();
+      }
+      if (!go_on(status)) return false;
+      count_got();
+      result = nb::steal(perform_task(*arrival, functions, failure));
+    }
+    if (!result.is_valid()) {
+      const nb::object error = exception();
+      return answer_error(
+          describe(error, failure.place, failure.item ? nb::borrow(failure.item) : nb::none()));
+    }
+    const DraftLoan writer;
+    if (!encode_object(result.ptr(), *writer)) return answer_error(unsendable(exception(), result));
+    const std::optional<bool> answered = answer(Ending::kValue, *writer);
+    return answered ? *answered : answer_error(unsendable(exception(), result));
+  }
+
+  // The exception that is set, if it is one that ends the task and not the worker.
+  static nb::object exception() {
+    if (!PyErr_ExceptionMatches(PyExc_Exception)) throw nb::python_error();
+    return nb::steal(take_exception());
+  }
+
+  // Is there more to do? Nothing, with an exception set: it was not sent.
+  std::optional<bool> answer(Ending ending, MessageWriter& writer) {
+    auto put = [&](const channel::Outgoing& message, PyHooks&) { return worker_->answer(ending, message); };
+    const std::size_t inline_bytes = writer.bytes.size();
+    const Status status =
+        send_message(worker_->arena(), writer, os::Deadline::never(), true, orphan_fd_, Put(put));
+    if (status) {
+      count_put(inline_bytes);
+      return true;
+    }
+    if (status.code() == Code::kClosed || status.code() == Code::kPeerDied) return false;
+    raise(status);
+    return std::nullopt;
+  }
+
+  bool answer_error(nb::object description) {
+    const DraftLoan writer;
+    if (!encode_object(description.ptr(), *writer)) throw nb::python_error();
+    const std::optional<bool> answered = answer(Ending::kError, *writer);
+    if (!answered) throw nb::python_error();
+    return *answered;
+  }
+
+  std::optional<workers::Worker> worker_;
+  int orphan_fd_;
+};
+
+}  // namespace
+
+void bind_pool_worker(nb::module_& module) {
+  nb::class_<PoolWorker>(module, "PoolWorker")
+      .def(nb::init<nb::handle, nb::handle, nb::handle, std::uint32_t, std::uint64_t, std::uint64_t, int>(),
+           nb::arg("tasks"), nb::arg("answers"), nb::arg("board"), nb::arg("index"), nb::arg("most_tasks"),
+           nb::arg("most_memory"), nb::arg("orphan_fd"))
+      .def("ready", &PoolWorker::ready)
+      .def("fail", &PoolWorker::fail)
+      .def("run", &PoolWorker::run);
+}
+
+}  // namespace forklift::py

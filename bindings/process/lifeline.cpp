@@ -1,0 +1,19 @@
+#include "bindings/process/lifeline.h"
+
+#include "bindings/core/errors.h"
+#include "process/lifeline.h"
+
+namespace nb = nanobind;
+
+namespace forklift::py {
+
+// Does not wait, so it keeps the interpreter lock.
+void bind_lifeline(nb::module_& module) {
+  module.def("lifeline", [] {
+    const Result<int> read_end = process::lifeline();
+    require(read_end.status());
+    return *read_end;
+  });
+}
+
+}  // namespace forklift::py

@@ -1,0 +1,312 @@
+#include "bindings/tensor/tensor.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bindings/core/errors.h"
+#include "bindings/core/gil.h"
+#include "bindings/core/native.h"
+#include "bindings/message/pickling.h"
+#include "bindings/tensor/items.h"
+#include "bindings/tensor/numpy.h"
+#include "message/codec.h"
+#include "message/transport.h"
+#include "node/node.h"
+#include "tensor/arena_storage.h"
+
+namespace nb = nanobind;
+
+namespace forklift::py {
+
+namespace {
+
+PyTypeObject* tensor_type = nullptr;
+
+nb::object owned(PyObject* object) {
+  if (!object) throw nb::python_error();
+  return nb::steal(object);
+}
+
+DType parse_dtype(const std::string& text) {
+  std::optional<DType> dtype = dtype_from_name(text);
+  if (!dtype) dtype = dtype_from_typestr(text);
+  if (!dtype) throw nb::type_error(("unknown dtype '" + text + "'").c_str());
+  return *dtype;
+}
+
+std::optional<Tensor> any_array(PyObject* object) {
+  Tensor tensor;
+  if (is_tensor(object)) return tensor_of(object);
+  if (tensor_from_array(object, tensor)) return tensor;
+  if (PyErr_Occurred()) throw nb::python_error();
+  if (!PyObject_HasAttrString(object, "__dlpack__")) return std::nullopt;
+  if (!tensor_from_dlpack(object, tensor)) throw nb::python_error();
+  return tensor;
+}
+
+Tensor new_tensor(const std::vector<std::int64_t>& shape, DType dtype, bool zeroed) {
+  Dims dims((DimSpan(shape)));
+  const auto bytes = static_cast<std::size_t>(require(byte_count(dims, item_size(dtype))));
+  std::shared_ptr<Storage> storage;
+  if (bytes != 0) {
+    GilRelease released;
+    const Result<node::Node*> node = node::Node::current();
+    Result<std::shared_ptr<Storage>> made = node ? tensor::arena_storage((*node)->arena(), bytes, zeroed)
+                                                 : Result<std::shared_ptr<Storage>>(node.status());
+    released.acquire();
+    storage = require(std::move(made));
+  } else {
+    storage = require(Storage::heap(0));
+  }
+  return require(Tensor::wrap(std::move(storage), dtype, std::move(dims)));
+}
+
+Tensor copy_to_arena(const Tensor& source) {
+  const std::vector<std::int64_t> shape(source.shape().begin(), source.shape().end());
+  Tensor made = new_tensor(shape, source.dtype(), false);
+  Status status;
+  {
+    const GilRelease released;
+    status = made.copy_from(source);
+  }
+  require(status);
+  return made;
+}
+
+nb::tuple as_tuple(const Dims& dims) {
+  nb::list items;
+  for (const std::int64_t item : dims) items.append(item);
+  return nb::tuple(items);
+}
+
+bool is_shared(const Tensor& tensor) {
+  return tensor.storage() && tensor::share_lease(*tensor.storage()) != nullptr;
+}
+
+nb::object make(Tensor tensor) { return owned(wrap_tensor(std::move(tensor))); }
+
+nb::object to_dlpack(const TensorBox& self, nb::object, std::optional<std::pair<int, int>> max_version,
+                     std::optional<std::pair<int, int>> device, std::optional<bool> copy) {
+  if (device && *device != std::pair<int, int>(dlpack_cpu, 0)) {
+    PyErr_SetString(PyExc_BufferError, "a forklift.Tensor lies in the CPU's memory");
+    throw nb::python_error();
+  }
+  const bool versioned = max_version && max_version->first >= 1;
+  if (copy.value_or(false)) return owned(dlpack_capsule(copy_to_arena(self.tensor), versioned, true));
+  return owned(dlpack_capsule(self.tensor, versioned, false));
+}
+
+nb::object as_array(nb::handle self, nb::handle dtype, nb::handle copy) {
+  nb::object array = owned(array_over_tensor(self.ptr()));
+  const nb::object numpy = nb::module_::import_("numpy");
+  if (!dtype.is_none() && !array.attr("dtype").equal(numpy.attr("dtype")(dtype))) {
+    if (copy.ptr() == Py_False) throw nb::value_error("another dtype needs a copy");
+    return array.attr("astype")(dtype);
+  }
+  return copy.ptr() == Py_True ? array.attr("copy")() : array;
+}
+
+nb::object create(nb::handle data, std::optional<std::string> dtype) {
+  std::optional<Tensor> source = any_array(data.ptr());
+  if (!source || (dtype && parse_dtype(*dtype) != source->dtype())) {
+    // Lists, numbers and conversions are NumPy's business.
+    const nb::object numpy = nb::module_::import_("numpy");
+    const nb::object array =
+        dtype ? numpy.attr("asarray")(data, nb::arg("dtype") = *dtype) : numpy.attr("asarray")(data);
+    source = any_array(array.ptr());
+    if (!source) throw nb::type_error("no array of numbers can be made of this");
+  }
+  Tensor made = copy_to_arena(*source);
+  TensorBox drop(*std::move(source));
+  return make(std::move(made));
+}
+
+void bind_views(nb::class_<TensorBox>& type) {
+  type.def("__getitem__",
+           [](const TensorBox& self, nb::handle key) { return make(index_tensor(self.tensor, key)); })
+      .def("__setitem__",
+           [](const TensorBox& self, nb::handle key, nb::handle value) {
+             const TensorBox view(index_tensor(self.tensor, key));
+             Tensor target = view.tensor;
+             std::optional<Tensor> source = any_array(value.ptr());
+             if (!source) return fill_with(target, value);
+             const TensorBox keep(*source);
+             require(target.copy_from(*source));
+           })
+      .def("reshape",
+           [](const TensorBox& self, const std::vector<std::int64_t>& shape) {
+             return make(require(self.tensor.reshape(Dims((DimSpan(shape))))));
+           })
+      .def("transpose", [](const TensorBox& self, std::int64_t a,
+                           std::int64_t b) { return make(require(self.tensor.transpose(a, b))); })
+      .def("permute",
+           [](const TensorBox& self, const std::vector<std::int64_t>& order) {
+             return make(require(self.tensor.permute(DimSpan(order))));
+           })
+      .def("as_readonly", [](const TensorBox& self) { return make(self.tensor.as_readonly()); })
+      .def("clone", [](const TensorBox& self) { return make(copy_to_arena(self.tensor)); })
+      .def("fill",
+           [](const TensorBox& self, nb::handle value) {
+             Tensor target = self.tensor;
+             fill_with(target, value);
+           })
+      .def("item", [](const TensorBox& self) { return only_item(self.tensor); })
+      .def("tolist", [](const TensorBox& self) { return nested_list(self.tensor, 0, 0); });
+}
+
+}  // namespace
+
+TensorBox::~TensorBox() {
+  if (!tensor.storage()) return;
+  const GilRelease released;
+  tensor = Tensor();
+}
+
+bool is_tensor(PyObject* object) noexcept { return Py_TYPE(object) == tensor_type; }
+const Tensor& tensor_of(PyObject* object) { return nb::inst_ptr<TensorBox>(object)->tensor; }
+
+PyObject* wrap_tensor(Tensor tensor) {
+  const nb::handle type(reinterpret_cast<PyObject*>(tensor_type));
+  nb::object object = nb::inst_alloc(type);
+  new (nb::inst_ptr<TensorBox>(object)) TensorBox(std::move(tensor));
+  nb::inst_mark_ready(object);
+  return object.release().ptr();
+}
+
+bool place_tensor(PyObject* object, MessageWriter& writer, wire::TensorMeta& meta) {
+  const Tensor& tensor = tensor_of(object);
+  if (tensor.numel() == 0) {
+    meta = {message::kNoLease, tensor.dtype(),           tensor.readonly(), 0,
+            tensor.shape(),    c_strides(tensor.shape())};
+    return true;
+  }
+  if (is_shared(tensor)) {
+    meta = wire::meta_of(tensor, static_cast<std::uint32_t>(writer.leases.size()));
+    writer.shares.push_back({tensor.storage(), nullptr, meta.index});
+    writer.leases.emplace_back();
+    return true;
+  }
+  PendingCopy& copy = writer.add_copy(tensor.nbytes(), arena::Kind::kShare);
+  meta = {copy.lease, tensor.dtype(), tensor.readonly(), 0, tensor.shape(), c_strides(tensor.shape())};
+  copy.owner = Py_NewRef(object);
+  copy.data = tensor.raw();
+  copy.item_size = tensor.item_size();
+  copy.shape = tensor.shape();
+  copy.strides = Dims(tensor.ndim(), 0);
+  for (std::size_t i = 0; i < tensor.ndim(); ++i) {
+    copy.strides[i] = tensor.strides()[i] * static_cast<std::int64_t>(tensor.item_size());
+  }
+  return true;
+}
+
+PyObject* take_tensor(std::span<const std::byte> payload, Arrival& arrival) {
+  const Result<wire::TensorMeta> meta = wire::decode_meta(payload);
+  if (!meta) return raise(meta.status());
+  Result<std::shared_ptr<Storage>> storage = Status(Code::kCorrupt, "a tensor without its memory");
+  if (meta->index == message::kNoLease) {
+    storage = Storage::heap(0);
+  } else if (auto& leases = arrival.message.leases(); meta->index < leases.size() && leases[meta->index]) {
+    storage = tensor::received_storage(std::move(leases[meta->index]));
+  }
+  if (!storage) return raise(storage.status());
+  Result<Tensor> tensor = wire::tensor_over(*meta, *std::move(storage));
+  if (!tensor) return raise(tensor.status());
+  return wrap_tensor(*std::move(tensor));
+}
+
+void bind_tensor(nb::module_& module) {
+  nb::class_<TensorBox> type(module, "Tensor", "A typed, strided view of memory that processes can share.");
+  tensor_type = reinterpret_cast<PyTypeObject*>(type.ptr());
+  type.attr("__module__") = "forklift";
+  type.def_static("from_numpy",
+                  [](nb::handle array) {
+                    Tensor tensor;
+                    if (tensor_from_array(array.ptr(), tensor)) return make(std::move(tensor));
+                    if (PyErr_Occurred()) throw nb::python_error();
+                    throw nb::type_error("from_numpy() takes a NumPy array");
+                  })
+      .def_static("from_dlpack",
+                  [](nb::handle object) {
+                    Tensor tensor;
+                    if (!tensor_from_dlpack(object.ptr(), tensor)) throw nb::python_error();
+                    return make(std::move(tensor));
+                  })
+      .def_prop_ro("dtype", [](const TensorBox& self) { return std::string(name(self.tensor.dtype())); })
+      .def_prop_ro("shape", [](const TensorBox& self) { return as_tuple(self.tensor.shape()); })
+      .def_prop_ro("strides", [](const TensorBox& self) { return as_tuple(self.tensor.strides()); })
+      .def_prop_ro("ndim", [](const TensorBox& self) { return self.tensor.ndim(); })
+      .def_prop_ro("size", [](const TensorBox& self) { return self.tensor.numel(); })
+      .def_prop_ro("itemsize", [](const TensorBox& self) { return self.tensor.item_size(); })
+      .def_prop_ro("nbytes", [](const TensorBox& self) { return self.tensor.nbytes(); })
+      .def_prop_ro("readonly", [](const TensorBox& self) { return self.tensor.readonly(); })
+      .def_prop_ro("is_shared", [](const TensorBox& self) { return is_shared(self.tensor); })
+      .def("is_contiguous", [](const TensorBox& self) { return self.tensor.is_contiguous(); })
+      .def("same_view",
+           [](const TensorBox& self, const TensorBox& other) { return self.tensor.same_view(other.tensor); })
+      .def("numpy", [](nb::handle self) { return owned(array_over_tensor(self.ptr())); })
+      .def("__array__", as_array, nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none())
+      .def("__dlpack__", to_dlpack, nb::kw_only(), nb::arg("stream") = nb::none(),
+           nb::arg("max_version") = nb::none(), nb::arg("dl_device") = nb::none(),
+           nb::arg("copy") = nb::none())
+      .def("__dlpack_device__", [](const TensorBox&) { return nb::make_tuple(dlpack_cpu, 0); })
+      .def("__len__",
+           [](const TensorBox& self) {
+             if (self.tensor.ndim() == 0) throw nb::type_error("a tensor without dimensions has no length");
+             return self.tensor.shape()[0];
+           })
+      .def("__float__", [](const TensorBox& self) { return nb::float_(only_item(self.tensor)); })
+      .def("__int__", [](const TensorBox& self) { return nb::int_(only_item(self.tensor)); })
+      .def("__bool__",
+           [](const TensorBox& self) { return nb::cast<bool>(nb::bool_(only_item(self.tensor))); })
+      .def("asnumpy", [](nb::handle self) { return owned(array_over_tensor(self.ptr())); })
+      .def("__str__",
+           [](nb::handle self) { return nb::module_::import_("forklift.adapters.text").attr("text")(self); })
+      .def("__repr__", [](nb::handle self) {
+        const Tensor& tensor = tensor_of(self.ptr());
+        const std::string head = tensor.to_string() + (is_shared(tensor) ? ", shared" : "");
+        return nb::module_::import_("forklift.adapters.text").attr("description")(self, head);
+      });
+  bind_views(type);
+  // Inside a message that is pickled: a handle, as everywhere.
+  module.def("_rebuild_tensor", [](const nb::bytes& meta) {
+    Arrival* arrival = current_arrival();
+    if (!arrival) throw nb::type_error("a tensor's handle means nothing outside of its message");
+    return owned(take_tensor({reinterpret_cast<const std::byte*>(meta.c_str()), meta.size()}, *arrival));
+  });
+  type.def("__reduce__", [](nb::handle self) {
+    MessageWriter* writer = current_message();
+    if (!writer) {
+      throw nb::type_error(
+          "a forklift.Tensor is memory: send it through one of Forklift's queues, or pickle tensor.numpy()");
+    }
+    wire::TensorMeta meta;
+    if (!place_tensor(self.ptr(), *writer, meta)) throw nb::python_error();
+    std::vector<std::byte> bytes(wire::meta_bytes(meta.shape.size()));
+    wire::encode_meta(meta, bytes.data());
+    // A function of Python's: nanobind's cannot be pickled.
+    const nb::object rebuild = owned(import_attribute("forklift.reducers", "rebuild_tensor"));
+    return nb::make_tuple(rebuild, nb::make_tuple(nb::bytes(bytes.data(), bytes.size())));
+  });
+
+  module.def(
+      "empty",
+      [](const std::vector<std::int64_t>& shape, const std::string& dtype) {
+        return make(new_tensor(shape, parse_dtype(dtype), false));
+      },
+      nb::arg("shape"), nb::arg("dtype") = "float32");
+  module.def(
+      "zeros",
+      [](const std::vector<std::int64_t>& shape, const std::string& dtype) {
+        return make(new_tensor(shape, parse_dtype(dtype), true));
+      },
+      nb::arg("shape"), nb::arg("dtype") = "float32");
+  module.def("tensor", create, nb::arg("data"), nb::arg("dtype") = nb::none());
+}
+
+}  // namespace forklift::py

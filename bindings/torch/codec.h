@@ -1,0 +1,44 @@
+// torch's CPU tensors in messages: as memory that sender and receiver share.
+//
+// A tensor is extension 8 of the native codec (native.h), and the argument of a rebuilding function inside
+// pickled messages. Little-endian:
+//
+//   offset  size
+//   0       4      index of the message's lease that the storage lies in, or kNoLease
+//   4       1      DLPack's type code
+//   5       1      bits of an element
+//   6       2      flags: 1 torch.nn.Parameter, 2 requires a gradient
+//   8       8      bytes of the storage
+//   16      8      byte offset of the first element
+//   24      4      dimensions
+//   28      4      0
+//   32      8*n    shape
+//   ...     8*n    strides, in elements
+//
+// A storage by itself (pickled messages only) is the first 16 bytes, with type code and bits 0.
+//
+// All functions need the interpreter lock.
+#pragma once
+
+#include <Python.h>
+
+#include <span>
+
+#include "bindings/core/native.h"
+#include "bindings/message/reader.h"
+#include "bindings/message/writer.h"
+
+namespace forklift::py::torch {
+
+// Appends the description to `out`. kElsewhere: for torch's own reductions (another device or layout, bits
+// that say "conjugate", an active mode, memory that torch shares already, something that raises).
+Encoded place_tensor(PyObject* tensor, MessageWriter& writer, Bytes& out);
+// The same for the storage at `impl` that `owner` keeps alive. It is moved whatever allocated it.
+void place_storage(PyObject* owner, void* impl, std::byte* data, std::size_t bytes, MessageWriter& writer,
+                   Bytes& out);
+
+// New references, or nullptr with an exception set.
+PyObject* take_tensor(std::span<const std::byte> payload, Arrival& arrival);
+PyObject* take_storage(std::span<const std::byte> payload, Arrival& arrival);
+
+}  // namespace forklift::py::torch
