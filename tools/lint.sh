@@ -25,6 +25,7 @@ tidy() {
 }
 
 step layers python tools/check_layers.py
+step imports python tools/check_imports.py
 step clang-format format_cpp
 step ruff ruff check --quiet .
 step ruff-format ruff format --check --quiet .

@@ -35,7 +35,7 @@ def test_everything_is_there() -> None:
 
 
 def test_a_missing_library_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("forklift.cmake.__file__", str(tmp_path / "cmake.py"))
+    monkeypatch.setattr("forklift.cli.cmake.__file__", str(tmp_path / "cmake.py"))
     with pytest.raises(FileNotFoundError, match="carries no C\\+\\+ library"):
         forklift.get_cmake_dir()
 

@@ -13,7 +13,7 @@ import forklift.multiprocessing
 import numpy as np
 import pytest
 from forklift import _core
-from forklift.frozen import FrozenDict, FrozenList, FrozenTuple
+from forklift.objects.frozen import FrozenDict, FrozenList, FrozenTuple
 
 NESTED: dict[Any, Any] = {
     "none": None,

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import support
 import targets
-from forklift.frozen import FrozenDict, FrozenList
+from forklift.objects.frozen import FrozenDict, FrozenList
 
 
 def blocks() -> int:

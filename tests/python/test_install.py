@@ -269,7 +269,7 @@ def test_the_order_of_imports_does_not_matter(first: str, tmp_path: Path) -> Non
     for before in range(0, len(names) + 1, 3):
         imports = [f"importlib.import_module('{first}.{name}')" for name in names]
         lines = ["import importlib, forklift", *imports[:before], "forklift.install()", *imports[before:]]
-        lines += ["from forklift.installing import _REPLACED", "for name, (ours, what) in _REPLACED.items():"]
+        lines += ["from forklift.patch import _REPLACED", "for name, (ours, what) in _REPLACED.items():"]
         lines.append("    std = importlib.import_module('multiprocessing.' + name)")
         lines.append("    our = importlib.import_module('forklift.multiprocessing.' + ours)")
         lines.append("    for each in what: assert getattr(std, each) is getattr(our, each), (name, each)")
@@ -336,8 +336,8 @@ def start(code):
     pid = util.spawnv_passfds(os.fsencode(sys.executable), args, (1, 2))
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 sys.stdout.flush()
-start("import sys; print('forklift.installing' in sys.modules, flush=True)")
-start("'resource_tracker'; import sys; print('forklift.installing' in sys.modules, flush=True)")
+start("import sys; print('forklift.patch' in sys.modules, flush=True)")
+start("'resource_tracker'; import sys; print('forklift.patch' in sys.modules, flush=True)")
 """
     done = python(*FORKLIFT, "-c", program, cwd=tmp_path)
     assert (done.stdout, done.stderr) == ("True\nFalse\n", "")
@@ -349,7 +349,7 @@ def test_a_managers_pool_is_ours(method: str, tmp_path: Path) -> None:
 import sys, forklift
 forklift.install()
 import multiprocessing
-def is_ours(): return "forklift.multiprocessing.pool_workers" in sys.modules
+def is_ours(): return "forklift.multiprocessing._pool.workers" in sys.modules
 if __name__ == "__main__":
     with multiprocessing.get_context("{method}").Manager() as manager:
         pool = manager.Pool(1)

@@ -14,7 +14,7 @@ import forklift.multiprocessing
 import invited_targets
 import pytest
 import support
-from forklift import _core
+from forklift import _core, child_boot
 
 spawn = forklift.multiprocessing.get_context("spawn")
 
@@ -22,7 +22,7 @@ spawn = forklift.multiprocessing.get_context("spawn")
 @pytest.fixture(autouse=True)
 def _without_managers(monkeypatch: pytest.MonkeyPatch) -> None:
     # Children of a process that has used managers are ready for them, which needs the core.
-    monkeypatch.delitem(sys.modules, "forklift.multiprocessing.manager_channels", raising=False)
+    monkeypatch.setattr(child_boot, "_tasks", {})
 
 
 def _answer(target: Any, daemon: bool = False, context: Any = spawn) -> Any:

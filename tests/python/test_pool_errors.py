@@ -96,7 +96,7 @@ def test_items_are_shown_in_a_line(fork: Any, item: Any, start: str) -> None:
 
 @pytest.mark.parametrize(("kind", "shown"), [(Loud, "xxx"), (Broken, "<test_pool_errors.Broken object")])
 def test_whatever_repr_does(kind: Any, shown: str) -> None:
-    from forklift.multiprocessing.pool_label import shortened
+    from forklift.multiprocessing._pool.label import shortened
 
     kind.__module__ = "test_pool_errors"
     assert shortened(kind()).startswith(("xxx", "<"))

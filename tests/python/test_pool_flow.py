@@ -9,7 +9,7 @@ from typing import Any
 import forklift.multiprocessing
 import numpy as np
 import pytest
-from forklift.multiprocessing import pool_flow
+from forklift.multiprocessing._pool import flow
 from support import until
 
 MEGABYTE = 1 << 20
@@ -61,7 +61,7 @@ def test_large_arguments_are_not_sent_in_slices(fork: Any, call: str, size: int)
 
 @pytest.fixture
 def four_megabytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool_flow, "_MOST_WAITING", 4 * MEGABYTE)
+    monkeypatch.setattr(flow, "_MOST_WAITING", 4 * MEGABYTE)
 
 
 @pytest.mark.parametrize("call", ["imap", "imap_unordered"])
@@ -100,7 +100,7 @@ def test_what_cannot_be_sent_does_not_count(fork: Any, four_megabytes: None) -> 
 def test_one_result_may_be_larger_than_what_may_wait(
     fork: Any, four_megabytes: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool_flow, "_MOST_WAITING", 1000)
+    monkeypatch.setattr(flow, "_MOST_WAITING", 1000)
     with fork.Pool(2) as pool:
         assert [each[0] for each in pool.imap(megabyte, range(100))] == list(range(100))
 

@@ -23,7 +23,7 @@ import pytest
 import support
 import targets
 from forklift.multiprocessing import connection
-from forklift.multiprocessing.executors import until_taken
+from forklift.multiprocessing._start.executors import until_taken
 
 BOTH = pytest.mark.parametrize("wait", [std_connection.wait, connection.wait], ids=["std", "ours"])
 
