@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-PROGRAMS = Path(__file__).with_name("programs")
+PROGRAMS = Path(__file__).parents[1] / "programs"
 NEEDS = {
     "dataloader": "torch",
     "joblib_arrays": "joblib",

@@ -11,7 +11,7 @@ from pathlib import Path
 import forklift
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def installed(folder: str) -> set[str]:

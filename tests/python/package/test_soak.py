@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "chaos"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "chaos"))
 
 import soak
 

@@ -141,9 +141,10 @@ WRONG = {
 @pytest.mark.parametrize("what", WRONG)
 def test_messages_that_are_wrong(what: str, family: str, installed: bool) -> None:
     if installed:  # the Listener makes our connections, in a process of their own
-        code = "import sys; sys.path.insert(0, sys.argv[1]); import forklift; forklift.install(); "
-        code += "import test_wrong_parts as t; t.test_messages_that_are_wrong(*sys.argv[2:], False)"
-        command = [sys.executable, "-c", code, str(Path(__file__).parent), what, family]
+        code = "import sys; sys.path[:0] = sys.argv[1:3]; import forklift; forklift.install(); "
+        code += "import test_wrong_parts as t; t.test_messages_that_are_wrong(*sys.argv[3:], False)"
+        folders = [str(each) for each in Path(__file__).parents[:2]]
+        command = [sys.executable, "-c", code, *folders, what, family]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
         return

@@ -9,6 +9,7 @@ from typing import Any
 
 import forklift
 import forklift.multiprocessing as fmp
+import support
 import torch_targets
 from torch_support import DEADLINE, torch
 
@@ -154,9 +155,7 @@ def test_leases_return_with_the_storages() -> None:
 
 
 def test_thousands_of_tensors_under_few_descriptors() -> None:
-    from test_arrays import run_python
-
-    out = run_python(
+    out = support.run_python(
         """
         import resource
         resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import support
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def find_peer() -> Path:

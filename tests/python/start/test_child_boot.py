@@ -9,9 +9,9 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import child_boot_targets
 import forklift
 import forklift.multiprocessing
-import invited_targets
 import pytest
 import support
 from forklift import _core, child_boot
@@ -40,19 +40,19 @@ def _answer(target: Any, daemon: bool = False, context: Any = spawn) -> Any:
 
 @pytest.mark.parametrize("daemon", [False, True])
 def test_one_who_uses_nothing_loads_nothing(daemon: bool) -> None:
-    assert not _answer(invited_targets.say_what_is_loaded, daemon)
+    assert not _answer(child_boot_targets.say_what_is_loaded, daemon)
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_one_who_comes_late_is_of_its_parents_domain(method: str) -> None:
     context = forklift.multiprocessing.get_context(method)
-    assert _answer(invited_targets.say_the_domain, context=context) == (True, _core.domain_id())
+    assert _answer(child_boot_targets.say_the_domain, context=context) == (True, _core.domain_id())
 
 
 def test_one_who_forks_before() -> None:
     mine, its = multiprocessing.connection.Pipe()
     with mine, its:
-        child = spawn.Process(target=invited_targets.fork_first, args=(its,))
+        child = spawn.Process(target=child_boot_targets.fork_first, args=(its,))
         child.start()
         for _ in range(2):
             assert mine.poll(support.DEADLINE)
@@ -62,13 +62,13 @@ def test_one_who_forks_before() -> None:
 
 
 def test_one_who_has_closed_its_descriptors_has_a_domain_of_its_own() -> None:
-    domain, got, intact = _answer(invited_targets.close_everything_first)
+    domain, got, intact = _answer(child_boot_targets.close_everything_first)
     assert domain != _core.domain_id()
     assert (got, intact) == ("one", True)
 
 
 def test_one_who_cannot_join_says_so_each_time() -> None:
-    said = _answer(invited_targets.have_no_room)
+    said = _answer(child_boot_targets.have_no_room)
     assert len(said) == 2
     for each in said:
         assert "mmap" in each
@@ -78,7 +78,7 @@ def test_a_slot_is_free_when_its_process_has_become_another_program() -> None:
     before = forklift.stats()["processes"]
     mine, its = multiprocessing.connection.Pipe()
     with mine, its:
-        child = spawn.Process(target=invited_targets.become_another_program, args=(its,))
+        child = spawn.Process(target=child_boot_targets.become_another_program, args=(its,))
         child.start()
         assert mine.poll(support.DEADLINE)
         support.until(lambda: _core.reap() >= 0 and forklift.stats()["processes"] == before, "a free slot")
@@ -88,7 +88,7 @@ def test_a_slot_is_free_when_its_process_has_become_another_program() -> None:
 
 def test_a_clean_exit_with_a_lock_is_no_death() -> None:
     lock = spawn.Lock()
-    child = spawn.Process(target=invited_targets.hold_and_exit, args=(lock,))
+    child = spawn.Process(target=child_boot_targets.hold_and_exit, args=(lock,))
     child.start()
     child.join(support.DEADLINE)
     with warnings.catch_warnings():
@@ -99,7 +99,7 @@ def test_a_clean_exit_with_a_lock_is_no_death() -> None:
 
 def test_the_slot_of_one_that_was_killed_comes_back() -> None:
     before = forklift.stats()["processes"]
-    child = spawn.Process(target=invited_targets.wait_for, args=("/nowhere/at/all",))
+    child = spawn.Process(target=child_boot_targets.wait_for, args=("/nowhere/at/all",))
     child.start()
     assert forklift.stats()["processes"] == before + 1
     child.kill()

@@ -16,7 +16,7 @@ import pytest
 import support
 import targets
 
-PARENTS = Path(__file__).with_name("parents.py")
+PARENTS = Path(__file__).parents[1] / "parents.py"
 METHODS = ("fork", "spawn", "forkserver")
 WITHIN_S = 2.0
 

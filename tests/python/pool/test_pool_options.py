@@ -113,7 +113,7 @@ def test_records_are_handled_once(method: str, tmp_path: Path) -> None:
     """By whichever loggers have handlers: the root's, one below, one that does not propagate."""
     script = tmp_path / "main.py"
     script.write_text(LOGGING)
-    command = [sys.executable, str(script), method, str(Path(__file__).parent)]
+    command = [sys.executable, str(script), method, str(Path(__file__).parents[1])]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     wanted = ["apart: to apart", "below: to below", "below: to below.deeper", "root: to below"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-CASES = Path(__file__).with_name("jax_cases.py")
+CASES = Path(__file__).parents[1] / "jax_cases.py"
 
 
 @pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed")

@@ -32,21 +32,6 @@ SIZES = [
 ]
 
 
-def run_python(code: str, **options: Any) -> str:
-    """Runs a program that sets limits for itself; its output."""
-    result = subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(code)],
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-        **options,
-    )
-    assert result.returncode == 0, result.stderr
-    return result.stdout
-
-
 def test_no_array_byte_goes_through_a_pipe_or_socket(ctx: Any) -> None:
     queue, answer = ctx.Queue(), ctx.Queue()
     child = ctx.Process(target=targets.sums_and_io, args=(queue, answer))
@@ -217,7 +202,7 @@ def test_an_array_outlives_its_sender_and_its_queue(ctx: Any) -> None:
 
 
 def test_two_thousand_arrays_are_held_with_64_descriptors() -> None:
-    out = run_python(
+    out = support.run_python(
         """
         import os, resource
         import numpy as np
@@ -323,7 +308,7 @@ def test_an_array_larger_than_a_small_dev_shm(root_only: None) -> None:
 
 
 def test_address_space_that_is_limited_before() -> None:
-    run_python(
+    support.run_python(
         """
         import resource
         resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
@@ -338,7 +323,7 @@ def test_address_space_that_is_limited_before() -> None:
 
 
 def test_address_space_that_is_lowered_after() -> None:
-    run_python(
+    support.run_python(
         """
         import os, resource
         import numpy as np

@@ -10,7 +10,7 @@ from typing import Any
 
 import forklift
 import pytest
-from test_install import FORKLIFT, PROGRAM, WHO_AM_I, answer, python, write
+from plain_programs import FORKLIFT, PROGRAM, WHO_AM_I, answer, python, write
 
 WAYS = {
     "script": ["failing.py"],

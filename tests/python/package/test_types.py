@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("mypy")
 
-TYPED = Path(__file__).with_name("typed")
+TYPED = Path(__file__).parents[1] / "typed"
 # A checkout of typeshed, whose own cases for multiprocessing are then checked with our import.
 TYPESHED = os.environ.get("FORKLIFT_TYPESHED")
 

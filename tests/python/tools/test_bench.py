@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-RUN = Path(__file__).resolve().parents[2] / "bench" / "run.py"
+RUN = Path(__file__).resolve().parents[3] / "bench" / "run.py"
 sys.path.insert(0, str(RUN.parent))
 
 from rows.spec import Figures, Row, choose, compare  # noqa: E402

@@ -234,7 +234,7 @@ def test_ctrl_c_ends_all_with_one_traceback(method: str, call: str, tmp_path: Pa
     program = tmp_path / "program.py"
     program.write_text(INTERRUPTED)
     done = subprocess.run(
-        [sys.executable, str(program), str(Path(__file__).parent), method, *call.split()],
+        [sys.executable, str(program), str(Path(__file__).parents[1]), method, *call.split()],
         capture_output=True,
         text=True,
         timeout=60,
@@ -264,7 +264,9 @@ def test_idle_workers_end_with_their_parent(method: str, tmp_path: Path) -> None
     program = tmp_path / "program.py"
     program.write_text(ORPHANED)
     parent = subprocess.Popen(
-        [sys.executable, str(program), str(Path(__file__).parent), method], stdout=subprocess.PIPE, text=True
+        [sys.executable, str(program), str(Path(__file__).parents[1]), method],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert parent.stdout is not None
     pids = {int(pid) for pid in parent.stdout.readline().split()}
