@@ -1,4 +1,4 @@
-"""Generic classes without ``typing``, which every fresh interpreter among the children would import."""
+"""Generic classes without ``typing``, which would be a long import for every child's fresh interpreter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Bases"]
 class Bases:
     """Several base classes in a class statement, with or without parameters: ``class A(bases[T])``.
 
-    For type checkers there is a generic class in its place.
+    Type checkers see a generic class in its place.
     """
 
     def __init__(self, *bases: type) -> None:

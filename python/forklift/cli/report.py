@@ -84,7 +84,7 @@ def _count(from_zero: bool) -> None:
     try:
         file = os.open(os.environ[_VARIABLE], os.O_RDWR | os.O_CLOEXEC)
     except (KeyError, OSError):
-        return  # the program's first process is gone, and nobody will read it
+        return  # the program's first process has ended, so no process reads the file
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
         offset = os.fstat(file).st_size

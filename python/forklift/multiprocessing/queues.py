@@ -230,7 +230,7 @@ class Queue(_QueueBases[_T]):
 
     @_or_standard(_StdQueue)
     def close(self) -> None:
-        """This process will neither put nor get any more. What was put stays in the queue."""
+        """End this process's puts and gets. Messages stay in the queue."""
         self._closed = True
         if self._used:
             # In the standard library the feeder thread closes the reader, and only a put makes one.
@@ -238,7 +238,7 @@ class Queue(_QueueBases[_T]):
 
     @_or_standard(_StdQueue)
     def join_thread(self) -> None:
-        """Nothing to wait for: what was put is in the queue. Only after close()."""
+        """Returns at once, since puts are complete when they return. Only after close()."""
         assert self._closed, f"Queue {self!r} not closed"
 
     @_or_standard(_StdQueue)
@@ -362,13 +362,13 @@ class SimpleQueue(_SimpleBases[_T]):
 
     @_or_standard(_StdSimple)
     def close(self) -> None:
-        """This process will neither put nor get any more."""
+        """End this process's puts and gets."""
         self._reader_closed = True
         self._writer_closed = True
 
     @_or_standard(_StdSimple)
     def empty(self) -> bool:
-        """Is there nothing to get just now?"""
+        """Tells whether the queue is empty just now."""
         return not self._reader.poll()
 
     @_or_standard(_StdSimple)

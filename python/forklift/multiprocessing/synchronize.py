@@ -208,11 +208,11 @@ class Event(_std.Event):
         self._core = _core.EventCore.open(*identity)
 
     def is_set(self) -> bool:
-        """Is the flag set?"""
+        """Tells whether the flag is set."""
         return self._core.is_set()
 
     def set(self) -> None:
-        """Set the flag and wake all who wait."""
+        """Set the flag and wake all waiters."""
         self._core.set()
 
     def clear(self) -> None:
@@ -293,7 +293,7 @@ class Barrier(_std.Barrier):
 
     @property
     def broken(self) -> bool:
-        """Is it broken?"""
+        """Tells whether the barrier is broken."""
         return self._core.broken
 
 

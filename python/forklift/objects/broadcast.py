@@ -1,4 +1,4 @@
-"""Messages for everybody, and the newest of them.
+"""``Broadcast``: messages that all subscriptions get. ``Latest``: the newest message only.
 
     frames = forklift.Broadcast(capacity=16, when_slow="drop_oldest")
     weights = forklift.Latest()
@@ -13,8 +13,8 @@
 
 There is one copy of a message in shared memory for all readers. ``forklift.Tensor``, ``forklift.share``,
 ``forklift.freeze`` and torch's tensors arrive as that memory; NumPy arrays and everything else arrive as on a
-``Queue``: private to each receiver, copied when they are received. Nobody's death disturbs the others: a put
-is done or never was, a dead reader is forgotten.
+``Queue``: private to each receiver, copied when they are received. No process's death disturbs the others: a
+put takes effect completely or not at all, and a dead reader's subscription ends.
 
 Objects reach children by fork, or as arguments of a process that is started. Any number of threads and
 processes may put; each subscription belongs to the process that made it.
@@ -49,7 +49,7 @@ def _count(name: str, value: int, least: int) -> int:
 
 
 class _Shared(_core.BoardCore):
-    """What Broadcast and Latest have in common: how they reach other processes."""
+    """The base of Broadcast and Latest: how they reach other processes."""
 
     def __getstate__(self) -> Any:
         _std_context.assert_spawning(self)
@@ -62,7 +62,7 @@ class _Shared(_core.BoardCore):
         self._open(*identity)
 
     def close(self) -> None:
-        """Give this process's handle up. Using it afterwards is a ValueError; others are not concerned."""
+        """Close this process's handle. Using it afterwards is a ValueError; other handles stay open."""
         self._close()
 
 
@@ -104,7 +104,7 @@ class Broadcast(_Shared):
         return self._wait_readers(_count("count", count, 0), timeout)
 
     def finish(self) -> None:
-        """Nothing more will be put, by anybody: subscriptions end when they have read what is there."""
+        """Allow no more puts, in any process: subscriptions end once they have read all messages."""
         self._finish()
 
     @property
@@ -113,7 +113,7 @@ class Broadcast(_Shared):
 
     @property
     def readers(self) -> int:
-        """How many subscriptions there are just now, in all processes."""
+        """The number of subscriptions in all processes just now."""
         return self._readers
 
 
@@ -134,16 +134,16 @@ class Subscription(_core.ReaderCore):
 
     @property
     def missed(self) -> int:
-        """How many messages were dropped before this subscription had read them."""
+        """The number of messages that were dropped before this subscription had read them."""
         return self._missed
 
     @property
     def behind(self) -> int:
-        """How many messages are there for it."""
+        """The number of messages that it has not read yet."""
         return self._behind
 
     def unsubscribe(self) -> None:
-        """Give the place up. Also done when the subscription is dropped, or its process ends."""
+        """End the subscription. Also done when the object is dropped, or its process ends."""
         self._leave()
 
     def __iter__(self) -> Subscription:
@@ -168,7 +168,7 @@ class Subscription(_core.ReaderCore):
 
 
 class Latest(_Shared):
-    """The newest of the objects that were put; the others are gone, but for those who still hold them.
+    """The newest of the objects that were put. Receivers keep older ones that they still hold.
 
     ``put`` never waits. Each handle remembers which version it got last; one that has just come to a child,
     in whatever way, has seen none.
@@ -204,7 +204,7 @@ class Latest(_Shared):
 
     @property
     def version(self) -> int:
-        """How many objects were ever put."""
+        """The number of objects that were ever put."""
         return self._number
 
     @property

@@ -1,12 +1,12 @@
-"""Objects of which all processes read one copy: ``share`` and ``freeze``.
+"""``share`` and ``freeze``: objects with one copy in shared memory that all processes read.
 
     table = forklift.freeze({"words": words, "vectors": vectors})   # copied once, into shared memory
     with Pool(8) as pool:
         pool.map(look_up, [(table, query) for query in queries])    # each task carries a handle
 
-What is frozen nobody can change. A frozen array is a NumPy array that cannot be made writable; a frozen list,
-tuple or dict reads its items from shared memory when they are asked for, so that a forked worker that reads a
-million of them dirties no page. ``share`` makes arrays that everybody may write.
+Frozen objects cannot be changed. A frozen array is a NumPy array that cannot be made writable; a frozen list,
+tuple or dict reads an item from shared memory at each access, so a forked worker that reads a million items
+dirties no page. ``share`` makes arrays that all processes may write.
 
 Frozen objects and shared arrays travel as handles through queues, pipes, pools and as arguments of processes;
 their memory goes back when the last process has dropped them. Reading them is safe in any number of threads
@@ -39,7 +39,7 @@ def _open(block: _core.Block, offset: int) -> Any:
 
 
 class _Frozen(_core.FrozenNode):
-    """What the three kinds have in common."""
+    """The base of the three kinds."""
 
     __slots__ = ()
 
@@ -53,7 +53,7 @@ class _Frozen(_core.FrozenNode):
     def __reduce__(self) -> Any:
         if _travels():
             return (_open, (self._block, self._offset))
-        return (freeze, (self.to_python(),))  # on disk, and through foreign pickles: by value
+        return (freeze, (self.to_python(),))  # by value in files and other packages' pickles
 
     def __copy__(self) -> Any:
         return self
@@ -199,12 +199,12 @@ _core._set_frozen_classes(FrozenList, FrozenTuple, FrozenDict)
 
 
 def _equal(a: Any, b: Any) -> bool:
-    # As a list compares its items: what is no truth value (an array's ==) is the program's to compare.
+    # As a list compares its items. An array's == is no truth value, and raises as it does in a list.
     return a is b or bool(a == b)
 
 
 def _numpy(kind: str, obj: Any) -> bool:
-    """Is it an "ndarray" (or of a subclass), or a "generic"? Without NumPy nothing is."""
+    """Tells whether `obj` is a NumPy "ndarray" or "generic", or of a subclass. False without NumPy."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(obj, getattr(numpy, kind))
 
@@ -287,7 +287,7 @@ def freeze(obj: dict[Any, Any]) -> FrozenDict: ...
 @overload
 def freeze(obj: _T) -> _T: ...
 def freeze(obj: Any) -> Any:
-    """A copy of an array or container in shared memory that nobody can change.
+    """A copy of an array or container in shared memory that cannot be changed.
 
     An array becomes a NumPy array that is read-only in every process and cannot be made writable. A list,
     tuple or dict becomes a ``FrozenList``, ``FrozenTuple`` or ``FrozenDict`` that lies, with all that is in

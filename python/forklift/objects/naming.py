@@ -137,9 +137,9 @@ def attach(name: str, *, timeout: float = _TIMEOUT, stand_by: bool = True) -> Do
     """Join the domain that is served under the name, before this process has one of its own.
 
     ``stand_by``: answer for the name when its server is gone; a thread of the core waits for that.
-    NotFoundError: nobody serves the name. VersionError, RefusedError: its programs are of another version,
-    another user or another pid namespace. StalledError: the server does not answer within ``timeout``
-    seconds. ValueError: this process has a domain of its own, or it is no possible name.
+    NotFoundError: no process serves the name. VersionError, RefusedError: its programs are of another
+    version, another user or another pid namespace. StalledError: the server does not answer within
+    ``timeout`` seconds. ValueError: this process has a domain of its own, or it is no possible name.
     """
     return Domain(_core.attach(name, timeout, stand_by))
 

@@ -20,7 +20,7 @@ from forklift.multiprocessing.queues import Queue
 
 __all__ = ["PortableQueue", "Program", "inherited"]
 
-_ARRAYS = 1  # dialects of _core.QueueBase._speak
+_ARRAYS = 1  # formats of _core.QueueBase._speak
 _TENSORS = 2
 
 
@@ -73,7 +73,7 @@ def _accept_invitation() -> None:
     try:
         _core.accept_invitation()
     except Exception:
-        pass  # inherited() says it again, where the program can do something about it
+        pass  # inherited() raises it again, where the program can handle it
     for name in ("FORKLIFT_DOMAIN", "FORKLIFT_CHANNELS"):
         os.environ.pop(name, None)
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # not at run time, since every fresh interpreter among the ch
 else:
     Any = object
 
-__all__ = ["begin_children_with", "install", "install_for_children", "installed"]
+__all__ = ["begin_children_with", "install", "install_for_children"]
 
 _STD = "multiprocessing."
 _OURS = "forklift.multiprocessing."
@@ -68,11 +68,6 @@ _watcher: "_Watcher | None" = None
 def _imported(name: str) -> Any:
     __import__(name)  # importlib is one more module for children to read
     return sys.modules[name]
-
-
-def installed() -> bool:
-    """Tells whether install() was called in this process, or in the one that started it."""
-    return _watcher is not None
 
 
 def install() -> None:

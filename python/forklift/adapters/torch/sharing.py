@@ -1,12 +1,12 @@
 """torch's own sharing functions, on storages that lie in Forklift's memory.
 
-What they wrap asks first whether the storage is one of those, and is torch's own for all others:
+The wrapped functions check first whether a storage lies there, and call torch's own for all others:
 
-- ``is_shared()`` is true, ``share_memory_()`` has nothing to do. On a storage that nobody shares yet,
+- ``is_shared()`` is true, ``share_memory_()`` has nothing to do. On a storage that is not shared yet,
   ``share_memory_()`` moves it into Forklift's memory: no descriptor, no name, and it can be sent as a handle.
 - Where torch pickles a storage (its own queues, arguments of a process), such a storage travels as a loan:
-  the receiver asks the sender for it, as for torch's descriptors, and so joins the sender's domain if it is
-  in none. Among the arguments of a process that is being started it needs no asking.
+  the receiver asks the sender for it, as for torch's descriptors, and so joins the sender's domain if it has
+  none. Among the arguments of a process that is being started it needs no asking.
 - Memory that a ``DataLoader``'s workers collate into (``_new_using_fd_cpu``) is Forklift's.
 """
 
@@ -37,12 +37,12 @@ _torchs_reduce: Callable[[Any], Any] = _theirs.reduce_storage
 
 
 def is_held(storage: Any) -> bool:
-    """Is it memory of Forklift's?"""
+    """Tells whether a storage lies in Forklift's memory."""
     return bool(storage.device.type == "cpu" and _mechanics.held(storage._cdata, storage.data_ptr()))
 
 
 def is_shared_by_torch(storage: Any) -> bool:
-    """Is it in shared memory of torch's own (or in a mapped file)?"""
+    """Tells whether a storage lies in torch's own shared memory (or in a mapped file)."""
     return bool(_torchs_is_shared(storage))
 
 
@@ -60,7 +60,7 @@ def install() -> None:
 
 
 def _move(storage: Any) -> bool:
-    """Move a storage that nobody shares. False where that is impossible."""
+    """Move a storage that is not shared. False where that is impossible."""
     if not _mechanics.known() or storage.device.type != "cpu" or storage.nbytes() == 0:
         return False
     if _torchs_is_shared(storage):
@@ -68,7 +68,7 @@ def _move(storage: Any) -> bool:
     try:
         return bool(_mechanics.move(storage._cdata)) or is_held(storage)
     except ForkliftError:
-        return False  # no domain or no memory to be had: torch may have some
+        return False  # no domain, or no memory left in it: torch's own sharing may still work
 
 
 def _share_memory(theirs: Callable[..., Any]) -> Callable[..., Any]:

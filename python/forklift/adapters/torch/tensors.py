@@ -1,16 +1,16 @@
 """torch's CPU tensors: shared memory, as from ``torch.multiprocessing``, without a descriptor for each.
 
-Imported when Forklift first meets torch: when something is sent that may be a tensor and the program has
-imported torch, or when a tensor is received. What is done then:
+Imported when Forklift first meets torch: when the program has imported torch and sends an object that may be
+a tensor, or when a tensor is received. Then:
 
-- where torch keeps what is found out (``_probe``) and tried on a storage (``_self_test``);
+- ``_probe`` finds out where torch keeps the parts of a storage, and ``_self_test`` tries it on one;
 - the reducers of ``torch.multiprocessing.reductions`` are replaced in Forklift's picklers. A program's own
   registrations win, and whatever is not plain CPU memory goes on to torch's;
 - torch's own sharing functions learn of Forklift's memory (`sharing`).
 
-The first time that a storage is sent it moves into shared memory, for all tensors over it. Where this torch
-keeps its storages otherwise than any that is known, ``_move_without_probe`` does what can be done through
-torch's own interface. ``FORKLIFT_TORCH_PROBE=0`` has the same effect, for tests and for emergencies.
+The first time that a storage is sent it moves into shared memory, for all tensors over it. If the layout of
+this torch's storages is unknown, ``_move_without_probe`` uses only torch's own interface.
+``FORKLIFT_TORCH_PROBE=0`` has the same effect, for tests and for emergencies.
 """
 
 from __future__ import annotations
