@@ -180,7 +180,7 @@ def test_what_a_program_registers_wins() -> None:
 def test_meeting_torch_twice_changes_nothing() -> None:
     share = torch.UntypedStorage.share_memory_
     _core._torch.meet()
-    from forklift.adapters import torch as adapter
+    from forklift.adapters.torch import tensors as adapter
 
     adapter.install()
     assert torch.UntypedStorage.share_memory_ is share

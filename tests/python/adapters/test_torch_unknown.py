@@ -85,11 +85,11 @@ PROGRAM = """
 WAYS = {
     "forbidden": "import os; os.environ['FORKLIFT_TORCH_PROBE'] = '0'",
     "no such name": "del torch._C._dispatch_keys",
-    "other words": "import forklift.adapters.torch as a; learn = a._mechanics.learn; "
+    "other words": "import forklift.adapters.torch.tensors as a; learn = a._mechanics.learn; "
     "a._probe = lambda: learn([(id(object()), 1, 2)] * 3, [(id(object()), 3, 4)] * 3, [], [])",
-    "unmapped": "import forklift.adapters.torch as a; learn = a._mechanics.learn; "
+    "unmapped": "import forklift.adapters.torch.tensors as a; learn = a._mechanics.learn; "
     "a._probe = lambda: learn([(4096, 1, 2)] * 3, [(8192, 3, 4)] * 3, [(1, 1, 1, 1, False)] * 3, [1])",
-    "self-test": "import forklift.adapters.torch as a; a._self_test = lambda: False",
+    "self-test": "import forklift.adapters.torch.tensors as a; a._self_test = lambda: False",
 }
 
 
