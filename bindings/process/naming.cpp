@@ -97,7 +97,7 @@ Result<Listed> list(node::Node& node) {
 }  // namespace
 
 void bind_meeting(nb::module_& module) {
-  nb::class_<PyNamedDomain>(module, "Door")
+  nb::class_<PyNamedDomain>(module, "NamedDomain")
       .def_prop_ro("name", [](const PyNamedDomain& self) { return self.served->name(); })
       .def_prop_ro("serving", [](const PyNamedDomain& self) { return self.served->serving(); })
       .def("close", [](PyNamedDomain& self) {
@@ -117,7 +117,7 @@ void bind_meeting(nb::module_& module) {
   served("meet", rendezvous::NamedDomain::meet);
   module.attr("KIND_CHANNEL") = static_cast<int>(arena::ObjectKind::kChannel);
   module.attr("KIND_LOCK") = static_cast<int>(arena::ObjectKind::kLock);
-  module.attr("KIND_BOARD") = static_cast<int>(arena::ObjectKind::kTopic);
+  module.attr("KIND_TOPIC") = static_cast<int>(arena::ObjectKind::kTopic);
   module.def("publish", [](const std::string& name, int kind, std::uint32_t index, std::uint32_t generation,
                            std::uint64_t sort) {
     const Status status = [&] {
