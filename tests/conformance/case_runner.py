@@ -107,7 +107,7 @@ class _Hand:
         return "\n".join(lines[-LAST_LINES:])
 
 
-class Crew:
+class CaseRunner:
     """Runs the cases of a suite; `notes` says afterwards what was unusual without being a failure."""
 
     def __init__(self, env: Environment, suite: str, jobs: int, limit: float) -> None:
