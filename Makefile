@@ -17,7 +17,7 @@ WHEEL_STAMP := build/wheel.stamp
 WHEEL_SOURCES := $(shell find CMakeLists.txt pyproject.toml cmake src include bindings python \
 	-type f -not -path '*/__pycache__/*' 2>/dev/null)
 
-.PHONY: help setup setup-lint setup-bench setup-compilers compilers demo test bench lint docs format core wheel test-cpp test-py soak chaos conformance conformance-full suites slices folders weekly step storm model \
+.PHONY: help setup setup-lint setup-bench setup-compilers compilers demo examples test bench lint docs format core wheel test-cpp test-py soak chaos conformance conformance-full suites slices folders weekly step storm model \
 	asan tsan clang seedfault clean
 
 help: ## this list
@@ -32,13 +32,13 @@ setup-lint:
 setup-bench:
 	@tools/setup.sh bench
 
-demo: wheel ## build, run the examples, print the comparison
+demo: wheel examples ## build, run the examples, print the comparison
 	@test -f examples/demo.py || { echo "examples/demo.py is missing: nothing to show yet" >&2; exit 1; }
 	$(PYTHON) examples/demo.py
 
 test: test-cpp test-py conformance ## build and run every test
 
-bench: setup-bench wheel ## measure side by side with the peers
+bench: setup-bench core wheel ## measure side by side with the peers
 	@test -f bench/run.py || { echo "bench/run.py is missing: nothing to measure yet" >&2; exit 1; }
 	$(PYTHON) bench/run.py $(BENCH_ARGS)
 
@@ -75,20 +75,24 @@ storm: core ## only the storm (random kills under load)
 model: setup ## check the protocols' models in every state (spin)
 	$(PYTHON) tests/model/run.py
 
-wheel: core $(WHEEL_STAMP)
+examples: setup  # what `make demo` runs of C++, and the library
+	@$(CMAKE) --preset release --log-level=WARNING
+	$(CMAKE) --build --preset release -j $(JOBS) --target forklift_examples
+
+wheel: setup $(WHEEL_STAMP)
 
 $(WHEEL_STAMP): $(WHEEL_SOURCES) tools/requirements-build.txt
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation \
 		--force-reinstall .
 	@touch $@
 
-test-py: wheel ## the Python tests, against the installed wheel
+test-py: core wheel ## the Python tests, against the installed wheel
 	$(PYTHON) -m pytest $(PYTEST_ARGS)
 
 soak: wheel ## a million mixed messages between processes that come and go; what is held must stay flat
 	$(PYTHON) tests/chaos/soak.py $(SOAK_ARGS)
 
-chaos: wheel ## a C++ camera and a Python viewer that meet by name, either killed at random 200 times
+chaos: core wheel ## a C++ camera and a Python viewer that meet by name, either killed at random 200 times
 	$(PYTHON) tests/chaos/meeting.py $(CHAOS_ARGS)
 
 conformance: wheel ## CPython's own tests of multiprocessing against us: a selection

@@ -1,6 +1,6 @@
 """The real job: workers cut, augment and normalise crops of photographs, one consumer trains on them.
 
-    python examples/photo_crops.py                       # both libraries, one after the other
+    python examples/photo_crops.py                       # both libraries, in turn; the faster run counts
     python examples/photo_crops.py --library forklift    # one of them
 
 The task: read a handwritten digit (scikit-learn's digits) that lies somewhere on a piece of a photograph
@@ -263,12 +263,16 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def run_in_turn(argv: list[str]) -> list[dict[str, Any]]:
+    """The faster run of each library, since a busy moment of the machine may fall on either."""
+    libraries = ("stdlib", "forklift")
+    runs = [[run_in_fresh_process(library, argv) for library in libraries] for _ in range(2)]
+    return [max(of_library, key=lambda run: run["MB_per_s"]) for of_library in zip(*runs, strict=True)]
+
+
 def main() -> int:
     arguments = parse(sys.argv[1:])
-    if arguments.library != "both":
-        results = [run_one(arguments)]
-    else:
-        results = [run_in_fresh_process(library, sys.argv[1:]) for library in ("stdlib", "forklift")]
+    results = [run_one(arguments)] if arguments.library != "both" else run_in_turn(sys.argv[1:])
     report(results)
     if arguments.json:
         arguments.json.write_text(json.dumps(results[0] if len(results) == 1 else results))

@@ -21,7 +21,8 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-HEADERS = sorted((ROOT / "include" / "forklift").glob("*.h"))
+INCLUDE = ROOT / "include"
+HEADERS = sorted((INCLUDE / "forklift").glob("**/*.h"))
 EXAMPLES = sorted((ROOT / "examples").glob("*/*.cpp"))
 # In the order in which they are preferred; the first that is there.
 COMPILERS = (("g++",), ("clang++-14", "clang++-15", "clang++-16", "clang++-17", "clang++-18", "clang++"))
@@ -47,7 +48,7 @@ def works(compiler: str, *flags: str) -> bool:
 
 def jobs_of(compiler: str) -> list[tuple[str, str, tuple[str, ...], str]]:
     """Name, compiler, flags and text of each file that is to be compiled."""
-    every = "".join(f'#include "forklift/{header.name}"\n' for header in HEADERS)
+    every = "".join(f'#include "{header.relative_to(INCLUDE)}"\n' for header in HEADERS)
     jobs: list[tuple[str, str, tuple[str, ...], str]] = []
     for spellings in STANDARDS:
         standard = next((flag for flag in spellings if works(compiler, flag)), None)
@@ -66,7 +67,7 @@ def jobs_of(compiler: str) -> list[tuple[str, str, tuple[str, ...], str]]:
 def libcxx_jobs(compiler: str) -> list[tuple[str, str, tuple[str, ...], str]]:
     flags = (*FLAGS, "-std=c++20", "-stdlib=libc++")
     return [
-        (f"{compiler} libc++: {header.name}", compiler, flags, f'#include "forklift/{header.name}"\n')
+        (f"{compiler} libc++: {header.name}", compiler, flags, f'#include "{header.relative_to(INCLUDE)}"\n')
         for header in HEADERS
     ]
 

@@ -12,6 +12,7 @@ python tools/check_layers.py [ROOT]
 
 from __future__ import annotations
 
+import ast
 import collections
 import dataclasses
 import re
@@ -65,6 +66,10 @@ SOURCES = ("include", "src", "bindings", "python", "tests", "bench", "examples",
 SUFFIXES = (".h", ".cpp", ".py")
 LINES_WANTED = 400
 LINES_MOST = 450
+# Here no file is longer than wanted, and no Python function than FUNCTION_MOST (clang-tidy says the same of
+# C++: readability-function-size).
+STRICT = ("src", "bindings", "python")
+FUNCTION_MOST = 80
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^">]+)[">]', re.MULTILINE)
 
@@ -160,13 +165,24 @@ def check_bindings(root: Path) -> Iterator[str]:
 def check_lengths(root: Path) -> Iterator[tuple[bool, str]]:
     """(whether it is an error, the words) for each file that is longer than wanted."""
     for folder in SOURCES:
+        most = LINES_WANTED if folder in STRICT else LINES_MOST
         for path in sorted((root / folder).glob("**/*")):
             if path.suffix not in SUFFIXES or not path.is_file():
                 continue
-            lines = len(path.read_text(encoding="utf-8", errors="replace").splitlines())
+            text = path.read_text(encoding="utf-8", errors="replace")
+            name, lines = path.relative_to(root), len(text.splitlines())
             if lines > LINES_WANTED:
-                name = path.relative_to(root)
-                yield lines > LINES_MOST, f"{name}: {lines} lines; at most {LINES_WANTED}, never {LINES_MOST}"
+                yield lines > most, f"{name}: {lines} lines; at most {LINES_WANTED}, never {most}"
+            if path.suffix == ".py" and folder in STRICT:
+                yield from ((True, f"{name}:{words}") for words in long_functions(text))
+
+
+def long_functions(text: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if lines > FUNCTION_MOST:
+                yield f"{node.lineno}: {node.name} has {lines} lines; at most {FUNCTION_MOST}"
 
 
 def main(arguments: list[str]) -> int:

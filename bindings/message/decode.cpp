@@ -2,8 +2,8 @@
 #include <cstring>
 
 #include "bindings/core/block.h"
-#include "bindings/core/native.h"
 #include "bindings/message/frozen.h"
+#include "bindings/message/native.h"
 #include "bindings/message/numpy.h"
 #include "bindings/tensor/tensor.h"
 #include "bindings/torch/codec.h"
@@ -205,10 +205,10 @@ PyObject* Decoder::frozen_container(std::span<const std::byte> payload) {
 PyObject* Decoder::extension(int depth) {
   std::uint32_t length = 0;
   if (!number(length) || !has(1) || !has(std::size_t{length} + 1)) return cut();
-  const auto type = std::to_integer<std::uint8_t>(*at_++);
+  const auto type = static_cast<Extension>(*at_++);
   const std::byte* end = at_ + length;
   const std::span<const std::byte> payload(at_, length);
-  if (type == 2) {
+  if (type == Extension::kTuple) {
     PyObject* object = tuple(depth);
     if (object && at_ != end) {
       Py_DECREF(object);
@@ -218,15 +218,16 @@ PyObject* Decoder::extension(int depth) {
   }
   at_ = end;
   switch (type) {
-    case message::kTensorExtension: return take_tensor(payload, arrival_);
-    case 3: return array(payload);
-    case 4: return from_lease(payload, false);
-    case 5: return from_lease(payload, true);
-    case 6: return shared_array(payload);
-    case 7: return frozen_container(payload);
-    case 8: return torch::take_tensor(payload, arrival_);
-    default: return corrupt_message("an unknown extension");
+    case Extension::kTensor: return take_tensor(payload, arrival_);
+    case Extension::kArray: return array(payload);
+    case Extension::kBytes: return from_lease(payload, false);
+    case Extension::kText: return from_lease(payload, true);
+    case Extension::kSharedArray: return shared_array(payload);
+    case Extension::kFrozen: return frozen_container(payload);
+    case Extension::kTorchTensor: return torch::take_tensor(payload, arrival_);
+    case Extension::kTuple: break;
   }
+  return corrupt_message("an unknown extension");
 }
 
 PyObject* Decoder::value(int depth) {

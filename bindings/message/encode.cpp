@@ -1,8 +1,8 @@
 #include <array>
 
 #include "bindings/core/block.h"
-#include "bindings/core/native.h"
 #include "bindings/message/frozen.h"
+#include "bindings/message/native.h"
 #include "bindings/message/numpy.h"
 #include "bindings/tensor/tensor.h"
 #include "bindings/torch/codec.h"
@@ -87,9 +87,9 @@ class Encoder {
   Encoded torch_tensor(PyObject* object);
   Encoded items(PyObject** first, Py_ssize_t count, int depth);
   Encoded dictionary(PyObject* object, int depth);
-  void in_lease(std::int8_t extension, PyObject* owner, const void* data, std::size_t length);
+  void in_lease(Extension type, PyObject* owner, const void* data, std::size_t length);
   void array_head(std::size_t count);
-  void extension(std::int8_t type, std::size_t length);
+  void extension(Extension type, std::size_t length);
   template <class T>
   void big_endian(std::uint8_t head, T value) {
     std::byte* to = out_.extend(1 + sizeof value);
@@ -108,7 +108,9 @@ class Encoder {
   int nodes_ = 0;
 };
 
-void Encoder::extension(std::int8_t type, std::size_t length) {
+static_assert(static_cast<std::int8_t>(Extension::kTensor) == message::kTensorExtension);
+
+void Encoder::extension(Extension type, std::size_t length) {
   big_endian(0xc9, static_cast<std::uint32_t>(length));
   out_.put(static_cast<std::uint8_t>(type));
 }
@@ -135,7 +137,7 @@ Encoded Encoder::integer(PyObject* object) {
   return Encoded::kDone;
 }
 
-void Encoder::in_lease(std::int8_t type, PyObject* owner, const void* data, std::size_t length) {
+void Encoder::in_lease(Extension type, PyObject* owner, const void* data, std::size_t length) {
   PendingCopy& copy = writer_.add_copy(length, arena::Kind::kShare);
   copy.owner = Py_NewRef(owner);
   copy.data = data;
@@ -154,7 +156,7 @@ Encoded Encoder::string(PyObject* object) {
   }
   const auto count = static_cast<std::size_t>(length);
   if (count > kInlineBytesBytes) {
-    in_lease(5, object, text, count);
+    in_lease(Extension::kText, object, text, count);
     return Encoded::kDone;
   }
   if (count < 32) {
@@ -169,7 +171,7 @@ Encoded Encoder::string(PyObject* object) {
 Encoded Encoder::bytes(PyObject* object) {
   const auto count = static_cast<std::size_t>(PyBytes_GET_SIZE(object));
   if (count > kInlineBytesBytes) {
-    in_lease(4, object, PyBytes_AS_STRING(object), count);
+    in_lease(Extension::kBytes, object, PyBytes_AS_STRING(object), count);
     return Encoded::kDone;
   }
   big_endian(0xc5, static_cast<std::uint16_t>(count));
@@ -198,7 +200,7 @@ Encoded Encoder::array(PyObject* object, DType dtype) {
   const std::size_t limit = out_.size() + count <= kInlineArrayBytes ? kInlineArrayBytes : kSmallArrayBytes;
   const bool inlined = count <= limit;
   const std::size_t meta_size = wire::meta_bytes(ndim);
-  extension(3, meta_size + (inlined ? count : 0));
+  extension(Extension::kArray, meta_size + (inlined ? count : 0));
   if (inlined) {
     meta.index = kInline;
     std::byte* to = out_.extend(meta_size + count);
@@ -245,14 +247,14 @@ Encoded Encoder::shared_array(PyObject* object, DType dtype, PyObject* block) {
   meta.byte_offset = empty ? 0 : static_cast<std::uint64_t>(array.data - begin);
   meta.index = place_block(block, writer_);
   const std::size_t meta_size = wire::meta_bytes(ndim);
-  extension(6, 1 + meta_size);
+  extension(Extension::kSharedArray, 1 + meta_size);
   out_.put(static_cast<std::uint8_t>(block_mode(block)));
   wire::encode_meta(meta, out_.extend(meta_size));
   return Encoded::kDone;
 }
 
 Encoded Encoder::frozen_container(PyObject* object) {
-  extension(7, 12);
+  extension(Extension::kFrozen, 12);
   out_.append_value(place_block(as_frozen(object)->block, writer_));
   out_.append_value(as_frozen(object)->offset);
   return Encoded::kDone;
@@ -262,14 +264,14 @@ Encoded Encoder::tensor(PyObject* object) {
   wire::TensorMeta meta;
   if (!place_tensor(object, writer_, meta)) return Encoded::kFailed;
   const std::size_t meta_size = wire::meta_bytes(meta.shape.size());
-  extension(message::kTensorExtension, meta_size);
+  extension(Extension::kTensor, meta_size);
   wire::encode_meta(meta, out_.extend(meta_size));
   return Encoded::kDone;
 }
 
 Encoded Encoder::torch_tensor(PyObject* object) {
   const std::size_t head = out_.size();
-  extension(8, 0);
+  extension(Extension::kTorchTensor, 0);
   const std::size_t body = out_.size();
   const Encoded done = torch::place_tensor(object, writer_, out_);
   const std::uint32_t length = __builtin_bswap32(static_cast<std::uint32_t>(out_.size() - body));
@@ -347,7 +349,7 @@ Encoded Encoder::encode(PyObject* object, int depth) {
     const Py_ssize_t count = PyTuple_GET_SIZE(object);
     if (count != 0 && !seen().add(object)) return Encoded::kUnsupported;
     const std::size_t head = out_.size();
-    extension(2, 0);
+    extension(Extension::kTuple, 0);
     const std::size_t body = out_.size();
     const Encoded done = items(reinterpret_cast<PyTupleObject*>(object)->ob_item, count, depth + 1);
     const std::uint32_t length = __builtin_bswap32(static_cast<std::uint32_t>(out_.size() - body));

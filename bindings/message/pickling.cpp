@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "bindings/core/errors.h"
-#include "bindings/core/native.h"
+#include "bindings/message/native.h"
 #include "bindings/torch/library.h"
 #include "message/transport.h"
 #include "tensor/arena_storage.h"

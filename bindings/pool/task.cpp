@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "bindings/core/errors.h"
-#include "bindings/core/native.h"
+#include "bindings/message/native.h"
 #include "bindings/message/pickling.h"
 #include "message/transport.h"
 

@@ -11,7 +11,7 @@
 
 #include "bindings/core/errors.h"
 #include "bindings/core/gil.h"
-#include "bindings/core/native.h"
+#include "bindings/message/native.h"
 #include "bindings/message/pickling.h"
 #include "bindings/tensor/items.h"
 #include "bindings/tensor/numpy.h"
@@ -220,10 +220,24 @@ PyObject* take_tensor(std::span<const std::byte> payload, Arrival& arrival) {
   return wrap_tensor(*std::move(tensor));
 }
 
-void bind_tensor(nb::module_& module) {
-  nb::class_<TensorBox> type(module, "Tensor", "A typed, strided view of memory that processes can share.");
-  tensor_type = reinterpret_cast<PyTypeObject*>(type.ptr());
-  type.attr("__module__") = "forklift";
+namespace {
+
+void bind_properties(nb::class_<TensorBox>& type) {
+  type.def_prop_ro("dtype", [](const TensorBox& self) { return std::string(name(self.tensor.dtype())); })
+      .def_prop_ro("shape", [](const TensorBox& self) { return as_tuple(self.tensor.shape()); })
+      .def_prop_ro("strides", [](const TensorBox& self) { return as_tuple(self.tensor.strides()); })
+      .def_prop_ro("ndim", [](const TensorBox& self) { return self.tensor.ndim(); })
+      .def_prop_ro("size", [](const TensorBox& self) { return self.tensor.numel(); })
+      .def_prop_ro("itemsize", [](const TensorBox& self) { return self.tensor.item_size(); })
+      .def_prop_ro("nbytes", [](const TensorBox& self) { return self.tensor.nbytes(); })
+      .def_prop_ro("readonly", [](const TensorBox& self) { return self.tensor.readonly(); })
+      .def_prop_ro("is_shared", [](const TensorBox& self) { return is_shared(self.tensor); })
+      .def("is_contiguous", [](const TensorBox& self) { return self.tensor.is_contiguous(); })
+      .def("same_view",
+           [](const TensorBox& self, const TensorBox& other) { return self.tensor.same_view(other.tensor); });
+}
+
+void bind_conversions(nb::class_<TensorBox>& type) {
   type.def_static("from_numpy",
                   [](nb::handle array) {
                     Tensor tensor;
@@ -237,18 +251,6 @@ void bind_tensor(nb::module_& module) {
                     if (!tensor_from_dlpack(object.ptr(), tensor)) throw nb::python_error();
                     return make(std::move(tensor));
                   })
-      .def_prop_ro("dtype", [](const TensorBox& self) { return std::string(name(self.tensor.dtype())); })
-      .def_prop_ro("shape", [](const TensorBox& self) { return as_tuple(self.tensor.shape()); })
-      .def_prop_ro("strides", [](const TensorBox& self) { return as_tuple(self.tensor.strides()); })
-      .def_prop_ro("ndim", [](const TensorBox& self) { return self.tensor.ndim(); })
-      .def_prop_ro("size", [](const TensorBox& self) { return self.tensor.numel(); })
-      .def_prop_ro("itemsize", [](const TensorBox& self) { return self.tensor.item_size(); })
-      .def_prop_ro("nbytes", [](const TensorBox& self) { return self.tensor.nbytes(); })
-      .def_prop_ro("readonly", [](const TensorBox& self) { return self.tensor.readonly(); })
-      .def_prop_ro("is_shared", [](const TensorBox& self) { return is_shared(self.tensor); })
-      .def("is_contiguous", [](const TensorBox& self) { return self.tensor.is_contiguous(); })
-      .def("same_view",
-           [](const TensorBox& self, const TensorBox& other) { return self.tensor.same_view(other.tensor); })
       .def("numpy", [](nb::handle self) { return owned(array_over_tensor(self.ptr())); })
       .def("__array__", as_array, nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none())
       .def("__dlpack__", to_dlpack, nb::kw_only(), nb::arg("stream") = nb::none(),
@@ -272,7 +274,9 @@ void bind_tensor(nb::module_& module) {
         const std::string head = tensor.to_string() + (is_shared(tensor) ? ", shared" : "");
         return nb::module_::import_("forklift.adapters.text").attr("description")(self, head);
       });
-  bind_views(type);
+}
+
+void bind_pickling(nb::module_& module, nb::class_<TensorBox>& type) {
   // Inside a message that is pickled: a handle, as everywhere.
   module.def("_rebuild_tensor", [](const nb::bytes& meta) {
     Arrival* arrival = current_arrival();
@@ -293,7 +297,9 @@ void bind_tensor(nb::module_& module) {
     const nb::object rebuild = owned(import_attribute("forklift.reducers", "rebuild_tensor"));
     return nb::make_tuple(rebuild, nb::make_tuple(nb::bytes(bytes.data(), bytes.size())));
   });
+}
 
+void bind_factories(nb::module_& module) {
   module.def(
       "empty",
       [](const std::vector<std::int64_t>& shape, const std::string& dtype) {
@@ -307,6 +313,19 @@ void bind_tensor(nb::module_& module) {
       },
       nb::arg("shape"), nb::arg("dtype") = "float32");
   module.def("tensor", create, nb::arg("data"), nb::arg("dtype") = nb::none());
+}
+
+}  // namespace
+
+void bind_tensor(nb::module_& module) {
+  nb::class_<TensorBox> type(module, "Tensor", "A typed, strided view of memory that processes can share.");
+  tensor_type = reinterpret_cast<PyTypeObject*>(type.ptr());
+  type.attr("__module__") = "forklift";
+  bind_properties(type);
+  bind_conversions(type);
+  bind_views(type);
+  bind_pickling(module, type);
+  bind_factories(module);
 }
 
 }  // namespace forklift::py

@@ -24,7 +24,7 @@
 
 #include <span>
 
-#include "bindings/core/native.h"
+#include "bindings/message/native.h"
 #include "bindings/message/reader.h"
 #include "bindings/message/writer.h"
 

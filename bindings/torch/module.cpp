@@ -115,10 +115,8 @@ Arrival& arrival() {
   return *now;
 }
 
-}  // namespace
-
-void bind_torch(nb::module_& parent) {
-  nb::module_ module = parent.def_submodule("_torch", "The mechanics of forklift.adapters.torch.");
+// What is known of the installed torch.
+void bind_library(nb::module_& module) {
   module.def(
       "install",
       [](nb::handle tensor, nb::handle parameter, nb::handle from_dlpack, nb::handle exchange,
@@ -134,6 +132,10 @@ void bind_torch(nb::module_& parent) {
   module.def("learn", learn);
   module.def("forget", [] { layout.forget(); });
   module.def("known", [] { return layout.known(); });
+}
+
+// Storages and memory.
+void bind_storages(nb::module_& module) {
   module.def("held", [](std::uintptr_t impl, std::uintptr_t data) {
     return torch::find_held(pointer(impl), static_cast<std::byte*>(pointer(data))) != nullptr;
   });
@@ -163,6 +165,10 @@ void bind_torch(nb::module_& parent) {
     const std::int64_t one = 1;
     return owned(torch::tensor_over(new_block(bytes), torch::kBytes, 1, &length, &one));
   });
+}
+
+// Handles for processes that are not reached through a queue.
+void bind_handles(nb::module_& module) {
   // Memory for a process that is not reached through a queue of ours: the handle, of which it makes storage.
   module.def(
       "offer", [](std::uintptr_t impl, std::uintptr_t data, std::uint32_t slot, std::uint32_t generation) {
@@ -199,6 +205,10 @@ void bind_torch(nb::module_& parent) {
     const domain::SlotRef self = node->domain().self();
     return nb::make_tuple(node->domain().control_file().inode(), self.index, self.generation);
   });
+}
+
+// Parts of messages.
+void bind_messages(nb::module_& module) {
   module.def("place_tensor", place_tensor);
   module.def("place_storage", place_storage);
   module.def("take_tensor", [](const nb::bytes& payload) {
@@ -207,6 +217,16 @@ void bind_torch(nb::module_& parent) {
   module.def("take_storage", [](const nb::bytes& payload) {
     return owned(torch::take_storage(bytes_of(payload), arrival()));
   });
+}
+
+}  // namespace
+
+void bind_torch(nb::module_& parent) {
+  nb::module_ module = parent.def_submodule("_torch", "The mechanics of forklift.adapters.torch.");
+  bind_library(module);
+  bind_storages(module);
+  bind_handles(module);
+  bind_messages(module);
 }
 
 }  // namespace forklift::py

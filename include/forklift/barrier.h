@@ -23,8 +23,8 @@
 #include <optional>
 #include <stop_token>
 
-#include "forklift/lock_ref.h"
-#include "forklift/timeout.h"
+#include "forklift/detail/lock_ref.h"
+#include "forklift/detail/timeout.h"
 
 namespace forklift {
 

@@ -38,8 +38,8 @@
 #include <stop_token>
 #include <utility>
 
+#include "forklift/detail/topic_ref.h"
 #include "forklift/queue.h"
-#include "forklift/topic_ref.h"
 
 namespace forklift {
 

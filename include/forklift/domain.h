@@ -53,9 +53,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "forklift/lock_ref.h"
+#include "forklift/detail/lock_ref.h"
+#include "forklift/detail/topic_ref.h"
 #include "forklift/queue.h"
-#include "forklift/topic_ref.h"
 
 namespace forklift {
 

@@ -34,10 +34,10 @@
 #include <type_traits>
 #include <utility>
 
+#include "forklift/detail/timeout.h"
 #include "forklift/error.h"
 #include "forklift/queue.h"
 #include "forklift/remote_error.h"
-#include "forklift/timeout.h"
 
 namespace forklift {
 

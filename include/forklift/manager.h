@@ -49,9 +49,9 @@
 #include <utility>
 #include <vector>
 
-#include "forklift/channel_ref.h"
+#include "forklift/detail/channel_ref.h"
+#include "forklift/detail/timeout.h"
 #include "forklift/error.h"
-#include "forklift/timeout.h"
 #include "forklift/value.h"
 
 namespace forklift {

@@ -48,8 +48,8 @@
 #include <vector>
 
 #include "forklift/context.h"
+#include "forklift/detail/pool_task.h"
 #include "forklift/future.h"
-#include "forklift/pool_task.h"
 
 namespace forklift {
 

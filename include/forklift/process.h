@@ -42,12 +42,12 @@
 #include <utility>
 #include <vector>
 
-#include "forklift/channel_ref.h"
+#include "forklift/detail/channel_ref.h"
+#include "forklift/detail/lock_ref.h"
+#include "forklift/detail/timeout.h"
+#include "forklift/detail/topic_ref.h"
 #include "forklift/error.h"
-#include "forklift/lock_ref.h"
 #include "forklift/remote_error.h"
-#include "forklift/timeout.h"
-#include "forklift/topic_ref.h"
 
 namespace forklift {
 

@@ -27,8 +27,8 @@
 #include <stop_token>
 #include <vector>
 
+#include "forklift/detail/timeout.h"
 #include "forklift/process.h"
-#include "forklift/timeout.h"
 
 namespace forklift {
 

@@ -44,11 +44,11 @@
 #include <string_view>
 #include <utility>
 
-#include "forklift/channel_ref.h"
+#include "forklift/detail/channel_ref.h"
+#include "forklift/detail/timeout.h"
+#include "forklift/detail/topic_ref.h"
 #include "forklift/error.h"
 #include "forklift/sendable.h"
-#include "forklift/timeout.h"
-#include "forklift/topic_ref.h"
 
 namespace forklift {
 

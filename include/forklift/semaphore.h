@@ -21,8 +21,8 @@
 #include <memory>
 #include <stop_token>
 
-#include "forklift/lock_ref.h"
-#include "forklift/timeout.h"
+#include "forklift/detail/lock_ref.h"
+#include "forklift/detail/timeout.h"
 
 namespace forklift {
 

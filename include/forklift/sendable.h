@@ -37,8 +37,8 @@
 #include <variant>
 #include <vector>
 
-#include "forklift/hash.h"
-#include "forklift/plain.h"
+#include "forklift/detail/hash.h"
+#include "forklift/detail/plain.h"
 #include "forklift/value.h"
 
 namespace forklift {

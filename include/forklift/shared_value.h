@@ -39,10 +39,10 @@
 #include <type_traits>
 #include <utility>
 
+#include "forklift/detail/timeout.h"
 #include "forklift/error.h"
 #include "forklift/sendable.h"
 #include "forklift/tensor.h"
-#include "forklift/timeout.h"
 
 namespace forklift {
 

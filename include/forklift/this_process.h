@@ -25,7 +25,7 @@
 #include <string>
 #include <vector>
 
-#include "forklift/timeout.h"
+#include "forklift/detail/timeout.h"
 
 namespace forklift {
 

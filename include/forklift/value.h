@@ -31,7 +31,7 @@
 // received.
 #pragma once
 
+#include "forklift/detail/value_base.h"
+#include "forklift/detail/value_lists.h"
 #include "forklift/fields.h"
-#include "forklift/value_base.h"
-#include "forklift/value_lists.h"
 #include "forklift/value_traits.h"

@@ -33,8 +33,8 @@
 #include <variant>
 #include <vector>
 
-#include "forklift/value_base.h"
-#include "forklift/value_lists.h"
+#include "forklift/detail/value_base.h"
+#include "forklift/detail/value_lists.h"
 
 namespace forklift {
 

@@ -8,9 +8,9 @@
 
 #include "api/attached.h"
 #include "api/stop.h"
+#include "forklift/detail/lock_ref.h"
+#include "forklift/detail/timeout.h"
 #include "forklift/error.h"
-#include "forklift/lock_ref.h"
-#include "forklift/timeout.h"
 #include "locks/table.h"
 
 namespace forklift::detail {

@@ -276,6 +276,7 @@ class Arena {
   Status obtain(Kind kind, std::size_t bytes, Grant& got);
   void pass_on(const Batch& batch);
   void give_up_kept();
+  class Audit;
   const char* wrong_in_depot(std::uint32_t row, Holder there);  // audit.cpp
 
   LeasePtr blank_lease();

@@ -1,7 +1,7 @@
 // Values as bytes: MessagePack, with a tensor as extension type 1 whose payload is a tensor description
 // (wire.h).
 //
-// Numbers and bytes in one piece (forklift/packed.h) are extension type 2: a head of 16 bytes, then the items
+// Numbers and bytes in one piece (forklift/detail/packed.h) are extension type 2: a head of 16 bytes, then the items
 // themselves, or, where they are many, their lease:
 //
 //   offset  size

@@ -1,5 +1,5 @@
 // Lists of numbers and bytes in one piece.
-#include "forklift/packed.h"
+#include "forklift/detail/packed.h"
 
 #include <cstring>
 

@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "forklift/hash.h"
+#include "forklift/detail/hash.h"
 
 namespace forklift::process {
 namespace {

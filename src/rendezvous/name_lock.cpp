@@ -9,7 +9,7 @@
 #include <charconv>
 #include <cstdlib>
 
-#include "forklift/hash.h"
+#include "forklift/detail/hash.h"
 #include "node/names.h"
 #include "os/local_socket.h"
 #include "os/ofd_lock.h"

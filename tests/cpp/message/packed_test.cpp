@@ -1,5 +1,5 @@
 // Numbers, bytes and plain structs in one piece: inside of Values, Fields and containers.
-#include "forklift/packed.h"
+#include "forklift/detail/packed.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -29,7 +29,7 @@ def test_the_folder_is_said_in_both_ways() -> None:
 
 
 def test_everything_is_there() -> None:
-    public = {path.name for path in (ROOT / "include" / "forklift").glob("*.h")}
+    public = {path.name for path in (ROOT / "include" / "forklift").glob("**/*.h")}
     assert installed("include") == public
     assert {"libforklift.a", "forklift.pc", "forkliftConfigVersion.cmake"} <= installed("lib")
 

@@ -92,7 +92,9 @@ def test_a_tree_without_fault_passes(tree: Path) -> None:
             "{ nb::gil_scoped_release r; }\n",
             "bindings/deep/x.h:1: gil_scoped_release: use",
         ),
-        ("src/os/long.cpp", "//\n" * 451, "451 lines"),
+        ("src/os/long.cpp", "//\n" * 401, "401 lines"),
+        ("tests/cpp/long.cpp", "//\n" * 451, "451 lines"),
+        ("python/forklift/x.py", "def f():\n" + "    x = 1\n" * 80, "x.py:1: f has 81 lines; at most 80"),
         ("python/forklift/long.py", "#\n" * 451, "451 lines"),
     ],
 )
@@ -106,7 +108,8 @@ def test_a_seeded_violation_is_caught(tree: Path, file: str, text: str, complain
 
 
 def test_a_file_somewhat_long_is_only_noted(tree: Path) -> None:
-    (tree / "src/os/long.cpp").write_text("//\n" * 420)
+    (tree / "tests").mkdir()
+    (tree / "tests/long.cpp").write_text("//\n" * 420)
     result = run_check(tree)
     assert result.returncode == 0
     assert "420 lines" in result.stdout

@@ -25,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-#include "forklift/value_base.h"
+#include "forklift/detail/value_base.h"
 
 namespace forklift::detail {
 

@@ -14,8 +14,8 @@
 #include <variant>
 #include <vector>
 
-#include "forklift/packed.h"
-#include "forklift/plain.h"
+#include "forklift/detail/packed.h"
+#include "forklift/detail/plain.h"
 #include "forklift/status.h"
 #include "forklift/tensor.h"
 

@@ -1,14 +1,6 @@
 // The native codec (channel codec 3): Python's plain values and NumPy arrays without pickle.
 //
-// MessagePack, with these extension types, each with a 32-bit length:
-//   1  forklift.Tensor: wire.h, its index naming a lease of the message
-//   2  tuple: the MessagePack array of its items
-//   3  NumPy array: wire.h; the elements follow it when its index is kInline, else they lie in that lease
-//   4  bytes in a lease: {u32 index, u64 length}
-//   5  str in a lease, UTF-8: as 4
-//   6  NumPy array over shared or frozen memory: {u8 BlockMode}, then wire.h
-//   7  frozen container: {u32 index, u64 offset of its slot} (tensor/frozen.h)
-//   8  torch's CPU tensor: torch_codec.h
+// MessagePack, with the extension types of Extension, each with a 32-bit length.
 //
 // What it takes: exact None, bool, int (64 bits), float, str, bytes, ndarray of builtin numbers, Tensor,
 // torch's CPU tensors, frozen containers; exact tuple, list and dict of these, kMaxDepth deep and of
@@ -28,6 +20,18 @@ inline constexpr std::uint32_t kInline = 0xfffffffeU;
 inline constexpr std::size_t kInlineArrayBytes = 7 * 1024;
 inline constexpr std::size_t kSmallArrayBytes = 4 * 1024;
 inline constexpr std::size_t kInlineBytesBytes = 32 * 1024;
+
+// The extension types, for both directions.
+enum class Extension : std::uint8_t {
+  kTensor = 1,  // forklift.Tensor: wire.h, its index naming a lease of the message; as in portable values
+  kTuple = 2,   // the MessagePack array of its items
+  kArray = 3,   // NumPy array: wire.h; the elements follow if its index is kInline, else they are in a lease
+  kBytes = 4,   // bytes in a lease: {u32 index, u64 length}
+  kText = 5,    // str in a lease, UTF-8: as kBytes
+  kSharedArray = 6,  // NumPy array over shared or frozen memory: {u8 BlockMode}, then wire.h
+  kFrozen = 7,       // frozen container: {u32 index, u64 offset of its slot} (message/frozen.h)
+  kTorchTensor = 8,  // torch's CPU tensor: torch/codec.h
+};
 
 enum class Encoded : std::uint8_t {
   kDone,
