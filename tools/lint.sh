@@ -26,6 +26,8 @@ tidy() {
 
 step layers python tools/check_layers.py
 step decisions python tools/decisions.py --check
+step imports python tools/check_imports.py
+step names python tools/check_names.py
 step clang-format format_cpp
 step ruff ruff check --quiet .
 step ruff-format ruff format --check --quiet .

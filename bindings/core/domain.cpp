@@ -67,10 +67,10 @@ bool join(int control, int data, int lock, std::uint32_t index, std::uint32_t ge
   return true;
 }
 
-// A child that is a fresh interpreter was told whose it is before it needed this module (forklift.invited).
+// A child that is a fresh interpreter was told whose it is before it needed this module (forklift.child_boot).
 // Where that cannot be, whatever needs a domain says why.
 void join_as_invited() {
-  const nb::object invited = nb::steal(PyImport_GetModule(nb::str("forklift.invited").ptr()));
+  const nb::object invited = nb::steal(PyImport_GetModule(nb::str("forklift.child_boot").ptr()));
   if (!invited.is_valid()) {
     if (PyErr_Occurred()) throw nb::python_error();
     return;

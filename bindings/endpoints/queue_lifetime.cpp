@@ -254,7 +254,7 @@ PyObject* queue_unfinished(PyObject* self, PyObject*) {
   return channel ? PyLong_FromUnsignedLong(channel->unfinished()) : nullptr;
 }
 
-PyObject* queue_speak(PyObject* self, PyObject* format) {
+PyObject* queue_set_format(PyObject* self, PyObject* format) {
   const long number = PyLong_AsLong(format);
   if (number < 0 || number > 2) {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "no such format");
@@ -326,7 +326,7 @@ PyMethodDef queue_base_methods[] = {
     {"_task_done", queue_task_done, METH_NOARGS, nullptr},
     {"_unfinished", queue_unfinished, METH_NOARGS, nullptr},
     {"_join", queue_join, METH_NOARGS, nullptr},
-    {"_speak", queue_speak, METH_O, nullptr},
+    {"_set_format", queue_set_format, METH_O, nullptr},
     {"empty", queue_empty, METH_NOARGS, "empty($self, /)\n--\n\nIs there nothing to get just now?"},
     {nullptr, nullptr, 0, nullptr},
 };

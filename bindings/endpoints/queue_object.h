@@ -72,7 +72,7 @@ int descriptor_of(std::unique_ptr<Doorbell>& bell, const channel::ChannelPtr& ch
 // (descriptor, armed for the next message that is taken after `taken`)
 PyObject* wait_for_room(std::unique_ptr<Doorbell>& bell, const channel::ChannelPtr& channel, PyObject* taken);
 
-// The methods and attributes of the base type (queue_care.cpp).
+// The methods and attributes of the base type (queue_lifetime.cpp).
 extern PyMethodDef queue_base_methods[];
 extern PyGetSetDef queue_base_attributes[];
 extern PyTypeObject* queue_base_type;

@@ -1,4 +1,4 @@
-// Broadcast and Latest: what their Python classes (forklift/broadcast.py) are made of. Objects travel as in
+// Broadcast and Latest: what their Python classes (forklift/objects/broadcast.py) are made of. Objects travel as in
 // queues; what a receiver is to have for itself is copied, since there are others.
 #include "bindings/endpoints/topic.h"
 
@@ -350,7 +350,7 @@ int add_topic_types(PyObject* module) {
                                 {Py_tp_new, reinterpret_cast<void*>(reader_new)},
                                 {Py_tp_dealloc, reinterpret_cast<void*>(reader_dealloc)},
                                 {0, nullptr}};
-  topic_type = make_type(module, "forklift._core.BoardCore", sizeof(TopicObject), topic_slots);
+  topic_type = make_type(module, "forklift._core.TopicCore", sizeof(TopicObject), topic_slots);
   return topic_type && make_type(module, "forklift._core.ReaderCore", sizeof(ReaderObject), reader_slots)
              ? 0
              : -1;

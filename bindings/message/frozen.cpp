@@ -35,7 +35,7 @@ bool is_container(Tag tag) noexcept { return tag == Tag::kList || tag == Tag::kT
 PyObject* new_node(PyObject* block, std::uint64_t offset, const Slot& slot) {
   auto* type = reinterpret_cast<PyTypeObject*>(node_classes[class_of(slot.tag())]);
   if (!type) {
-    PyObject* module = PyImport_ImportModule("forklift.frozen");  // registers them
+    PyObject* module = PyImport_ImportModule("forklift.objects.frozen");  // registers them
     Py_XDECREF(module);
     type = reinterpret_cast<PyTypeObject*>(node_classes[class_of(slot.tag())]);
     if (!module || !type) return nullptr;

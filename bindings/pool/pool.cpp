@@ -23,7 +23,7 @@ constexpr std::uint32_t kMostQueued = 4096;
 constexpr std::uint32_t kMostLargeQueued = 2;
 
 nb::object call_failures(const char* name, nb::tuple arguments) {
-  const nb::object function = nb::steal(import_attribute("forklift.multiprocessing.failures", name));
+  const nb::object function = nb::steal(import_attribute("forklift.multiprocessing._pool.failures", name));
   if (!function.is_valid()) throw nb::python_error();
   nb::object made = nb::steal(PyObject_Call(function.ptr(), arguments.ptr(), nullptr));
   if (!made.is_valid()) throw nb::python_error();
@@ -212,7 +212,7 @@ std::uint64_t PoolCore::outstanding() const { return engine().outstanding(); }
 void bind_pool(nb::module_& module) {
   nb::class_<PoolCore>(module, "PoolCore", nb::is_weak_referenceable())
       .def(nb::init<nb::object, std::uint32_t, std::uint32_t, std::uint64_t, std::uint64_t>(),
-           nb::arg("crew"), nb::arg("workers"), nb::arg("spares"), nb::arg("most_tasks"),
+           nb::arg("factory"), nb::arg("workers"), nb::arg("spares"), nb::arg("most_tasks"),
            nb::arg("most_memory"))
       .def("close", &PoolCore::close)
       .def("terminate", &PoolCore::terminate)

@@ -28,7 +28,7 @@ class Ref {
 };
 
 PyObject* from_failures(const char* name) {
-  return import_attribute("forklift.multiprocessing.failures", name);
+  return import_attribute("forklift.multiprocessing._pool.failures", name);
 }
 
 // Functions, built-in ones and classes pickle as their name, unless the program has its own way for

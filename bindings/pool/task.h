@@ -2,7 +2,7 @@
 //
 // A task is a TaskHead, the function's pickle where it travels apart, and the arguments as the native codec
 // or pickle encodes them; the message's codec says which. An answer with a value is that value; one with an
-// error is the tuple that forklift.multiprocessing.failures describes it by.
+// error is the tuple that forklift.multiprocessing._pool.failures describes it by.
 //
 // A function that is found by its name (a module's function, a class) is pickled once for a whole map, and
 // unpickled once by a worker. Others are one pickle with the arguments, as in the standard library: what a

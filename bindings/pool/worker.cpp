@@ -139,7 +139,7 @@ class PoolWorker {
 void bind_pool_worker(nb::module_& module) {
   nb::class_<PoolWorker>(module, "PoolWorker")
       .def(nb::init<nb::handle, nb::handle, nb::handle, std::uint32_t, std::uint64_t, std::uint64_t, int>(),
-           nb::arg("tasks"), nb::arg("answers"), nb::arg("board"), nb::arg("index"), nb::arg("most_tasks"),
+           nb::arg("tasks"), nb::arg("answers"), nb::arg("table"), nb::arg("index"), nb::arg("most_tasks"),
            nb::arg("most_memory"), nb::arg("orphan_fd"))
       .def("ready", &PoolWorker::ready)
       .def("fail", &PoolWorker::fail)

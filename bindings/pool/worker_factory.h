@@ -14,7 +14,7 @@ namespace forklift::py {
 
 // What the pool's threads share with its Python side.
 struct WorkerFactory {
-  PyObject* python = nullptr;  // forklift.multiprocessing.pool_workers.Crew: start(), bury()
+  PyObject* python = nullptr;  // forklift.multiprocessing._pool.workers.WorkerFactory: start(), wait()
   PyObject* error = nullptr;   // what start() raised last; under the interpreter lock
   channel::ChannelPtr tasks;   // from the first worker on
 

@@ -1,5 +1,5 @@
 // Python's daemons end with their parent (process/lifeline.h): lifeline() in the parent. What the child does
-// is in forklift.invited, since a daemon may need nothing else. forklift.multiprocessing.lifeline says who
+// is in forklift.child_boot, since a daemon may need nothing else. forklift.multiprocessing._start.lifeline says who
 // counts.
 #pragma once
 

@@ -49,8 +49,8 @@ rendezvous::NamedDomainPtr open_socket(Call&& call, const std::string& name, dou
   return *std::move(served);
 }
 
-// A Door that is no Python object's base: nanobind keeps the pointer.
-struct PyDoor {
+// A NamedDomain that is no Python object's base: nanobind keeps the pointer.
+struct PyNamedDomain {
   rendezvous::NamedDomainPtr served;
 };
 
@@ -97,10 +97,10 @@ Result<Listed> list(node::Node& node) {
 }  // namespace
 
 void bind_meeting(nb::module_& module) {
-  nb::class_<PyDoor>(module, "Door")
-      .def_prop_ro("name", [](const PyDoor& self) { return self.served->name(); })
-      .def_prop_ro("serving", [](const PyDoor& self) { return self.served->serving(); })
-      .def("close", [](PyDoor& self) {
+  nb::class_<PyNamedDomain>(module, "NamedDomain")
+      .def_prop_ro("name", [](const PyNamedDomain& self) { return self.served->name(); })
+      .def_prop_ro("serving", [](const PyNamedDomain& self) { return self.served->serving(); })
+      .def("close", [](PyNamedDomain& self) {
         const GilRelease released;
         self.served->close();
       });
@@ -108,7 +108,7 @@ void bind_meeting(nb::module_& module) {
     module.def(
         name,
         [open](const std::string& at, double timeout, bool stand_by) {
-          return new PyDoor{open_socket(open, at, timeout, stand_by)};
+          return new PyNamedDomain{open_socket(open, at, timeout, stand_by)};
         },
         nb::arg("name"), nb::arg("timeout"), nb::arg("stand_by"), nb::rv_policy::take_ownership);
   };
@@ -117,7 +117,7 @@ void bind_meeting(nb::module_& module) {
   served("meet", rendezvous::NamedDomain::meet);
   module.attr("KIND_CHANNEL") = static_cast<int>(arena::ObjectKind::kChannel);
   module.attr("KIND_LOCK") = static_cast<int>(arena::ObjectKind::kLock);
-  module.attr("KIND_BOARD") = static_cast<int>(arena::ObjectKind::kTopic);
+  module.attr("KIND_TOPIC") = static_cast<int>(arena::ObjectKind::kTopic);
   module.def("publish", [](const std::string& name, int kind, std::uint32_t index, std::uint32_t generation,
                            std::uint64_t sort) {
     const Status status = [&] {

@@ -30,7 +30,7 @@
 
 namespace forklift::py::torch {
 
-// Appends the description to `out`. kElsewhere: for torch's own reductions (another device or layout, bits
+// Appends the description to `out`. kUnsupported: for torch's own reductions (another device or layout, bits
 // that say "conjugate", an active mode, memory that torch shares already, something that raises).
 Encoded place_tensor(PyObject* tensor, MessageWriter& writer, Bytes& out);
 // The same for the storage at `impl` that `owner` keeps alive. It is moved whatever allocated it.

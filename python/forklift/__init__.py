@@ -27,8 +27,7 @@ if TYPE_CHECKING:  # as everywhere on the way of a child that is a fresh interpr
         zeros,
     )
     from forklift.adapters.carried import Carried
-    from forklift.broadcast import Broadcast, Latest, Subscription
-    from forklift.cmake import get_cmake_dir
+    from forklift.cli.cmake import get_cmake_dir
     from forklift.errors import (
         AbandonedLockWarning,
         ConversionError,
@@ -48,14 +47,15 @@ if TYPE_CHECKING:  # as everywhere on the way of a child that is a fresh interpr
         VersionError,
         WorkerDiedError,
     )
-    from forklift.frozen import FrozenDict, FrozenList, FrozenTuple, freeze, open_frozen, share, thaw
-    from forklift.installing import install
-    from forklift.meeting import Domain, attach, meet, own_domain, serve
-    from forklift.multiprocessing.failures import ResultDecodingError, TaskTimeoutError
-    from forklift.portable import PortableQueue, Program, inherited
+    from forklift.multiprocessing._pool.failures import ResultDecodingError, TaskTimeoutError
+    from forklift.objects.broadcast import Broadcast, Latest, Subscription
+    from forklift.objects.frozen import FrozenDict, FrozenList, FrozenTuple, freeze, open_frozen, share, thaw
+    from forklift.objects.naming import Domain, attach, meet, own_domain, serve
+    from forklift.objects.portable import PortableQueue, Program, inherited
+    from forklift.patch import install
 
-# Imported when they are asked for: every child that is a fresh interpreter imports this package, and many use
-# nothing of it, not even queues and locks, which need the C++ core.
+# Imported when the program first uses them: every child that is a fresh interpreter imports this package, and
+# many use nothing of it, not even queues and locks, which need the C++ core.
 _LATER = {
     "_core": (
         "Tensor",
@@ -70,8 +70,8 @@ _LATER = {
         "zeros",
     ),
     "adapters.carried": ("Carried",),
-    "broadcast": ("Broadcast", "Latest", "Subscription"),
-    "cmake": ("get_cmake_dir",),
+    "objects.broadcast": ("Broadcast", "Latest", "Subscription"),
+    "cli.cmake": ("get_cmake_dir",),
     "errors": (
         "AbandonedLockWarning",
         "ConversionError",
@@ -91,30 +91,28 @@ _LATER = {
         "VersionError",
         "WorkerDiedError",
     ),
-    "frozen": ("FrozenDict", "FrozenList", "FrozenTuple", "freeze", "open_frozen", "share", "thaw"),
-    "installing": ("install",),
-    "meeting": ("Domain", "attach", "meet", "own_domain", "serve"),
-    "multiprocessing.failures": ("ResultDecodingError", "TaskTimeoutError"),
-    "portable": ("PortableQueue", "Program", "inherited"),
+    "objects.frozen": ("FrozenDict", "FrozenList", "FrozenTuple", "freeze", "open_frozen", "share", "thaw"),
+    "patch": ("install",),
+    "objects.naming": ("Domain", "attach", "meet", "own_domain", "serve"),
+    "multiprocessing._pool.failures": ("ResultDecodingError", "TaskTimeoutError"),
+    "objects.portable": ("PortableQueue", "Program", "inherited"),
 }
 _MODULE_OF = {name: module for module, names in _LATER.items() for name in names}
 _MODULES = {*(each.partition(".")[0] for each in _LATER), "multiprocessing", "reducers"}
-
-
-def _imported(name: str) -> "Any":
-    __import__(name)  # importlib is one more module for children to read
-    return _sys.modules[name]
 
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> "Any":
         if name in _MODULE_OF:
-            value = getattr(_imported("forklift." + _MODULE_OF[name]), name)
+            module = "forklift." + _MODULE_OF[name]
+            __import__(module)  # importlib is one more module for children to read
+            value = getattr(_sys.modules[module], name)
             globals()[name] = value
             return value
         if name in _MODULES:
-            return _imported("forklift." + name)
+            __import__("forklift." + name)
+            return _sys.modules["forklift." + name]
         raise AttributeError(f"module 'forklift' has no attribute {name!r}")
 
 
@@ -123,8 +121,8 @@ def __dir__() -> list[str]:
 
 
 if "FORKLIFT_DOMAIN" in _os.environ:
-    # Another program started this one with queues: be of its domain before there is one of our own.
-    from forklift.portable import _accept_invitation
+    # Another program started this one with queues: join its domain before this process makes its own.
+    from forklift.objects.portable import _accept_invitation
 
     _accept_invitation()
 

@@ -1,4 +1,4 @@
-"""What can go wrong in Forklift itself, one class for each kind.
+"""Forklift's own errors, one class for each kind.
 
 Failures that the standard library has a class for keep that class: ``queue.Empty``, ``queue.Full``,
 ``ValueError`` for a closed queue, ``OSError`` for a failed system call.
@@ -31,7 +31,7 @@ __all__ = [
 
 
 class ForkliftError(Exception):
-    """The base of all of them."""
+    """The base of Forklift's errors."""
 
 
 class OverBudgetError(ForkliftError, MemoryError):
@@ -50,7 +50,7 @@ class StalledError(ForkliftError, RuntimeError):
 
 
 class CorruptError(ForkliftError, ValueError):
-    """What came from another process failed its check and was not used. That message is gone."""
+    """Data from another process failed its check and were not used. That message is lost."""
 
 
 class ConversionError(ForkliftError, TypeError):
@@ -79,11 +79,11 @@ class NotAttachedError(ForkliftError, RuntimeError):
 
 
 class PeerDiedError(ForkliftError, RuntimeError):
-    """The process that should have answered is gone."""
+    """The process that should have answered has ended."""
 
 
 class NotFoundError(ForkliftError, LookupError):
-    """Nobody serves a domain under this name, or nothing is published under it."""
+    """No process serves a domain under this name, or nothing is published under it."""
 
 
 class NameTakenError(ForkliftError, ValueError):

@@ -1,7 +1,7 @@
-"""What the pickler does differently, so that values arrive as from the standard library's queues.
+"""The pickler's reducers, which make values arrive as from the standard library's queues.
 
-Up to Python 3.13 those pickle with protocol 4, we with protocol 5 for its out-of-band buffers. Reducers that
-a program registers (``ForkingPickler.register``, ``copyreg``) go before these.
+Up to Python 3.13 those pickle with protocol 4; Forklift uses protocol 5 for its out-of-band buffers. Reducers
+that a program registers (``ForkingPickler.register``, ``copyreg``) come before these.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ def _lends(kind: type) -> bool:
     try:
         return hasattr(kind, "__dlpack__")
     except Exception:
-        return False  # a metaclass that does not expect the question
+        return False  # a metaclass whose hasattr fails
 
 
 class _Table:
-    """A pickler's table: live, so that later registrations count."""
+    """A pickler's table. It looks types up at each access, so later registrations count."""
 
     __slots__ = ()
 
@@ -78,18 +78,18 @@ def prefer(replacements: dict[type, tuple[Any, Callable[[Any], Any]]]) -> None:
 
 
 def registered_tables() -> tuple[dict[type, Any], dict[type, Any]]:
-    """Where programs register reducers."""
+    """The tables in which programs register reducers."""
     return (_registered, copyreg.dispatch_table)
 
 
 def spawn_table() -> Any:
-    """As dispatch_table(), for what a child gets as its arguments."""
+    """As dispatch_table(), for a child's arguments."""
     _core.block_under(None)  # notices NumPy if the program has it by now
     return ChainMap(_registered, copyreg.dispatch_table, _spawned)
 
 
 def _reduce_shared(array: Any) -> Any:
-    """Of an array over shared or frozen memory: where in its block. None for other arrays."""
+    """Reduce an array over shared or frozen memory to its place in its block. None for other arrays."""
     block = _core.block_under(array)
     if block is None:
         return None
@@ -128,14 +128,14 @@ def take_block(lease: int, mode: int) -> _core.Block:
 
 
 def offer_block(block: _core.Block) -> Any:
-    """Of shared memory among a child's arguments: the child is entered as a holder."""
+    """Reduce shared memory in a child's arguments; the child becomes a holder."""
     popen = _std_context.get_spawning_popen()
     if popen is None:
         raise RuntimeError(
             "shared memory should only be shared between processes through inheritance, "
             "or as an argument of a process that is started"
         )
-    from forklift.multiprocessing.joining import invitation_for
+    from forklift.multiprocessing._start.invitation import invitation_for
 
     invitation = invitation_for(popen)
     return claim_block, (invitation, block._offer(*invitation.slot))

@@ -16,7 +16,7 @@ namespace forklift {
 
 namespace {
 
-// `enter` is Door::serve, Door::attach or Door::meet.
+// `enter` is NamedDomain::serve, attach or meet.
 template <class Enter>
 rendezvous::NamedDomainPtr with_domain(std::string_view name, const AttachOptions& options, Enter&& enter) {
   rendezvous::NamedDomainOptions made;

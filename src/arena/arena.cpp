@@ -73,7 +73,7 @@ Result<LeasePtr> Arena::allocate(Kind kind, std::size_t bytes, bool zeroed) {
   LeasePtr lease = blank_lease();
   const unsigned size_class = class_for(kind, bytes);
   Grant got;
-  Kept kept;
+  CachedBlock kept;
   bool found = false;
   bool unmapped = false;
   {

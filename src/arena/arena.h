@@ -211,7 +211,7 @@ class Arena {
 
   // --- care
   // -----------------------------------------------------------------------------------------------------
-  // Punches free blocks until at most `keep` cached bytes are left, this process's own shelves and the depots
+  // Punches free blocks until at most `keep` cached bytes are left, this process's own magazine and the depots
   // among them. How many bytes went back.
   std::uint64_t trim(std::uint64_t keep);
   // Somebody needs `bytes` beyond the budget: was anything given back, by trimming or by reaping the dead?
@@ -271,7 +271,7 @@ class Arena {
   Depot& depot(Kind kind, unsigned size_class) const noexcept;
   sync::LockGuard lock_depot(Kind kind, unsigned size_class);
   bool keep(const Lease& given_up, Batch& surplus) noexcept;
-  Grant reopen(const Kept& kept, Kind kind, unsigned size_class, std::size_t bytes) noexcept;
+  Grant reopen(const CachedBlock& kept, Kind kind, unsigned size_class, std::size_t bytes) noexcept;
   void fetch(Kind kind, unsigned size_class, Batch& out);
   Status obtain(Kind kind, std::size_t bytes, Grant& got);
   void pass_on(const Batch& batch);
@@ -306,7 +306,7 @@ class Arena {
   Residency resident_;  // guarded by mutex_
   ObjectHooks hooks_[kObjectKinds];
 
-  // Process-private: the list of Lease objects, the shelves, the views, what is mapped; frozen across a fork.
+  // Process-private: the list of Lease objects, the magazine, the views, what is mapped; frozen across a fork.
   sync::SpinLock mutex_;
   Lease* first_ = nullptr;
   Magazine magazine_;

@@ -84,7 +84,7 @@ struct WaitPoint {
   sync::EventCount& event;
   sync::Word& spinner;                   // until when somebody spins here; 0 or past: nobody
   const sync::Word& peer_cpu;            // processor on which the other end last ran, + 1; 0: unknown
-  std::int64_t spin_ns = sync::kSpinNs;  // the longest spin, but for patience
+  std::int64_t spin_ns = sync::kSpinNs;  // the longest spin, but for a SpinPolicy
   SpinPolicy* spin_policy = nullptr;     // this process's; nullptr: it learns nothing at this place
 };
 

@@ -3,7 +3,7 @@
 //   switch (lock->try_acquire()) { case Took::kNo: status = lock->acquire(deadline, hooks, &how); ... }
 //   lock->release();
 //
-// A holder that was killed loses the lock to whoever asks next (Took::kLeft), unless the lock was ever
+// A holder that was killed loses the lock to whoever asks next (Took::kAbandoned), unless the lock was ever
 // released by a process that did not hold it: such a lock is a signal, and has no holder. Who ends in good
 // order while holding keeps it; any process may then release it.
 #pragma once

@@ -83,7 +83,7 @@ struct alignas(64) LockRow {
   Word inside;   // barrier: [ledger] parties inside wait
   sync::EventCount event;
   Word spinner;
-  Word overtaken;  // lock, semaphore: does anybody wait long, and how often one got it (manners.h)
+  Word overtaken;  // lock, semaphore: does anybody wait long, and how often one got it (fairness.h)
 };
 static_assert(sizeof(LockRow) == 128);
 

@@ -97,9 +97,9 @@ Result<bool> address_is_claimed(const std::string& path) {
 }
 
 Result<Fd> accept_from(const Fd& listener) {
-  const int guest = ::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-  if (guest < 0) return Status::system("accept4", errno);
-  return Fd(guest);
+  const int accepted = ::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (accepted < 0) return Status::system("accept4", errno);
+  return Fd(accepted);
 }
 
 Result<Credentials> peer_of(const Fd& socket) {

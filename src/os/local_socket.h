@@ -1,7 +1,7 @@
 // UNIX sockets with names: short messages between processes of one machine, descriptors along with them.
 //
 //   Result<Fd> listener = listen_at(path);              Result<Fd> peer = connect_to(path);
-//   Result<Fd> guest = accept_from(*listener);          Status sent = send_packet(*peer, bytes, {});
+//   Result<Fd> accepted = accept_from(*listener);          Status sent = send_packet(*peer, bytes, {});
 //
 // Packets (SOCK_SEQPACKET): one is received whole or not at all. The calls never wait; what would is a status
 // with EAGAIN. Everything is close-on-exec.

@@ -46,7 +46,7 @@ Result<Child> Child::watch(pid_t pid) {
   if (pidfd) {
     child.pidfd_ = *std::move(pidfd);
   } else if (pidfd.status().errno_value() == ESRCH) {
-    // SIGCHLD is ignored: the kernel has buried it already. Whoever watches it sees that it has ended.
+    // SIGCHLD is ignored: the kernel has reaped it already. Its sentinel shows that it has ended.
     child.exitcode_ = kUnknownExit;
     child.pidfd_ = os::Fd(::eventfd(1, EFD_CLOEXEC));
     if (!child.pidfd_.valid()) return Status::system("eventfd", errno, "an ended child's sentinel");

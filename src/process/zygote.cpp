@@ -22,9 +22,9 @@
 namespace forklift::process {
 namespace {
 
-constexpr std::int64_t kSpinPolicyNs = 5'000'000'000;
+constexpr std::int64_t kGraceNs = 5'000'000'000;
 // The program has to come to init() first.
-constexpr std::int64_t kFirstSpinPolicyNs = 60'000'000'000;
+constexpr std::int64_t kFirstAnswerNs = 60'000'000'000;
 
 class Zygote {
  public:
@@ -60,11 +60,10 @@ class Zygote {
                     std::span<const int> descriptors) {
     const Status sent = send_request(connection_.get(), numbers, variables, descriptors);
     if (!sent && sent.errno_value() != EPIPE && sent.errno_value() != ECONNRESET) return sent;
-    const os::Deadline deadline = os::Deadline::after_ns(answered_ ? kSpinPolicyNs : kFirstSpinPolicyNs);
+    const os::Deadline deadline = os::Deadline::after_ns(answered_ ? kGraceNs : kFirstAnswerNs);
     for (;;) {
       pollfd items[2] = {{connection_.get(), POLLIN, 0}, {child_->sentinel(), POLLIN, 0}};
-      const int ready =
-          ::poll(items, 2, static_cast<int>(deadline.left_ns(kFirstSpinPolicyNs) / 1'000'000 + 1));
+      const int ready = ::poll(items, 2, static_cast<int>(deadline.left_ns(kFirstAnswerNs) / 1'000'000 + 1));
       if (ready < 0 && errno == EINTR) continue;
       if (ready == 0 && !deadline.passed()) continue;
       Reply reply;
@@ -75,19 +74,19 @@ class Zygote {
         return reply;
       }
       if (got < 0 && errno == EAGAIN && ready > 0 && items[1].revents == 0) continue;
-      return ready > 0 ? bury(false) : bury(true);
+      return ready > 0 ? wait_for_end(false) : wait_for_end(true);
     }
   }
 
   // Waits for its end. What it says is how it ended.
-  Status bury(bool stalled) {
+  Status wait_for_end(bool stalled) {
     const pid_t pid = child_->pid();
     connection_.close();
     if (stalled) (void)child_->signal(SIGKILL).ok();
-    Result<bool> ended = child_->wait(os::Deadline::after_ns(kSpinPolicyNs));
+    Result<bool> ended = child_->wait(os::Deadline::after_ns(kGraceNs));
     if (!ended || !*ended) {
       (void)child_->signal(SIGKILL).ok();
-      ended = child_->wait(os::Deadline::after_ns(kSpinPolicyNs));
+      ended = child_->wait(os::Deadline::after_ns(kGraceNs));
     }
     const int code = child_->exitcode().value_or(0);
     child_.reset();
@@ -144,9 +143,8 @@ void drop_zygote() {
 // The pid that the child itself has said, where its zygote no longer can. 0: there is no child.
 pid_t announced(int go) {
   pollfd item{go, POLLIN, 0};
-  const os::Deadline deadline = os::Deadline::after_ns(kSpinPolicyNs);
-  while (::poll(&item, 1, static_cast<int>(deadline.left_ns(kSpinPolicyNs) / 1'000'000)) < 0 &&
-         errno == EINTR) {
+  const os::Deadline deadline = os::Deadline::after_ns(kGraceNs);
+  while (::poll(&item, 1, static_cast<int>(deadline.left_ns(kGraceNs) / 1'000'000)) < 0 && errno == EINTR) {
   }
   pid_t pid = 0;
   return ::recv(go, &pid, sizeof pid, MSG_DONTWAIT) == sizeof pid ? pid : 0;
@@ -203,7 +201,7 @@ Result<std::optional<Child>> start_copy(const ProgramInvitation& invitation) {
 void stop_zygote() {
   Zygote& zygote = own_zygote();
   const std::lock_guard<std::mutex> lock(zygote.mutex);
-  if (zygote.exists()) (void)zygote.bury(false).ok();
+  if (zygote.exists()) (void)zygote.wait_for_end(false).ok();
 }
 
 pid_t zygote_pid() {

@@ -22,7 +22,7 @@ class RetryPause {
 };
 
 // Joins the domain that is served at `place`, as a member that stands by if so asked. The connection to its
-// server; its end is the server's. Errors as of Door::attach.
+// server; its end is the server's. Errors as of NamedDomain::attach.
 Result<os::Fd> join_at(NameLock& name_lock, const NamedDomainOptions& options);
 
 // Of a member whose server is gone: a connection to the next one. kTimeout: nobody answered (yet).

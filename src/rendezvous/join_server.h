@@ -1,8 +1,8 @@
 // Answers at the socket of a served domain: takes joining processes in, checks them, hands slots and
 // descriptors out, and hears when one is gone.
 //
-//   Reception join server(node, listener);
-//   while (!stopped) join server.turn(stop_fd);       // waits until there is something to do
+//   JoinServer join_server(node, listener);
+//   while (!stopped) join_server.turn(stop_fd);       // waits until there is something to do
 //
 // A joining process has five seconds for its handshake, and no joining process keeps another waiting: nothing
 // here blocks but the wait for all of them together. A member's connection stays open; its end means that the

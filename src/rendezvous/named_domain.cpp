@@ -17,7 +17,7 @@
 
 namespace forklift::rendezvous {
 
-// This process's doors, for the fork handlers and for the end of the program. Its mutex is held across a
+// This process's named domains, for the fork handlers and for the end of the program. Its mutex is held across a
 // fork.
 struct NamedDomains {
   std::mutex mutex;
@@ -49,8 +49,8 @@ struct NamedDomains {
   };
 
   static NamedDomains& all() {
-    static NamedDomains* const doors = new NamedDomains;  // at-fork handlers outlive main
-    return *doors;
+    static NamedDomains* const domains = new NamedDomains;  // at-fork handlers outlive main
+    return *domains;
   }
   static void before_fork() {
     all().mutex.lock();
@@ -166,8 +166,8 @@ Result<NamedDomainPtr> NamedDomain::make(node::Node& node, NameLock name_lock, o
   NamedDomains::install();
   NamedDomainPtr served(
       new NamedDomain(node, std::move(name_lock), std::move(listener), std::move(connection)));
-  NamedDomains& doors = NamedDomains::all();
-  const std::lock_guard<std::mutex> lock(doors.mutex);
+  NamedDomains& domains = NamedDomains::all();
+  const std::lock_guard<std::mutex> lock(domains.mutex);
   served->threaded_ = threaded;
   if (threaded) {
     if (Status started = served->start(); !started) {
@@ -175,17 +175,17 @@ Result<NamedDomainPtr> NamedDomain::make(node::Node& node, NameLock name_lock, o
       return started;
     }
   }
-  doors.open.push_back(served.get());
+  domains.open.push_back(served.get());
   return served;
 }
 
 NamedDomain::~NamedDomain() { close(); }
 
 void NamedDomain::close() noexcept {
-  NamedDomains& doors = NamedDomains::all();
-  const std::lock_guard<std::mutex> lock(doors.mutex);
+  NamedDomains& domains = NamedDomains::all();
+  const std::lock_guard<std::mutex> lock(domains.mutex);
   // Closed before, or a forked child, which has no part in it.
-  if (std::erase(doors.open, this) == 0) return;
+  if (std::erase(domains.open, this) == 0) return;
   stop();
   serving_.store(false, std::memory_order_release);
   join_server_.reset();

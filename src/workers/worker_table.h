@@ -40,7 +40,7 @@ enum class Ending : std::uint8_t {
   kBadStart = 4,   // no task: a worker could not be made ready; the payload as kError's
   // its message could not be used; the payload says why, as text. Without a task: one was lost
   kUnreadable = 5,
-  kDied = 16,  // the worker died
+  kDied = 16,      // the worker died
   kTimedOut = 17,  // over its deadline; the worker was killed
   kStopped = 18,   // the pool was terminated, or cannot work any more: Engine::health() says why
 };

@@ -43,7 +43,7 @@ inline std::uint64_t storm_seed(long otherwise) {
 }
 
 // How it ended, as waitpid says.
-inline int bury(pid_t pid) {
+inline int reap_child(pid_t pid) {
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
@@ -53,14 +53,14 @@ inline int bury(pid_t pid) {
 // Nothing else may have ended it before.
 inline void kill_and_bury(pid_t pid) {
   ::kill(pid, SIGKILL);
-  const int status = bury(pid);
+  const int status = reap_child(pid);
   if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
     ADD_FAILURE() << "a worker ended by signal " << WTERMSIG(status);
 }
 
 // At the end, when it was told to stop.
 inline void expect_clean_end(pid_t pid) {
-  const int status = bury(pid);
+  const int status = reap_child(pid);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 

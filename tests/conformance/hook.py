@@ -17,7 +17,7 @@ class _Hook:
         def exec_module(module):
             del loader.exec_module
             execute(module)
-            from forklift.installing import install
+            from forklift.patch import install
 
             install()
 

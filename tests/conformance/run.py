@@ -43,7 +43,7 @@ sys.path.insert(0, str(HERE))
 import environment  # noqa: E402
 import packages  # noqa: E402
 import suites as other_suites  # noqa: E402
-from crew import Case, Crew  # noqa: E402
+from case_runner import Case, CaseRunner  # noqa: E402
 
 # So many cases of a suite may be left out.
 MOST_LEFT_OUT = 12
@@ -162,16 +162,16 @@ def run(
     options: argparse.Namespace,
 ) -> Totals:
     began = time.monotonic()
-    crew = Crew(env, suite, options.jobs, options.limit)
+    runner = CaseRunner(env, suite, options.jobs, options.limit)
     totals = Totals()
-    for case in crew.run(cases):
+    for case in runner.run(cases):
         if options.verbose or case.outcome == "failed":
             print(f"{case.outcome:8}  {short(case.name)}  {case.seconds:.2f} s", flush=True)
         if case.outcome == "failed":
             totals.failures.append(case)
             print("\n".join("    " + line for line in case.why.splitlines()), flush=True)
         setattr(totals, case.outcome, getattr(totals, case.outcome) + 1)
-    for note in crew.notes:
+    for note in runner.notes:
         print(f"note      {note}")
     totals.seconds = time.monotonic() - began
     return totals

@@ -1,7 +1,7 @@
 /* A channel's chain of chunks: how a chunk goes from the pool through the cell `spare` into the chain, and from
  * the chain through the cell `dying` back, with a SIGKILL possible between any two stores.
  *
- * Follows src/channel/put.cpp, get.cpp (next_chunk), hub.cpp (repair_tail, repair_head) and chunk_pool.cpp,
+ * Follows src/channel/put.cpp, get.cpp (next_chunk), channels.cpp (repair_tail, repair_head) and chunk_pool.cpp,
  * whose two changes are single steps here because their redo record makes them so.
  *
  * Checked

@@ -1,5 +1,5 @@
 # The package, used from outside, one test a compiler and a route. Included by the top CMakeLists.txt. The wheel's
-# route is tests/python/test_cmake_package.py.
+# route is tests/python/cli/test_cmake_package.py.
 foreach(compiler IN ITEMS g++-12 clang++-14)
   string(REGEX REPLACE "[+].*" "" family ${compiler})
   foreach(route IN ITEMS installed fetched)

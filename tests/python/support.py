@@ -6,6 +6,9 @@ import ctypes
 import gc
 import multiprocessing
 import os
+import subprocess
+import sys
+import textwrap
 import threading
 import time
 from collections.abc import Callable
@@ -154,3 +157,18 @@ def works(queue: Any) -> None:
     """The queue goes on."""
     queue.put({"still": np.arange(10_000)})
     assert queue.get(timeout=5)["still"][-1] == 9_999
+
+
+def run_python(code: str, **options: Any) -> str:
+    """Runs a program that sets limits for itself; its output."""
+    result = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        **options,
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout

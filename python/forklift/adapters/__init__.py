@@ -1,4 +1,4 @@
-"""Frameworks' arrays on their way through queues: what is sent of them, and as what they are received.
+"""Frameworks' arrays in queues: how they are sent, and as which type they are received.
 
     queue.get(as_="torch")                    # every array in the object is a torch.Tensor
     queue = ctx.Queue(framework="jax")        # the same for every get
@@ -21,9 +21,9 @@ __all__ = ["Carried", "deliver"]
 
 
 def deliver(name: str) -> Callable[[Any], Any]:
-    """What turns a received object into one with arrays of this framework only.
+    """The function that converts all arrays in a received object to arrays of this framework.
 
-    ImportError if it is not installed, ValueError if nobody here knows it.
+    ImportError if the framework is not installed, ValueError if Forklift does not know it.
     """
     from forklift.adapters import frameworks
 

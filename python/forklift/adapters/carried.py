@@ -1,4 +1,4 @@
-"""Arrays whose element type `forklift.Tensor` has no name for: their bits, and what to call them.
+"""Arrays of an element type that `forklift.Tensor` does not have: their bits, and the type's name.
 
     carried.dtype          # "float8_e4m3fn"
     carried.bits           # a Tensor (or a small NumPy array) of unsigned integers of the same size and shape
@@ -59,12 +59,12 @@ def ml_dtype(name: str) -> Any:
 
 
 def small_float(dtype: Any) -> bool:
-    """Is this NumPy dtype one that a package registered (ml_dtypes does), and not NumPy's own?"""
+    """Tells whether a package registered this NumPy dtype (as ml_dtypes does), and not NumPy itself."""
     return bool(dtype.isbuiltin == 2 and dtype.itemsize in (1, 2, 4, 8))
 
 
 def bits_of(array: Any) -> Any:
-    """The same elements as unsigned integers; what cannot be viewed so is copied."""
+    """The same elements as unsigned integers; a copy where no such view is possible."""
     import numpy as np
 
     kind = np.dtype(f"u{array.dtype.itemsize}")

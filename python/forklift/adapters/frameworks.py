@@ -1,12 +1,12 @@
-"""Received arrays as those of the framework that the receiver wants.
+"""Converts received arrays to arrays of the framework that the receiver wants.
 
     convert = deliver("torch")      # ImportError if there is no torch, ValueError for an unknown name
     convert({"x": array, "y": [tensor]})
 
-Arrays are found in lists, tuples, named tuples and dicts, nested in any way; other objects stay what they
-are, and so do NumPy's scalars. No element is copied where the framework can look at the memory; it cannot
-where it has no strides of that kind, or no way to keep read-only memory from being written to (torch).
-Sharing stays what it was: a `forklift.Tensor` becomes an array over memory that others see, too.
+Arrays are found in lists, tuples, named tuples and dicts, nested in any way; other objects and NumPy's
+scalars stay as they are. The framework uses the memory without a copy, unless it does not support the array's
+strides or cannot protect read-only memory from writes (torch). Shared memory stays shared: a
+`forklift.Tensor` becomes an array over memory that other processes see, too.
 
 If one array cannot be converted, none is: `ConversionError` carries the object as it was received.
 """
@@ -38,7 +38,7 @@ _SMALL_FLOATS = {
 
 
 class _Unknown(TypeError):
-    """This framework has no such element type; the arguments are its name and what to do."""
+    """The framework does not have this element type. Arguments: the type's name and a remedy."""
 
 
 def _numpy() -> Any:
@@ -246,7 +246,7 @@ def check(name: Any) -> str | None:
 
 
 def deliver(name: str) -> _Convert:
-    """What turns a received object into one with arrays of this framework only."""
+    """The function that converts all arrays in a received object to arrays of this framework."""
     check(name)
     title, module, convert = FRAMEWORKS[name]
     if module not in sys.modules:
@@ -272,14 +272,14 @@ def _is_array(leaf: Any) -> bool:
 
 
 def _is_container(node: Any) -> bool:
-    # Of tuples only plain and named ones: how others are made nobody knows.
+    # Only plain and named tuples: there is no general way to make instances of other subclasses.
     if isinstance(node, tuple):
         return type(node) is tuple or hasattr(type(node), "_make")
     return isinstance(node, (list, dict))
 
 
 def _convert_all(received: Any, convert: _Convert, title: str, name: str) -> Any:
-    # First every array is converted, then put in its place: a failure leaves the object as it came.
+    # Convert all arrays first, then put them in place: a failure leaves the object as it was received.
     made: dict[int, Any] = {}
     seen: set[int] = set()
     waiting = [received]

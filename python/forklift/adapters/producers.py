@@ -1,7 +1,7 @@
-"""How arrays of frameworks that the core does not know are sent.
+"""Sends arrays of frameworks that the core does not know.
 
-The pickler asks `reducer_of` for every type that no table names. What such an array is for the receiver is
-what the standard library's pickle would have made it; only the way is shorter:
+The pickler asks `reducer_of` for every type that no table names. The receiver gets what the standard
+library's pickle would have made; only fewer bytes are copied:
 
 - a JAX array's elements are copied once, into shared memory, and JAX looks at them there;
 - a NumPy array of ml_dtypes' types goes out of band, which NumPy itself does not do for these;
@@ -24,7 +24,7 @@ __all__ = ["rebuild_jax", "rebuild_produced", "rebuild_small_floats", "reducer_o
 
 
 def reducer_of(kind: type) -> Callable[[Any], Any] | None:
-    """The reducer of a type of arrays that is ours to send; None for all other types."""
+    """The reducer for a type of arrays; None for all other types."""
     if not hasattr(kind, "__dlpack__"):
         return None
     if kind.__name__ == "ArrayImpl" and kind.__module__.partition(".")[0] in ("jaxlib", "jax"):
@@ -78,7 +78,7 @@ def _reduce_jax(array: Any) -> Any:
 
 def rebuild_jax(carried: Any, weak_type: bool) -> Any:
     if _core._delivering():
-        return carried  # for a receiver who wants another framework's, and may not have JAX
+        return carried  # the receiver wants another framework's array, and may not have JAX
     import jax
 
     from forklift.adapters.frameworks import to_numpy
@@ -122,7 +122,7 @@ def rebuild_produced(carried: Any, package: str) -> Any:
 
 
 def _importer(package: str) -> Any:
-    """A package's from_dlpack, where it can be found."""
+    """A package's from_dlpack; None where it has none."""
     if package not in sys.modules:
         try:
             importlib.import_module(package)

@@ -1,4 +1,4 @@
-"""How a tensor is printed. Without NumPy: as nested lists, however long."""
+"""Prints tensors: as NumPy does, or without NumPy as nested lists of any length."""
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@ Everything that ``multiprocessing`` exports is here under the same name. Queues,
 programs may mix the two.
 """
 
-# ruff: noqa: F405
 import sys
 
 if sys.platform != "linux":
@@ -15,6 +14,10 @@ if sys.platform != "linux":
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from multiprocessing import AuthenticationError as AuthenticationError
+    from multiprocessing import BufferTooShort as BufferTooShort
+    from multiprocessing import ProcessError as ProcessError
+    from multiprocessing import TimeoutError as TimeoutError
     from multiprocessing import process as process
     from multiprocessing import reduction as reduction
 
@@ -36,9 +39,41 @@ if TYPE_CHECKING:
     from forklift.multiprocessing import spawn as spawn
     from forklift.multiprocessing import synchronize as synchronize
     from forklift.multiprocessing import util as util
-    from forklift.multiprocessing.api import *  # noqa: F403
-    from forklift.multiprocessing.api import SUBDEBUG as SUBDEBUG
-    from forklift.multiprocessing.api import SUBWARNING as SUBWARNING
+    from forklift.multiprocessing.context import Process as Process
+    from forklift.multiprocessing.context import _default_context
+    from forklift.multiprocessing.queues import JoinableQueue as JoinableQueue  # classes: for Queue[int]
+    from forklift.multiprocessing.queues import Queue as Queue
+    from forklift.multiprocessing.queues import SimpleQueue as SimpleQueue
+
+    reducer = reduction
+    Array = _default_context.Array
+    Barrier = _default_context.Barrier
+    BoundedSemaphore = _default_context.BoundedSemaphore
+    Condition = _default_context.Condition
+    Event = _default_context.Event
+    Lock = _default_context.Lock
+    Manager = _default_context.Manager
+    Pipe = _default_context.Pipe
+    Pool = _default_context.Pool
+    RLock = _default_context.RLock
+    RawArray = _default_context.RawArray
+    RawValue = _default_context.RawValue
+    Semaphore = _default_context.Semaphore
+    Value = _default_context.Value
+    active_children = _default_context.active_children
+    allow_connection_pickling = _default_context.allow_connection_pickling
+    cpu_count = _default_context.cpu_count
+    current_process = _default_context.current_process
+    freeze_support = _default_context.freeze_support
+    get_all_start_methods = _default_context.get_all_start_methods
+    get_context = _default_context.get_context
+    get_logger = _default_context.get_logger
+    get_start_method = _default_context.get_start_method
+    log_to_stderr = _default_context.log_to_stderr
+    parent_process = _default_context.parent_process
+    set_executable = _default_context.set_executable
+    set_forkserver_preload = _default_context.set_forkserver_preload
+    set_start_method = _default_context.set_start_method
 
 __all__ = [
     "Array",
@@ -79,7 +114,9 @@ __all__ = [
     "set_forkserver_preload",
     "set_start_method",
 ]
-_OTHERS = ("SUBDEBUG", "SUBWARNING", "context", "process", "reduction")
+SUBDEBUG = 5
+SUBWARNING = 25
+_CONTEXT_AND_ITS_MODULES = ("context", "process", "reduction")
 # In the standard library each is an attribute once something has used it, and programs count on that
 # (mp.connection after mp.Pipe()). Ours may have used another one by then, so each comes when it is asked for.
 _MODULES = (
@@ -112,13 +149,22 @@ if not TYPE_CHECKING:
             return sys.modules[full]
         # All of it with the first name: every fresh interpreter among the children imports this package, and
         # many need no more of it than the class of a queue.
-        if name not in _OTHERS and name not in __all__:
+        if name not in _CONTEXT_AND_ITS_MODULES and name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from forklift.multiprocessing import api
-
-        globals().update({each: getattr(api, each) for each in (*__all__, *_OTHERS)})
+        _export()
         return globals()[name]
+
+    def _export() -> None:
+        # (`from forklift.multiprocessing import context` would ask for the attribute, and end here again.)
+        from forklift.multiprocessing.context import _default_context
+
+        # The standard library's own modules under this package's name, too: without an import of each, since
+        # they are loaded.
+        for each in ("process", "reduction"):
+            globals()[each] = sys.modules[f"{__name__}.{each}"] = sys.modules[f"multiprocessing.{each}"]
+        for each in __all__:
+            globals()[each] = getattr(_default_context, each)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_OTHERS})
+    return sorted({*globals(), *__all__, *_CONTEXT_AND_ITS_MODULES})

@@ -1,7 +1,7 @@
 """Contexts: the standard library's, with our queues, pools, shared values and processes.
 
-There is one state, the standard library's: which start method was chosen, who the current process is, which
-children there are. Setting the start method here sets it there, and the reverse.
+There is one state, the standard library's: the chosen start method, the current process, its children.
+Setting the start method here sets it there, and the reverse.
 """
 
 # mypy: disable-error-code="no-any-return"
@@ -19,7 +19,7 @@ from multiprocessing.context import (  # noqa: F401
     set_spawning_popen,
 )
 
-from forklift.multiprocessing.generic import Bases
+from forklift.generic import Bases
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # not at run time, since every fresh interpreter among the children imports this
@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # not at run time, since every fresh interpreter among the ch
     from multiprocessing.sharedctypes import Synchronized, SynchronizedArray, SynchronizedString
     from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, overload
 
-    from forklift.multiprocessing import pipes, pool, queues, synchronize
+    from forklift.multiprocessing import connection, pool, queues, synchronize
 
     _LockLike: TypeAlias = synchronize.Lock | synchronize.RLock
     _T = TypeVar("_T")
@@ -44,15 +44,15 @@ __all__: tuple[str, ...] = ()
 _modules: dict[str, Any] = {}
 
 
-def _ours(name: str) -> Any:
-    """A module of this package, imported when it is first used.
+def _module(name: str) -> Any:
+    """The module of this package with this relative name, imported when it is first used.
 
     An import statement in its place takes as long as making three locks: it asks the module for ``__path__``,
     which ends in its ``__getattr__``.
     """
     module = _modules.get(name)
     if module is None:
-        full = f"forklift.multiprocessing.{name}"
+        full = "forklift.multiprocessing" + name
         __import__(full)
         module = _modules[name] = sys.modules[full]
     return module
@@ -75,53 +75,55 @@ class _Constructors:
         join_thread; loan (an array that is made in shared memory), aput and aget (in coroutines).
         See forklift.multiprocessing.queues.Queue.
         """
-        return _ours("queues").Queue(maxsize, ctx=self.get_context(), strict=strict, framework=framework)
+        return _module(".queues").Queue(maxsize, ctx=self.get_context(), strict=strict, framework=framework)
 
     def JoinableQueue(
         self, maxsize: int = 0, *, strict: bool = False, framework: str | None = None
     ) -> "queues.JoinableQueue[Any]":
         """A Queue with ``task_done``, and ``join``, which waits until every object is reported done."""
-        return _ours("queues").JoinableQueue(
+        return _module(".queues").JoinableQueue(
             maxsize, ctx=self.get_context(), strict=strict, framework=framework
         )
 
     def SimpleQueue(self, *, framework: str | None = None) -> "queues.SimpleQueue[Any]":
         """A queue of 64 KB with put, get, empty and close: ``put`` waits while more is in transit."""
-        return _ours("queues").SimpleQueue(ctx=self.get_context(), framework=framework)
+        return _module(".queues").SimpleQueue(ctx=self.get_context(), framework=framework)
 
     def Lock(self) -> "synchronize.Lock":
         """A lock that one thread of one process has at a time; a killed holder's is taken over."""
-        return _ours("synchronize").Lock(ctx=self.get_context())
+        return _module(".synchronize").Lock(ctx=self.get_context())
 
     def RLock(self) -> "synchronize.RLock":
         """A lock that its holder may acquire again, and must release as often."""
-        return _ours("synchronize").RLock(ctx=self.get_context())
+        return _module(".synchronize").RLock(ctx=self.get_context())
 
     def Condition(self, lock: "_LockLike | None" = None) -> "synchronize.Condition":
         """A condition over ``lock`` (None: a new RLock): wait, notify, notify_all."""
-        return _ours("synchronize").Condition(lock, ctx=self.get_context())
+        return _module(".synchronize").Condition(lock, ctx=self.get_context())
 
     def Semaphore(self, value: int = 1, *, recover: bool = False) -> "synchronize.Semaphore":
         """A counter that ``acquire`` takes from; ``recover``: a dead process's units come back."""
-        return _ours("synchronize").Semaphore(value, ctx=self.get_context(), recover=recover)
+        return _module(".synchronize").Semaphore(value, ctx=self.get_context(), recover=recover)
 
     def BoundedSemaphore(self, value: int = 1, *, recover: bool = False) -> "synchronize.BoundedSemaphore":
         """A Semaphore whose value never exceeds the first one."""
-        return _ours("synchronize").BoundedSemaphore(value, ctx=self.get_context(), recover=recover)
+        return _module(".synchronize").BoundedSemaphore(value, ctx=self.get_context(), recover=recover)
 
     def Event(self) -> "synchronize.Event":
         """A flag that processes wait for: set, clear, is_set, wait."""
-        return _ours("synchronize").Event(ctx=self.get_context())
+        return _module(".synchronize").Event(ctx=self.get_context())
 
     def Barrier(
         self, parties: int, action: "Callable[[], object] | None" = None, timeout: float | None = None
     ) -> "synchronize.Barrier":
         """Holds ``parties`` threads of any processes until all have come."""
-        return _ours("synchronize").Barrier(parties, action, timeout, ctx=self.get_context())
+        return _module(".synchronize").Barrier(parties, action, timeout, ctx=self.get_context())
 
-    def Pipe(self, duplex: bool = True) -> "tuple[pipes.Connection[Any, Any], pipes.Connection[Any, Any]]":
+    def Pipe(
+        self, duplex: bool = True
+    ) -> "tuple[connection.Connection[Any, Any], connection.Connection[Any, Any]]":
         """Two connected ends: both ways, or (receiver, sender) with duplex=False."""
-        return _ours("pipes").Pipe(duplex)
+        return _module(".connection").Pipe(duplex)
 
     if TYPE_CHECKING:
 
@@ -203,25 +205,25 @@ class _Constructors:
 
         def RawValue(self, typecode_or_type, *args):
             """A ctypes object in shared memory, zeroed and then initialised with ``args``; no lock."""
-            return _ours("sharedctypes").RawValue(typecode_or_type, *args)
+            return _module(".sharedctypes").RawValue(typecode_or_type, *args)
 
         def RawArray(self, typecode_or_type, size_or_initializer):
-            """A ctypes array in shared memory: so many zeros, or the items of a sequence; no lock."""
-            return _ours("sharedctypes").RawArray(typecode_or_type, size_or_initializer)
+            """A ctypes array in shared memory: that many zeros, or the items of a sequence; no lock."""
+            return _module(".sharedctypes").RawArray(typecode_or_type, size_or_initializer)
 
         def Value(self, typecode_or_type, *args, lock=True):
             """A value in shared memory with a lock: a new RLock, the given one, or none (lock=False)."""
-            return _ours("sharedctypes").Value(typecode_or_type, *args, lock=lock, ctx=self.get_context())
+            return _module(".sharedctypes").Value(typecode_or_type, *args, lock=lock, ctx=self.get_context())
 
         def Array(self, typecode_or_type, size_or_initializer, *, lock=True):
             """An array in shared memory with a lock: a new RLock, the given one, or none (lock=False)."""
-            return _ours("sharedctypes").Array(
+            return _module(".sharedctypes").Array(
                 typecode_or_type, size_or_initializer, lock=lock, ctx=self.get_context()
             )
 
     def Manager(self) -> "SyncManager":
         """A started manager: a process with lists, dictionaries and more, to be used through proxies."""
-        manager: SyncManager = _ours("managers").SyncManager(ctx=self.get_context())
+        manager: SyncManager = _module(".managers").SyncManager(ctx=self.get_context())
         manager.start()
         return manager
 
@@ -257,7 +259,7 @@ class _Constructors:
 
         ``timeout`` and ``retries`` are the defaults of each call. See forklift.multiprocessing.pool.Pool.
         """
-        return _ours("pool").Pool(
+        return _module(".pool").Pool(
             processes,
             initializer,
             initargs,
@@ -316,19 +318,19 @@ class Process(_std.Process):
 class ForkProcess(_std.ForkProcess):
     @staticmethod
     def _Popen(process_obj: Any) -> Any:
-        return _ours("popen_fork").Popen(process_obj)
+        return _module(".popen_fork").Popen(process_obj)
 
 
 class SpawnProcess(_std.SpawnProcess):
     @staticmethod
     def _Popen(process_obj: Any) -> Any:
-        return _ours("popen_spawn_posix").Popen(process_obj)
+        return _module(".popen_spawn_posix").Popen(process_obj)
 
 
 class ForkServerProcess(_std.ForkServerProcess):
     @staticmethod
     def _Popen(process_obj: Any) -> Any:
-        return _ours("popen_forkserver").Popen(process_obj)
+        return _module(".popen_forkserver").Popen(process_obj)
 
 
 class ForkContext(_Concrete, _std.ForkContext):  # type: ignore[misc]
@@ -374,7 +376,7 @@ _concrete_contexts: dict[str, Any] = {
     "spawn": SpawnContext(),
     "forkserver": ForkServerContext(),
 }
-_default_context = DefaultContext()
+_default_context: DefaultContext = DefaultContext()  # its type is written out for mypy
 
 
 def _concrete(method: str) -> Any:

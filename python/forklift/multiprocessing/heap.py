@@ -25,7 +25,7 @@ __all__ = ["Arena", "BufferWrapper", "Heap"]
 class BufferWrapper:
     """Shared, zeroed memory of `size` bytes; inherited over a fork, and an argument for spawned children."""
 
-    _heap = Heap()  # for programs that look at it: it stays empty
+    _heap = Heap()  # stays empty; programs read this name
 
     def __init__(self, size: int) -> None:
         if size < 0:

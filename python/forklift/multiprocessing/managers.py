@@ -1,10 +1,10 @@
-"""``multiprocessing.managers`` itself, under this package's name; see manager_channels for what is ours."""
+"""``multiprocessing.managers`` itself, under this package's name, with Forklift's connections."""
 
 import multiprocessing.managers as _std
 import sys
 from multiprocessing.managers import *  # noqa: F403
 
-from forklift.multiprocessing import manager_channels
+from forklift.multiprocessing._channels import manager_connections
 
-manager_channels.enable()
+manager_connections.enable()
 sys.modules[__name__] = _std

@@ -4,8 +4,8 @@
         pool.map(square, range(1000), progress=True)
         pool.apply(render, (scene,), timeout=60, retries=1)
 
-What is more than the standard library's is given by keyword and described in docs/semantics.md. No task is
-lost without a word: one whose worker dies ends with ``WorkerDiedError``.
+Options that the standard library does not have are keywords, described in docs/semantics.md. A task whose
+worker dies ends with ``WorkerDiedError``.
 
 A subclass that overrides a private part of the standard library's pool (as joblib's and torch's do) gets the
 standard library's engine, over our queues.
@@ -35,13 +35,13 @@ from multiprocessing.pool import (
 
 from forklift import _core
 from forklift.errors import PoolStoppedError, WorkerDiedError
-from forklift.multiprocessing import pool_options
-from forklift.multiprocessing.failures import ResultDecodingError, TaskTimeoutError
-from forklift.multiprocessing.pool_calls import Calls
-from forklift.multiprocessing.pool_flow import Feeding
-from forklift.multiprocessing.pool_results import Notices
-from forklift.multiprocessing.pool_workers import Crew, Plan, worker_id
-from forklift.multiprocessing.subclasses import is_private, overridden
+from forklift.multiprocessing._channels.subclasses import is_private, overridden
+from forklift.multiprocessing._pool import options
+from forklift.multiprocessing._pool.calls import Calls
+from forklift.multiprocessing._pool.failures import ResultDecodingError, TaskTimeoutError
+from forklift.multiprocessing._pool.flow import Feeder
+from forklift.multiprocessing._pool.results import CallbackThread
+from forklift.multiprocessing._pool.workers import Plan, WorkerFactory, worker_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ __all__ = [
     "worker_id",
 ]
 
-# Saved, since forklift.install() puts ours in its place.
+# Saved, since forklift.install() replaces it.
 _Standard: Any = _std.Pool
 _standard_queue: Any = _std_queues.SimpleQueue
 # The engine's parts, which the standard library's type stubs do not name.
@@ -86,7 +86,7 @@ worker = _engine.worker
 
 
 def _changes_the_engine(kind: type) -> bool:
-    """Does a subclass override what only the standard library's engine has?"""
+    """Tells whether a subclass overrides a part that only the standard library's engine has."""
     return any(
         (is_private(name) or name == "Process") and hasattr(_Standard, name) for name in overridden(kind)
     )
@@ -123,7 +123,7 @@ class Pool(Calls, _std.Pool):  # type: ignore[misc]
     ) -> None:
         pool: Any = self
         if not isinstance(pool, Pool):
-            # After forklift.install() the standard library's ThreadPool comes here for its base.
+            # After forklift.install() the standard library's ThreadPool calls this as its base's method.
             _Standard.__init__(self, processes, initializer, initargs, maxtasksperchild, context)
             return
         if context is None:
@@ -136,25 +136,25 @@ class Pool(Calls, _std.Pool):  # type: ignore[misc]
         self._pool: list[Any] = []
         self._state = INIT
         self._ctx = context
-        size = pool_options.processes_of(processes)
-        most_tasks = pool_options.tasks_of(maxtasksperchild)
+        size = options.processes_of(processes)
+        most_tasks = options.tasks_of(maxtasksperchild)
         if initializer is not None and not callable(initializer):
             raise TypeError("initializer must be a callable")
         if finalizer is not None and not callable(finalizer):
             raise TypeError("finalizer must be a callable")
         self._defaults = (
-            0.0 if timeout is None else pool_options.seconds_of(timeout),
-            pool_options.retries_of(retries),
+            0.0 if timeout is None else options.seconds_of(timeout),
+            options.retries_of(retries),
         )
-        most_memory = pool_options.bytes_of(max_memory)
-        chosen = pool_options.cpus_of(cpus)
+        most_memory = options.bytes_of(max_memory)
+        chosen = options.cpus_of(cpus)
         self._processes = size
         self._maxtasksperchild = maxtasksperchild
         self._initializer = initializer
         self._initargs = initargs
         self._log: Any = None
         if log:
-            from forklift.multiprocessing.pool_logging import Log  # imports logging
+            from forklift.multiprocessing._pool.log_records import Log  # imports logging
 
             self._log = Log(context)
         plan = Plan(
@@ -167,15 +167,15 @@ class Pool(Calls, _std.Pool):  # type: ignore[misc]
             nested,
             self._log.plan if self._log else None,
         )
-        crew = Crew(type(self).Process, context, plan, self._pool)
-        self._core = _core.PoolCore(crew, size, 1 if warm_spare else 0, plan.most_tasks, plan.most_memory)
-        self._inqueue, self._outqueue = crew.queues
+        factory = WorkerFactory(type(self).Process, context, plan, self._pool)
+        self._core = _core.PoolCore(factory, size, 1 if warm_spare else 0, plan.most_tasks, plan.most_memory)
+        self._inqueue, self._outqueue = factory.queues
         self._quick_put, self._quick_get = self._inqueue.put, self._outqueue.get
-        self._feeding = self._taskqueue = Feeding(self._core)
-        self._notices = Notices(self._core)
+        self._feeder = self._taskqueue = Feeder(self._core)
+        self._callbacks = CallbackThread(self._core)
         self._running: weakref.WeakSet[Any] = weakref.WeakSet()
         self._terminate = _std_util.Finalize(
-            self, _end, args=(self._core, self._feeding, self._notices, self._log), exitpriority=15
+            self, _end, args=(self._core, self._feeder, self._callbacks, self._log), exitpriority=15
         )
         self._state = RUN
 
@@ -202,7 +202,7 @@ class Pool(Calls, _std.Pool):  # type: ignore[misc]
 
     @property
     def _cache(self) -> Any:
-        """Results that are not there yet, by number."""
+        """Results that are not ready yet, by number."""
         if self._core is None:
             return self.__dict__["_cache"]
         return {result._job: result for result in list(self._running) if not result.ready()}
@@ -231,7 +231,7 @@ class Pool(Calls, _std.Pool):  # type: ignore[misc]
         _std_util.debug("closing pool")
         if self._state == RUN:
             self._state = CLOSE
-            self._feeding.close()
+            self._feeder.close()
 
     def terminate(self) -> None:
         """End the workers at once; tasks that have not ended fail with PoolStoppedError."""
@@ -253,18 +253,18 @@ class Pool(Calls, _std.Pool):  # type: ignore[misc]
         elif self._state not in (CLOSE, TERMINATE):
             raise ValueError("In unknown state")
         if self._state == CLOSE:
-            self._feeding.wait()
-            self._core.close()  # whoever sent the last task may not have come to it yet
+            self._feeder.wait()
+            self._core.close()  # the thread that sent the last task may not have called it yet
             self._core.join(None)
         self._terminate()
 
 
-def _end(core: Any, feeding: Any, notices: Any, log: Any) -> None:
-    """Once for each pool: by terminate, join, the garbage collector or the interpreter's end."""
-    feeding.stop()
+def _end(core: Any, feeder: Any, callbacks: Any, log: Any) -> None:
+    """Ends a pool, once: by terminate, join, the garbage collector or at the interpreter's end."""
+    feeder.stop()
     core.terminate()
     core.join(None)
-    notices.end()
+    callbacks.end()
     if log is not None:
         log.close()
 

@@ -6,9 +6,9 @@ import os
 from multiprocessing import popen_fork as _std
 
 from forklift import _core
-from forklift.multiprocessing.executors import attend
-from forklift.multiprocessing.joining import ensure_domain
-from forklift.multiprocessing.lifeline import Tied, lifeline_for
+from forklift.multiprocessing._start.executors import report_last_result
+from forklift.multiprocessing._start.launch import ensure_domain
+from forklift.multiprocessing._start.lifeline import ProcessWithLifeline, lifeline_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,15 +20,15 @@ __all__ = ["Popen"]
 class Popen(_std.Popen):
     def _launch(self, process_obj: Any) -> None:
         ensure_domain()
-        attend(process_obj)
+        report_last_result(process_obj)
         line = lifeline_for(process_obj)
-        super()._launch(process_obj if line is None else Tied(process_obj, line))  # type: ignore[misc]
+        super()._launch(process_obj if line is None else ProcessWithLifeline(process_obj, line))  # type: ignore[misc]
 
     def poll(self, flag: int = os.WNOHANG) -> int | None:
         known = self.returncode
         code: int | None = super().poll(flag)
         if known is None and code is not None:
-            # What the child held is given back now, not only when somebody waits for memory.
+            # Give back what the child held now, not only when some process waits for memory.
             _core.reap()
         return code
 

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from multiprocessing import forkserver as _std_forkserver
 from multiprocessing import popen_forkserver as _std
 
-from forklift import _core
-from forklift.multiprocessing.joining import Parcel, invitation_for
+from forklift import _core, child_boot
+from forklift.multiprocessing._start.invitation import invitation_for
+from forklift.multiprocessing._start.launch import PackedProcess
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,22 +18,23 @@ if TYPE_CHECKING:
 
 __all__ = ["Popen"]
 
-# What a child would otherwise import, each anew. None of it makes a domain, a thread or a descriptor.
-_PRELOADED = tuple(f"forklift.multiprocessing.{name}" for name in ("joining", "queues", "synchronize"))
+# Each child would otherwise import these. None of them makes a domain, a thread or a descriptor.
+_PRELOADED = ("forklift.multiprocessing.queues", "forklift.multiprocessing.synchronize")
 
 
 @contextlib.contextmanager
 def _preloading() -> Iterator[None]:
-    """A fork server that is started meanwhile has the parts loaded that its children need.
+    """Makes a fork server that is started meanwhile load the modules that its children need.
 
-    The program's own list of modules stays as it is: it may be read, or set to another, at any time.
+    The program's own list of modules stays as it is: the program may read it, or set another, at any time.
     """
     server: Any = _std_forkserver._forkserver
     wanted = server._preload_modules
     if server._forkserver_pid is not None:
         yield
         return
-    more = server._preload_modules = [*wanted, *_PRELOADED]
+    tasks = {task.__module__: None for task in child_boot.tasks()}
+    more = server._preload_modules = [*wanted, *_PRELOADED, *tasks]
     try:
         yield
     finally:
@@ -45,7 +47,7 @@ class Popen(_std.Popen):
         invitation = invitation_for(self)
         try:
             with _preloading():
-                super()._launch(Parcel(process_obj, invitation))  # type: ignore[misc]
+                super()._launch(PackedProcess(process_obj, invitation))  # type: ignore[misc]
         finally:
             invitation.close()
 

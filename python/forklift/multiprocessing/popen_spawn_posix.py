@@ -6,7 +6,8 @@ import os
 from multiprocessing import popen_spawn_posix as _std
 
 from forklift import _core
-from forklift.multiprocessing.joining import Parcel, invitation_for
+from forklift.multiprocessing._start.invitation import invitation_for
+from forklift.multiprocessing._start.launch import PackedProcess
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ class Popen(_std.Popen):
     def _launch(self, process_obj: Any) -> None:
         invitation = invitation_for(self)
         try:
-            super()._launch(Parcel(process_obj, invitation))  # type: ignore[misc]
+            super()._launch(PackedProcess(process_obj, invitation))  # type: ignore[misc]
         finally:
             invitation.close()
 

@@ -1,7 +1,8 @@
 """Queues between processes: the standard library's, over shared memory.
 
-Objects are pickled (or taken natively) inside ``put``, in the calling thread; there is no feeder thread. What
-has been put is there for all processes when ``put`` returns, and stays there whatever becomes of the putter.
+``put`` pickles objects (or takes them natively) in the calling thread; there is no feeder thread. When
+``put`` returns, the object is in the queue for all processes, and it stays there even if the sender is
+killed.
 
 Any number of threads and processes may use both ends. Waits release the interpreter lock and run signal
 handlers; a handler that raises leaves nothing taken and nothing lost.
@@ -23,10 +24,10 @@ from operator import index as _index
 from queue import Empty, Full
 
 from forklift import _core
-from forklift.multiprocessing.ends import NoLock, Reader, SlotsLeft, Tasks, Writer
-from forklift.multiprocessing.generic import Bases
-from forklift.multiprocessing.joining import Invitation, invitation_to_share, is_for_forks_only
-from forklift.multiprocessing.subclasses import relies_on_the_feeder
+from forklift.generic import Bases
+from forklift.multiprocessing._channels.ends import NoLock, Reader, SlotsLeft, Tasks, Writer
+from forklift.multiprocessing._channels.subclasses import relies_on_the_feeder
+from forklift.multiprocessing._start.invitation import Invitation, invitation_to_share, is_for_forks_only
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,14 +53,14 @@ _PIPE_BYTES = 64 * 1024
 _SEM_VALUE_MAX = 2**31 - 1
 
 
-# Saved, since forklift.install() puts ours in their place.
+# Saved, since forklift.install() replaces them.
 _StdQueue: Any = _std.Queue
 _StdJoinable: Any = _std.JoinableQueue
 _StdSimple: Any = _std.SimpleQueue
 
 
 def _or_standard(standard: Any) -> Callable[[_Method], _Method]:
-    """A method of ours; `standard`'s for subclasses that count on the standard library's engine.
+    """A method of Forklift's; `standard`'s for subclasses that rely on the standard library's engine.
 
     (Not super(): the standard library's classes name their base, which may have become ours.)
     """
@@ -79,14 +80,14 @@ def _or_standard(standard: Any) -> Callable[[_Method], _Method]:
     return choose
 
 
-def _begin_standard(standard: Any, queue: Any, *args: Any, ctx: Any, **ours: Any) -> None:
+def _init_standard(standard: Any, queue: Any, *args: Any, ctx: Any, **ours: Any) -> None:
     """The standard library's constructor, whose pipe is the standard library's."""
     for name, value in ours.items():
         if value:
             raise TypeError(
                 f"{type(queue).__qualname__} relies on the standard library's queue, which has no {name}="
             )
-    from forklift.multiprocessing.pipes import standard_pipe
+    from forklift.multiprocessing.connection import standard_pipe
 
     init = standard.__init__
     pipes = types.SimpleNamespace(Pipe=standard_pipe)
@@ -94,21 +95,21 @@ def _begin_standard(standard: Any, queue: Any, *args: Any, ctx: Any, **ours: Any
     types.FunctionType(init.__code__, names, "__init__", init.__defaults__)(queue, *args, ctx=ctx)
 
 
-def _known(framework: str) -> str | None:
+def _checked(framework: str) -> str | None:
     from forklift.adapters.frameworks import check
 
     return check(framework)
 
 
-def _hand_over(queue: Any) -> Invitation:
-    """Enter the child that is being started as a holder."""
+def _add_child_as_holder(queue: Any) -> Invitation:
+    """Enter the child that is being started as a holder of the queue."""
     invitation = invitation_to_share(queue)
     queue._offer(*invitation.slot)
     return invitation
 
 
-class _Part:
-    """A private name of the standard library's, made when it is looked at. Packages may set it as well."""
+class _PrivateName:
+    """A private name of the standard library's, whose value is made at each access. Packages may set it."""
 
     def __init__(self, make: Callable[[Any], Any]) -> None:
         self._make = make
@@ -144,7 +145,7 @@ class Queue(_QueueBases[_T]):
         self, maxsize: int = 0, *, ctx: Any = None, strict: bool = False, framework: str | None = None
     ) -> None:
         if self._standard:
-            _begin_standard(_StdQueue, self, maxsize, ctx=ctx, strict=strict, framework=framework)
+            _init_standard(_StdQueue, self, maxsize, ctx=ctx, strict=strict, framework=framework)
             return
         bound = _index(maxsize) if maxsize > 0 else 0
         if bound > _SEM_VALUE_MAX:
@@ -152,7 +153,7 @@ class Queue(_QueueBases[_T]):
         self._create(bound, 0, self._FLAGS)
         self._strict = strict
         if framework is not None:
-            self._framework = _known(framework)
+            self._framework = _checked(framework)
         self._is_fork_ctx = ctx is not None and is_for_forks_only(ctx)
         self._begin(bound)
 
@@ -165,7 +166,7 @@ class Queue(_QueueBases[_T]):
     @_or_standard(_StdQueue)
     def __getstate__(self) -> Any:
         return (
-            _hand_over(self),
+            _add_child_as_holder(self),
             self._id(),
             self._maxsize,
             self._strict,
@@ -194,7 +195,7 @@ class Queue(_QueueBases[_T]):
 
     async def aput(self, obj: _T, timeout: float | None = None) -> None:
         """As ``put``, in a coroutine. Cancelled while it waits for room it has put nothing."""
-        from forklift.multiprocessing import coroutines  # imports asyncio
+        from forklift.multiprocessing._channels import coroutines  # imports asyncio
 
         await coroutines.put(self, lambda: self.put(obj, False), timeout)
 
@@ -207,7 +208,7 @@ class Queue(_QueueBases[_T]):
 
     async def aget(self, timeout: float | None = None, *, as_: str | None = None) -> Any:
         """As ``get``, in a coroutine. Cancelled while it waits it has taken nothing."""
-        from forklift.multiprocessing import coroutines
+        from forklift.multiprocessing._channels import coroutines
 
         return await coroutines.get(self, lambda: self.get(False, as_=as_), timeout)
 
@@ -229,7 +230,7 @@ class Queue(_QueueBases[_T]):
 
     @_or_standard(_StdQueue)
     def close(self) -> None:
-        """This process will neither put nor get any more. What was put stays in the queue."""
+        """End this process's puts and gets. Messages stay in the queue."""
         self._closed = True
         if self._used:
             # In the standard library the feeder thread closes the reader, and only a put makes one.
@@ -237,7 +238,7 @@ class Queue(_QueueBases[_T]):
 
     @_or_standard(_StdQueue)
     def join_thread(self) -> None:
-        """Nothing to wait for: what was put is in the queue. Only after close()."""
+        """Returns at once, since puts are complete when they return. Only after close()."""
         assert self._closed, f"Queue {self!r} not closed"
 
     @_or_standard(_StdQueue)
@@ -260,20 +261,20 @@ class Queue(_QueueBases[_T]):
     _jointhread = None
     _close = None
 
-    _reader = _Part(Reader)
+    _reader = _PrivateName(Reader)
 
-    _writer = _Part(Writer)
+    _writer = _PrivateName(Writer)
 
     _rlock = NoLock()
     _wlock = NoLock()
 
-    _sem = _Part(SlotsLeft)
+    _sem = _PrivateName(SlotsLeft)
 
-    _buffer = _Part(lambda self: collections.deque())
+    _buffer = _PrivateName(lambda self: collections.deque())
 
-    _notempty = _Part(lambda self: threading.Condition())
+    _notempty = _PrivateName(lambda self: threading.Condition())
 
-    _poll = _Part(lambda self: self._reader.poll)
+    _poll = _PrivateName(lambda self: self._reader.poll)
 
     if not TYPE_CHECKING:
         __class_getitem__ = classmethod(types.GenericAlias)
@@ -293,7 +294,7 @@ class JoinableQueue(_JoinableBases[_T]):
         self, maxsize: int = 0, *, ctx: Any = None, strict: bool = False, framework: str | None = None
     ) -> None:
         if self._standard:
-            _begin_standard(_StdJoinable, self, maxsize, ctx=ctx, strict=strict, framework=framework)
+            _init_standard(_StdJoinable, self, maxsize, ctx=ctx, strict=strict, framework=framework)
         else:
             Queue.__init__(self, maxsize, ctx=ctx, strict=strict, framework=framework)
 
@@ -308,7 +309,7 @@ class JoinableQueue(_JoinableBases[_T]):
         """Wait until everything that was put has been reported done."""
         self._join()
 
-    _unfinished_tasks = _Part(Tasks)
+    _unfinished_tasks = _PrivateName(Tasks)
 
     _cond = NoLock()
 
@@ -333,16 +334,16 @@ class SimpleQueue(_SimpleBases[_T]):
 
     def __init__(self, *, ctx: Any = None, framework: str | None = None) -> None:
         if self._standard:
-            _begin_standard(_StdSimple, self, ctx=ctx, framework=framework)
+            _init_standard(_StdSimple, self, ctx=ctx, framework=framework)
             return
         self._create(0, _PIPE_BYTES, 0)
         if framework is not None:
-            self._framework = _known(framework)
+            self._framework = _checked(framework)
         self._is_fork_ctx = ctx is not None and is_for_forks_only(ctx)
 
     async def aput(self, obj: _T, timeout: float | None = None) -> None:
         """As ``put``, in a coroutine. Cancelled while it waits for room it has put nothing."""
-        from forklift.multiprocessing import coroutines  # imports asyncio
+        from forklift.multiprocessing._channels import coroutines  # imports asyncio
 
         await coroutines.put(self, lambda: self._put_now(obj), timeout)
 
@@ -355,38 +356,38 @@ class SimpleQueue(_SimpleBases[_T]):
 
     async def aget(self, timeout: float | None = None, *, as_: str | None = None) -> Any:
         """As ``get``, in a coroutine. Cancelled while it waits it has taken nothing."""
-        from forklift.multiprocessing import coroutines
+        from forklift.multiprocessing._channels import coroutines
 
         return await coroutines.get(self, lambda: self._get_now(as_=as_), timeout)
 
     @_or_standard(_StdSimple)
     def close(self) -> None:
-        """This process will neither put nor get any more."""
+        """End this process's puts and gets."""
         self._reader_closed = True
         self._writer_closed = True
 
     @_or_standard(_StdSimple)
     def empty(self) -> bool:
-        """Is there nothing to get just now?"""
+        """Tells whether the queue is empty just now."""
         return not self._reader.poll()
 
     @_or_standard(_StdSimple)
     def __getstate__(self) -> Any:
-        return (_hand_over(self), self._id(), self._framework)
+        return (_add_child_as_holder(self), self._id(), self._framework)
 
     @_or_standard(_StdSimple)
     def __setstate__(self, state: Any) -> None:
         _joined, identity, self._framework = state
         self._open(*identity)
 
-    _reader = _Part(Reader)
+    _reader = _PrivateName(Reader)
 
-    _writer = _Part(Writer)
+    _writer = _PrivateName(Writer)
 
     _rlock = NoLock()
     _wlock = NoLock()
 
-    _poll = _Part(lambda self: self._reader.poll)
+    _poll = _PrivateName(lambda self: self._reader.poll)
 
     if not TYPE_CHECKING:
         __class_getitem__ = classmethod(types.GenericAlias)

@@ -1,9 +1,9 @@
-"""``SharedMemory`` and ``ShareableList``: whoever only attaches never removes another's segment.
+"""``SharedMemory`` and ``ShareableList``: a process that only attaches never removes another's segment.
 
-In the standard library a process that attached tells its resource tracker of the segment, too. Where that is
-not its creator's tracker (the two programs did not start each other), the segment is gone as soon as the one
-that attached ends. Here only the creator's tracker knows of it. ``track=`` of Python 3.13 means what it
-means there, when it is given.
+In the standard library a process that attaches registers the segment with its own resource tracker. If that
+is not the creator's tracker (the two programs did not start each other), the segment is removed as soon as
+the attached process ends. Here only the creator's tracker knows the segment. ``track=`` of Python 3.13 keeps
+its meaning where it is given.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 __all__ = ["ShareableList", "SharedMemory"]
 
-# Saved, since forklift.install() puts ours in its place.
+# Saved, since forklift.install() replaces it.
 _Standard: Any = _std.SharedMemory
 _KIND = "shared_memory"
 
@@ -56,7 +56,7 @@ class SharedMemory(_std.SharedMemory):
             return
         name: str = self._name
         _posixshmem.shm_unlink(name)
-        # The creator's entry is to go, if this is its tracker. If not: it wants to know what it is to forget.
+        # Remove the creator's entry, if this is its tracker; another tracker must know a name to forget it.
         resource_tracker.register(name, _KIND)
         resource_tracker.unregister(name, _KIND)
 

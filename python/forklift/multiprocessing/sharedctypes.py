@@ -56,7 +56,7 @@ def RawValue(typecode_or_type: Any, *args: Any) -> Any:
 
 
 def RawArray(typecode_or_type: Any, size_or_initializer: Any) -> Any:
-    """A ctypes array in shared memory: so many zeros, or the items of a sequence; no lock."""
+    """A ctypes array in shared memory: that many zeros, or the items of a sequence; no lock."""
     type_ = typecode_to_type.get(typecode_or_type, typecode_or_type)
     if isinstance(size_or_initializer, int):
         return _new_value(type_ * size_or_initializer)
@@ -66,7 +66,7 @@ def RawArray(typecode_or_type: Any, size_or_initializer: Any) -> Any:
 
 
 def _default() -> Any:
-    from forklift.multiprocessing.context import _default_context  # not for who only receives them
+    from forklift.multiprocessing.context import _default_context  # not needed to receive them
 
     return _default_context.get_context()
 

@@ -2,12 +2,12 @@
 
 No named semaphores, no descriptors: an object is a row of a table and goes with its last holder.
 
-When a process dies (is killed, or ends without good-bye) while it holds a ``Lock`` or ``RLock``, the next
-one to acquire it takes it over: ``acquire`` returns True, ``lock.abandoned`` is true until the release, and
-``forklift.AbandonedLockWarning`` is emitted. Two cases that look alike stay as in the standard library: a
-process that exits in good order while holding, and a ``Lock`` that was ever released by a process that did
-not hold it (a signal). Semaphores have no owners; ``recover=True`` gives units back that a dead process had
-taken.
+When a process dies (is killed, or ends without running its exit handlers) while it holds a ``Lock`` or
+``RLock``, the next process that acquires it takes it over: ``acquire`` returns True, ``lock.abandoned`` is
+true until the release, and ``forklift.AbandonedLockWarning`` is emitted. Two cases that look alike stay as in
+the standard library: a process that exits in good order while holding, and a ``Lock`` that was ever released
+by a process that did not hold it (a signal). Semaphores have no owners; ``recover=True`` gives units back
+that a dead process had taken.
 
 Any number of threads and processes. Waits release the interpreter lock and run signal handlers; a handler
 that raises leaves nothing taken.
@@ -22,7 +22,7 @@ from collections.abc import Callable
 from multiprocessing import synchronize as _std
 
 from forklift import _core
-from forklift.multiprocessing.joining import Invitation, invitation_to_share, is_for_forks_only
+from forklift.multiprocessing._start.invitation import Invitation, invitation_to_share, is_for_forks_only
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ RECURSIVE_MUTEX, SEMAPHORE = range(2)
 SEM_VALUE_MAX = 2**31 - 1
 
 
-def _hand_over(shared: Any, offer: Callable[[int, int], None]) -> Invitation:
+def _add_child_as_holder(shared: Any, offer: Callable[[int, int], None]) -> Invitation:
     """Enter the child that is being started as a holder."""
     invitation = invitation_to_share(shared)
     offer(*invitation.slot)
@@ -42,7 +42,7 @@ def _hand_over(shared: Any, offer: Callable[[int, int], None]) -> Invitation:
 
 
 class SemLock(_core.SemLockCore, _std.SemLock):
-    """A lock or a semaphore; what all four classes are."""
+    """The base of locks and semaphores."""
 
     _is_fork_ctx = False
 
@@ -56,7 +56,7 @@ class SemLock(_core.SemLockCore, _std.SemLock):
         self._is_fork_ctx = is_for_forks_only(ctx)
 
     def __getstate__(self) -> Any:
-        return (_hand_over(self, self._offer), self._id())
+        return (_add_child_as_holder(self, self._offer), self._id())
 
     def __setstate__(self, state: Any) -> None:
         _joined, identity = state
@@ -75,7 +75,7 @@ class Semaphore(_core.SemaphoreCore, SemLock, _std.Semaphore):
         self._is_fork_ctx = is_for_forks_only(ctx)
 
     def get_value(self) -> int:
-        """The units that are there just now."""
+        """The units that are left just now."""
         return self._get_value()
 
 
@@ -104,7 +104,7 @@ class RLock(_core.LockCore, SemLock, _std.RLock):
 
 
 class _Count:
-    """A semaphore that other people's tests of conditions look at."""
+    """A semaphore's value, which other packages' tests of conditions read."""
 
     def __init__(self, value: Callable[[], int]) -> None:
         self._value = value
@@ -120,10 +120,10 @@ class _Count:
 
 
 class Condition(_std.Condition):
-    """Threads wait on it until another one notifies them, those first who wait longest.
+    """Threads wait on it until another one notifies them, the longest waiter first.
 
-    A notification goes to one who waited when it was given. If that process dies before it has the lock
-    again, the next one that waits is notified in its place.
+    A notification goes to a thread that waited when it was given. If its process dies before the thread has
+    the lock again, the next waiter is notified in its place.
     """
 
     _lock: Any
@@ -136,7 +136,7 @@ class Condition(_std.Condition):
         self._make_methods()  # type: ignore[attr-defined]
 
     def __getstate__(self) -> Any:
-        return (_hand_over(self, self._core.offer), self._lock, self._core.id())
+        return (_add_child_as_holder(self, self._core.offer), self._lock, self._core.id())
 
     def __setstate__(self, state: Any) -> None:
         _joined, self._lock, identity = state
@@ -162,13 +162,13 @@ class Condition(_std.Condition):
                 self._core.leave(place)
 
     def notify(self, n: int = 1) -> None:
-        """Wake at most ``n`` of those who wait."""
+        """Wake at most ``n`` waiters."""
         assert self._lock._semlock._is_mine(), "lock is not owned"
         if n > 0:
             self._core.notify(min(n, sys.maxsize))
 
     def notify_all(self) -> None:
-        """Wake all who wait."""
+        """Wake all waiters."""
         self.notify(sys.maxsize)
 
     def wait_for(self, predicate: Callable[[], Any], timeout: float | None = None) -> Any:
@@ -192,7 +192,7 @@ class Condition(_std.Condition):
 
 
 class Event(_std.Event):
-    """A flag that processes wait for. Who waits when it is set is woken, even if it is cleared at once."""
+    """A flag that processes wait for. Setting it wakes all waiters, even if it is cleared at once."""
 
     _is_fork_ctx = False
 
@@ -201,18 +201,18 @@ class Event(_std.Event):
         self._is_fork_ctx = is_for_forks_only(ctx)
 
     def __getstate__(self) -> Any:
-        return (_hand_over(self, self._core.offer), self._core.id())
+        return (_add_child_as_holder(self, self._core.offer), self._core.id())
 
     def __setstate__(self, state: Any) -> None:
         _joined, identity = state
         self._core = _core.EventCore.open(*identity)
 
     def is_set(self) -> bool:
-        """Is the flag set?"""
+        """Tells whether the flag is set."""
         return self._core.is_set()
 
     def set(self) -> None:
-        """Set the flag and wake all who wait."""
+        """Set the flag and wake all waiters."""
         self._core.set()
 
     def clear(self) -> None:
@@ -225,7 +225,7 @@ class Event(_std.Event):
 
 
 class Barrier(_std.Barrier):
-    """Holds threads until as many as were asked for have come; then all go on.
+    """Holds threads until ``parties`` of them have come; then all go on.
 
     It breaks (``threading.BrokenBarrierError``) by ``abort()``, by a time-out, by an exception of the action,
     and when a process that is inside ``wait`` dies.
@@ -245,7 +245,7 @@ class Barrier(_std.Barrier):
         self._parties, self._action, self._timeout = parties, action, timeout
 
     def __getstate__(self) -> Any:
-        invitation = _hand_over(self, self._core.offer)
+        invitation = _add_child_as_holder(self, self._core.offer)
         return (invitation, self._parties, self._action, self._timeout, self._core.id())
 
     def __setstate__(self, state: Any) -> None:
@@ -253,7 +253,7 @@ class Barrier(_std.Barrier):
         self._core = _core.BarrierCore.open(*identity)
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the others, at most ``timeout`` seconds (None: its own). Who came n-th: n - 1."""
+        """Wait for the others, at most ``timeout`` seconds (None: its own). The n-th to come gets n - 1."""
         core = self._core
         arrival = core.arrive()
         if arrival is None:
@@ -279,21 +279,21 @@ class Barrier(_std.Barrier):
         return self._core.open_up(arrival)
 
     def reset(self) -> None:
-        """Begin again; those who are inside leave with BrokenBarrierError."""
+        """Begin again; waiting threads leave with BrokenBarrierError."""
         self._core.reset()
 
     def abort(self) -> None:
-        """Break the barrier, for those inside and those to come."""
+        """Break the barrier, for threads that wait now and later."""
         self._core.abort()
 
     @property
     def n_waiting(self) -> int:
-        """How many are inside."""
+        """How many threads wait."""
         return self._core.waiting
 
     @property
     def broken(self) -> bool:
-        """Is it broken?"""
+        """Tells whether the barrier is broken."""
         return self._core.broken
 
 

@@ -1,4 +1,4 @@
-// Kept blocks between processes: closing and reopening them, and the depots where a full shelf leaves half of
+// Cached blocks between processes: closing and reopening them, and the depots where a full magazine leaves half of
 // itself for whoever runs short. No transaction anywhere: a kept block has one holder, and changing hands is
 // one store of its lease's holder word, as with messages.
 //
@@ -27,7 +27,7 @@ std::size_t cells_for(unsigned size_class) {
   return std::clamp<std::size_t>(kDepotBytes >> size_class, 2, Depot::kCells);
 }
 
-std::uint64_t pack_cell(const Kept& kept) { return (std::uint64_t{kept.block} << 32) | kept.row; }
+std::uint64_t pack_cell(const CachedBlock& kept) { return (std::uint64_t{kept.block} << 32) | kept.row; }
 
 }  // namespace
 
@@ -48,8 +48,8 @@ sync::LockGuard Arena::lock_depot(Kind kind, unsigned size_class) {
   });
 }
 
-// The block of a lease that ends goes on the shelf, if this process is its only holder. Private lock held.
-// Where the shelf was full, half of it is in `surplus` afterwards.
+// The block of a lease that ends goes on the magazine, if this process is its only holder. Private lock held.
+// Where the magazine was full, half of it is in `surplus` afterwards.
 bool Arena::keep(const Lease& given_up, Batch& surplus) noexcept {
   if (given_up.object_.kind != ObjectKind::kBlock) return false;
   BlockRow& row = block(given_up.object_.index);
@@ -63,8 +63,8 @@ bool Arena::keep(const Lease& given_up, Batch& surplus) noexcept {
     if (magazine_.bytes() + committed > most_kept_) return false;
   }
   if (magazine_.full(meta.kind, meta.size_class)) magazine_.clear_half(meta.kind, meta.size_class, surplus);
-  const Kept kept{given_up.object_.index, given_up.row_, meta.generation + 1,
-                  row.offset.load(std::memory_order_relaxed), committed};
+  const CachedBlock kept{given_up.object_.index, given_up.row_, meta.generation + 1,
+                         row.offset.load(std::memory_order_relaxed), committed};
   // Old handles do not fit any more, in the same store that takes the block out of use.
   row.meta.store(BlockMeta{kept.generation, meta.size_class, meta.kind, BlockState::kKept, false}.pack(),
                  std::memory_order_release);
@@ -73,7 +73,8 @@ bool Arena::keep(const Lease& given_up, Batch& surplus) noexcept {
 }
 
 // A kept block of this process is in use again.
-Arena::Grant Arena::reopen(const Kept& kept, Kind kind, unsigned size_class, std::size_t bytes) noexcept {
+Arena::Grant Arena::reopen(const CachedBlock& kept, Kind kind, unsigned size_class,
+                           std::size_t bytes) noexcept {
   BlockRow& row = block(kept.block);
   row.length.store(bytes, std::memory_order_relaxed);
   row.meta.store(
@@ -83,7 +84,7 @@ Arena::Grant Arena::reopen(const Kept& kept, Kind kind, unsigned size_class, std
   return {kept.row, kept.block, kept.generation, kept.offset, kept.committed, kept.committed};
 }
 
-// Up to a batch becomes this process's. Not on its shelf yet: a fork in another thread leaves it here.
+// Up to a batch becomes this process's. Not on its magazine yet: a fork in another thread leaves it here.
 void Arena::fetch(Kind kind, unsigned size_class, Batch& out) {
   Depot& depot = this->depot(kind, size_class);
   if (depot.top.load(std::memory_order_relaxed) == 0) return;
@@ -118,7 +119,7 @@ void Arena::fetch(Kind kind, unsigned size_class, Batch& out) {
   }
 }
 
-// From the depot, with a batch for the shelf, or from the ledger.
+// From the depot, with a batch for the magazine, or from the ledger.
 Status Arena::obtain(Kind kind, std::size_t bytes, Grant& got) {
   const auto from_ledger = [&]() -> Status {
     Result<Grant> granted = grant(kind, bytes);
@@ -134,7 +135,7 @@ Status Arena::obtain(Kind kind, std::size_t bytes, Grant& got) {
   {
     const std::lock_guard<sync::SpinLock> lock(mutex_);
     for (std::size_t i = batch.count; i-- > 0;) {
-      const Kept& kept = batch.items[i];
+      const CachedBlock& kept = batch.items[i];
       if (!found && kept.committed >= pages_for(bytes, size_class)) {
         got = reopen(kept, kind, size_class, bytes);
         found = true;
@@ -149,7 +150,7 @@ Status Arena::obtain(Kind kind, std::size_t bytes, Grant& got) {
   return found ? Status() : from_ledger();
 }
 
-// A batch from this process's shelf; what finds no place goes back to the ledger.
+// A batch from this process's magazine; what finds no place goes back to the ledger.
 void Arena::pass_on(const Batch& batch) {
   std::size_t stored = 0;
   if (batch.count != 0) {
@@ -159,7 +160,7 @@ void Arena::pass_on(const Batch& batch) {
     const sync::LockGuard guard = lock_depot(meta.kind, meta.size_class);
     std::uint64_t top = depot.top.load(std::memory_order_relaxed);
     while (guard.ok() && stored < batch.count && top < cells_for(meta.size_class)) {
-      const Kept& kept = batch.items[stored++];
+      const CachedBlock& kept = batch.items[stored++];
       depot.cells[top].store(pack_cell(kept), std::memory_order_relaxed);
       sync::crash_fence();
       lease(kept.row).holder.store(Holder::depot(depot_number(meta.kind, meta.size_class), top).word,

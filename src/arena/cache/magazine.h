@@ -1,19 +1,19 @@
 // Blocks that this process keeps for its next allocations instead of giving them back to the ledger.
 //
-//   if (!shelves.wanted(kind, size_class)) return false;          // this class is not in steady use
-//   if (shelves.full(kind, size_class)) shelves.clear_half(kind, size_class, surplus);
-//   shelves.put(kind, size_class, kept);
+//   if (!magazine.wanted(kind, size_class)) return false;          // this class is not in steady use
+//   if (magazine.full(kind, size_class)) magazine.clear_half(kind, size_class, surplus);
+//   magazine.put(kind, size_class, kept);
 //   ...
-//   Kept kept;
-//   if (shelves.take(kind, size_class, need, kept)) ...
+//   CachedBlock kept;
+//   if (magazine.take(kind, size_class, need, kept)) ...
 //
 // A kept block stays this process's in the ledger, with count and lease row as they were, so whoever dies
-// with a full shelf leaves nothing that the reaper would not give back anyway, and keeping costs no
+// with a full magazine leaves nothing that the reaper would not give back anyway, and keeping costs no
 // transaction: only the block's meta word changes, and that belongs to its only holder. Last in, first out,
 // since that one is in the cache. A class takes part when the process has given up some blocks of it: who
 // makes three tensors keeps none.
 //
-// A full shelf passes half of itself on to the depot (arena/depot.cpp), where other processes find it: sender
+// A full magazine passes half of itself on to the depot (arena/depot.cpp), where other processes find it: sender
 // and receiver of a flow of blocks then meet once in a batch. It holds two batches where blocks are also
 // taken from it, so that taking and giving by turns meets nobody; where they are only given, one, so that
 // fewer are on their way.
@@ -30,7 +30,7 @@
 
 namespace forklift::arena {
 
-struct Kept {
+struct CachedBlock {
   std::uint32_t block;
   std::uint32_t row;  // its only lease
   std::uint32_t generation;
@@ -38,10 +38,10 @@ struct Kept {
   std::uint64_t committed;
 };
 
-// What left a shelf or a depot together.
+// What left a magazine or a depot together.
 struct Batch {
   static constexpr std::size_t kMost = 8;
-  std::array<Kept, kMost> items;
+  std::array<CachedBlock, kMost> items;
   std::size_t count = 0;
 };
 
@@ -58,18 +58,18 @@ class Magazine {
   // Counts a block that is given up: does its class keep any?
   bool wanted(Kind kind, unsigned size_class) noexcept {
     if (size_class > kLargestKept) return false;
-    Shelf& one = shelf(kind, size_class);
+    OfClass& one = of_class(kind, size_class);
     if (one.given_up >= kHotAfter) return true;
     ++one.given_up;
     return false;
   }
   bool full(Kind kind, unsigned size_class) noexcept {
-    Shelf& one = shelf(kind, size_class);
+    OfClass& one = of_class(kind, size_class);
     return one.count >= (one.taken ? 2 : 1) * batch(size_class);
   }
   // The colder half.
   void clear_half(Kind kind, unsigned size_class, Batch& out) noexcept {
-    Shelf& one = shelf(kind, size_class);
+    OfClass& one = of_class(kind, size_class);
     one.taken = false;
     out.count = std::min(one.count, batch(size_class));
     std::copy_n(one.kept.begin(), out.count, out.items.begin());
@@ -79,15 +79,15 @@ class Magazine {
     for (std::size_t i = 0; i < out.count; ++i) bytes_ -= out.items[i].committed;
   }
   // Precondition: not full.
-  void put(Kind kind, unsigned size_class, const Kept& kept) noexcept {
-    Shelf& one = shelf(kind, size_class);
+  void put(Kind kind, unsigned size_class, const CachedBlock& kept) noexcept {
+    OfClass& one = of_class(kind, size_class);
     one.kept[one.count++] = kept;
     bytes_ += kept.committed;
   }
   // The newest, if its pages suffice.
-  bool take(Kind kind, unsigned size_class, std::uint64_t need, Kept& out) noexcept {
+  bool take(Kind kind, unsigned size_class, std::uint64_t need, CachedBlock& out) noexcept {
     if (size_class > kLargestKept) return false;
-    Shelf& one = shelf(kind, size_class);
+    OfClass& one = of_class(kind, size_class);
     if (one.count == 0 || one.kept[one.count - 1].committed < need) return false;
     out = one.kept[--one.count];
     one.taken = true;
@@ -108,7 +108,7 @@ class Magazine {
   // forked child has to copy each page that it writes to.
   void forget() noexcept {
     for (auto& of_kind : magazine_) {
-      for (Shelf& one : of_kind) {
+      for (OfClass& one : of_kind) {
         if (one.given_up != 0) one.given_up = 0;
         if (one.count != 0) one.count = 0;
       }
@@ -120,16 +120,16 @@ class Magazine {
 
  private:
   static constexpr std::size_t kHotAfter = 16;
-  struct Shelf {
+  struct OfClass {
     std::size_t given_up = 0;
     std::size_t count = 0;
     bool taken = false;  // since half of it was passed on last
-    std::array<Kept, 2 * Batch::kMost> kept;
+    std::array<CachedBlock, 2 * Batch::kMost> kept;
   };
-  Shelf& shelf(Kind kind, unsigned size_class) noexcept {
+  OfClass& of_class(Kind kind, unsigned size_class) noexcept {
     return magazine_[static_cast<std::size_t>(kind)][size_class - kSmallestClass];
   }
-  std::array<std::array<Shelf, kKeptClasses>, kKinds> magazine_{};
+  std::array<std::array<OfClass, kKeptClasses>, kKinds> magazine_{};
   std::uint64_t bytes_ = 0;
 };
 

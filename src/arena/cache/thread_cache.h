@@ -1,7 +1,7 @@
 // An allocator for single objects that come and go with every message: a thread keeps the memory of the last
 // ones.
 //
-//   auto lease = std::allocate_shared<Made>(Recycler<Made>());
+//   auto lease = std::allocate_shared<Made>(ThreadCache<Made>());
 //
 // Memory that another thread frees is kept there. What a thread keeps goes when it ends. Under the address
 // sanitizer nothing is kept, so that it sees what is used after its end.
@@ -43,16 +43,16 @@ class ThreadCache {
 #else
   static constexpr std::size_t kMost = 32;
 #endif
-  struct Kept {
+  struct Cached {
     std::array<T*, kMost + 1> objects{};
     std::size_t count = 0;
     std::size_t most = kMost;
-    ~Kept() {
+    ~Cached() {
       most = 0;  // objects of later destructors go straight back
       while (count != 0) std::allocator<T>().deallocate(objects[--count], 1);
     }
   };
-  static inline thread_local Kept kept_;
+  static inline thread_local Cached kept_;
 };
 
 }  // namespace forklift::arena

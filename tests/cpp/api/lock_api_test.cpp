@@ -30,7 +30,7 @@ static_assert(detail::LockHandle<Lock> && detail::LockHandle<RLock> && detail::L
 static_assert(detail::LockHandle<BoundedSemaphore> && detail::LockHandle<Condition>);
 static_assert(detail::LockHandle<Event> && detail::LockHandle<Barrier>);
 
-void work(Lock lock, RLock& rlock, BoundedSemaphore units, Condition& changed, Event& begin, Barrier& meeting,
+void work(Lock lock, RLock& rlock, BoundedSemaphore units, Condition& changed, Event& begin, Barrier& barrier,
           Tensor numbers) {
   begin.wait();
   int* number = numbers.data<int>();
@@ -39,7 +39,7 @@ void work(Lock lock, RLock& rlock, BoundedSemaphore units, Condition& changed, E
     ++*number;
   }
   units.acquire();
-  (void)meeting.arrive_and_wait();
+  (void)barrier.arrive_and_wait();
   std::unique_lock guard(lock);
   *number += 1000;
   changed.notify_all();
@@ -304,51 +304,51 @@ TEST_F(LockApi, AnUnlockByAStrangerEndsRecoveryAndIsSeen) {
 
 // A party that is dead is not waited for, also where it died between two rounds.
 TEST_F(LockApi, ABarrierBreaksAfterThePartyWasKilledBetweenRounds) {
-  Barrier meeting(2);
+  Barrier barrier(2);
   const auto pass_and_die = [&] {
-    (void)meeting.arrive_and_wait();
+    (void)barrier.arrive_and_wait();
     ::raise(SIGKILL);
   };
   Process party = Process::fork(pass_and_die).start();
-  (void)meeting.arrive_and_wait();
+  (void)barrier.arrive_and_wait();
   party.join();
   const auto begin = steady_clock::now();
-  EXPECT_THROW((void)meeting.arrive_and_wait_for(std::chrono::seconds(50)), BrokenBarrier);
+  EXPECT_THROW((void)barrier.arrive_and_wait_for(std::chrono::seconds(50)), BrokenBarrier);
   EXPECT_LT(steady_clock::now() - begin, std::chrono::seconds(25)) << "a time-out breaks it, too";
-  EXPECT_TRUE(meeting.broken());
+  EXPECT_TRUE(barrier.broken());
 
-  meeting.reset();
-  Process next = Process::fork([&] { (void)meeting.arrive_and_wait(); }).start();
-  (void)meeting.arrive_and_wait();
+  barrier.reset();
+  Process next = Process::fork([&] { (void)barrier.arrive_and_wait(); }).start();
+  (void)barrier.arrive_and_wait();
   next.join();
-  EXPECT_FALSE(meeting.broken()) << "a clean exit is no death";
+  EXPECT_FALSE(barrier.broken()) << "a clean exit is no death";
 }
 
 TEST_F(LockApi, ABarrierBreaksWhileItsOtherPartyWaits) {
-  Barrier meeting(2);
+  Barrier barrier(2);
   Process party = Process::fork([&] {
-                    (void)meeting.arrive_and_wait();
+                    (void)barrier.arrive_and_wait();
                     for (;;) ::pause();
                   }).start();
-  (void)meeting.arrive_and_wait();
+  (void)barrier.arrive_and_wait();
   std::thread killer([&] {
-    while (meeting.waiting() == 0) std::this_thread::yield();
+    while (barrier.waiting() == 0) std::this_thread::yield();
     party.kill();
   });
-  EXPECT_THROW((void)meeting.arrive_and_wait(), BrokenBarrier);
+  EXPECT_THROW((void)barrier.arrive_and_wait(), BrokenBarrier);
   killer.join();
   party.join();
 }
 
 // Workers that were ended, and others that come in their place, as in the standard library.
 TEST_F(LockApi, NewPartiesTakeTheDeadOnesPlaces) {
-  Barrier meeting(2);
+  Barrier barrier(2);
   for (int round = 0; round < 3; ++round) {
     Event passed[2];
     std::vector<Process> workers;
     for (Event& event : passed) {
       workers.push_back(Process::fork([&] {
-                          (void)meeting.arrive_and_wait();
+                          (void)barrier.arrive_and_wait();
                           event.set();
                           for (;;) ::pause();
                         }).start());
@@ -357,23 +357,23 @@ TEST_F(LockApi, NewPartiesTakeTheDeadOnesPlaces) {
     for (Process& worker : workers) worker.terminate();
     for (Process& worker : workers) worker.join();
     node::Node::existing()->domain().reap();
-    EXPECT_FALSE(meeting.broken());
+    EXPECT_FALSE(barrier.broken());
   }
 }
 
 TEST_F(LockApi, BarrierRunsItsCompletion) {
   int completed = 0;
-  Barrier meeting(2, [&] { ++completed; });
+  Barrier barrier(2, [&] { ++completed; });
   for (int round = 0; round < 3; ++round) {
-    std::thread other([&] { (void)meeting.arrive_and_wait(); });
-    EXPECT_LT(meeting.arrive_and_wait(), 2U);
+    std::thread other([&] { (void)barrier.arrive_and_wait(); });
+    EXPECT_LT(barrier.arrive_and_wait(), 2U);
     other.join();
   }
   EXPECT_EQ(completed, 3);
-  EXPECT_THROW((void)meeting.arrive_and_wait_for(milliseconds(5)), BrokenBarrier);
-  EXPECT_TRUE(meeting.broken());
-  meeting.reset();
-  EXPECT_FALSE(meeting.broken());
+  EXPECT_THROW((void)barrier.arrive_and_wait_for(milliseconds(5)), BrokenBarrier);
+  EXPECT_TRUE(barrier.broken());
+  barrier.reset();
+  EXPECT_FALSE(barrier.broken());
   Barrier failing(1, [] { throw std::domain_error("no"); });
   EXPECT_THROW((void)failing.arrive_and_wait(), std::domain_error);
   EXPECT_THROW((void)failing.arrive_and_wait(), BrokenBarrier);
@@ -386,16 +386,16 @@ TEST_F(LockApi, AllOfThemReachASpawnedChild) {
   BoundedSemaphore units(1);
   Condition changed;
   Event begin;
-  Barrier meeting(2);
+  Barrier barrier(2);
   const Tensor numbers = *Tensor::zeros({1}, DType::kInt32);
-  Process child = Process::spawn(work, lock, rlock, units, changed, begin, meeting, numbers).start();
+  Process child = Process::spawn(work, lock, rlock, units, changed, begin, barrier, numbers).start();
   begin.set();
   int* number = numbers.data<int>();
   for (int i = 0; i < 200; ++i) {
     const std::scoped_lock both(lock, rlock);
     ++*number;
   }
-  (void)meeting.arrive_and_wait();
+  (void)barrier.arrive_and_wait();
   EXPECT_EQ(units.value(), 0U);
   std::unique_lock guard(lock);
   EXPECT_TRUE(changed.wait_for(guard, std::chrono::seconds(20), [&] { return *number == 1400; }));

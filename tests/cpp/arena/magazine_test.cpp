@@ -134,7 +134,7 @@ TEST_F(KeptTest, AFullShelfPassesHalfOnAndOthersFindIt) {
   EXPECT_EQ(depot().top.load(), 2 * kBatch);
   EXPECT_EQ(audit_of(node()), "");
   Child child([&] {
-    // Its shelf is empty: that is its parent's.
+    // Its magazine is empty: that is its parent's.
     const std::vector<LeasePtr> found = many(kBatch + 1);
     for (const LeasePtr& block : found) EXPECT_TRUE(ours.contains(block->handle().offset));
     EXPECT_EQ(depot().top.load(), 0U);
@@ -162,7 +162,7 @@ TEST(MagazineTest, WhoOnlyGivesPassesOnABatchAndWhoTakesTooKeepsTwo) {
     EXPECT_EQ(magazine.bytes(), 0U);
   }
   put(kBatch);
-  Kept kept;
+  CachedBlock kept;
   ASSERT_TRUE(magazine.take(Kind::kShare, kClass, 4096, kept));
   put(kBatch);
   EXPECT_FALSE(magazine.full(Kind::kShare, kClass));

@@ -1,4 +1,4 @@
-// The C++ end of tests/python/test_cpp_peer.py: a program that a Python test starts with two queues.
+// The C++ end of tests/python/package/test_cpp_peer.py: a program that a Python test starts with two queues.
 //
 //   peer kinds            every kind of Value, to be sent back as it came; answers {"same": bool, ...}
 //   peer dtypes           every dtype in several layouts, the same

@@ -32,7 +32,7 @@ class Allocate : public ArenaOperation {
   Allocate(Kind kind, std::size_t bytes, bool zeroed = false) : kind_(kind), bytes_(bytes), zeroed_(zeroed) {}
   void prepare() override {
     allocate(bytes_, kind_).reset();
-    (void)arena().trim(~std::uint64_t{0});  // from shelf and depot to the ledger, still warm
+    (void)arena().trim(~std::uint64_t{0});  // from magazine and depot to the ledger, still warm
   }
   void act() override { lease_ = must(arena().allocate(kind_, bytes_, zeroed_)); }
 
@@ -218,7 +218,7 @@ class KeptOperation : public ArenaOperation {
 
 class Keep : public KeptOperation {
  public:
-  // How many blocks are on the shelf before; a full one passes half of itself on.
+  // How many blocks are on the magazine before; a full one passes half of itself on.
   explicit Keep(std::size_t kept) : count_(kept) {}
   void prepare() override { (void)arena().trim(~std::uint64_t{0}); }
   void enter() override {
@@ -240,7 +240,7 @@ TEST(ArenaStep, Keep) {
 }
 TEST(ArenaStep, KeepPassesOn) {
   Keep operation(2 * arena::Magazine::batch(10));
-  EXPECT_TRUE(survives_every_kill("release, kept, a full shelf passed on", operation));
+  EXPECT_TRUE(survives_every_kill("release, kept, a full magazine passed on", operation));
 }
 
 class Reuse : public KeptOperation {

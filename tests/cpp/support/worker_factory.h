@@ -1,7 +1,7 @@
 // Workers for tests of the pool engine: forked children that do what a task's text says.
 //
-//   Crew worker factory;
-//   auto engine = must(workers::Engine::create(node, {.workers = 2}, worker factory.factory()));
+//   PoolWorkers factory;
+//   auto engine = must(workers::Engine::create(node, {.workers = 2}, factory.factory()));
 //   const std::vector<Ended> ended = run(*engine, {"echo a", "kill", "echo b"});
 //
 // The tasks, by their text:
@@ -9,7 +9,7 @@
 //   echo TEXT   answers TEXT
 //   fail TEXT   answers TEXT as an error
 //   pid         answers its pid
-//   tell        counts itself in worker factory.told() and answers nothing
+//   tell        counts itself in factory.told() and answers nothing
 //   sleep MS    sleeps, then answers "slept"
 //   grow MB     keeps so much more memory, then answers "grown"
 //   exit N      _exit(N)

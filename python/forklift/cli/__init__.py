@@ -1,0 +1,1 @@
+"""The command ``forklift``, which is ``python -m forklift``: `command`, with `report` and `cmake`."""

@@ -1,0 +1,176 @@
+"""The command ``forklift``, or ``python -m forklift``: runs an unchanged program on Forklift.
+
+    python -m forklift train.py --epochs 3       # a file, a folder or an archive with a __main__
+    python -m forklift -m package.module ...
+    python -m forklift -c "import multiprocessing; ..."
+    python -m forklift --cmake-dir               # where the C++ library's CMake package lies
+    python -m forklift --report train.py         # and says at the end what travelled (forklift.cli.report)
+    python -m forklift --version
+
+The program and its children, of every start method, find Forklift's classes in ``multiprocessing``; see
+``forklift.install``. ``sys.argv``, ``sys.path`` and ``__main__`` are what they would be without it.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import io
+import os
+import pkgutil
+import runpy
+import sys
+import types
+from typing import Any
+
+from forklift.cli.cmake import get_cmake_dir
+from forklift.patch import install_for_children
+
+_USAGE = "usage: python -m forklift [--report] [-m MODULE | -c CODE | SCRIPT] [ARGUMENT ...] | --cmake-dir"
+_HELP = f"""{_USAGE}
+
+Runs an unmodified program in which `multiprocessing` is Forklift's, in all its processes.
+
+  SCRIPT [ARGUMENT ...]      a file, a folder or an archive with a __main__, or - (standard input)
+  -m MODULE [ARGUMENT ...]   a module, as python -m runs it
+  -c CODE [ARGUMENT ...]     code
+  --report                   before these: say at the end what travelled between the processes
+  --cmake-dir                where the C++ library's CMake package lies
+  --version                  the version of Forklift
+  -h, --help                 this text
+
+The command `forklift` is the same as `python -m forklift`."""
+
+
+def main(arguments: list[str]) -> None:
+    """Run what the arguments name. What the program raises, SystemExit included, passes through."""
+    reporting = arguments[:1] == ["--report"]
+    arguments = arguments[reporting:]
+    if arguments[:1] in (["-h"], ["--help"]):
+        print(_HELP)
+        return
+    if not arguments:
+        print(_USAGE, file=sys.stderr)
+        raise SystemExit(2)
+    if arguments == ["--version"]:
+        from forklift._core import __version__
+
+        print(f"forklift {__version__}")
+        return
+    if arguments == ["--cmake-dir"]:
+        print(get_cmake_dir())
+        return
+    how, rest = arguments[0], arguments[1:]
+    if how in ("-m", "-c"):
+        if not rest:
+            raise SystemExit(f"argument expected for the {how} option\n{_USAGE}")
+        what, rest = rest[0], rest[1:]
+    elif how.startswith("-") and how != "-":
+        raise SystemExit(f"unknown option: {how}\n{_USAGE}")
+    install_for_children()
+    if reporting or "FORKLIFT_REPORT" in os.environ:
+        from forklift.cli import report
+
+        # The variable is there when a program that is reported on runs this command.
+        report.begin() if reporting else report.follow()
+    try:
+        _run(how, what if how in ("-m", "-c") else how, rest)
+    except SystemExit:
+        raise
+    except BaseException as error:
+        _show_without_own_frames(error)
+        raise
+
+
+def _run(how: str, what: str, rest: list[str]) -> None:
+    sys.argv[:] = [how, *rest]
+    if how == "-m":
+        _fresh_main()
+        _run_module(what)
+    elif how == "-c":
+        _set_first_path("")
+        exec(compile(what, "<string>", "exec"), _fresh_main().__dict__)
+    else:
+        _run_file(what)
+
+
+def _show_without_own_frames(error: BaseException) -> None:
+    """Show the exception that ends the program without this module's frames.
+
+    The traceback begins with the program's first frame; the hook that the program has set shows it.
+    """
+    hook = sys.excepthook
+    first = trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == __file__:
+            first = trace.tb_next
+        trace = trace.tb_next
+
+    def show(kind: Any, error: BaseException, _trace: Any) -> None:
+        hook(kind, error.with_traceback(first), first)
+
+    sys.excepthook = show
+
+
+def _fresh_main() -> types.ModuleType:
+    """A new ``__main__`` for the program: children import the program by this module, not by Forklift's."""
+    module = types.ModuleType("__main__")
+    module.__dict__["__builtins__"] = __builtins__
+    sys.modules["__main__"] = sys.modules["__mp_main__"] = module
+    return module
+
+
+def _run_module(name: str, alter_argv: bool = True) -> None:
+    runpy._run_module_as_main(name, alter_argv)  # type: ignore[attr-defined]
+
+
+def _has_first_path() -> bool:
+    # With -I or -P there is none, neither for `-m forklift` nor for a script.
+    return not getattr(sys.flags, "safe_path", False) and not sys.flags.isolated
+
+
+def _set_first_path(folder: str) -> None:
+    if _has_first_path():
+        sys.path[0] = folder
+
+
+def _run_file(path: str) -> None:
+    importer = None if path == "-" else pkgutil.get_importer(path)
+    if importer is not None:  # a folder or an archive
+        if _has_first_path():
+            sys.path[0] = os.path.abspath(path)
+        else:
+            sys.path.insert(0, os.path.abspath(path))
+        _fresh_main()
+        _run_module("__main__", alter_argv=False)
+        return
+    code = _code_of(path)
+    module = _fresh_main()
+    if path != "-":
+        _set_first_path(os.path.dirname(os.path.realpath(path)))
+        module.__file__ = os.path.abspath(path)
+        loader: Any = importlib.machinery.SourceFileLoader
+        module.__loader__ = loader("__main__", path)
+    module.__dict__["__cached__"] = None
+    exec(code, module.__dict__)
+
+
+def _code_of(path: str) -> Any:
+    if path == "-":
+        return compile(sys.stdin.read(), "<stdin>", "exec")
+    try:
+        with io.open_code(os.path.abspath(path)) as file:
+            code = pkgutil.read_code(file)
+            if code is None:
+                file.seek(0)
+                code = compile(file.read(), os.path.abspath(path), "exec", dont_inherit=True)
+            return code
+    except OSError as error:
+        why = f"can't open file {os.path.abspath(path)!r}: [Errno {error.errno}] {error.strerror}"
+        raise SystemExit(f"{sys.executable}: {why}") from None
+
+
+def command() -> None:
+    """The ``forklift`` command: ``python -m forklift``, which begins with the current folder in the path."""
+    if _has_first_path():
+        sys.path[0] = os.getcwd()
+    main(sys.argv[1:])

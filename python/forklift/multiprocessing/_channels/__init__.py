@@ -1,0 +1,1 @@
+"""Helpers of `forklift.multiprocessing.queues` and `.connection`."""

@@ -1,0 +1,71 @@
+"""How errors name a pool's call, and the items of a task."""
+
+from __future__ import annotations
+
+import itertools
+import reprlib
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["Label", "shortened"]
+
+_MOST = 120  # characters of an item
+
+
+class _Short(reprlib.Repr):
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxstring = self.maxother = self.maxlong = _MOST // 2
+        self.maxlevel = 3
+
+
+_short = _Short()
+
+
+def shortened(item: Any) -> str:
+    """The item's representation in one line, also where its repr() raises."""
+    try:
+        text = " ".join(_short.repr(item).split())
+    except Exception:
+        text = object.__repr__(item)
+    return text if len(text) <= _MOST else text[: _MOST - 3] + "..."
+
+
+class Label:
+    """``map(render)``, with the items where they are in a list."""
+
+    def __init__(self, name: str, items: Any = None, chunksize: int = 1) -> None:
+        self.name = name
+        self.items = items
+        self.chunksize = max(chunksize, 1)
+
+    def first(self, task: int) -> int:
+        """The first item of a task."""
+        return task * self.chunksize
+
+    def count(self, task: int) -> int:
+        """How many items a task has, at most if that is not known."""
+        return self.chunksize if self.items is None else len(self._of(task))
+
+    def _of(self, task: int) -> list[Any]:
+        return list(itertools.islice(self.items, self.first(task), self.first(task + 1)))
+
+    def item(self, index: int) -> str | None:
+        """An item, shortened; None where the items are not kept."""
+        items = self.items
+        return shortened(items[index]) if items is not None and index < len(items) else None
+
+    def task(self, task: int) -> str:
+        """A task's number, call and items, as text."""
+        if self.items is None:
+            return f"task {task} of {self.name}"
+        shown = ", ".join(shortened(each) for each in self._of(task)[:3])
+        more = ", ..." if self.count(task) > 3 else ""
+        where = "" if self.chunksize == 1 else f"{self._places(task)}: "
+        return f"task {task} of {self.name} ({where}{shown}{more})"
+
+    def _places(self, task: int) -> str:
+        first, count = self.first(task), self.count(task)
+        return f"item {first}" if count == 1 else f"items {first} to {first + count - 1}"

@@ -1,0 +1,113 @@
+"""``progress=`` of a pool's calls: tqdm's bar, or a function that gets the number of items that ended."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from multiprocessing import pool as _std
+from multiprocessing.context import TimeoutError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeAlias
+
+    Progress: TypeAlias = bool | Callable[[int], object]
+
+__all__ = ["ProgressBar", "ReportingIterator", "report_on"]
+
+# How often the progress of an asynchronous call is read. (A bar is drawn every 0.1 s at most.)
+_LOOK_SECONDS = 0.05
+
+
+class ProgressBar:
+    """tqdm's bar, if it is installed and wanted; or a function called with the number of items that ended."""
+
+    def __init__(self, wanted: Progress, total: int | None, level: int = 4) -> None:
+        self._bar: Any = None
+        self.call: Any = wanted if callable(wanted) else None
+        if wanted and self.call is None:
+            try:
+                from tqdm.auto import tqdm
+            except ImportError:
+                warnings.warn("progress=True needs tqdm, which is not installed", stacklevel=level)
+            else:
+                self._bar = tqdm(total=total)
+                self.call = self._bar.update
+
+    def __enter__(self) -> Any:
+        return self.call
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        bar, self._bar = self._bar, None
+        if bar is not None:
+            bar.close()
+
+
+class ReportingIterator(_std.IMapIterator):  # type: ignore[type-arg]
+    """An iterator over results that reports each one, those that are exceptions included."""
+
+    def __init__(self, results: Any, bar: ProgressBar, chunksize: int, total: int | None) -> None:
+        self._results = results
+        self._bar = bar
+        self._chunksize = chunksize
+        self._left = total
+
+    def __iter__(self) -> Any:
+        return self
+
+    def next(self, timeout: float | None = None) -> Any:
+        """The next result, waited for at most `timeout` seconds: then multiprocessing.TimeoutError."""
+        # A task's exception has the worker's traceback as its cause: it is neither the end nor a time-out.
+        try:
+            result = self._results.next(timeout)
+        except Exception as error:
+            if error.__cause__ is not None or type(error) not in (StopIteration, TimeoutError):
+                self._report(self._chunksize)  # all items of its task
+            elif type(error) is StopIteration:
+                self._bar.close()
+            raise
+        self._report(1)
+        return result
+
+    __next__ = next
+
+    def _report(self, count: int) -> None:
+        if self._left is not None:
+            count = min(count, self._left)
+            self._left -= count
+        if self._bar.call is not None and count:
+            self._bar.call(count)
+
+    def __del__(self) -> None:
+        bar = getattr(self, "_bar", None)
+        if bar is not None:
+            bar.close()
+
+    def __getattr__(self, name: str) -> Any:
+        # The private names by which programs watch the standard library's iterator.
+        if name == "_results":
+            raise AttributeError(name)
+        return getattr(self._results, name)
+
+
+def report_on(task: Any, bar: ProgressBar, chunksize: int, total: int) -> None:
+    """Report the items of an asynchronous call, from a thread of its own."""
+    threading.Thread(
+        target=_watch, args=(task, bar, chunksize, total), name="PoolProgress", daemon=True
+    ).start()
+
+
+def _watch(task: Any, bar: ProgressBar, chunksize: int, total: int) -> None:
+    reported = 0
+    with bar as call:
+        ended = total == 0
+        while not ended and call is not None:
+            ended = task.wait(_LOOK_SECONDS)
+            count = total if ended else min(int(task.ended()) * chunksize, total)
+            if count > reported:
+                call(count - reported)
+                reported = count

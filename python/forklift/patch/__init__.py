@@ -1,0 +1,291 @@
+"""``forklift.install()``: programs that say ``multiprocessing`` get Forklift's.
+
+    import forklift
+    forklift.install()                 # before the program makes queues, locks, pools or processes
+    import multiprocessing             # Queue, Pool, Lock, Pipe, Value ... are Forklift's from here on
+
+The patch replaces attributes of the standard library's own modules, those in which it looks its classes up;
+contexts and all state stay the standard library's. A module that is not yet imported is patched when it is
+imported. Forklift's module behind a replaced name is imported when the program first uses that name. Children
+of every start method are patched before they unpickle their arguments.
+
+Objects that were made before keep their classes, and work. So do classes that a program has imported by name
+or derived from before. ``importlib.reload`` of a module of ``multiprocessing`` undoes the patch, and Pythons
+that are started by ``subprocess`` are not patched.
+
+The code stands in the package itself: children that are fresh interpreters read one file less.
+"""
+
+import os
+import sys
+import types
+from functools import partial
+
+from forklift import child_boot
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # not at run time, since every fresh interpreter among the children imports this
+    from typing import Any
+else:
+    Any = object
+
+__all__ = ["begin_children_with", "install", "install_for_children"]
+
+_STD = "multiprocessing."
+_OURS = "forklift.multiprocessing."
+
+# Module of the standard library: Forklift's module, and the names that the standard library looks up there.
+_REPLACED: dict[str, tuple[str, tuple[str, ...]]] = {
+    "connection": ("connection", ("Connection", "Pipe", "wait")),
+    "heap": ("heap", ("BufferWrapper",)),
+    "pool": ("pool", ("Pool",)),
+    "popen_fork": ("popen_fork", ("Popen",)),
+    "popen_forkserver": ("popen_forkserver", ("Popen",)),
+    "popen_spawn_posix": ("popen_spawn_posix", ("Popen",)),
+    "queues": ("queues", ("JoinableQueue", "Queue", "SimpleQueue")),
+    "shared_memory": ("shared_memory", ("ShareableList", "SharedMemory")),
+    "sharedctypes": ("sharedctypes", ("Array", "RawArray", "RawValue", "Value", "copy")),
+    "synchronize": (
+        "synchronize",
+        ("Barrier", "BoundedSemaphore", "Condition", "Event", "Lock", "RLock", "Semaphore"),
+    ),
+}
+# Forklift's modules of these names are imported when the program first uses a replaced name. They are long to
+# import for a child that is a fresh interpreter, and most children have the standard library's module only
+# because their main module imports it.
+_ON_DEMAND = ("connection", "heap", "pool", "queues", "shared_memory", "sharedctypes", "synchronize")
+# Functions that make connections, which must be patched before one is called.
+_MAKERS = {"connection": ("Client", "Listener")}
+# The code with which every Python begins that `multiprocessing` starts.
+_prefixes = ["from forklift.patch import install_for_children as _f; _f(); "]
+
+# The classes that were replaced, by name, for forklift.patch.originals.
+replaced_classes: dict[str, Any] = {}
+_done: set[str] = set()
+_watcher: "_Watcher | None" = None
+
+
+def _imported(name: str) -> Any:
+    __import__(name)  # importlib is one more module for children to read
+    return sys.modules[name]
+
+
+def install() -> None:
+    """Put Forklift's classes into the modules of ``multiprocessing``, in this process and all its children.
+
+    May be called again, from any thread; makes no queue, lock or process. Best called before other packages
+    are imported, since what they have imported by name from ``multiprocessing`` they keep.
+    """
+    global _watcher
+    if _watcher is None:
+        _watcher = _Watcher()
+        sys.meta_path.insert(0, _watcher)
+        child_boot.add_task(install)
+    for name in _REPLACED:
+        if _STD + name in sys.modules:
+            _replace(name)
+    _patch_managers()
+
+
+def install_for_children() -> None:
+    """Calls install(), and makes children that are fresh interpreters call it before all else.
+
+    For ``python -m forklift``. After a plain install() a child is patched once its main module has been
+    imported, so that the classes which that module defines are the same in parent and child.
+    """
+    install()
+    if "spawn" not in _done:
+        _done.add("spawn")
+        from multiprocessing import util
+
+        start: Any = util
+        start.spawnv_passfds = partial(_spawn, start.spawnv_passfds)
+
+
+def begin_children_with(code: str) -> None:
+    """Have children that are fresh interpreters run this code, too, after install_for_children()."""
+    if code not in _prefixes:
+        _prefixes.append(code)
+
+
+def _spawn(start: Any, path: Any, args: Any, passfds: Any) -> Any:
+    # The standard library allows strings and bytes in one list, and encodes the strings later.
+    args = [os.fsdecode(each) for each in args]
+    at = args.index("-c") + 1 if "-c" in args else len(args)
+    if at < len(args) and "resource_tracker" not in args[at]:
+        args[at] = "".join(_prefixes) + args[at]
+    return start(path, args, passfds)
+
+
+class _Watcher:
+    """A finder that leaves finding to the others, and patches a module once it has been executed."""
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        if not name.startswith((_STD, _OURS)) or name.rpartition(".")[2] not in _names:
+            return None
+        for finder in sys.meta_path:
+            if finder is not self and hasattr(finder, "find_spec"):
+                spec = finder.find_spec(name, path, target)
+                if spec is not None:
+                    self._follow(spec)
+                    return spec
+        return None
+
+    def _follow(self, spec: Any) -> None:
+        loader = spec.loader
+        execute = loader.exec_module
+
+        def exec_module(module: Any) -> None:
+            del loader.exec_module
+            execute(module)
+            _complete.add(module.__name__)
+            for name, (ours, _) in _REPLACED.items():
+                if module.__name__ in (_STD + name, _OURS + ours):
+                    _replace(name)
+            _patch_managers()
+
+        loader.exec_module = exec_module
+
+
+_names = {"managers", *_REPLACED, *(ours for ours, _ in _REPLACED.values())}
+_complete: set[str] = set()
+
+
+def _is_complete(name: str) -> bool:
+    module = sys.modules.get(name)
+    return name in _complete or (module is not None and not getattr(module.__spec__, "_initializing", False))
+
+
+def _replace(name: str, asked_for: bool = False) -> None:
+    """Replace the names of an executed module, as soon as Forklift's has been executed, too."""
+    if name in _done or not _is_complete(_STD + name):
+        return
+    theirs: Any = sys.modules[_STD + name]
+    ours_name, what = _REPLACED[name]
+    # If an executor's module was imported before, it has classes derived from the standard library's.
+    waits = name in _ON_DEMAND and not (name == "queues" and _is_complete("concurrent.futures.process"))
+    if waits and not asked_for and _OURS + ours_name not in sys.modules:
+        if type(theirs) is types.ModuleType:
+            _defer(theirs, name, what)
+        if isinstance(theirs, _Deferred):
+            return
+    # While Forklift's module is being imported (its import may lead here), wait for the end of that import.
+    ours: Any = _imported(_OURS + ours_name)
+    if name in _done or not (ours is theirs or _is_complete(_OURS + ours_name)):
+        return
+    _done.add(name)
+    if isinstance(theirs, _Deferred):
+        theirs.__class__ = types.ModuleType  # type: ignore[assignment]
+    for each in what:
+        _replace_one(theirs, each, getattr(ours, each))
+    if name == "queues" and _is_complete("concurrent.futures.process"):
+        _fix_executors(sys.modules["concurrent.futures.process"])
+
+
+class _Deferred(types.ModuleType):
+    """The class of a module of the standard library until Forklift's module is imported."""
+
+    def __reduce__(self) -> Any:  # for cloudpickle, which recognises modules by their exact class
+        return _imported, (self.__name__,)
+
+
+class _OnDemand:
+    """A replaced name of a deferred module. The module's functions find the original in its dictionary."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self._module, self._name = module, name
+
+    def __get__(self, module: Any, owner: Any = None) -> Any:
+        if module is None:
+            return self
+        # While it is imported, managers looks up some names; _patch_managers() replaces them afterwards.
+        if not _is_being_imported("multiprocessing.managers"):
+            _replace(self._module, asked_for=True)
+        return vars(module)[self._name]
+
+    def __set__(self, module: Any, value: Any) -> None:
+        _replace(self._module, asked_for=True)
+        vars(module)[self._name] = value
+
+    def __delete__(self, module: Any) -> None:
+        _replace(self._module, asked_for=True)
+        del vars(module)[self._name]
+
+
+def _defer(module: Any, name: str, what: "tuple[str, ...]") -> None:
+    for each in what:
+        _set_aside(each, vars(module)[each])
+    names = what + _MAKERS.get(name, ())
+    module.__class__ = type("module", (_Deferred,), {each: _OnDemand(name, each) for each in names})
+
+
+def _is_being_imported(name: str) -> bool:
+    return name in sys.modules and not _is_complete(name)
+
+
+def _replace_one(module: Any, name: str, new: Any) -> None:
+    old = getattr(module, name)
+    if new is old:
+        return
+    _set_aside(name, old)
+    setattr(module, name, new)
+
+
+def _set_aside(name: str, old: Any) -> None:
+    if isinstance(old, type) and name != "Popen":
+        replaced_classes[name] = old
+        old.__module__ = "forklift.patch.originals"
+
+
+def _patch_managers() -> None:
+    """Patch what `managers` took over from other modules: the connections and pools that it makes."""
+    managers: Any = sys.modules.get("multiprocessing.managers")
+    if "managers" in _done or managers is None or not _is_complete("multiprocessing.managers"):
+        return
+    _done.add("managers")
+    managers.listener_client["pickle"] = (_make_listener, _make_client)
+    _made_by, *rest = managers.SyncManager._registry["Pool"]
+    managers.SyncManager._registry["Pool"] = (_make_pool, *rest)
+
+
+# Functions, so that Forklift's module is imported when the first object is made.
+def _make_listener(*args: Any, **named: Any) -> Any:
+    from forklift.multiprocessing._channels.manager_connections import Listener
+
+    return Listener(*args, **named)
+
+
+def _make_client(*args: Any, **named: Any) -> Any:
+    from forklift.multiprocessing._channels.manager_connections import Client
+
+    return Client(*args, **named)
+
+
+def _make_pool(*args: Any, **named: Any) -> Any:
+    return sys.modules[_STD + "pool"].Pool(*args, **named)
+
+
+def _fix_executors(module: Any) -> None:
+    """Replace the queue class that the executors' module took over, if it was imported before."""
+    queue = sys.modules[_STD + "queues"].Queue
+    if module.Queue is not queue:
+        module.Queue = queue
+        module._SafeQueue = _derived_from(queue, module._SafeQueue)
+
+
+def _derived_from(base: type, old: type) -> type:
+    """A copy of the class `old` over another base. (A base of another layout cannot be assigned.)"""
+    cell = types.CellType()
+    members = {k: v for k, v in vars(old).items() if k not in ("__dict__", "__weakref__")}
+    for name, member in members.items():
+        if isinstance(member, types.FunctionType) and member.__closure__:
+            closure = tuple(
+                cell if free == "__class__" else kept
+                for free, kept in zip(member.__code__.co_freevars, member.__closure__, strict=True)
+            )
+            members[name] = types.FunctionType(
+                member.__code__, member.__globals__, name, member.__defaults__, closure
+            )
+    new = type(old.__name__, (base,), members)
+    cell.cell_contents = new
+    return new

@@ -1,0 +1,24 @@
+"""The standard library's classes that ``forklift.install()`` replaced, by their names.
+
+Objects that were made before the patch pickle by these names. The names work in every child, whether it is
+patched or not.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+from forklift import patch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_MODULES = {name: module for module, (_, names) in patch._REPLACED.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module("multiprocessing." + _MODULES[name])
+    return patch.replaced_classes.get(name) or getattr(module, name)

@@ -1,0 +1,159 @@
+"""Every example runs, in a reduced size where it has one, and says what it should."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+EXAMPLES = ROOT / "examples"
+
+
+def run(*command: str | Path) -> str:
+    done = subprocess.run(
+        [sys.executable, *map(str, command)],
+        cwd=EXAMPLES,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        # Buffered: what one process prints comes in one piece.
+        env={**os.environ, "PYTHONWARNINGS": "default", "PYTHONUNBUFFERED": ""},
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stderr
+    return done.stdout
+
+
+def names(folder: str) -> list[str]:
+    return sorted(path.relative_to(EXAMPLES).as_posix() for path in (EXAMPLES / folder).glob("*.py"))
+
+
+def test_there_are_examples() -> None:
+    assert len(names("tour")) >= 9
+    assert len(names("seeds")) == len(SAYS)
+
+
+@pytest.mark.parametrize("program", names("tour"))
+def test_tour(program: str) -> None:
+    assert run(program).strip()  # the programs check their own results
+
+
+LOG_2 = "forklift.Tensor(0.6931472, float32(), shared)"
+TEN = [f"hello from process {i}" for i in range(10)]
+# What each program prints; what several processes print comes in any order.
+SAYS = {
+    "seeds/mindspore_process.py": ["log(Tensor(2.0))= 0.6931472"],
+    "seeds/mindspore_pool.py": ["log(Tensor(2.0))= [" + ", ".join([LOG_2] * 2) + "]"],
+    "seeds/mindspore_fork_after_computing.py": [
+        "parent process:log(Tensor(2.0))= 0.6931472",
+        "child process:log(Tensor(2.0))= 0.6931472",
+    ],
+    "seeds/mindspore_spawn.py": [
+        "child process:log(Tensor(2.0))= 0.6931472",
+        "parent process:log(Tensor(2.0))= 0.6931472",
+    ],
+    "seeds/notes_life_cycle.py": [
+        "new: False None None",
+        "running, blocked: True None True",
+        "terminated: False 3",
+    ],
+    "seeds/notes_function.py": ["Waiting for the process to finish...", "this and that"],
+    "seeds/notes_queue.py": [None, *TEN, "Waiting for the processes to finish..."],
+    "seeds/notes_pipe.py": [
+        line
+        for i in range(3)
+        for line in (
+            f"hello from process {i}",
+            f"hello to process {i}",
+            f"process {i} has hung up",
+        )
+    ],
+    "seeds/notes_lock.py": [*TEN, "Waiting for the processes to finish..."],
+    "seeds/notes_shared_memory.py": ["3.1415927", "[0, -1, -2, -3, -4, -5, -6, -7, -8, -9]"],
+    "seeds/notes_manager.py": ["{1: '1', '2': 2, 0.25: None}", "[9, 8, 7, 6, 5, 4, 3, 2, 1, 0]"],
+    "seeds/torch_sender.py": [f"=== ITER {i} ===" for i in range(10)],
+    "seeds/torch_forward.py": ["forwarder [1. 1. 1.]", "cloner [2. 2. 2.]", "same process [3. 3. 3.]"],
+    "seeds/torch_events.py": [
+        "[0. 0. 0. 0.]",
+        "[1. 1. 1. 1.]",
+        "[2. 2. 2. 2.]",
+        "the producer ended with 0",
+    ],
+}
+
+
+def with_start_method(program: str, method: str, folder: Path) -> Path:
+    """A copy of the program in which every process is started by this method."""
+    text = (EXAMPLES / program).read_text()
+    text, chosen = re.subn(r'(set_start_method|get_context)\("\w+"', rf'\1("{method}"', text)
+    if not chosen:
+        main = 'if __name__ == "__main__":\n'
+        choose = f'__import__("forklift.multiprocessing").multiprocessing.set_start_method("{method}")'
+        assert main in text
+        text = text.replace(main, f"{main}    {choose}\n")
+    copy = folder / Path(program).name
+    copy.write_text(text)
+    return copy
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("program", names("seeds"))
+def test_other_packages_programs(program: str, method: str, tmp_path: Path) -> None:
+    said = run(with_start_method(program, method, tmp_path)).splitlines()
+    expected = SAYS[program]
+    assert len(said) == len(expected)
+    if expected[0] is None:
+        assert 0 <= int(said[0]) <= 10  # qsize()
+        said, expected = said[1:], expected[1:]
+    assert sorted(said) == sorted(filter(None, expected))
+
+
+def test_the_real_job_gives_the_same_losses_on_both_libraries(tmp_path: Path) -> None:
+    out = tmp_path / "result.json"
+    few = ["--batches", "20", "--held-out", "2", "--size", "32"]
+    said = run("photo_crops.py", *few, "--json", out)
+    theirs, ours = json.loads(out.read_text())
+    assert (theirs["library"], ours["library"]) == ("stdlib", "forklift")
+    assert len(ours["losses"]) == 20
+    assert ours["losses"] == theirs["losses"]
+    assert ours["accuracy"] == theirs["accuracy"]
+    assert "the same to the last bit" in said
+
+
+def test_the_real_job_learns(tmp_path: Path) -> None:
+    out = tmp_path / "result.json"
+    run("photo_crops.py", "--library", "forklift", "--batches", "150", "--held-out", "4", "--json", out)
+    result: dict[str, Any] = json.loads(out.read_text())
+    assert result["accuracy"] > 0.35  # of ten classes
+    assert result["losses"][-1] < result["losses"][0]
+
+
+def test_simulator(tmp_path: Path) -> None:
+    out = tmp_path / "result.json"
+    run("simulator.py", "--steps", "50", "--json", out)
+    result = json.loads(out.read_text())
+    assert result["frames"] == 50
+    assert result["mean_error"] < 2.0
+    assert result["mean_error"] == pytest.approx(result["mean_error_there"])
+
+
+def test_the_readme_says_what_its_example_prints(tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text()
+    code, rest = text.split("```python\n", 1)[1].split("```", 1)
+    said = rest.split("```\n", 1)[1].split("```", 1)[0]
+    program = tmp_path / "readme.py"
+    program.write_text(code)
+    assert run(program) == said
+
+
+@pytest.mark.skipif(not (ROOT / "bench" / "RESULTS.md").exists(), reason="nothing was measured yet")
+def test_the_readmes_figures_are_the_measured_ones() -> None:
+    run(ROOT / "tools" / "readme_table.py", "--check")

@@ -1,0 +1,95 @@
+"""Check that names which were given up do not come back.
+
+python tools/check_names.py [ROOT]
+
+Each had a meaning that only its author knew, where the field has a term. The check looks at code and
+documents, but not at CHANGELOG.md and docs/decisions, which tell history.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+# Whole words, and what says the same.
+GIVEN_UP = {
+    "Way": "Endpoint",
+    "Parcel": "MessageBuilder",
+    "Draft": "MessageWriter",
+    "Hub": "Node",
+    "hub": "node",
+    "Board": "Topic",
+    "Boards": "Topics",
+    "BoardRef": "TopicRef",
+    "BoardPtr": "TopicPtr",
+    "BoardCore": "TopicCore",
+    "PoolBoard": "WorkerTable",
+    "sync::Event": "sync::EventCount",
+    "Manners": "Fairness",
+    "Patience": "SpinPolicy",
+    "Shelves": "Magazine",
+    "Shelf": "Magazine",
+    "Recycler": "ThreadCache",
+    "Door": "NamedDomain",
+    "DoorPtr": "NamedDomainPtr",
+    "Reception": "JoinServer",
+    "Guest": "Connection",
+    "guests": "connections",
+    "Greeting": "Handshake",
+    "Says": "MessageType",
+    "Crew": "WorkerFactory",
+    "crew": "worker factory",
+    "minder": "supervisor",
+    "Minder": "Supervisor",
+    "Seat": "WorkerSlot",
+    "seat": "worker slot",
+    "bury": "wait",
+    "queue_care": "queue_lifetime",
+    "lock_care": "lock_lifetime",
+    "kElsewhere": "kUnsupported",
+    "Dialect": "Format",
+    "kLeft": "kAbandoned",
+    "forklift.meeting": "forklift.objects.naming",
+    "forklift.joining": "forklift.multiprocessing._start.launch",
+    "forklift.invited": "forklift.child_boot",
+    "forklift.installing": "forklift.patch",
+    "forklift::check": "throw_if_failed",
+    "forklift::need": "value_or_throw",
+}
+
+FOLDERS = ("src", "include", "bindings", "python", "tests", "bench", "examples", "docs", "tools", "cmake")
+SUFFIXES = (".h", ".cpp", ".py", ".pyi", ".md", ".pml", ".cmake", ".txt", ".sh", ".toml")
+# Where they may stand: history, and the test of this check.
+HISTORY = ("docs/decisions", "tests/python/tools/test_names.py")
+
+WORD = re.compile(r"(?<![\w.])(" + "|".join(re.escape(name) for name in GIVEN_UP) + r")(?!\w)")
+
+
+def check_text(where: str, text: str) -> Iterator[str]:
+    for number, line in enumerate(text.splitlines(), 1):
+        for found in WORD.finditer(line):
+            yield f"{where}:{number}: {found[0]}: say {GIVEN_UP[found[0]]}"
+
+
+def check_names(root: Path) -> Iterator[str]:
+    paths = [path for folder in FOLDERS for path in (root / folder).glob("**/*")]
+    for path in sorted([*paths, *root.glob("*.md")]):
+        where = path.relative_to(root).as_posix()
+        if path.suffix not in SUFFIXES or where.startswith(HISTORY) or where == "CHANGELOG.md":
+            continue
+        if path.resolve() != Path(__file__).resolve():
+            yield from check_text(where, path.read_text(encoding="utf-8", errors="replace"))
+
+
+def main(arguments: list[str]) -> int:
+    root = Path(arguments[0] if arguments else Path(__file__).parent.parent).resolve()
+    errors = list(check_names(root))
+    for error in errors:
+        print(error, file=sys.stderr)
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
