@@ -34,7 +34,7 @@ def test_this_tree_has_none() -> None:
 )
 def test_one_that_comes_back_is_found(tmp_path: Path, file: str, text: str, complaint: str) -> None:
     path = tmp_path / file
-    path.parent.mkdir(parents=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     result = run_check(tmp_path)
     assert result.returncode == 1
