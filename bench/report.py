@@ -14,8 +14,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 from rows.spec import Comparison
+from words import WORDS
 
 HEADINGS = ("row", "peer", "unit", "ours", "theirs", "better", "goal", "")
+VERDICTS = {True: "holds", False: "MISSED", None: ""}
 
 
 def number(value: float | None) -> str:
@@ -27,7 +29,7 @@ def number(value: float | None) -> str:
 
 
 def verdict(one: Comparison) -> str:
-    return {True: "holds", False: "MISSED", None: ""}[one["holds"]]
+    return VERDICTS[one["holds"]]
 
 
 def cells(one: Comparison) -> list[str]:
@@ -92,6 +94,26 @@ def machine() -> list[str]:
     ]
 
 
+def in_words(comparisons: Sequence[Comparison]) -> list[str]:
+    """The rows that a reader asks for first, each beside its peers, as a Markdown table without limits."""
+    lines = ["| | peer | Forklift | peer's | times better |", "|---|---|---:|---:|---:|"]
+    for row, words in WORDS.items():
+        for one in comparisons:
+            if one["row"] != row or one["peer"].startswith("limit"):
+                continue
+            peer = f"`{one['peer']}`" if one["peer"] == "multiprocessing" else one["peer"]
+            ours, theirs = (f"{number(one[side])} {one['unit']}" for side in ("ours", "theirs"))
+            lines.append(f"| {words} | {peer} | {ours} | {theirs} | {number(one['ratio'])} |")
+    return lines
+
+
+def taken(results: str) -> str:
+    """When and where a run was taken, from what `markdown` wrote about it."""
+    date = results.split("Taken on ", 1)[1].split(" ", 1)[0]
+    machine = [line.removeprefix("- ") for line in results.splitlines() if line.startswith("- ")][:4]
+    return f"Taken on {date}; {'; '.join(machine)}."
+
+
 def markdown(comparisons: Sequence[Comparison], command: Sequence[str]) -> str:
     rows = ["| " + " | ".join(cells(one)) + " |" for one in comparisons]
     notes = {one["row"]: one["note"] for one in comparisons if "note" in one}
@@ -111,6 +133,12 @@ def markdown(comparisons: Sequence[Comparison], command: Sequence[str]) -> str:
         "",
         *(f"- {line}" for line in machine()),
         f"- load average {os.getloadavg()[0]:.1f} at the end",
+        "",
+        "## In words",
+        "",
+        *in_words(comparisons),
+        "",
+        "## Every row",
         "",
         "| " + " | ".join(HEADINGS) + " |",
         "|" + "---|" * 3 + "---:|" * 4 + "---|",

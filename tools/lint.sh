@@ -32,6 +32,9 @@ step clang-format format_cpp
 step ruff ruff check --quiet .
 step ruff-format ruff format --check --quiet .
 step mypy mypy --no-error-summary
+step figures python bench/chart.py --check
+step table python tools/readme_table.py --check
+step architecture python tools/architecture.py --check
 step docs python tools/check_docs.py
 step clang-tidy tidy
 
