@@ -1,4 +1,4 @@
-"""Run clang-tidy over the core and the bindings, in parallel, and only over what changed.
+"""Run clang-tidy over the core, the benchmarks and the examples, in parallel, and only over what changed.
 
 python tools/tidy.py BUILD_DIR      (a configured build folder with compile_commands.json)
 

@@ -140,12 +140,12 @@ PyObject* take_block_of_message(PyObject*, PyObject* arguments) {
   unsigned lease = 0;
   unsigned char mode = 0;
   if (!PyArg_ParseTuple(arguments, "Ib:_take_block", &lease, &mode)) return nullptr;
-  Arrival* arrival = current_arrival();
-  if (!arrival) {
+  MessageReader* reader = current_reader();
+  if (!reader) {
     PyErr_SetString(PyExc_TypeError, "the name of shared memory means nothing outside of its message");
     return nullptr;
   }
-  return take_block(*arrival, lease, mode);
+  return take_block(*reader, lease, mode);
 }
 
 PyObject* block_under_array(PyObject*, PyObject* array) {
@@ -215,8 +215,8 @@ std::uint32_t place_block(PyObject* block, MessageWriter& writer) {
   return index;
 }
 
-PyObject* take_block(Arrival& arrival, std::uint32_t lease, std::uint8_t mode) {
-  auto& leases = arrival.message.leases();
+PyObject* take_block(MessageReader& reader, std::uint32_t lease, std::uint8_t mode) {
+  auto& leases = reader.message.leases();
   if (mode != static_cast<std::uint8_t>(BlockMode::kShared) &&
       mode != static_cast<std::uint8_t>(BlockMode::kFrozen)) {
     return corrupt_message("shared memory of an unknown mode");

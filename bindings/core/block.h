@@ -40,7 +40,7 @@ PyObject* block_under(PyObject* array) noexcept;
 std::uint32_t place_block(PyObject* block, MessageWriter& writer);
 // The block behind a lease of a message, which must be of the share kind. New reference, or nullptr with
 // CorruptError set.
-PyObject* take_block(Arrival& arrival, std::uint32_t lease, std::uint8_t mode);
+PyObject* take_block(MessageReader& reader, std::uint32_t lease, std::uint8_t mode);
 
 // A new block; 0 bytes become 1. Releases the interpreter lock. New reference, or nullptr with an exception.
 PyObject* new_block(std::size_t bytes, BlockMode mode, arena::Kind kind, bool zeroed);

@@ -59,7 +59,7 @@ NB_MODULE(_core, m) {
   }
   forklift::py::bind_domain(m);
   forklift::py::bind_program(m);
-  forklift::py::bind_meeting(m);
+  forklift::py::bind_naming(m);
   forklift::py::bind_lifeline(m);
   forklift::py::bind_tensor(m);
   forklift::py::bind_foreign(m);

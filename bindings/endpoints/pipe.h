@@ -1,4 +1,4 @@
-// The base type of Connection in forklift.multiprocessing.pipes: send and receive, each one C call.
+// The base type of Connection in forklift.multiprocessing.connection: send and receive, each one C call.
 //
 // An object of it without channels (a Connection made on any descriptor) does what the standard library's
 // class does, whose data go through the descriptor.

@@ -294,7 +294,7 @@ int add_lock_types(PyObject* module) {
       {Py_tp_dealloc, reinterpret_cast<void*>(lock_dealloc)},
       {0, nullptr},
   };
-  PyTypeObject* care = add_type(module, "forklift._core.SemLockCare", base_slots, nullptr);
+  PyTypeObject* care = add_type(module, "forklift._core.SemLockLifetime", base_slots, nullptr);
   if (!care) return -1;
   PyType_Slot any_slots[] = {{Py_tp_methods, any}, {0, nullptr}};
   PyTypeObject* base = add_type(module, "forklift._core.SemLockCore", any_slots, care);

@@ -28,7 +28,7 @@ bool parse_acquire(PyObject* const* arguments, Py_ssize_t count, PyObject* keywo
 // Seconds or None. A negative time-out is "at once", one beyond 280 years without end; OSError for NaN.
 bool parse_timeout(PyObject* timeout, os::Deadline& deadline);
 
-// What is not on the way of an acquisition (lock_lifetime.cpp).
+// What is not on the way of an acquisition (lifetime.cpp).
 extern PyMethodDef lock_base_methods[];
 extern PyGetSetDef lock_attributes[];
 PyObject* raise_not_made(PyObject* self);

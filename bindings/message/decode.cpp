@@ -22,8 +22,8 @@ constexpr int kMostDepth = 32;
 // What is read comes from another process: every length is read once and checked against what is left.
 class Decoder {
  public:
-  Decoder(Arrival& arrival, std::span<const std::byte> bytes)
-      : arrival_(arrival), at_(bytes.data()), end_(at_ + bytes.size()) {}
+  Decoder(MessageReader& reader, std::span<const std::byte> bytes)
+      : reader_(reader), at_(bytes.data()), end_(at_ + bytes.size()) {}
 
   PyObject* whole() {
     PyObject* object = value(0);
@@ -60,7 +60,7 @@ class Decoder {
   PyObject* frozen_container(std::span<const std::byte> payload);
   PyObject* from_lease(std::span<const std::byte> payload, bool text);
 
-  Arrival& arrival_;
+  MessageReader& reader_;
   const std::byte* at_;
   const std::byte* end_;
 };
@@ -135,7 +135,7 @@ PyObject* Decoder::from_lease(std::span<const std::byte> payload, bool text) {
   if (payload.size() != sizeof lease + sizeof length) return corrupt_message("a reference of another length");
   std::memcpy(&lease, payload.data(), sizeof lease);
   std::memcpy(&length, payload.data() + sizeof lease, sizeof length);
-  const std::byte* from = arrival_.data(lease, length);
+  const std::byte* from = reader_.data(lease, length);
   if (!from) return nullptr;
   PyObject* copy =
       PyBytes_FromStringAndSize(reinterpret_cast<const char*>(from), static_cast<Py_ssize_t>(length));
@@ -162,7 +162,7 @@ PyObject* Decoder::array(std::span<const std::byte> payload) {
     order = Order::kF;
   }
   if (meta->index != kInline) {
-    return arrival_.array(*numpy, meta->index, length, meta->dtype, meta->shape, order, !meta->readonly);
+    return reader_.array(*numpy, meta->index, length, meta->dtype, meta->shape, order, !meta->readonly);
   }
   if (payload.size() - meta_size != length) return corrupt_message("an array's length");
   PyObject* array = numpy->empty(meta->dtype, meta->shape, order);
@@ -178,7 +178,7 @@ PyObject* Decoder::shared_array(std::span<const std::byte> payload) {
   if (payload.empty()) return cut();
   const Result<wire::TensorMeta> meta = wire::decode_meta(payload.subspan(1));
   if (!meta) return corrupt_message("a shared array's description");
-  PyObject* block = take_block(arrival_, meta->index, std::to_integer<std::uint8_t>(payload[0]));
+  PyObject* block = take_block(reader_, meta->index, std::to_integer<std::uint8_t>(payload[0]));
   if (!block) return nullptr;
   const arena::Lease& lease = *block_lease(block);
   const std::size_t item = item_size(meta->dtype);
@@ -198,7 +198,7 @@ PyObject* Decoder::frozen_container(std::span<const std::byte> payload) {
   if (payload.size() != sizeof lease + sizeof offset) return corrupt_message("a reference of another length");
   std::memcpy(&lease, payload.data(), sizeof lease);
   std::memcpy(&offset, payload.data() + sizeof lease, sizeof offset);
-  PyObject* block = take_block(arrival_, lease, static_cast<std::uint8_t>(BlockMode::kFrozen));
+  PyObject* block = take_block(reader_, lease, static_cast<std::uint8_t>(BlockMode::kFrozen));
   return block ? open_frozen(block, offset) : nullptr;
 }
 
@@ -218,13 +218,13 @@ PyObject* Decoder::extension(int depth) {
   }
   at_ = end;
   switch (type) {
-    case Extension::kTensor: return take_tensor(payload, arrival_);
+    case Extension::kTensor: return take_tensor(payload, reader_);
     case Extension::kArray: return array(payload);
     case Extension::kBytes: return from_lease(payload, false);
     case Extension::kText: return from_lease(payload, true);
     case Extension::kSharedArray: return shared_array(payload);
     case Extension::kFrozen: return frozen_container(payload);
-    case Extension::kTorchTensor: return torch::take_tensor(payload, arrival_);
+    case Extension::kTorchTensor: return torch::take_tensor(payload, reader_);
     case Extension::kTuple: break;
   }
   return corrupt_message("an unknown extension");
@@ -277,13 +277,13 @@ PyObject* Decoder::value(int depth) {
 
 }  // namespace
 
-PyObject* decode_native(Arrival& arrival) {
-  const std::span<const std::byte> bytes = arrival.body();
-  if (arrival.message.bytes_are_private()) return Decoder(arrival, bytes).whole();
+PyObject* decode_native(MessageReader& reader) {
+  const std::span<const std::byte> bytes = reader.body();
+  if (reader.message.bytes_are_private()) return Decoder(reader, bytes).whole();
   // Copied before it is checked: it lies in memory that other processes can write.
   Bytes copy;
   copy.append(bytes.data(), bytes.size());
-  return Decoder(arrival, {copy.data(), copy.size()}).whole();
+  return Decoder(reader, {copy.data(), copy.size()}).whole();
 }
 
 }  // namespace forklift::py

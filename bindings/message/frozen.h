@@ -1,5 +1,5 @@
 // Frozen containers: lists, tuples and dictionaries in one block of shared memory, read in place. The bytes
-// are tensor/frozen.h; the classes that programs see (forklift.FrozenList and so on) are forklift/objects/frozen.py,
+// are message/frozen.h; the classes that programs see (forklift.FrozenList and so on) are forklift/objects/frozen.py,
 // over the type here.
 //
 // All functions need the interpreter lock.

@@ -35,14 +35,14 @@ enum class Extension : std::uint8_t {
 
 enum class Encoded : std::uint8_t {
   kDone,
-  kUnsupported,  // not for this codec; the draft is empty
+  kUnsupported,  // not for this codec; the writer is empty
   kFailed        // an exception is set
 };
 
-// Behind what the draft's bytes hold already.
+// Behind what the writer's bytes hold already.
 Encoded encode_native(PyObject* object, MessageWriter& writer);
 
 // New reference, or nullptr with an exception set.
-PyObject* decode_native(Arrival& arrival);
+PyObject* decode_native(MessageReader& reader);
 
 }  // namespace forklift::py

@@ -23,7 +23,7 @@ constexpr std::size_t kInlineBuffer = 4 * 1024;
 constexpr std::uint32_t kReadOnlyFlag = 1;
 
 thread_local MessageWriter* pickling = nullptr;
-thread_local Arrival* unpickling = nullptr;
+thread_local MessageReader* unpickling = nullptr;
 
 // Sets one of them for a scope; a put inside a reducer nests.
 template <class T>
@@ -222,7 +222,7 @@ void pack(SinkObject& sink, MessageWriter& writer) {
       PendingCopy& copy = writer.add_copy(length, arena::Kind::kPrivate);
       entry.lease = copy.lease;
       copy.data = view.buf;
-      copy.view = view;  // released with the draft
+      copy.view = view;  // released with the writer
       view.obj = nullptr;
     }
     std::memcpy(out.data() + entries_at + i * sizeof entry, &entry, sizeof entry);
@@ -259,7 +259,7 @@ void pack(SinkObject& sink, MessageWriter& writer) {
 }  // namespace
 
 MessageWriter* current_message() noexcept { return pickling; }
-Arrival* current_arrival() noexcept { return unpickling; }
+MessageReader* current_reader() noexcept { return unpickling; }
 
 bool encode_pickle(PyObject* object, MessageWriter& writer) {
   torch::Library::meet();
@@ -285,11 +285,11 @@ bool encode_pickle(PyObject* object, MessageWriter& writer) {
   return true;
 }
 
-PyObject* decode_pickle(Arrival& arrival) {
+PyObject* decode_pickle(MessageReader& reader) {
   static PyObject* const loads = import_attribute("_pickle", "loads");
   static PyObject* const names = Py_BuildValue("(s)", "buffers");
   if (!loads || !names) return nullptr;
-  const std::span<const std::byte> bytes = arrival.body();
+  const std::span<const std::byte> bytes = reader.body();
   PickleHeader header{};
   if (bytes.size() < sizeof header) return corrupt_message("a pickle without its header");
   std::memcpy(&header, bytes.data(), sizeof header);
@@ -305,7 +305,7 @@ PyObject* decode_pickle(Arrival& arrival) {
       const bool writable = (entry.flags & kReadOnlyFlag) == 0;
       PyObject* buffer = nullptr;
       if (entry.lease != kInline) {
-        buffer = arrival.buffer(entry.lease, entry.length, writable);
+        buffer = reader.buffer(entry.lease, entry.length, writable);
       } else if (entry.length > bytes.size() - at) {
         corrupt_message("a pickle's inline buffer");
       } else {
@@ -326,7 +326,7 @@ PyObject* decode_pickle(Arrival& arrival) {
 
   const std::byte* stream = bytes.data() + at;
   if (header.stream_lease != kInline) {
-    stream = arrival.data(header.stream_lease, header.stream_bytes);
+    stream = reader.data(header.stream_lease, header.stream_bytes);
   } else if (header.stream_bytes != bytes.size() - at) {
     stream = nullptr;
     corrupt_message("a pickle's length");
@@ -337,7 +337,7 @@ PyObject* decode_pickle(Arrival& arrival) {
   PyObject* object = nullptr;
   if (view) {
     PyObject* arguments[] = {view, buffers};
-    const Current<Arrival> here(unpickling, &arrival);
+    const Current<MessageReader> here(unpickling, &reader);
     object = PyObject_Vectorcall(loads, arguments, 1, buffers ? names : nullptr);
     // The memory goes away; what kept the view (a reducer that was handed it) must not read it then.
     const KeepError keep;

@@ -19,15 +19,15 @@
 
 namespace forklift::py {
 
-// Behind what the draft's bytes hold already. Runs the program's code (reducers). False with the exception
+// Behind what the writer's bytes hold already. Runs the program's code (reducers). False with the exception
 // set.
 bool encode_pickle(PyObject* object, MessageWriter& writer);
-PyObject* decode_pickle(Arrival& arrival);
+PyObject* decode_pickle(MessageReader& reader);
 
 // The message that this thread is pickling or unpickling just now, for reducers that send leases; nullptr
 // outside.
 MessageWriter* current_message() noexcept;
-Arrival* current_arrival() noexcept;
+MessageReader* current_reader() noexcept;
 
 int add_pickling_types(PyObject* module);
 

@@ -202,9 +202,9 @@ PyObject* from_value(const Value& value, bool arrays) {
   return corrupt_message("a value of an unknown kind");
 }
 
-PyObject* from_message(Arrival& arrival, bool arrays) {
+PyObject* from_message(MessageReader& reader, bool arrays) {
   GilRelease released;
-  Result<Value> value = message::unpack(arrival.message);
+  Result<Value> value = message::unpack(reader.message);
   released.acquire();
   if (!value) return raise(value.status());
   PyObject* object = from_value(*value, arrays);

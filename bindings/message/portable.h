@@ -20,6 +20,6 @@ void drop_value(Value value);
 // New reference, or nullptr with an exception set.
 PyObject* from_value(const Value& value, bool arrays);
 // The same for a received message of portable values.
-PyObject* from_message(Arrival& arrival, bool arrays);
+PyObject* from_message(MessageReader& reader, bool arrays);
 
 }  // namespace forklift::py

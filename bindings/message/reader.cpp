@@ -15,7 +15,7 @@ PyObject* corrupt_message(const char* what) {
   return raise({Code::kCorrupt, std::string("a message does not decode: ") + what});
 }
 
-void Arrival::isolate(bool copied) {
+void MessageReader::isolate(bool copied) {
   auto& leases = message.leases();
   keep.assign(leases.size(), true);
   for (std::size_t i = 0; i < leases.size(); ++i) {
@@ -28,7 +28,7 @@ void Arrival::isolate(bool copied) {
   }
 }
 
-void Arrival::clear() {
+void MessageReader::clear() {
   begin = 0;
   if (!bases.empty()) {
     const std::vector<PyObject*> done = std::move(bases);
@@ -47,7 +47,7 @@ void Arrival::clear() {
   }
 }
 
-const std::byte* Arrival::data(std::size_t lease, std::size_t length) {
+const std::byte* MessageReader::data(std::size_t lease, std::size_t length) {
   auto& leases = message.leases();
   if (lease >= leases.size() || !leases[lease] || length > leases[lease]->size()) {
     corrupt_message("it refers to a block that it does not have");
@@ -56,7 +56,7 @@ const std::byte* Arrival::data(std::size_t lease, std::size_t length) {
   return leases[lease]->data();
 }
 
-PyObject* Arrival::buffer(std::size_t lease, std::size_t length, bool writable) {
+PyObject* MessageReader::buffer(std::size_t lease, std::size_t length, bool writable) {
   const std::byte* from = data(lease, length);
   if (!from) return nullptr;
   if (keep[lease]) return make_block(std::move(message.leases()[lease]), 0, length, writable);
@@ -65,8 +65,8 @@ PyObject* Arrival::buffer(std::size_t lease, std::size_t length, bool writable) 
                   : PyBytes_FromStringAndSize(text, static_cast<Py_ssize_t>(length));
 }
 
-PyObject* Arrival::array(const NumPy& numpy, std::size_t lease, std::size_t length, DType dtype,
-                         DimSpan shape, Order order, bool writable) {
+PyObject* MessageReader::array(const NumPy& numpy, std::size_t lease, std::size_t length, DType dtype,
+                               DimSpan shape, Order order, bool writable) {
   const std::byte* from = data(lease, length);
   if (!from) return nullptr;
   if (keep[lease]) {
@@ -84,26 +84,26 @@ PyObject* Arrival::array(const NumPy& numpy, std::size_t lease, std::size_t leng
 
 namespace {
 // Under the interpreter lock.
-std::vector<std::unique_ptr<Arrival>>& idle_arrivals() {
-  static auto* const idle = new std::vector<std::unique_ptr<Arrival>>;
+std::vector<std::unique_ptr<MessageReader>>& idle_readers() {
+  static auto* const idle = new std::vector<std::unique_ptr<MessageReader>>;
   return *idle;
 }
 }  // namespace
 
-ArrivalLoan::ArrivalLoan() {
-  auto& idle = idle_arrivals();
+ReaderLoan::ReaderLoan() {
+  auto& idle = idle_readers();
   if (idle.empty()) {
-    arrival_ = std::make_unique<Arrival>();
+    reader_ = std::make_unique<MessageReader>();
   } else {
-    arrival_ = std::move(idle.back());
+    reader_ = std::move(idle.back());
     idle.pop_back();
   }
 }
 
-ArrivalLoan::~ArrivalLoan() {
-  arrival_->clear();
-  auto& idle = idle_arrivals();
-  if (idle.size() < 8) idle.push_back(std::move(arrival_));
+ReaderLoan::~ReaderLoan() {
+  reader_->clear();
+  auto& idle = idle_readers();
+  if (idle.size() < 8) idle.push_back(std::move(reader_));
 }
 
 }  // namespace forklift::py

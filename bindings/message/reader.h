@@ -14,7 +14,7 @@
 
 namespace forklift::py {
 
-struct Arrival {
+struct MessageReader {
   channel::Incoming message;
   // Where in the message the encoded value begins: what lies before is the taker's.
   std::size_t begin = 0;
@@ -41,18 +41,18 @@ struct Arrival {
   const std::byte* data(std::size_t lease, std::size_t length);
 };
 
-// An arrival that is not in use: unpickling may run a program's code, which may get.
-class ArrivalLoan {
+// An reader that is not in use: unpickling may run a program's code, which may get.
+class ReaderLoan {
  public:
-  ArrivalLoan();
-  ~ArrivalLoan();
-  ArrivalLoan(const ArrivalLoan&) = delete;
-  ArrivalLoan& operator=(const ArrivalLoan&) = delete;
-  Arrival& operator*() const noexcept { return *arrival_; }
-  Arrival* operator->() const noexcept { return arrival_.get(); }
+  ReaderLoan();
+  ~ReaderLoan();
+  ReaderLoan(const ReaderLoan&) = delete;
+  ReaderLoan& operator=(const ReaderLoan&) = delete;
+  MessageReader& operator*() const noexcept { return *reader_; }
+  MessageReader* operator->() const noexcept { return reader_.get(); }
 
  private:
-  std::unique_ptr<Arrival> arrival_;
+  std::unique_ptr<MessageReader> reader_;
 };
 
 // Sets CorruptError: a message of ours that says what no sender of ours writes. Returns nullptr.

@@ -54,7 +54,7 @@ Status send_message(arena::Arena& arena, MessageWriter& writer, os::Deadline dea
 
 namespace {
 
-Status send_parcel(Endpoint endpoint, const Value& value, os::Deadline deadline, bool block, int orphan_fd) {
+Status send_message(Endpoint endpoint, const Value& value, os::Deadline deadline, bool block, int orphan_fd) {
   GilRelease released;
   PyHooks hooks(released);
   hooks.orphan_fd = orphan_fd;
@@ -91,11 +91,11 @@ SendResult send_object(Endpoint endpoint, PyObject* object, Format format, os::D
   if (format != Format::kPython) {
     Value value;
     if (!to_value(object, value)) return {Sent::kUnpicklable, {}};
-    SendResult result = outcome(send_parcel(endpoint, value, deadline, block, orphan_fd));
+    SendResult result = outcome(send_message(endpoint, value, deadline, block, orphan_fd));
     drop_value(std::move(value));
     return result;
   }
-  const DraftLoan writer;
+  const WriterLoan writer;
   switch (encode_native(object, *writer)) {
     case Encoded::kDone: break;
     case Encoded::kFailed: return {Sent::kUnpicklable, {}};
@@ -138,12 +138,12 @@ Result<arena::LeasePtr> allocate_patiently(Endpoint endpoint, arena::Kind kind, 
 namespace {
 
 // Takes a message. False: `status` says why not.
-bool take(Endpoint endpoint, Arrival& arrival, os::Deadline deadline, int orphan_fd, Status& status) {
+bool take(Endpoint endpoint, MessageReader& reader, os::Deadline deadline, int orphan_fd, Status& status) {
   GilRelease released;
   PyHooks hooks(released);
   hooks.orphan_fd = orphan_fd;
-  status = endpoint.get(arrival.message, deadline, hooks);
-  if (status) arrival.isolate(endpoint.has_others());
+  status = endpoint.get(reader.message, deadline, hooks);
+  if (status) reader.isolate(endpoint.has_others());
   released.acquire();
   if (status) bump(counters.messages_got, 1);
   return status.ok();
@@ -161,20 +161,20 @@ PyObject* unpickle(std::span<const std::byte> bytes) {
   return object;
 }
 
-PyObject* decode(Endpoint endpoint, Arrival& arrival, Format format, Status& status) {
-  switch (arrival.message.codec()) {
-    case message::kNativeCodec: return decode_native(arrival);
-    case message::kPickleCodec: return decode_pickle(arrival);
-    case message::kPortableCodec: return from_message(arrival, format != Format::kPortableTensors);
+PyObject* decode(Endpoint endpoint, MessageReader& reader, Format format, Status& status) {
+  switch (reader.message.codec()) {
+    case message::kNativeCodec: return decode_native(reader);
+    case message::kPickleCodec: return decode_pickle(reader);
+    case message::kPortableCodec: return from_message(reader, format != Format::kPortableTensors);
     case message::kRawCodec:
-      if (endpoint.is_pipe() && arrival.message.tag() == 0) return unpickle(arrival.message.bytes());
+      if (endpoint.is_pipe() && reader.message.tag() == 0) return unpickle(reader.message.bytes());
       PyErr_SetString(
           PyExc_TypeError,
           "the message is an object of a C++ type; a queue with a Python end must be one of portable "
           "values (Queue<Value>, Queue<Tensor>)");
       return nullptr;
     default:
-      status = {Code::kCorrupt, "a message has the unknown codec " + std::to_string(arrival.message.codec())};
+      status = {Code::kCorrupt, "a message has the unknown codec " + std::to_string(reader.message.codec())};
       return nullptr;
   }
 }
@@ -183,19 +183,19 @@ PyObject* decode(Endpoint endpoint, Arrival& arrival, Format format, Status& sta
 
 PyObject* receive_object(Endpoint endpoint, Format format, os::Deadline deadline, int orphan_fd,
                          Status& status, const Delivery* delivery) {
-  const ArrivalLoan arrival;
-  if (!take(endpoint, *arrival, deadline, orphan_fd, status)) return nullptr;
-  if (!delivery) return decode(endpoint, *arrival, format, status);
+  const ReaderLoan reader;
+  if (!take(endpoint, *reader, deadline, orphan_fd, status)) return nullptr;
+  if (!delivery) return decode(endpoint, *reader, format, status);
   const Delivery::Scope scope(delivery);
-  return delivery->finish(decode(endpoint, *arrival, format, status));
+  return delivery->finish(decode(endpoint, *reader, format, status));
 }
 
 PyObject* receive_raw_or_object(Endpoint endpoint, os::Deadline deadline, Status& status, bool* raw) {
-  const ArrivalLoan arrival;
-  if (!take(endpoint, *arrival, deadline, -1, status)) return nullptr;
-  *raw = arrival->message.codec() == message::kRawCodec && arrival->message.tag() == 0;
-  if (!*raw) return decode(endpoint, *arrival, Format::kPython, status);
-  const std::span<const std::byte> bytes = arrival->message.bytes();
+  const ReaderLoan reader;
+  if (!take(endpoint, *reader, deadline, -1, status)) return nullptr;
+  *raw = reader->message.codec() == message::kRawCodec && reader->message.tag() == 0;
+  if (!*raw) return decode(endpoint, *reader, Format::kPython, status);
+  const std::span<const std::byte> bytes = reader->message.bytes();
   return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(bytes.data()),
                                    static_cast<Py_ssize_t>(bytes.size()));
 }

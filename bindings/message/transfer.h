@@ -71,7 +71,7 @@ class Endpoint {
 // budget is waited for.
 SendResult send_object(Endpoint endpoint, PyObject* object, Format format, os::Deadline deadline, bool block,
                        int orphan_fd);
-// Copies what the draft has noted into blocks and hands the message to `put`, again and again while memory is
+// Copies what the writer has noted into blocks and hands the message to `put`, again and again while memory is
 // over the budget and worth waiting for. Releases the interpreter lock; `put` is called without it.
 class Put {
  public:

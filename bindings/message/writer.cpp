@@ -118,14 +118,14 @@ void MessageWriter::settle() {
 
 namespace {
 // Under the interpreter lock.
-std::vector<std::unique_ptr<MessageWriter>>& idle_drafts() {
+std::vector<std::unique_ptr<MessageWriter>>& idle_writers() {
   static auto* const idle = new std::vector<std::unique_ptr<MessageWriter>>;
   return *idle;
 }
 }  // namespace
 
-DraftLoan::DraftLoan() {
-  auto& idle = idle_drafts();
+WriterLoan::WriterLoan() {
+  auto& idle = idle_writers();
   if (idle.empty()) {
     writer_ = std::make_unique<MessageWriter>();
   } else {
@@ -134,9 +134,9 @@ DraftLoan::DraftLoan() {
   }
 }
 
-DraftLoan::~DraftLoan() {
+WriterLoan::~WriterLoan() {
   writer_->clear();
-  auto& idle = idle_drafts();
+  auto& idle = idle_writers();
   if (idle.size() < 8) idle.push_back(std::move(writer_));
 }
 

@@ -1,9 +1,9 @@
 // A message on its way out: what was encoded, and the copies that are still to be made.
 //
 // Encoding happens under the interpreter lock and only notes which memory has to go into blocks; the copying,
-// like everything that waits, happens later without the lock, while the draft keeps the sources alive.
+// like everything that waits, happens later without the lock, while the writer keeps the sources alive.
 //
-// A draft is used by one thread at a time. Its destructor and clear() need the interpreter lock.
+// A writer is used by one thread at a time. Its destructor and clear() need the interpreter lock.
 #pragma once
 
 #include <Python.h>
@@ -124,13 +124,13 @@ class MessageWriter {
   std::size_t block_bytes = 0;  // asked for by copies
 };
 
-// A draft that is not in use, so that its memory is reused: a put may run inside another one's pickling.
-class DraftLoan {
+// A writer that is not in use, so that its memory is reused: a put may run inside another one's pickling.
+class WriterLoan {
  public:
-  DraftLoan();
-  ~DraftLoan();
-  DraftLoan(const DraftLoan&) = delete;
-  DraftLoan& operator=(const DraftLoan&) = delete;
+  WriterLoan();
+  ~WriterLoan();
+  WriterLoan(const WriterLoan&) = delete;
+  WriterLoan& operator=(const WriterLoan&) = delete;
   MessageWriter& operator*() const noexcept { return *writer_; }
   MessageWriter* operator->() const noexcept { return writer_.get(); }
 

@@ -74,7 +74,7 @@ nb::object PoolJob::failure(const Status& status, std::uint64_t index) {
 // One task by itself.
 PoolJob::Fed PoolJob::send(Callee& callee, PyObject* arguments, Style style, std::uint64_t index,
                            const workers::TaskOptions& options, bool patient) {
-  const DraftLoan writer;
+  const WriterLoan writer;
   if (!callee.encode(arguments, style, *writer)) {
     if (!PyErr_ExceptionMatches(PyExc_Exception)) throw nb::python_error();
     fail(index, nb::steal(take_exception()));
@@ -128,7 +128,7 @@ std::uint64_t PoolJob::feed_some(Callee& callee, PyObject* items, bool starred, 
                                  bool patient) {
   Batch batch;
   batch.options = options;
-  const DraftLoan writer;
+  const WriterLoan writer;
   const Style style = chunk == 1 ? (starred ? Style::kStarItem : Style::kItem)
                                  : (starred ? Style::kStarChunk : Style::kChunk);
   while (next < last) {

@@ -32,13 +32,13 @@ nb::object call_failures(const char* name, nb::tuple arguments) {
 
 // The value of an answer; invalid, with an exception set, if it cannot be had.
 nb::object decode_answer(channel::Incoming& payload) {
-  const ArrivalLoan arrival;
-  arrival->message = std::move(payload);
-  if (!arrival->message.leases().empty()) {
+  const ReaderLoan reader;
+  reader->message = std::move(payload);
+  if (!reader->message.leases().empty()) {
     const GilRelease released;
-    arrival->isolate();
+    reader->isolate();
   }
-  return nb::steal(decode_object(*arrival));
+  return nb::steal(decode_object(*reader));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// forklift._core.PoolCore, PoolJob and PoolWorker: the pool engine (process/pool_engine.h) for Python's Pool.
+// forklift._core.PoolCore, PoolJob and PoolWorker: the pool engine (workers/engine.h) for Python's Pool.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -151,10 +151,10 @@ PyObject* KeptFunctions::load(std::string_view pickle, bool keep) {
   return function;
 }
 
-PyObject* decode_object(Arrival& arrival) {
-  switch (arrival.message.codec()) {
-    case message::kNativeCodec: return decode_native(arrival);
-    case message::kPickleCodec: return decode_pickle(arrival);
+PyObject* decode_object(MessageReader& reader) {
+  switch (reader.message.codec()) {
+    case message::kNativeCodec: return decode_native(reader);
+    case message::kPickleCodec: return decode_pickle(reader);
     default: return corrupt_message("it has a codec that is not Python's");
   }
 }
@@ -227,13 +227,13 @@ PyObject* call(PyObject* function, PyObject* arguments, Style style, Failure& fa
 
 }  // namespace
 
-PyObject* perform_task(Arrival& arrival, KeptFunctions& functions, Failure& failure) {
-  const std::span<const std::byte> bytes = arrival.message.bytes();
+PyObject* perform_task(MessageReader& reader, KeptFunctions& functions, Failure& failure) {
+  const std::span<const std::byte> bytes = reader.message.bytes();
   TaskHead head;
   if (bytes.size() < sizeof head) return corrupt_message("a task without its head");
   std::memcpy(&head, bytes.data(), sizeof head);
   if (head.function_bytes > bytes.size() - sizeof head) return corrupt_message("a task's function");
-  arrival.begin = sizeof head + head.function_bytes;
+  reader.begin = sizeof head + head.function_bytes;
   Ref function;
   if (head.function_bytes != 0) {
     const auto* text = reinterpret_cast<const char*>(bytes.data() + sizeof head);
@@ -243,12 +243,12 @@ PyObject* perform_task(Arrival& arrival, KeptFunctions& functions, Failure& fail
       return nullptr;
     }
     Ref owned(loaded);
-    const Ref arguments(decode_object(arrival));
-    arrival.clear();
+    const Ref arguments(decode_object(reader));
+    reader.clear();
     return arguments ? call(loaded, arguments.get(), head.style, failure) : nullptr;
   }
-  const Ref both(decode_object(arrival));
-  arrival.clear();
+  const Ref both(decode_object(reader));
+  reader.clear();
   PyObject* called = nullptr;
   PyObject* arguments = nullptr;
   if (!both || !PyArg_ParseTuple(both.get(), "OO", &called, &arguments)) return nullptr;

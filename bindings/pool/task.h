@@ -44,7 +44,7 @@ class Callee {
  public:
   // False with an exception set: it cannot be sent.
   bool open(PyObject* function);
-  // The whole message of a task. False with an exception set; the draft is empty then.
+  // The whole message of a task. False with an exception set; the writer is empty then.
   bool encode(PyObject* arguments, Style style, MessageWriter& writer);
 
  private:
@@ -89,11 +89,11 @@ struct Failure {
 };
 
 // Calls what the message asks for, having given up the message. New reference, or nullptr with an exception.
-PyObject* perform_task(Arrival& arrival, KeptFunctions& functions, Failure& failure);
+PyObject* perform_task(MessageReader& reader, KeptFunctions& functions, Failure& failure);
 
 // The value that a message carries, whichever codec of Python's it has. New reference, or nullptr with an
 // exception set.
-PyObject* decode_object(Arrival& arrival);
+PyObject* decode_object(MessageReader& reader);
 // False with an exception set.
 bool encode_object(PyObject* object, MessageWriter& writer);
 

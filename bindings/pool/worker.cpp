@@ -51,7 +51,7 @@ class PoolWorker {
 
   // It could not be made ready.
   void fail(nb::handle description) {
-    const DraftLoan writer;
+    const WriterLoan writer;
     if (!encode_object(description.ptr(), *writer)) throw nb::python_error();
     const GilRelease released;
     (void)worker_->fail({writer->bytes.data(), writer->bytes.size()}, writer->codec);
@@ -77,25 +77,25 @@ class PoolWorker {
     nb::object result;
     Failure failure;
     {
-      const ArrivalLoan arrival;
+      const ReaderLoan reader;
       Status status;
       {
         GilRelease released;
         PyHooks hooks(released);
         hooks.orphan_fd = orphan_fd_;
-        status = worker_->next(arrival->message, &hooks);
-        if (status && !arrival->message.leases().empty()) arrival->isolate();
+        status = worker_->next(reader->message, &hooks);
+        if (status && !reader->message.leases().empty()) reader->isolate();
       }
       if (!go_on(status)) return false;
       count_got();
-      result = nb::steal(perform_task(*arrival, functions, failure));
+      result = nb::steal(perform_task(*reader, functions, failure));
     }
     if (!result.is_valid()) {
       const nb::object error = exception();
       return answer_error(
           describe(error, failure.place, failure.item ? nb::borrow(failure.item) : nb::none()));
     }
-    const DraftLoan writer;
+    const WriterLoan writer;
     if (!encode_object(result.ptr(), *writer)) return answer_error(unsendable(exception(), result));
     const std::optional<bool> answered = answer(Ending::kValue, *writer);
     return answered ? *answered : answer_error(unsendable(exception(), result));
@@ -123,7 +123,7 @@ class PoolWorker {
   }
 
   bool answer_error(nb::object description) {
-    const DraftLoan writer;
+    const WriterLoan writer;
     if (!encode_object(description.ptr(), *writer)) throw nb::python_error();
     const std::optional<bool> answered = answer(Ending::kError, *writer);
     if (!answered) throw nb::python_error();

@@ -96,7 +96,7 @@ Result<Listed> list(node::Node& node) {
 
 }  // namespace
 
-void bind_meeting(nb::module_& module) {
+void bind_naming(nb::module_& module) {
   nb::class_<PyNamedDomain>(module, "NamedDomain")
       .def_prop_ro("name", [](const PyNamedDomain& self) { return self.served->name(); })
       .def_prop_ro("serving", [](const PyNamedDomain& self) { return self.served->serving(); })

@@ -5,6 +5,6 @@
 
 namespace forklift::py {
 
-void bind_meeting(nanobind::module_& module);
+void bind_naming(nanobind::module_& module);
 
 }  // namespace forklift::py

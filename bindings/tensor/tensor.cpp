@@ -205,13 +205,13 @@ bool place_tensor(PyObject* object, MessageWriter& writer, wire::TensorMeta& met
   return true;
 }
 
-PyObject* take_tensor(std::span<const std::byte> payload, Arrival& arrival) {
+PyObject* take_tensor(std::span<const std::byte> payload, MessageReader& reader) {
   const Result<wire::TensorMeta> meta = wire::decode_meta(payload);
   if (!meta) return raise(meta.status());
   Result<std::shared_ptr<Storage>> storage = Status(Code::kCorrupt, "a tensor without its memory");
   if (meta->index == message::kNoLease) {
     storage = Storage::heap(0);
-  } else if (auto& leases = arrival.message.leases(); meta->index < leases.size() && leases[meta->index]) {
+  } else if (auto& leases = reader.message.leases(); meta->index < leases.size() && leases[meta->index]) {
     storage = tensor::received_storage(std::move(leases[meta->index]));
   }
   if (!storage) return raise(storage.status());
@@ -279,9 +279,9 @@ void bind_conversions(nb::class_<TensorBox>& type) {
 void bind_pickling(nb::module_& module, nb::class_<TensorBox>& type) {
   // Inside a message that is pickled: a handle, as everywhere.
   module.def("_rebuild_tensor", [](const nb::bytes& meta) {
-    Arrival* arrival = current_arrival();
-    if (!arrival) throw nb::type_error("a tensor's handle means nothing outside of its message");
-    return owned(take_tensor({reinterpret_cast<const std::byte*>(meta.c_str()), meta.size()}, *arrival));
+    MessageReader* reader = current_reader();
+    if (!reader) throw nb::type_error("a tensor's handle means nothing outside of its message");
+    return owned(take_tensor({reinterpret_cast<const std::byte*>(meta.c_str()), meta.size()}, *reader));
   });
   type.def("__reduce__", [](nb::handle self) {
     MessageWriter* writer = current_message();

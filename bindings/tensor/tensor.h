@@ -32,7 +32,7 @@ PyObject* wrap_tensor(Tensor tensor);
 // exception set.
 bool place_tensor(PyObject* object, MessageWriter& writer, wire::TensorMeta& meta);
 // The tensor that `payload` (wire.h) describes. New reference, or nullptr with an exception set.
-PyObject* take_tensor(std::span<const std::byte> payload, Arrival& arrival);
+PyObject* take_tensor(std::span<const std::byte> payload, MessageReader& reader);
 
 void bind_tensor(nanobind::module_& module);
 

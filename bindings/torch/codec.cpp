@@ -114,10 +114,10 @@ bool read(std::span<const std::byte> payload, Description& out) {
 }
 
 // The storage of a lease, as an object: its first tensor in this message, or one of bytes. Borrowed.
-PyObject* base_of(const Head& head, Arrival& arrival, bool& fresh) {
+PyObject* base_of(const Head& head, MessageReader& reader, bool& fresh) {
   fresh = false;
-  auto& leases = arrival.message.leases();
-  auto& bases = arrival.bases;
+  auto& leases = reader.message.leases();
+  auto& bases = reader.bases;
   if (head.lease < bases.size() && bases[head.lease]) return bases[head.lease];
   if (head.lease >= leases.size() || !leases[head.lease] || leases[head.lease]->size() < head.storage_bytes) {
     return corrupt_message("a torch tensor without its memory");
@@ -126,18 +126,18 @@ PyObject* base_of(const Head& head, Arrival& arrival, bool& fresh) {
   return nullptr;
 }
 
-PyObject* keep_base(std::uint32_t lease, PyObject* base, Arrival& arrival) {
+PyObject* keep_base(std::uint32_t lease, PyObject* base, MessageReader& reader) {
   if (!base) return nullptr;
-  if (lease >= arrival.bases.size()) arrival.bases.resize(arrival.message.leases().size());
-  arrival.bases[lease] = Py_NewRef(base);
+  if (lease >= reader.bases.size()) reader.bases.resize(reader.message.leases().size());
+  reader.bases[lease] = Py_NewRef(base);
   return base;
 }
 
 // A tensor of bytes over the whole storage. New reference.
-PyObject* bytes_over(const Head& head, Arrival& arrival) {
+PyObject* bytes_over(const Head& head, MessageReader& reader) {
   const auto length = static_cast<std::int64_t>(head.storage_bytes);
   const std::int64_t one = 1;
-  return tensor_over(std::move(arrival.message.leases()[head.lease]), kBytes, 1, &length, &one);
+  return tensor_over(std::move(reader.message.leases()[head.lease]), kBytes, 1, &length, &one);
 }
 
 // By forklift.adapters.torch, from any tensor over the storage (None: an empty one).
@@ -159,24 +159,24 @@ PyObject* rebuild_elsewhere(const Description& what, PyObject* base) {
   return made;
 }
 
-PyObject* rebuild(const Description& what, Arrival& arrival) {
+PyObject* rebuild(const Description& what, MessageReader& reader) {
   if (what.head.lease == message::kNoLease) {
     if (what.bytes != 0 || what.head.storage_bytes != 0) return corrupt_message("a torch tensor's size");
     return rebuild_elsewhere(what, Py_None);
   }
   bool fresh = false;
-  PyObject* base = base_of(what.head, arrival, fresh);
+  PyObject* base = base_of(what.head, reader, fresh);
   if (!base && !fresh) return nullptr;
   if (fresh && what.geometry.byte_offset == 0 && what.bytes == what.head.storage_bytes) {
-    PyObject* made = tensor_over(std::move(arrival.message.leases()[what.head.lease]), what.head.element,
+    PyObject* made = tensor_over(std::move(reader.message.leases()[what.head.lease]), what.head.element,
                                  static_cast<std::int32_t>(what.geometry.ndim), what.shape().data(),
                                  what.strides().data());
-    return keep_base(what.head.lease, made, arrival);
+    return keep_base(what.head.lease, made, reader);
   }
   if (fresh) {
-    base = bytes_over(what.head, arrival);
+    base = bytes_over(what.head, reader);
     if (!base) return nullptr;
-    keep_base(what.head.lease, base, arrival);
+    keep_base(what.head.lease, base, reader);
     Py_DECREF(base);
   }
   return rebuild_elsewhere(what, base);
@@ -242,13 +242,13 @@ Encoded place_tensor(PyObject* tensor, MessageWriter& writer, Bytes& out) {
   return Encoded::kDone;
 }
 
-PyObject* take_tensor(std::span<const std::byte> payload, Arrival& arrival) {
+PyObject* take_tensor(std::span<const std::byte> payload, MessageReader& reader) {
   static PyObject* const name = PyUnicode_InternFromString("requires_grad");
   const Library* library = Library::require();
   if (!library) return nullptr;
   Description what;
   if (!read(payload, what)) return corrupt_message("a torch tensor's description");
-  PyObject* made = rebuild(what, arrival);
+  PyObject* made = rebuild(what, reader);
   if (!made) return nullptr;
   PyObject* const wants = (what.head.flags & kRequiresGrad) != 0 ? Py_True : Py_False;
   if ((what.head.flags & kParameter) != 0) {
@@ -261,19 +261,19 @@ PyObject* take_tensor(std::span<const std::byte> payload, Arrival& arrival) {
   return made;
 }
 
-PyObject* take_storage(std::span<const std::byte> payload, Arrival& arrival) {
+PyObject* take_storage(std::span<const std::byte> payload, MessageReader& reader) {
   if (!Library::require()) return nullptr;
   Head head;
   if (payload.size() != sizeof head) return corrupt_message("a torch storage's description");
   std::memcpy(&head, payload.data(), sizeof head);
   if (head.lease == message::kNoLease || head.storage_bytes == 0) return corrupt_message("a torch storage");
   bool fresh = false;
-  PyObject* base = base_of(head, arrival, fresh);
+  PyObject* base = base_of(head, reader, fresh);
   if (!base && !fresh) return nullptr;
   if (fresh) {
-    base = bytes_over(head, arrival);
+    base = bytes_over(head, reader);
     if (!base) return nullptr;
-    keep_base(head.lease, base, arrival);
+    keep_base(head.lease, base, reader);
     Py_DECREF(base);
   }
   return PyObject_CallMethod(base, "untyped_storage", nullptr);

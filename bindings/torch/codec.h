@@ -38,7 +38,7 @@ void place_storage(PyObject* owner, void* impl, std::byte* data, std::size_t byt
                    Bytes& out);
 
 // New references, or nullptr with an exception set.
-PyObject* take_tensor(std::span<const std::byte> payload, Arrival& arrival);
-PyObject* take_storage(std::span<const std::byte> payload, Arrival& arrival);
+PyObject* take_tensor(std::span<const std::byte> payload, MessageReader& reader);
+PyObject* take_storage(std::span<const std::byte> payload, MessageReader& reader);
 
 }  // namespace forklift::py::torch

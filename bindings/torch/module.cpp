@@ -109,8 +109,8 @@ nb::object place_storage(nb::handle owner, std::uintptr_t impl, std::uintptr_t d
   return nb::bytes(out.data(), out.size());
 }
 
-Arrival& arrival() {
-  Arrival* now = current_arrival();
+MessageReader& reader() {
+  MessageReader* now = current_reader();
   if (!now) throw nb::type_error("a tensor's handle means nothing outside of its message");
   return *now;
 }
@@ -211,11 +211,10 @@ void bind_handles(nb::module_& module) {
 void bind_messages(nb::module_& module) {
   module.def("place_tensor", place_tensor);
   module.def("place_storage", place_storage);
-  module.def("take_tensor", [](const nb::bytes& payload) {
-    return owned(torch::take_tensor(bytes_of(payload), arrival()));
-  });
+  module.def("take_tensor",
+             [](const nb::bytes& payload) { return owned(torch::take_tensor(bytes_of(payload), reader())); });
   module.def("take_storage", [](const nb::bytes& payload) {
-    return owned(torch::take_storage(bytes_of(payload), arrival()));
+    return owned(torch::take_storage(bytes_of(payload), reader()));
   });
 }
 

@@ -277,7 +277,7 @@ def make_pipe(first: PipeCore[Any, Any], second: PipeCore[Any, Any], duplex: boo
 def set_standard_connection(standard: type, /) -> None:
     """Whose methods serve objects that were made on a descriptor."""
 
-class SemLockCare:
+class SemLockLifetime:
     handle: int
     name: None
     kind: int
@@ -301,7 +301,7 @@ class SemLockCare:
     def _after_fork(self) -> None: ...
     def locked(self) -> bool: ...
 
-class SemLockCore(SemLockCare):
+class SemLockCore(SemLockLifetime):
     def acquire(self, block: bool = True, timeout: float | None = None) -> bool: ...
     def release(self) -> None: ...
     def __enter__(self) -> bool: ...

@@ -3,11 +3,13 @@
 // Invariants (arena lock held; `audit` checks each of them)
 //  A1. A block's count is the number of lease rows that name it.
 //  A2. A block with count 0 is in exactly one free list: warm when some of its pages are committed, else
-//  cold. A3. A lease row is either in the free list or names an object and a holder. A4. `committed` is the
-//  sum of the blocks' committed bytes, `cached` that of the free ones among them. A5. A block of class c has
-//  2^c bytes and lies at a multiple of 2^c; no two blocks overlap. A6. A kept block has one lease, a
-//  process's or a depot's. What cell i of depot d holds is named by that cell,
-//      and i < top, but for one cell that a dead putter may have left at the top.
+//      cold.
+//  A3. A lease row is either in the free list or names an object and a holder.
+//  A4. `committed` is the sum of the blocks' committed bytes, `cached` that of the free ones among them.
+//  A5. A block of class c has 2^c bytes and lies at a multiple of 2^c; no two blocks overlap.
+//  A6. A cached block has one lease, a process's or a depot's. What cell i of depot d holds is named by that
+//      cell, and i < top, but for one cell that a dead putter may have left at the top.
+//
 // All words change through the redo record only, but for a lease's holder, which whoever holds the lease
 // changes with a single store, and a block's meta and length while it has one holder, whose own they are
 // then.

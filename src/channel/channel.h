@@ -30,8 +30,8 @@ using domain::WaitHooks;
 
 struct Outgoing {
   std::span<const std::byte> bytes{};
-  std::span<const arena::LeasePtr>
-      leases{};  // become empty when the put succeeds, and stay as they are otherwise
+  // They become empty when the put succeeds, and stay as they are otherwise.
+  std::span<const arena::LeasePtr> leases{};
   std::uint8_t codec = 0;
   std::uint64_t tag = 0;
   bool quiet = false;              // wakes nobody: the sender rings items() when it sees fit
@@ -152,7 +152,7 @@ class Channel {
   arena::Arena& arena() const noexcept { return table_.arena(); }
   domain::Domain& domain() const noexcept { return table_.domain(); }
 
-  // Rung with every message: for who waits on several channels (channel/wait_any.h).
+  // Rung with every message: for who waits on several channels (node/wait_any.h).
   sync::EventCount& items() noexcept { return row_.items; }
   // Rung when messages have gone.
   sync::EventCount& space() noexcept { return row_.space; }

@@ -1,15 +1,15 @@
 // Values and tensors as messages of a channel: bytes and leases.
 //
-//   MessageBuilder parcel(node.arena());
-//   Status packed = parcel.add(value);                         // tensors become leases
-//   Status sent = channel.put(parcel.message(), deadline);
+//   MessageBuilder builder(node.arena());
+//   Status packed = builder.add(value);                         // tensors become leases
+//   Status sent = channel.put(builder.message(), deadline);
 //
 //   channel.get(incoming, deadline);
 //   Result<Value> value = unpack(incoming);                    // tensors over the leases' memory
 //
 // A tensor in memory of the share kind travels as another lease on its block, whatever its strides; all such
-// tensors of a parcel that lie in one block share one lease. Any other tensor is copied, without gaps, into a
-// block of the kind that the parcel was made with: kShare for the C++ face (Tensor means shared memory),
+// tensors of a builder that lie in one block share one lease. Any other tensor is copied, without gaps, into a
+// block of the kind that the builder was made with: kShare for the C++ face (Tensor means shared memory),
 // kPrivate where the receiver is to get a copy of its own (NumPy arrays). An empty tensor travels without a
 // lease.
 //
@@ -48,7 +48,7 @@ class MessageBuilder {
   explicit MessageBuilder(arena::Arena& arena, arena::Kind copies = arena::Kind::kShare) noexcept
       : arena_(&arena), copies_(copies) {}
 
-  // Appends the value as MessagePack. After a failure the parcel is as it was, but for leases without a use.
+  // Appends the value as MessagePack. After a failure the builder is as it was, but for leases without a use.
   Status add(const Value& value);
   // As add(Value(tensor)), faster.
   Status add(const Tensor& tensor);
@@ -57,7 +57,7 @@ class MessageBuilder {
 
   std::vector<std::byte>& bytes() noexcept { return bytes_; }
   std::vector<arena::LeasePtr>& leases() noexcept { return leases_; }
-  // Refers to this parcel.
+  // Refers to this builder.
   channel::Outgoing message(std::uint8_t codec = kPortableCodec, std::uint64_t tag = 0) const noexcept {
     return {bytes_, leases_, codec, tag};
   }
