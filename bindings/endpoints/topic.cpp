@@ -246,8 +246,8 @@ PyObject* read(const ReaderPtr& reader, os::Deadline deadline, PyObject* framewo
   Delivery delivery;
   if (framework && framework != Py_None && !delivery.open(framework)) return nullptr;
   Status status;
-  PyObject* object =
-      receive_object(Endpoint(*reader, peeked), Format::kPython, deadline, -1, status, &delivery);
+  const Endpoint endpoint = peeked ? Endpoint(reader.get(), Endpoint::kPeek) : Endpoint(reader.get());
+  PyObject* object = receive_object(endpoint, Format::kPython, deadline, -1, status, &delivery, peeked);
   return object || status ? object : raise_unread(*reader, status);
 }
 

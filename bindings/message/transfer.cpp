@@ -58,7 +58,7 @@ Status send_message(Endpoint endpoint, const Value& value, os::Deadline deadline
   GilRelease released;
   PyHooks hooks(released);
   hooks.orphan_fd = orphan_fd;
-  arena::Arena& arena = endpoint.arena();
+  arena::Arena& arena = node::arena_of(endpoint);
   message::MessageBuilder builder(arena);
   Status status = with_memory(arena, 0, deadline, block, hooks, [&] {
     if (builder.bytes().empty()) {
@@ -67,7 +67,7 @@ Status send_message(Endpoint endpoint, const Value& value, os::Deadline deadline
         return added;
       }
     }
-    return endpoint.put(builder.message(), deadline, hooks);
+    return node::put(endpoint, builder.message(), deadline, &hooks);
   });
   if (status) {
     for (const arena::LeasePtr& lease : builder.leases()) count_block_bytes(lease->size());
@@ -104,9 +104,10 @@ SendResult send_object(Endpoint endpoint, PyObject* object, Format format, os::D
   }
   const std::size_t inline_bytes = writer->bytes.size();
   auto put = [&](const channel::Outgoing& message, PyHooks& hooks) {
-    return endpoint.put(message, deadline, hooks);
+    return node::put(endpoint, message, deadline, &hooks);
   };
-  SendResult result = outcome(send_message(endpoint.arena(), *writer, deadline, block, orphan_fd, Put(put)));
+  SendResult result =
+      outcome(send_message(node::arena_of(endpoint), *writer, deadline, block, orphan_fd, Put(put)));
   if (result.sent == Sent::kDone) bump(counters.inline_bytes, inline_bytes);
   return result;
 }
@@ -115,7 +116,7 @@ Status send_made(Endpoint endpoint, const channel::Outgoing& message, os::Deadli
   GilRelease released;
   PyHooks hooks(released);
   hooks.orphan_fd = orphan_fd;
-  Status status = endpoint.put(message, deadline, hooks);
+  Status status = node::put(endpoint, message, deadline, &hooks);
   if (status) bump(counters.messages_put, 1);
   return status;
 }
@@ -124,7 +125,7 @@ Result<arena::LeasePtr> allocate_patiently(Endpoint endpoint, arena::Kind kind, 
                                            os::Deadline deadline, bool block) {
   GilRelease released;
   PyHooks hooks(released);
-  arena::Arena& arena = endpoint.arena();
+  arena::Arena& arena = node::arena_of(endpoint);
   arena::LeasePtr lease;
   Status status = with_memory(arena, bytes, deadline, block, hooks, [&] {
     Result<arena::LeasePtr> made = arena.allocate(kind, bytes);
@@ -138,12 +139,14 @@ Result<arena::LeasePtr> allocate_patiently(Endpoint endpoint, arena::Kind kind, 
 namespace {
 
 // Takes a message. False: `status` says why not.
-bool take(Endpoint endpoint, MessageReader& reader, os::Deadline deadline, int orphan_fd, Status& status) {
+bool take(Endpoint endpoint, MessageReader& reader, os::Deadline deadline, int orphan_fd, Status& status,
+          std::uint64_t* version = nullptr) {
   GilRelease released;
   PyHooks hooks(released);
   hooks.orphan_fd = orphan_fd;
-  status = endpoint.get(reader.message, deadline, hooks);
-  if (status) reader.isolate(endpoint.has_others());
+  status = node::get(endpoint, reader.message, deadline, &hooks, version);
+  // Others receive the same message of a topic: what is to be one's own must be copied.
+  if (status) reader.isolate(endpoint.reader() != nullptr);
   released.acquire();
   if (status) bump(counters.messages_got, 1);
   return status.ok();
@@ -167,7 +170,7 @@ PyObject* decode(Endpoint endpoint, MessageReader& reader, Format format, Status
     case message::kPickleCodec: return decode_pickle(reader);
     case message::kPortableCodec: return from_message(reader, format != Format::kPortableTensors);
     case message::kRawCodec:
-      if (endpoint.is_pipe() && reader.message.tag() == 0) return unpickle(reader.message.bytes());
+      if (endpoint.pipe() != nullptr && reader.message.tag() == 0) return unpickle(reader.message.bytes());
       PyErr_SetString(
           PyExc_TypeError,
           "the message is an object of a C++ type; a queue with a Python end must be one of portable "
@@ -182,9 +185,9 @@ PyObject* decode(Endpoint endpoint, MessageReader& reader, Format format, Status
 }  // namespace
 
 PyObject* receive_object(Endpoint endpoint, Format format, os::Deadline deadline, int orphan_fd,
-                         Status& status, const Delivery* delivery) {
+                         Status& status, const Delivery* delivery, std::uint64_t* version) {
   const ReaderLoan reader;
-  if (!take(endpoint, *reader, deadline, orphan_fd, status)) return nullptr;
+  if (!take(endpoint, *reader, deadline, orphan_fd, status, version)) return nullptr;
   if (!delivery) return decode(endpoint, *reader, format, status);
   const Delivery::Scope scope(delivery);
   return delivery->finish(decode(endpoint, *reader, format, status));
@@ -203,8 +206,8 @@ PyObject* receive_raw_or_object(Endpoint endpoint, os::Deadline deadline, Status
 Status send_raw(Endpoint endpoint, std::span<const std::byte> bytes, os::Deadline deadline) {
   GilRelease released;
   PyHooks hooks(released);
-  Status status = with_memory(endpoint.arena(), bytes.size(), deadline, true, hooks, [&] {
-    return endpoint.put({bytes, {}, message::kRawCodec, 0}, deadline, hooks);
+  Status status = with_memory(node::arena_of(endpoint), bytes.size(), deadline, true, hooks, [&] {
+    return node::put(endpoint, {bytes, {}, message::kRawCodec, 0}, deadline, &hooks);
   });
   released.acquire();
   if (status) {

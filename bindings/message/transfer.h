@@ -8,10 +8,8 @@
 #include "bindings/core/gil.h"
 #include "bindings/message/foreign.h"
 #include "bindings/message/writer.h"
-#include "channel/channel.h"
-#include "channel/pipe.h"
+#include "node/endpoint.h"
 #include "os/clock.h"
-#include "topic/topic.h"
 
 namespace forklift::py {
 
@@ -33,39 +31,7 @@ enum class Format : std::uint8_t {
   kPortableTensors  // the same; a received tensor becomes a forklift.Tensor
 };
 
-// Where messages go and come from: a queue's channel, one end of a pipe, a topic, one who reads a topic.
-class Endpoint {
- public:
-  Endpoint(channel::Channel& channel) noexcept : channel_(&channel) {}
-  Endpoint(channel::PipeEnd& pipe) noexcept : pipe_(&pipe) {}
-  Endpoint(topic::Topic& topic) noexcept : topic_(&topic) {}
-  // `peeked`: where not the next message is wanted but the newest, seen or not; it gets its version.
-  Endpoint(topic::Reader& reader, std::uint64_t* peeked = nullptr) noexcept
-      : topic_(reader.topic().get()), reader_(&reader), peeked_(peeked) {}
-  bool is_pipe() const noexcept { return pipe_ != nullptr; }
-  // Do others receive the same message? Then what is to be one's own must be copied.
-  bool has_others() const noexcept { return reader_ != nullptr; }
-  arena::Arena& arena() const noexcept {
-    if (topic_) return topic_->arena();
-    return (channel_ ? channel_ : (pipe_->out() ? pipe_->out() : pipe_->in()).get())->arena();
-  }
-  Status put(const channel::Outgoing& message, os::Deadline deadline, PyHooks& hooks) const {
-    if (topic_) return topic_->put(message, deadline, &hooks);
-    return channel_ ? channel_->put(message, deadline, &hooks) : pipe_->send(message, deadline, &hooks);
-  }
-  Status get(channel::Incoming& into, os::Deadline deadline, PyHooks& hooks) const {
-    if (peeked_) return reader_->peek(into, peeked_);
-    if (reader_) return reader_->get(into, deadline, &hooks);
-    return channel_ ? channel_->get(into, deadline, &hooks) : pipe_->receive(into, deadline, &hooks);
-  }
-
- private:
-  channel::Channel* channel_ = nullptr;
-  channel::PipeEnd* pipe_ = nullptr;
-  topic::Topic* topic_ = nullptr;
-  topic::Reader* reader_ = nullptr;
-  std::uint64_t* peeked_ = nullptr;
-};
+using node::Endpoint;
 
 // Needs the interpreter lock and releases it while it waits or copies. `block`: whether memory over the
 // budget is waited for.
@@ -97,9 +63,10 @@ Status send_made(Endpoint endpoint, const channel::Outgoing& message, os::Deadli
 Result<arena::LeasePtr> allocate_patiently(Endpoint endpoint, arena::Kind kind, std::size_t bytes,
                                            os::Deadline deadline, bool block);
 // New reference; or nullptr, with `status` failed, or with an exception set and `status` ok. `orphan_fd`: see
-// PyHooks. `delivery`: what its arrays are to be.
+// PyHooks. `delivery`: what its arrays are to be. `version`: of what was peeked at.
 PyObject* receive_object(Endpoint endpoint, Format format, os::Deadline deadline, int orphan_fd,
-                         Status& status, const Delivery* delivery = nullptr);
+                         Status& status, const Delivery* delivery = nullptr,
+                         std::uint64_t* version = nullptr);
 
 // Bytes as they are (codec kRawCodec, tag 0), through pipes only.
 Status send_raw(Endpoint endpoint, std::span<const std::byte> bytes, os::Deadline deadline);

@@ -37,9 +37,9 @@ int main(int argc, char** argv) {
                   }
                 }).start();
 
-  double endpoint = 0;
-  while (const std::optional<Pose> pose = poses.get_for(200ms)) endpoint = pose->x;  // until none comes
-  std::printf("went %.1f\n", endpoint);
+  double way = 0;
+  while (const std::optional<Pose> pose = poses.get_for(200ms)) way = pose->x;  // until none comes
+  std::printf("went %.1f\n", way);
 
   jobs.put({.name = "first", .tags = {"a", "b"}, .weights = {}});
   jobs.put({.name = "last", .tags = {}, .weights = std::vector<double>{0.5}});

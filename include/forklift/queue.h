@@ -45,6 +45,7 @@
 #include <utility>
 
 #include "forklift/detail/channel_ref.h"
+#include "forklift/detail/endpoint.h"
 #include "forklift/detail/timeout.h"
 #include "forklift/detail/topic_ref.h"
 #include "forklift/error.h"
@@ -62,43 +63,6 @@ struct QueueOptions {
 namespace detail {
 
 using ChannelPtr = std::shared_ptr<channel::Channel>;
-
-// Where messages go and come from: a queue's channel, a pipe's end (pipe.h), a topic or who reads one
-// (broadcast.h, latest.h). Two words, so that it travels in registers.
-class Endpoint {
- public:
-  enum Peek {
-    kPeek
-  };
-  Endpoint(channel::Channel* queue) noexcept : end_(queue), kind_(Kind::kChannel) {}
-  Endpoint(channel::PipeEnd* end) noexcept : end_(end), kind_(Kind::kPipe) {}
-  Endpoint(topic::Topic* writer) noexcept : end_(writer), kind_(Kind::kTopic) {}
-  Endpoint(topic::Reader* subscriber) noexcept : end_(subscriber), kind_(Kind::kReader) {}
-  // The newest message, seen or not.
-  Endpoint(topic::Reader* looker, Peek) noexcept : end_(looker), kind_(Kind::kPeek) {}
-
-  // Null: it is something else, or closed.
-  channel::Channel* channel() const noexcept { return as<channel::Channel>(Kind::kChannel); }
-  channel::PipeEnd* pipe() const noexcept { return as<channel::PipeEnd>(Kind::kPipe); }
-  topic::Topic* topic() const noexcept { return as<topic::Topic>(Kind::kTopic); }
-  topic::Reader* reader() const noexcept { return as<topic::Reader>(peek() ? Kind::kPeek : Kind::kReader); }
-  bool peek() const noexcept { return kind_ == Kind::kPeek; }
-
- private:
-  enum class Kind : std::uint8_t {
-    kChannel,
-    kPipe,
-    kTopic,
-    kReader,
-    kPeek
-  };
-  template <class End>
-  End* as(Kind kind) const noexcept {
-    return kind_ == kind ? static_cast<End*>(end_) : nullptr;
-  }
-  void* end_;
-  Kind kind_;
-};
 
 // A portable queue has type 0.
 ChannelPtr make_queue(std::uint64_t type, const QueueOptions& options);

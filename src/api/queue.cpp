@@ -9,6 +9,7 @@
 #include "channel/pipe.h"
 #include "forklift/broadcast.h"
 #include "message/transport.h"
+#include "node/endpoint.h"
 #include "node/node.h"
 #include "node/wait_any.h"
 #include "process/invitation.h"
@@ -55,11 +56,9 @@ class Received {
 }
 
 arena::Arena& arena_of(Endpoint endpoint) {
-  if (endpoint.channel() != nullptr) [[likely]]
-    return endpoint.channel()->arena();
-  if (endpoint.topic() != nullptr) return endpoint.topic()->arena();
-  if (endpoint.pipe() == nullptr || !endpoint.pipe()->out()) throw_closed();
-  return endpoint.pipe()->out()->arena();
+  const bool sends = endpoint.pipe() == nullptr || endpoint.pipe()->out();
+  if (!node::is_open(endpoint) || !sends) throw_closed();
+  return node::arena_of(endpoint);
 }
 
 // Without asking the clock where it does not matter.
@@ -68,34 +67,15 @@ os::Deadline deadline(Limit limit) noexcept {
   return limit.ns == kForever ? os::Deadline::never() : os::Deadline::after_ns(limit.ns);
 }
 
-Status put_on(topic::Topic& topic, const channel::Outgoing& message, Limit limit) {
-  const os::Deadline until = deadline(limit);
-  return wait_stoppable(
-      until.passed() ? nullptr : limit.stop,
-      [&](channel::WaitHooks* hooks) { return topic.put(message, until, hooks); },
-      [&topic] { topic.wake_all(); });
-}
-
 Status put(Endpoint endpoint, const channel::Outgoing& message, Limit limit) {
   if (endpoint.channel() != nullptr && limit.stop == nullptr && limit.ns == kForever) [[likely]]
     return endpoint.channel()->put(message, os::Deadline::never());
-  if (endpoint.topic() != nullptr) return put_on(*endpoint.topic(), message, limit);
-  if (endpoint.channel() == nullptr && endpoint.pipe() == nullptr) throw_closed();
+  if (!node::is_open(endpoint)) throw_closed();
   const os::Deadline until = deadline(limit);
-  if (limit.stop == nullptr) [[likely]]
-    return endpoint.channel() != nullptr ? endpoint.channel()->put(message, until)
-                                         : endpoint.pipe()->send(message, until);
-  channel::Channel* channel =
-      endpoint.channel() != nullptr ? endpoint.channel() : endpoint.pipe()->out().get();
   return wait_stoppable(
       until.passed() ? nullptr : limit.stop,
-      [&](channel::WaitHooks* hooks) {
-        return endpoint.channel() != nullptr ? endpoint.channel()->put(message, until, hooks)
-                                             : endpoint.pipe()->send(message, until, hooks);
-      },
-      [channel] {
-        if (channel != nullptr) channel->wake_all();
-      });
+      [&](channel::WaitHooks* hooks) { return node::put(endpoint, message, until, hooks); },
+      [endpoint] { node::wake_all(endpoint); });
 }
 
 // A pipe's reader sleeps in poll: what wakes it for a stop is a descriptor beside it.
@@ -114,8 +94,6 @@ Status receive_from(channel::PipeEnd& pipe, channel::Incoming& message, Limit li
 
 Status receive_from(channel::Channel& channel, channel::Incoming& message, Limit limit) {
   const os::Deadline until = deadline(limit);
-  if (limit.stop == nullptr) [[likely]]
-    return channel.get(message, until);
   return wait_stoppable(
       until.passed() ? nullptr : limit.stop,
       [&](channel::WaitHooks* hooks) { return channel.get(message, until, hooks); },

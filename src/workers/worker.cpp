@@ -57,7 +57,7 @@ Result<Worker> Worker::open(WorkerSlot worker_slot) {
   if (!domain.attached()) return domain.not_attached();  // there are more processes than slots
   const std::size_t bytes = worker_slot.table->size();
   if (bytes < table_bytes(std::size_t{worker_slot.index} + 1))
-    return {Code::kCorrupt, "a table of " + std::to_string(bytes) + " bytes has no worker_slot " +
+    return {Code::kCorrupt, "a table of " + std::to_string(bytes) + " bytes has no worker slot " +
                                 std::to_string(worker_slot.index)};
   return Worker(std::move(worker_slot));
 }

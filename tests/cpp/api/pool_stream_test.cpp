@@ -210,7 +210,7 @@ TEST_F(PoolStream, AStopEndsTheCallsAndCancelsWhatHasNotBegun) {
   EXPECT_EQ(results->next(), std::nullopt);
   go.set(1);
   for (const Future<void>& each : busy) each.wait();
-  EXPECT_EQ(pool.apply(square, 3), 9) << "nothing is in its endpoint";
+  EXPECT_EQ(pool.apply(square, 3), 9) << "nothing is in its way";
   EXPECT_EQ(ran.get(), 2) << "what had not begun never did";
 }
 

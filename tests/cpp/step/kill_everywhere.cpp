@@ -176,7 +176,7 @@ testing::AssertionResult survives_every_kill(const std::string& name, Operation&
   // Ways differ a little from run to run (processors, clocks); if most did, the test would test nothing.
   if (tally.strayed * 2 > tally.points)
     return testing::AssertionFailure()
-           << name << ": " << tally.strayed << " of " << tally.points << " runs took another endpoint";
+           << name << ": " << tally.strayed << " of " << tally.points << " runs took another way";
   return testing::AssertionSuccess();
 }
 
