@@ -19,7 +19,7 @@ std::mutex process_node_mutex;
 // Inherited by fork and set aside for an invitation; at most one, since only a process without a node of its
 // own making sets one aside.
 std::atomic<Node*> inherited_node{nullptr};
-// The process that made or joined process_hub. Its children inherit both, and differ.
+// The process that made or joined process_node. Its children inherit both, and differ.
 std::atomic<pid_t> process_node_owner{0};
 std::atomic<const Status*> stays_out{nullptr};
 

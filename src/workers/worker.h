@@ -1,6 +1,6 @@
 // A pool's worker, seen from inside: what a child process does with its worker slot.
 //
-//   Result<Worker> worker = Worker::open(worker slot);
+//   Result<Worker> worker = Worker::open(worker_slot);
 //   ... make ready; where that fails: worker->fail(bytes, codec), and end
 //   worker->ready();
 //   channel::Incoming task;

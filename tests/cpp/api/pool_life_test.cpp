@@ -152,7 +152,7 @@ TEST_P(PoolLifeTest, DeadlinesAndRetries) {
   EXPECT_THROW(pool.with({.retries = 1}).apply(fail, 4), WorkerDiedError);
 }
 
-// The copy ends where the task does; it must not take the worker's worker slot.
+// The copy ends where the task does; it must not take the worker's slot.
 TEST_P(PoolLifeTest, ATaskMayFork) {
   Pool pool(options(1));
   for (int i = 1; i < 4; ++i) EXPECT_EQ(pool.apply(fork_and_return, i), i);
