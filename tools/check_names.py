@@ -24,7 +24,6 @@ GIVEN_UP = {
     "KIND_BOARD": "KIND_TOPIC",
     "Hub": "Node",
     "hub": "node",
-    "process_hub": "process_node",
     "Board": "Topic",
     "Boards": "Topics",
     "BoardRef": "TopicRef",

@@ -1,9 +1,9 @@
 // Value: what C++ and Python programs can say to each other without sharing types.
 //
-//   Value step = Value::Map{{"episode", 7}, {"reward", 0.5}, {"frame", frame_tensor}, {"tags",
-//   Value::List{"a", 1}}}; Result<double> reward = step.find("reward")->as<double>(); Value scores =
-//   std::map<std::string, std::vector<float>>{{"left", {0.1f, 0.9f}}};   // and back: auto back =
-//   scores.as<std::map<std::string, std::vector<float>>>();                 // a Result
+//   Value step = Value::Map{{"episode", 7}, {"frame", frame_tensor}, {"tags", Value::List{"a", 1}}};
+//   Result<std::int64_t> episode = step.find("episode")->as<std::int64_t>();
+//   Value scores = std::map<std::string, std::vector<float>>{{"left", {0.1f, 0.9f}}};
+//   auto back = scores.as<std::map<std::string, std::vector<float>>>();                    // a Result
 //
 // In Python: None, bool, int, float, str, bytes, list, dict, forklift.Tensor. A tensor inside a Value travels
 // as a handle, everything else as MessagePack.

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "api/attached.h"
 #include "forklift/error.h"
 #include "forklift/frozen.h"
 #include "message/frozen.h"
@@ -108,9 +109,9 @@ class Writer {
 Frozen Frozen::freeze(const Value& value) {
   Writer writer;
   writer.builder.finish(value_or_throw(writer.write(value, 0)));
-  node::Node* node = value_or_throw(node::Node::current());
+  node::Node& node = detail::attached_node();
   std::shared_ptr<Storage> storage =
-      value_or_throw(tensor::arena_storage(node->arena(), writer.builder.total()));
+      value_or_throw(tensor::arena_storage(node.arena(), writer.builder.total()));
   const std::span<const std::byte> image = writer.builder.image();
   std::memcpy(storage->data(), image.data(), image.size());
   for (const auto& [tensor, number] : writer.tensors) {

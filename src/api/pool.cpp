@@ -10,6 +10,7 @@
 #include <new>
 #include <utility>
 
+#include "api/attached.h"
 #include "api/pool_core.h"
 #include "api/stop.h"
 #include "node/node.h"
@@ -154,15 +155,15 @@ workers::Engine& PoolCore::engine() const {
 }
 
 void PoolCore::start() {
-  node::Node* node = value_or_throw(node::Node::current());
+  node::Node& node = attached_node();
   if (options_.workers > UINT32_MAX / 2 || options_.spares > UINT32_MAX / 2)
     throw Error({Code::kInvalid, "a pool of " + std::to_string(options_.workers) + " workers"});
   const workers::EngineOptions engine{static_cast<std::uint32_t>(options_.workers),
                                       static_cast<std::uint32_t>(options_.spares), options_.tasks_per_worker,
                                       options_.memory_per_worker};
-  owner_slot_ = node->domain().self();
+  owner_slot_ = node.domain().self();
   engine_ = value_or_throw(workers::Engine::create(
-      *node, engine, [this](const workers::WorkerSlot& worker_slot) { return start_worker(worker_slot); }));
+      node, engine, [this](const workers::WorkerSlot& worker_slot) { return start_worker(worker_slot); }));
 }
 
 Result<std::unique_ptr<workers::WorkerHandle>> PoolCore::start_worker(

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "api/attached.h"
 #include "api/children.h"
 #include "node/node.h"
 #include "process/child.h"
@@ -42,9 +43,9 @@ class ProcessCore {
 
   void start() {
     if (child) throw Error({Code::kInvalid, identity.name + " was started already"});
-    node::Node* node = value_or_throw(node::Node::current());
-    if (entry || prepare) reports = value_or_throw(channel::Channel::create(node->channels(), {}));
-    child = launch(*node);
+    node::Node& node = attached_node();
+    if (entry || prepare) reports = value_or_throw(channel::Channel::create(node.channels(), {}));
+    child = launch(node);
     entry = nullptr;  // what it captured lives in the child now
     process::children().add(this, {identity.name, child->pid(), identity.rank, identity.daemon},
                             child->sentinel());

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "api/attached.h"
 #include "api/memory_wait.h"
 #include "api/stop.h"
 #include "channel/pipe.h"
@@ -194,9 +195,8 @@ Channel& opened(Channel* channel) {
 }  // namespace
 
 ChannelPtr make_queue(std::uint64_t type, const QueueOptions& options) {
-  node::Node* node = value_or_throw(node::Node::current());
   return value_or_throw(channel::Channel::create(
-      node->channels(),
+      attached_node().channels(),
       {.capacity = options.capacity, .byte_capacity = options.bytes, .flags = flags_for(type)}));
 }
 

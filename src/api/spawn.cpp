@@ -20,10 +20,10 @@ void register_function(const char* name, Address function, Runner runner) {
 std::string registered_name(Address function) { return value_or_throw(process::name_of(function)); }
 
 ChannelRef send_arguments(Value::List arguments) {
-  node::Node* node = value_or_throw(node::Node::current());
+  node::Node& node = attached_node();
   channel::ChannelPtr channel =
-      value_or_throw(channel::Channel::create(node->channels(), {.flags = channel::kPortable}));
-  message::MessageBuilder builder(node->arena());
+      value_or_throw(channel::Channel::create(node.channels(), {.flags = channel::kPortable}));
+  message::MessageBuilder builder(node.arena());
   throw_if_failed(builder.add(Value(std::move(arguments))));
   throw_if_failed(channel->put(builder.message(), os::Deadline::never()));
   return ChannelRef(std::move(channel));

@@ -1,8 +1,9 @@
 // Names of objects within a domain: what one process publishes, another opens.
 //
-//   Status told = node.names().publish("frames", {.object = {ObjectKind::kChannel, id.index},
-//   id.generation}); Result<Published> found = node.names().find("frames"); Status gone =
-//   node.names().unpublish("frames");
+//   Status told = node.names().publish(
+//       "frames", {.object = {ObjectKind::kChannel, id.index}, .generation = id.generation});
+//   Result<Published> found = node.names().find("frames");
+//   Status gone = node.names().unpublish("frames");
 //
 // A name is a holder like a process or a message: a row of the ledger keeps the object for as long as the
 // name is there, whoever published it and whatever became of that process. The row and the name change in one

@@ -53,14 +53,14 @@ class NameLock {
   // Before standing anywhere. kNotFound: nobody does, unless this is to `begin`. Call again after
   // forget_lock().
   Status open_lock(bool begin);
-  // Leaves every stand.
+  // Leaves every role.
   void forget_lock() noexcept;
 
   // False: somebody else roles there in a way that excludes this one.
   Result<bool> take(Role role);
   Result<bool> share(Role role);
   Status leave(Role role);
-  // Does anybody else stand there?
+  // Does another process have the role?
   Result<bool> taken(Role role) const;
 
   // Takes everything, for a domain that has not had the name. False: somebody is there; leave what was taken
@@ -93,7 +93,7 @@ class NameLock {
   std::string prefix_;  // of the addresses: the user's, the directory's and the name's
   os::Fd folder_;
   os::Fd lock_;                  // the directory, opened anew: shared locks are its
-  std::array<os::Fd, 3> taken_;  // by stand
+  std::array<os::Fd, 3> taken_;  // by role
 };
 
 }  // namespace forklift::rendezvous

@@ -268,7 +268,7 @@ class Engine {
   void fill_seats();
   bool start(std::size_t worker_slot, bool spare);
   bool promote_spare();
-  void wait_for_dead();
+  void collect_dead();
   void settle_death_locked(std::size_t worker_slot, int exitcode, After& after);
   void note_failure_locked(unsigned weight, const std::string& why, After& after);
   std::int64_t enforce_deadlines();

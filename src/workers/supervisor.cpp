@@ -136,7 +136,7 @@ void Engine::run_supervisor() {
       std::uint64_t rung = 0;
       (void)!::read(supervisor_bell_.get(), &rung, sizeof rung);
     }
-    wait_for_dead();
+    collect_dead();
   }
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -219,7 +219,7 @@ bool Engine::promote_spare() {
 
 // --- deaths
 
-void Engine::wait_for_dead() {
+void Engine::collect_dead() {
   for (std::size_t worker_slot = 0; worker_slot < places_.size(); ++worker_slot) {
     Place& place = places_[worker_slot];
     if (!place.worker) continue;

@@ -48,7 +48,7 @@ sync::LockGuard Arena::lock_depot(Kind kind, unsigned size_class) {
   });
 }
 
-// The block of a lease that ends goes on the magazine, if this process is its only holder. Private lock held.
+// The block of a lease that ends goes into the magazine, if this process is its only holder. Private lock held.
 // Where the magazine was full, half of it is in `surplus` afterwards.
 bool Arena::keep(const Lease& given_up, Batch& surplus) noexcept {
   if (given_up.object_.kind != ObjectKind::kBlock) return false;
@@ -84,7 +84,7 @@ Arena::Grant Arena::reopen(const CachedBlock& kept, Kind kind, unsigned size_cla
   return {kept.row, kept.block, kept.generation, kept.offset, kept.committed, kept.committed};
 }
 
-// Up to a batch becomes this process's. Not on its magazine yet: a fork in another thread leaves it here.
+// Up to a batch becomes this process's. Not in its magazine yet: a fork in another thread leaves it here.
 void Arena::fetch(Kind kind, unsigned size_class, Batch& out) {
   Depot& depot = this->depot(kind, size_class);
   if (depot.top.load(std::memory_order_relaxed) == 0) return;
