@@ -17,7 +17,7 @@ WHEEL_STAMP := build/wheel.stamp
 WHEEL_SOURCES := $(shell find CMakeLists.txt pyproject.toml cmake src include bindings python \
 	-type f -not -path '*/__pycache__/*' 2>/dev/null)
 
-.PHONY: help setup setup-lint setup-bench setup-compilers compilers demo examples test bench lint docs format core wheel test-cpp test-py soak chaos conformance conformance-full suites slices folders weekly step storm model \
+.PHONY: help setup setup-demo setup-lint setup-bench setup-compilers compilers demo examples test bench lint docs format core wheel test-cpp test-py soak chaos conformance conformance-full suites slices folders weekly step storm model \
 	asan tsan clang seedfault clean
 
 help: ## this list
@@ -26,13 +26,16 @@ help: ## this list
 setup: ## install what this machine lacks, make .venv
 	@tools/setup.sh
 
+setup-demo:
+	@tools/setup.sh demo
+
 setup-lint:
 	@tools/setup.sh lint
 
 setup-bench:
 	@tools/setup.sh bench
 
-demo: wheel examples ## build, run the examples, print the comparison
+demo: examples ## build, run the examples, print the comparison
 	@test -f examples/demo.py || { echo "examples/demo.py is missing: nothing to show yet" >&2; exit 1; }
 	$(PYTHON) examples/demo.py
 
@@ -75,18 +78,19 @@ storm: core ## only the storm (random kills under load)
 model: setup ## check the protocols' models in every state (spin)
 	$(PYTHON) tests/model/run.py
 
-examples: setup  # what `make demo` runs of C++, and the library
-	@$(CMAKE) --preset release --log-level=WARNING
-	$(CMAKE) --build --preset release -j $(JOBS) --target forklift_examples
+examples: wheel  # what `make demo` runs of C++, against the library that the wheel carries
+	@$(CMAKE) -S examples -B build/examples -G Ninja -D CMAKE_BUILD_TYPE=Release --log-level=WARNING \
+		-D CMAKE_PREFIX_PATH="$$($(PYTHON) -m forklift --cmake-dir)"
+	$(CMAKE) --build build/examples -j $(JOBS)
 
-wheel: setup $(WHEEL_STAMP)
+wheel: setup-demo $(WHEEL_STAMP)
 
 $(WHEEL_STAMP): $(WHEEL_SOURCES) tools/requirements-build.txt
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation \
 		--force-reinstall .
 	@touch $@
 
-test-py: core wheel ## the Python tests, against the installed wheel
+test-py: setup core wheel ## the Python tests, against the installed wheel
 	$(PYTHON) -m pytest $(PYTEST_ARGS)
 
 soak: wheel ## a million mixed messages between processes that come and go; what is held must stay flat

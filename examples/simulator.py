@@ -26,9 +26,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def find_program() -> Path:
     """The newest build of the simulator."""
-    found = [path for path in ROOT.glob("build/*/examples/simulator") if path.is_file()]
+    found = [path for path in ROOT.glob("build/**/simulator") if path.is_file()]
     if not found:
-        raise SystemExit("the simulator is not built: run `make core`, or name it with --program")
+        raise SystemExit("the simulator is not built: run `make examples`, or name it with --program")
     return max(found, key=lambda path: path.stat().st_mtime)
 
 

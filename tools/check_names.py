@@ -63,18 +63,36 @@ GIVEN_UP = {
     "forklift::need": "value_or_throw",
 }
 
+# Members, also behind a dot.
+GIVEN_UP_MEMBERS = {
+    "put_for": "try_put(x, wait)",
+    "put_until": "try_put(x, wait)",
+    "get_for": "try_get(wait)",
+    "get_until": "try_get(wait)",
+    "get_into_for": "try_get_into(x, wait)",
+    "send_for": "try_put(x, wait)",
+    "recv_for": "try_get(wait)",
+    "recv_into": "get_into",
+    "join_for": "try_join(wait)",
+    "join_until": "try_join(wait)",
+    "arrive_and_wait_for": "try_arrive_and_wait(wait)",
+}
+
 FOLDERS = ("src", "include", "bindings", "python", "tests", "bench", "examples", "docs", "tools", "cmake")
 SUFFIXES = (".h", ".cpp", ".py", ".pyi", ".md", ".pml", ".cmake", ".txt", ".sh", ".toml")
 # Where they may stand: history, and the test of this check.
 HISTORY = ("docs/decisions", "tests/python/tools/test_names.py")
 
-WORD = re.compile(r"(?<![\w.])(" + "|".join(re.escape(name) for name in GIVEN_UP) + r")(?!\w)")
+WORD = re.compile(
+    r"(?<![\w.])(?:" + "|".join(re.escape(name) for name in GIVEN_UP) + r")(?!\w)"
+    r"|(?<!\w)(?:" + "|".join(GIVEN_UP_MEMBERS) + r")(?!\w)"
+)
 
 
 def check_text(where: str, text: str) -> Iterator[str]:
     for number, line in enumerate(text.splitlines(), 1):
         for found in WORD.finditer(line):
-            yield f"{where}:{number}: {found[0]}: say {GIVEN_UP[found[0]]}"
+            yield f"{where}:{number}: {found[0]}: say {(GIVEN_UP | GIVEN_UP_MEMBERS)[found[0]]}"
 
 
 def check_names(root: Path) -> Iterator[str]:

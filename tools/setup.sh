@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what a fresh Debian 12 / Ubuntu 22.04 (or newer) machine lacks and makes .venv with pinned packages.
 #
-#   tools/setup.sh          what building and testing need
+#   tools/setup.sh demo     what building the wheel and running the examples need
+#   tools/setup.sh          and what building and running the tests need
 #   tools/setup.sh lint     and what `make lint` needs
 #   tools/setup.sh bench    and the peers that the C++ benchmarks compare with, as far as there are packages
 #
@@ -36,19 +37,22 @@ first_available() {
 missing_packages() {
   local needs=()
   command -v "${CXX:-c++}" >/dev/null && command -v make >/dev/null || needs+=(build-essential)
-  command -v spin >/dev/null || needs+=(spin)
+  if [ "$want" != demo ]; then command -v spin >/dev/null || needs+=(spin); fi
   command -v "$python" >/dev/null || needs+=(python3)
   "$python" -c 'import ensurepip, venv' 2>/dev/null || needs+=(python3-venv)
   "$python" -c 'import os, sysconfig, sys
 sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))' 2>/dev/null ||
     needs+=(python3-dev)
   if ! command -v "${CXX:-c++}" >/dev/null; then
-    needs+=(libgtest-dev libgmock-dev libbenchmark-dev libboost-dev 'libmsgpack-cxx-dev|libmsgpack-dev')
+    needs+=('libmsgpack-cxx-dev|libmsgpack-dev')
+    if [ "$want" != demo ]; then needs+=(libgtest-dev libgmock-dev libbenchmark-dev libboost-dev); fi
   else
-    have_header gtest/gtest.h || needs+=(libgtest-dev)
-    have_header gmock/gmock.h || needs+=(libgmock-dev)
-    have_header benchmark/benchmark.h || needs+=(libbenchmark-dev)
-    have_header boost/interprocess/creation_tags.hpp || needs+=(libboost-dev)
+    if [ "$want" != demo ]; then
+      have_header gtest/gtest.h || needs+=(libgtest-dev)
+      have_header gmock/gmock.h || needs+=(libgmock-dev)
+      have_header benchmark/benchmark.h || needs+=(libbenchmark-dev)
+      have_header boost/interprocess/creation_tags.hpp || needs+=(libboost-dev)
+    fi
     printf '#define MSGPACK_NO_BOOST\n#include <msgpack.hpp>\nint main() {}\n' |
       "${CXX:-c++}" -std=c++20 -x c++ -fsyntax-only - 2>/dev/null ||
       needs+=('libmsgpack-cxx-dev|libmsgpack-dev')
@@ -105,14 +109,18 @@ check_python() {
   }
 }
 
-# .venv, made anew when the interpreter or a pinned version changed.
+# .venv, made anew when the interpreter changed, completed when a pinned version did. Each level holds the one before.
 make_venv() {
-  local requirements=(tools/requirements-test.txt) stamp=.venv/setup.stamp key
-  if [ "$want" = lint ] || grep -qs '^lint' "$stamp"; then requirements+=(tools/requirements-lint.txt); fi
+  local levels=(demo test lint) stamp=.venv/setup.stamp key need=1 has=-1 i
+  for i in "${!levels[@]}"; do
+    if [ "$want" = "${levels[i]}" ]; then need=$i; fi
+    if [ "$(head -n 1 "$stamp" 2>/dev/null)" = "${levels[i]}" ]; then has=$i; fi
+  done
   key="$("$python" -c 'import sys; print(sys.base_prefix, sys.version)' | tr '\n' ' ')"
   key+="$(cat tools/requirements-*.txt | sha256sum | cut -d' ' -f1)"
-  if [ -f "$stamp" ] && [ "$(tail -n 1 "$stamp")" = "$key" ]; then
-    if [ "$want" != lint ] || grep -q '^lint' "$stamp"; then return; fi
+  if [ "$has" -ge "$need" ]; then
+    if [ "$(tail -n 1 "$stamp")" = "$key" ]; then return; fi
+    need=$has
   fi
   if ! [ -x .venv/bin/python ] ||
     [ "$(.venv/bin/python -c 'import sys; print(sys.version)' 2>/dev/null)" != \
@@ -121,15 +129,12 @@ make_venv() {
     rm -rf .venv
     "$python" -m venv .venv
   fi
-  say "installing pinned Python packages (a few minutes the first time)"
-  local arguments=() file
-  for file in "${requirements[@]}"; do arguments+=(-r "$file"); done
+  say "installing pinned Python packages (a minute or more the first time)"
+  local arguments=()
+  for i in $(seq 0 "$need"); do arguments+=(-r "tools/requirements-${levels[i]}.txt"); done
   # shellcheck disable=SC2086 -- PIP_ARGS is a list of words
   .venv/bin/python -m pip install --quiet --disable-pip-version-check ${PIP_ARGS-} "${arguments[@]}"
-  {
-    if [ ${#requirements[@]} -gt 1 ]; then echo lint; else echo test; fi
-    echo "$key"
-  } >"$stamp"
+  printf '%s\n%s\n' "${levels[need]}" "$key" >"$stamp"
 }
 
 # The system's part is looked at again only when this script or the compiler changed.

@@ -53,7 +53,7 @@ double tensor_handle(const Run& run) {
       run,
       [&](std::size_t count) {
         for (std::size_t i = 0; i < count; ++i)
-          queue.put(must(forklift::Tensor::empty({kMega / 4}, forklift::DType::kFloat32)));
+          queue.put(forklift::Tensor::empty({kMega / 4}, forklift::DType::kFloat32));
       },
       [&](std::size_t count) {
         for (std::size_t i = 0; i < count; ++i) keep(queue.get().raw());

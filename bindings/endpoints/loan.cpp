@@ -16,6 +16,7 @@
 #include "bindings/message/transfer.h"
 #include "message/transport.h"
 #include "message/wire.h"
+#include "tensor/layout.h"
 
 namespace forklift::py {
 
@@ -231,7 +232,7 @@ PyObject* loan_enter(PyObject* self, PyObject*) {
   loan.code = parse_dtype(*numpy, loan.dtype);
   if (loan.code == 0 || !parse_shape(loan.shape, shape)) return nullptr;
   const auto dtype = static_cast<DType>(loan.code);
-  const Result<std::int64_t> bytes = byte_count(shape, item_size(dtype));
+  const Result<std::int64_t> bytes = tensor::byte_count(shape, item_size(dtype));
   if (!bytes) return raise(bytes.status());
   if (*bytes == 0) {
     loan.array = numpy->empty(dtype, shape, Order::kC);

@@ -11,6 +11,7 @@
 #include "message/transport.h"
 #include "message/wire.h"
 #include "tensor/copy.h"
+#include "tensor/layout.h"
 
 namespace forklift::py {
 
@@ -153,7 +154,7 @@ PyObject* Decoder::array(std::span<const std::byte> payload) {
   if (payload.size() < meta_size) return cut();
   const Result<wire::TensorMeta> meta = wire::decode_meta(payload.first(meta_size));
   if (!meta) return corrupt_message("an array's description");
-  const Result<std::int64_t> size = byte_count(meta->shape, item_size(meta->dtype));
+  const Result<std::int64_t> size = tensor::byte_count(meta->shape, item_size(meta->dtype));
   if (!size || meta->byte_offset != 0) return corrupt_message("an array's size");
   const auto length = static_cast<std::size_t>(*size);
   Order order = Order::kC;
@@ -182,7 +183,7 @@ PyObject* Decoder::shared_array(std::span<const std::byte> payload) {
   if (!block) return nullptr;
   const arena::Lease& lease = *block_lease(block);
   const std::size_t item = item_size(meta->dtype);
-  if (!check_within(meta->shape, meta->strides, item, meta->byte_offset, lease.size()) ||
+  if (!tensor::check_within(meta->shape, meta->strides, item, meta->byte_offset, lease.size()) ||
       meta->byte_offset % alignment(meta->dtype) != 0) {
     Py_DECREF(block);
     return corrupt_message("a shared array outside of its memory");

@@ -11,6 +11,8 @@
 #include "bindings/core/errors.h"
 #include "bindings/tensor/numpy.h"
 #include "bindings/tensor/tensor.h"
+#include "tensor/storage.h"
+#include "tensor/views.h"
 
 namespace nb = nanobind;
 
@@ -28,8 +30,8 @@ nb::object view_as(const TensorBox& self, const std::string& dtype) {
     throw nb::type_error((tensor.to_string() + " cannot be looked at as " + dtype).c_str());
   }
   std::shared_ptr<Storage> storage = tensor.storage();
-  if (!storage) storage = *Storage::heap(0);
-  Result<Tensor> view = Tensor::wrap_strided(std::move(storage), *wanted, tensor.shape(), tensor.strides(),
+  if (!storage) storage = *tensor::heap_storage(0);
+  Result<Tensor> view = tensor::wrap_strided(std::move(storage), *wanted, tensor.shape(), tensor.strides(),
                                              tensor.byte_offset());
   if (!view) {
     raise(view.status());

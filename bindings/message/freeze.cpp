@@ -14,6 +14,7 @@
 #include "bindings/tensor/tensor.h"
 #include "node/node.h"
 #include "tensor/copy.h"
+#include "tensor/layout.h"
 
 namespace forklift::py {
 
@@ -135,7 +136,7 @@ bool Freezer::foreign(PyObject* object, const Dims& shape, const Dims& strides, 
   if (parsed && descr == Py_None) {
     refuse(PyExc_TypeError, "an array of Python objects");
   } else if (parsed) {
-    const Result<std::int64_t> bytes = byte_count(shape, static_cast<std::size_t>(item));
+    const Result<std::int64_t> bytes = tensor::byte_count(shape, static_cast<std::size_t>(item));
     if (!bytes) {
       raise(bytes.status());
     } else {

@@ -11,6 +11,7 @@
 #include "bindings/tensor/tensor.h"
 #include "message/transport.h"
 #include "tensor/arena_storage.h"
+#include "tensor/views.h"
 
 namespace forklift::py {
 
@@ -81,7 +82,7 @@ bool frozen_value(PyObject* object, Value& value) {
   }
   std::shared_ptr<Storage> storage = tensor::storage_over(block_lease(as_frozen(object)->block));
   const auto bytes = static_cast<std::int64_t>(storage->bytes());
-  Result<Tensor> made = Tensor::wrap(std::move(storage), DType::kUInt8, {bytes}, 0, true);
+  Result<Tensor> made = tensor::wrap(std::move(storage), DType::kUInt8, {bytes}, 0, true);
   if (!made) return raise(made.status()) != nullptr;
   value = *std::move(made);
   return true;

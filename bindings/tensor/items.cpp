@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "bindings/core/errors.h"
+#include "tensor/views.h"
 
 namespace nb = nanobind;
 
@@ -87,7 +88,7 @@ Tensor index_tensor(const Tensor& tensor, nb::handle key) {
     } else if (PySlice_Check(item.ptr())) {
       auto* slice = reinterpret_cast<PySliceObject*>(item.ptr());
       const std::int64_t step = bound(slice->step).value_or(1);
-      view = required(view.slice(dim, bound(slice->start), bound(slice->stop), step));
+      view = required(tensor::slice(view, dim, bound(slice->start), bound(slice->stop), step));
       ++dim;
     } else if (PyIndex_Check(item.ptr()) && !PyBool_Check(item.ptr())) {
       const Py_ssize_t index = PyNumber_AsSsize_t(item.ptr(), PyExc_IndexError);
@@ -98,7 +99,7 @@ Tensor index_tensor(const Tensor& tensor, nb::handle key) {
                                std::to_string(length))
                                   .c_str());
       }
-      view = required(view.select(dim, index));
+      view = required(tensor::select(view, dim, index));
     } else {
       throw nb::type_error("a tensor is indexed by integers, slices and Ellipsis; use .numpy() for more");
     }
@@ -124,11 +125,11 @@ void fill_with(Tensor& tensor, nb::handle value) {
   const Status status = with_type(tensor.dtype(), [&](auto item) -> Status {
     using T = decltype(item);
     if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>) {
-      return tensor.fill(T(nb::cast<float>(value)));
+      return tensor::fill_elements(tensor, T(nb::cast<float>(value)));
     } else if constexpr (std::is_same_v<T, bool>) {
       const int truth = PyObject_IsTrue(value.ptr());
       if (truth < 0) throw nb::python_error();
-      return tensor.fill(truth != 0);
+      return tensor::fill_elements(tensor, truth != 0);
     } else {
       T number{};
       if (!nb::try_cast(value, number)) {
@@ -136,7 +137,7 @@ void fill_with(Tensor& tensor, nb::handle value) {
                      name(tensor.dtype()).data());
         throw nb::python_error();
       }
-      return tensor.fill(number);
+      return tensor::fill_elements(tensor, number);
     }
   });
   if (!status) {

@@ -11,6 +11,10 @@
 #include "forklift/dlpack.h"
 #include "tensor/arena_storage.h"
 #include "tensor/copy.h"
+#include "tensor/dlpack.h"
+#include "tensor/layout.h"
+#include "tensor/storage.h"
+#include "tensor/views.h"
 
 namespace forklift::py {
 
@@ -30,7 +34,7 @@ bool array_view(PyObject* object, const ArrayHead& array, DType dtype, Tensor& t
   const std::size_t item = item_size(dtype);
   Dims shape(DimSpan(reinterpret_cast<const std::int64_t*>(array.shape), ndim));
   const DimSpan bytes(reinterpret_cast<const std::int64_t*>(array.strides), ndim);
-  const Result<Extent> extent = byte_extent(shape, bytes, item, 1);
+  const Result<tensor::Extent> extent = tensor::byte_extent(shape, bytes, item, 1);
   if (!extent) return raise(extent.status()) != nullptr;
   Dims strides(ndim, 0);
   for (std::size_t i = 0; i < ndim; ++i) {
@@ -48,12 +52,12 @@ bool array_view(PyObject* object, const ArrayHead& array, DType dtype, Tensor& t
     storage = tensor::storage_over(block_lease(block));
     offset = extent->high == 0 ? 0 : reinterpret_cast<std::byte*>(array.data) - (*storage)->data();
   } else {
-    storage = Storage::borrow(array.data + extent->low, static_cast<std::size_t>(extent->high - extent->low),
-                              keep_object(object));
+    storage = tensor::borrowed_storage(
+        array.data + extent->low, static_cast<std::size_t>(extent->high - extent->low), keep_object(object));
   }
   if (!storage) return raise(storage.status()) != nullptr;
   Result<Tensor> made =
-      Tensor::wrap_strided(*std::move(storage), dtype, std::move(shape), std::move(strides),
+      tensor::wrap_strided(*std::move(storage), dtype, std::move(shape), std::move(strides),
                            static_cast<std::size_t>(offset), (array.flags & kArrayWritable) == 0);
   if (!made) return raise(made.status()) != nullptr;
   tensor = *std::move(made);
@@ -143,12 +147,12 @@ bool tensor_from_dlpack(PyObject* object, Tensor& tensor, std::string* unknown) 
     auto* managed =
         static_cast<dlpack::ManagedTensorVersioned*>(PyCapsule_GetPointer(capsule, "dltensor_versioned"));
     if (managed->version.major == dlpack::kVersion.major) as_bits(managed->tensor.dtype, unknown);
-    made = dlpack::import_versioned(managed);
+    made = tensor::import_versioned(managed);
     if (made) PyCapsule_SetName(capsule, "used_dltensor_versioned");
   } else if (PyCapsule_IsValid(capsule, "dltensor")) {
     auto* managed = static_cast<dlpack::ManagedTensor*>(PyCapsule_GetPointer(capsule, "dltensor"));
     as_bits(managed->tensor.dtype, unknown);
-    made = dlpack::import_legacy(managed);
+    made = tensor::import_legacy(managed);
     if (made) PyCapsule_SetName(capsule, "used_dltensor");
   }
   Py_DECREF(capsule);
@@ -159,13 +163,13 @@ bool tensor_from_dlpack(PyObject* object, Tensor& tensor, std::string* unknown) 
 
 PyObject* dlpack_capsule(const Tensor& tensor, bool versioned, bool copied) {
   if (versioned) {
-    const Result<dlpack::ManagedTensorVersioned*> managed = dlpack::export_versioned(tensor, copied);
+    const Result<dlpack::ManagedTensorVersioned*> managed = tensor::export_versioned(tensor, copied);
     if (!managed) return raise(managed.status());
     PyObject* capsule = PyCapsule_New(*managed, "dltensor_versioned", drop_versioned);
     if (!capsule) (*managed)->deleter(*managed);
     return capsule;
   }
-  const Result<dlpack::ManagedTensor*> managed = dlpack::export_legacy(tensor);
+  const Result<dlpack::ManagedTensor*> managed = tensor::export_legacy(tensor);
   if (!managed) {
     PyErr_SetString(PyExc_BufferError, std::string(managed.status().what()).c_str());
     return nullptr;

@@ -19,6 +19,9 @@
 #include "message/transport.h"
 #include "node/node.h"
 #include "tensor/arena_storage.h"
+#include "tensor/layout.h"
+#include "tensor/storage.h"
+#include "tensor/views.h"
 
 namespace nb = nanobind;
 
@@ -52,7 +55,7 @@ std::optional<Tensor> any_array(PyObject* object) {
 
 Tensor new_tensor(const std::vector<std::int64_t>& shape, DType dtype, bool zeroed) {
   Dims dims((DimSpan(shape)));
-  const auto bytes = static_cast<std::size_t>(require(byte_count(dims, item_size(dtype))));
+  const auto bytes = static_cast<std::size_t>(require(tensor::byte_count(dims, item_size(dtype))));
   std::shared_ptr<Storage> storage;
   if (bytes != 0) {
     GilRelease released;
@@ -62,9 +65,9 @@ Tensor new_tensor(const std::vector<std::int64_t>& shape, DType dtype, bool zero
     released.acquire();
     storage = require(std::move(made));
   } else {
-    storage = require(Storage::heap(0));
+    storage = require(tensor::heap_storage(0));
   }
-  return require(Tensor::wrap(std::move(storage), dtype, std::move(dims)));
+  return require(tensor::wrap(std::move(storage), dtype, std::move(dims)));
 }
 
 Tensor copy_to_arena(const Tensor& source) {
@@ -73,7 +76,7 @@ Tensor copy_to_arena(const Tensor& source) {
   Status status;
   {
     const GilRelease released;
-    status = made.copy_from(source);
+    status = tensor::copy_elements(made, source);
   }
   require(status);
   return made;
@@ -137,17 +140,17 @@ void bind_views(nb::class_<TensorBox>& type) {
              std::optional<Tensor> source = any_array(value.ptr());
              if (!source) return fill_with(target, value);
              const TensorBox keep(*source);
-             require(target.copy_from(*source));
+             require(tensor::copy_elements(target, *source));
            })
       .def("reshape",
            [](const TensorBox& self, const std::vector<std::int64_t>& shape) {
-             return make(require(self.tensor.reshape(Dims((DimSpan(shape))))));
+             return make(require(tensor::reshape(self.tensor, Dims((DimSpan(shape))))));
            })
       .def("transpose", [](const TensorBox& self, std::int64_t a,
-                           std::int64_t b) { return make(require(self.tensor.transpose(a, b))); })
+                           std::int64_t b) { return make(require(tensor::transpose(self.tensor, a, b))); })
       .def("permute",
            [](const TensorBox& self, const std::vector<std::int64_t>& order) {
-             return make(require(self.tensor.permute(DimSpan(order))));
+             return make(require(tensor::permute(self.tensor, DimSpan(order))));
            })
       .def("as_readonly", [](const TensorBox& self) { return make(self.tensor.as_readonly()); })
       .def("clone", [](const TensorBox& self) { return make(copy_to_arena(self.tensor)); })
@@ -210,7 +213,7 @@ PyObject* take_tensor(std::span<const std::byte> payload, MessageReader& reader)
   if (!meta) return raise(meta.status());
   Result<std::shared_ptr<Storage>> storage = Status(Code::kCorrupt, "a tensor without its memory");
   if (meta->index == message::kNoLease) {
-    storage = Storage::heap(0);
+    storage = tensor::heap_storage(0);
   } else if (auto& leases = reader.message.leases(); meta->index < leases.size() && leases[meta->index]) {
     storage = tensor::received_storage(std::move(leases[meta->index]));
   }

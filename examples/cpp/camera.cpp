@@ -29,7 +29,6 @@ using forklift::DType;
 using forklift::Queue;
 using forklift::Tensor;
 using forklift::Value;
-using forklift::value_or_throw;
 
 struct Settings {
   std::string name = "forklift-camera";
@@ -64,8 +63,8 @@ class Log {
 
 // Rows of brightness that move with the number: a viewer can tell that a picture is whole.
 Tensor take_picture(const Settings& settings, std::int64_t number) {
-  Tensor image = value_or_throw(Tensor::empty({settings.height, settings.width, 3}, DType::kUInt8));
-  const auto bytes = value_or_throw(image.span<std::uint8_t>());
+  Tensor image = Tensor::empty({settings.height, settings.width, 3}, DType::kUInt8);
+  const auto bytes = image.span<std::uint8_t>();
   const auto row_bytes = static_cast<std::size_t>(settings.width) * 3;
   for (std::size_t i = 0; i < bytes.size(); ++i)
     bytes[i] = static_cast<std::uint8_t>(i / row_bytes + static_cast<std::size_t>(number));
@@ -83,7 +82,7 @@ void run(const Settings& settings) {
     log.line('+', number);
     // A full queue waits for a viewer, and this for SIGTERM.
     bool sent = false;
-    while (!sent && asked_to_stop == 0) sent = frames.put_for(frame, std::chrono::milliseconds(100));
+    while (!sent && asked_to_stop == 0) sent = frames.try_put(frame, std::chrono::milliseconds(100));
     if (sent) log.line('=', number);
   }
 }

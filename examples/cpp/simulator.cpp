@@ -32,7 +32,6 @@ using forklift::DType;
 using forklift::Queue;
 using forklift::Tensor;
 using forklift::Value;
-using forklift::value_or_throw;
 
 struct Settings {
   int steps = 500;
@@ -70,8 +69,8 @@ class World {
   }
 
   Tensor render() {
-    Tensor image = value_or_throw(Tensor::empty({height_, width_, 3}, DType::kUInt8));
-    const std::span<std::uint8_t> bytes = value_or_throw(image.span<std::uint8_t>());
+    Tensor image = Tensor::empty({height_, width_, 3}, DType::kUInt8);
+    const std::span<std::uint8_t> bytes = image.span<std::uint8_t>();
     // Noise: eight bytes a number, each 16 to 47.
     for (std::size_t i = 0; i < bytes.size(); i += 8) {
       const std::uint64_t noise = (random_() & 0x1f1f1f1f1f1f1f1fULL) + 0x1010101010101010ULL;
@@ -116,14 +115,10 @@ class World {
   Point speed_;
 };
 
-double number(const Value& map, const char* key) {
-  const Value* value = map.find(key);
-  if (value == nullptr) throw std::runtime_error(std::string("an answer without \"") + key + "\"");
-  return value_or_throw(value->as<double>());
-}
+double number(const Value& map, const char* key) { return map.at(key).as<double>(); }
 
 Point take_answer(Queue<Value>& answers, int step) {
-  const std::optional<Value> answer = answers.get_for(std::chrono::seconds(30));
+  const std::optional<Value> answer = answers.try_get(std::chrono::seconds(30));
   if (!answer) throw std::runtime_error("no answer to frame " + std::to_string(step) + " for 30 s");
   if (number(*answer, "step") != step)
     throw std::runtime_error("an answer to another frame than " + std::to_string(step));
@@ -156,7 +151,7 @@ double simulate(const Settings& settings, Queue<Value> frames, Queue<Value> answ
 // What a consumer does: the centre of what is bright.
 void consume(Queue<Value> frames, Queue<Value> answers) {
   for (Value frame = frames.get(); frame.find("done") == nullptr; frame = frames.get()) {
-    const auto image = value_or_throw(frame.find("image")->as<Tensor>());
+    const auto image = frame.at("image").as<Tensor>();
     const std::int64_t width = image.shape()[1];
     const std::uint8_t* red = image.data<std::uint8_t>();
     double weight = 0;
@@ -167,7 +162,7 @@ void consume(Queue<Value> frames, Queue<Value> answers) {
       sum.x += static_cast<double>(i % width);
       sum.y += std::floor(static_cast<double>(i) / static_cast<double>(width));
     }
-    answers.put(Value::Map{{"step", *frame.find("step")}, {"x", sum.x / weight}, {"y", sum.y / weight}});
+    answers.put(Value::Map{{"step", frame.at("step")}, {"x", sum.x / weight}, {"y", sum.y / weight}});
   }
 }
 

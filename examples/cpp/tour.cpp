@@ -16,7 +16,6 @@ using forklift::Process;
 using forklift::Queue;
 using forklift::Tensor;
 using forklift::Value;
-using forklift::value_or_throw;
 
 struct Measurement {
   int sensor;
@@ -27,7 +26,7 @@ struct Measurement {
 void sum_rows(const Tensor& matrix, int first, int count, Queue<std::vector<double>>& sums) {
   std::vector<double> result;
   for (int row = first; row < first + count; ++row) {
-    const auto numbers = value_or_throw(value_or_throw(matrix.select(0, row)).span<const float>());
+    const auto numbers = matrix.select(0, row).span<const float>();
     result.push_back(std::accumulate(numbers.begin(), numbers.end(), 0.0));
   }
   sums.put(result);
@@ -51,7 +50,7 @@ void strings() {
   Queue<std::string> lines;
   auto writer = Process::fork([&] { lines.put(std::string(3'000'000, 'x')); }).start();
   const std::size_t length = lines.get().size();
-  const bool more = lines.get_for(std::chrono::milliseconds(10)).has_value();
+  const bool more = lines.try_get(std::chrono::milliseconds(10)).has_value();
   std::printf("strings:  one of %zu bytes, %s\n", length, more ? "and another" : "and no other");
 }
 
@@ -59,17 +58,17 @@ void strings() {
 void tensors() {
   Queue<Tensor> images;
   auto camera = Process::fork([&] {
-                  Tensor image = value_or_throw(Tensor::zeros({1080, 1920, 3}, DType::kUInt8));
-                  forklift::throw_if_failed(image.fill<std::uint8_t>(7));
+                  Tensor image = Tensor::zeros({1080, 1920, 3}, DType::kUInt8);
+                  image.fill<std::uint8_t>(7);
                   images.put(image);
-                  images.put(value_or_throw(image.narrow(0, 0, 10)));  // a view of it: the same memory again
+                  images.put(image.narrow(0, 0, 10));  // a view of it: the same memory again
                 }).start();
   const Tensor image = images.get();
   const Tensor strip = images.get();
   camera.join();  // the memory outlives the process that made it
-  *image.at<std::uint8_t>({5, 100, 1}) = 99;
+  image.at<std::uint8_t>({5, 100, 1}) = 99;
   std::printf("tensors:  %s, %zu bytes, not one copied; written here, seen in the view: %d\n",
-              image.to_string().c_str(), image.nbytes(), *strip.at<std::uint8_t>({5, 100, 1}));
+              image.to_string().c_str(), image.nbytes(), strip.at<std::uint8_t>({5, 100, 1}));
 }
 
 // Values: what C++ and Python can both read.
@@ -77,15 +76,15 @@ void values() {
   Queue<Value> queue;
   queue.put(Value::Map{{"name", "lidar"},
                        {"range", Value::List{0.5, 120}},
-                       {"points", value_or_throw(Tensor::zeros({64, 3}, DType::kFloat32))}});
+                       {"points", Tensor::zeros({64, 3}, DType::kFloat32)}});
   const Value value = queue.get();
-  std::printf("values:   %s with %s\n", value.find("name")->as<std::string>().ok() ? "a name" : "no name",
-              value.find("points")->get_if<Tensor>()->to_string().c_str());
+  std::printf("values:   %s with %s\n", value.at("name").as<std::string>().c_str(),
+              value.at("points").as<Tensor>().to_string().c_str());
 }
 
 // Functions in fresh processes: nothing is inherited but what they are given.
 void fresh_processes() {
-  const Tensor matrix = value_or_throw(Tensor::empty({100, 1000}, DType::kFloat32));
+  const Tensor matrix = Tensor::empty({100, 1000}, DType::kFloat32);
   std::iota(matrix.data<float>(), matrix.data<float>() + matrix.numel(), 0.0F);
   Queue<std::vector<double>> sums;
   auto lower = Process::spawn(sum_rows, matrix, 0, 50, sums).start();

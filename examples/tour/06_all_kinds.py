@@ -4,7 +4,11 @@ import datetime
 
 import forklift.multiprocessing as mp
 import numpy as np
-import torch
+
+try:
+    import torch
+except ImportError:
+    torch = None
 
 PERSON = np.dtype([("name", "U16"), ("born", "datetime64[D]"), ("place", "f4", 2)])
 
@@ -20,7 +24,8 @@ def things():
     yield "dates", np.arange("1970-01", "2020-01", dtype="datetime64[D]")
     yield "objects", np.array([1, "two", None, datetime.date(2000, 1, 1)], dtype=object)
     yield "masked", np.ma.masked_greater(np.arange(100_000), 99_990)
-    yield "torch", torch.arange(1_000_000, dtype=torch.float32).reshape(1000, 1000)
+    if torch is not None:
+        yield "torch", torch.arange(1_000_000, dtype=torch.float32).reshape(1000, 1000)
     try:
         import pandas
     except ImportError:
@@ -29,7 +34,7 @@ def things():
 
 
 def same(left, right):
-    if isinstance(left, torch.Tensor):
+    if torch is not None and isinstance(left, torch.Tensor):
         return torch.equal(left, right)
     if isinstance(left, np.ma.MaskedArray):
         return np.array_equal(left.mask, right.mask) and np.ma.allequal(left, right)

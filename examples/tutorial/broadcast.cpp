@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
     viewers.push_back(forklift::Process::fork([&] {
                         auto stream = ticks.subscribe();
                         int sum = 0;
-                        while (auto tick = stream.next()) sum += *tick;  // until finish()
+                        for (const int tick : stream) sum += tick;  // until close()
                         sums.put(sum);
                       }).start());
   }
@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
     ticks.put(tick);
     pose.put({.x = 0.1 * tick, .y = 0});
   }
-  ticks.finish();
+  ticks.close();
   for (forklift::Process& viewer : viewers) viewer.join();
   const int first = sums.get();
   const int second = sums.get();

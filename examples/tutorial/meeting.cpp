@@ -31,9 +31,9 @@ int main(int argc, char** argv) {
     return 0;
   }
   JoinableQueue<Value> greetings = meet(name);
-  const auto greeting = greetings.get_for(std::chrono::seconds(30));
+  const auto greeting = greetings.try_get(std::chrono::seconds(30));
   if (greeting) greetings.task_done();
   ::waitpid(other, nullptr, 0);
   if (!greeting) return 1;
-  std::printf("%s\n", forklift::value_or_throw(greeting->as<std::string>()).c_str());
+  std::printf("%s\n", greeting->as<std::string>().c_str());
 }

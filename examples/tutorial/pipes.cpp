@@ -12,14 +12,13 @@ int main(int argc, char** argv) {
   auto& here = pipe.first;
   auto server = forklift::Process::fork([&, end = std::move(pipe.second)]() mutable {
                   here.close();  // its copy of the other end, else the pipe has no end
-                  while (auto request = end.recv())
-                    end.send(std::string(static_cast<std::size_t>(*request), '*'));
+                  for (const int request : end) end.put(std::string(static_cast<std::size_t>(request), '*'));
                 }).start();
 
   for (int length : {3, 5}) {
-    here.send(length);
-    for (std::size_t ready : forklift::wait({forklift::Waitable(here), forklift::Waitable(server)}))
-      std::printf("%s\n", ready == 0 ? here.recv()->c_str() : "the server has ended");
+    here.put(length);
+    for (std::size_t ready : forklift::wait_any({forklift::Waitable(here), forklift::Waitable(server)}))
+      std::printf("%s\n", ready == 0 ? here.get().c_str() : "the server has ended");
   }
   here.close();
   server.join();

@@ -1,4 +1,4 @@
-// queues: structs, structs with strings inside, bounded queues, time-outs and stops.
+// queues: structs, structs with strings inside, bounded queues, waits that end.
 #include <forklift/multiprocessing.h>
 
 #include <chrono>
@@ -28,26 +28,25 @@ int main(int argc, char** argv) {
   forklift::JoinableQueue<Job> jobs;             // knows what is done
   auto worker = forklift::Process::fork([&] {
                   for (int i = 0; i < 5; ++i) poses.put({i * 0.5, 0, 90});
-                  for (;;) {
-                    const Job job = jobs.get();
+                  for (const Job& job : jobs) {  // until it is closed
                     std::printf("%s, %zu tags\n", job.name.c_str(), job.tags.size());
                     std::fflush(stdout);
                     jobs.task_done();
-                    if (job.name == "last") return;
                   }
                 }).start();
 
   double way = 0;
-  while (const std::optional<Pose> pose = poses.get_for(200ms)) way = pose->x;  // until none comes
+  while (const std::optional<Pose> pose = poses.try_get(200ms)) way = pose->x;  // until none comes
   std::printf("went %.1f\n", way);
 
   jobs.put({.name = "first", .tags = {"a", "b"}, .weights = {}});
   jobs.put({.name = "last", .tags = {}, .weights = std::vector<double>{0.5}});
   jobs.join();
+  jobs.close();
   worker.join();
 
-  std::jthread listener([&](const std::stop_token& stop) {  // a wait that can be stopped
-    while (poses.get(stop)) {
+  std::jthread listener([&](const std::stop_token& stop) {
+    while (poses.try_get({1h, stop})) {  // for an hour, or until it is asked to stop
     }
     std::printf("stopped\n");
   });

@@ -12,19 +12,17 @@
 // The barrier breaks, for all inside and all to come, when one of them waits longer than it said, when a
 // completion function throws, by abort(), and when a process is killed inside; reset() mends it.
 //
-// Time-outs, copies, thread and process safety: as Lock (lock.h, lock_ref.h).
+// Copies, thread and process safety: as Lock (lock.h, lock_ref.h).
 // Errors: BrokenBarrier; Error with kInvalid for a barrier of no parties, kNoSpace, kStalled, kNotAttached.
 // Invariant: nobody leaves a round before all have come to it.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <stop_token>
 
 #include "forklift/detail/lock_ref.h"
-#include "forklift/detail/timeout.h"
+#include "forklift/wait.h"
 
 namespace forklift {
 
@@ -41,21 +39,9 @@ class Barrier {
   static Barrier open(detail::LockName name);
 
   // Which of the parties this was, in the order of arrival, from 0. Waits for the others.
-  std::uint32_t arrive_and_wait() { return *pass(detail::kForever, nullptr); }
-  // A time that is over breaks the barrier (BrokenBarrier).
-  template <class Rep, class Period>
-  std::uint32_t arrive_and_wait_for(std::chrono::duration<Rep, Period> time) {
-    return *pass(detail::nanoseconds(time), nullptr);
-  }
-  // Nothing: a stop was requested, which breaks the barrier, too.
-  std::optional<std::uint32_t> arrive_and_wait(const std::stop_token& stop) {
-    return pass(detail::kForever, &stop);
-  }
-  template <class Rep, class Period>
-  std::optional<std::uint32_t> arrive_and_wait_for(std::chrono::duration<Rep, Period> time,
-                                                   const std::stop_token& stop) {
-    return pass(detail::nanoseconds(time), &stop);
-  }
+  std::uint32_t arrive_and_wait() { return *pass(detail::kForever); }
+  // Nothing: the others had not come before the wait was over, which breaks the barrier.
+  [[nodiscard]] std::optional<std::uint32_t> try_arrive_and_wait(const Wait& wait) { return pass(wait); }
   void abort();
   void reset();
   bool broken() const;
@@ -67,7 +53,7 @@ class Barrier {
 
  private:
   explicit Barrier(std::shared_ptr<locks::Barrier> barrier) noexcept : barrier_(std::move(barrier)) {}
-  std::optional<std::uint32_t> pass(std::int64_t ns, const std::stop_token* stop);
+  std::optional<std::uint32_t> pass(detail::Limit limit);
   std::shared_ptr<locks::Barrier> barrier_;
   std::function<void()> completion_;
 };

@@ -3,11 +3,11 @@
 //   forklift::Broadcast<Frame> frames({.capacity = 16, .when_slow = forklift::WhenSlow::kDropOldest});
 //   auto viewer = forklift::Process::fork([&] {
 //     auto stream = frames.subscribe();                 // what is put from here on
-//     while (auto frame = stream.next()) show(*frame);  // until frames.finish()
+//     for (Frame& frame : stream) show(frame);          // until frames.close()
 //   }).start();
 //   frames.wait_for_readers(1);
 //   while (running) frames.put(grab());
-//   frames.finish();
+//   frames.close();
 //
 // T: any type that is Sendable (sendable.h). A Tensor arrives as the same memory at every reader, so what one
 // writes the others see; a reader keeps it for as long as it likes, whatever is put meanwhile.
@@ -25,36 +25,38 @@
 // them.
 //
 // Errors: Error with kInvalid (a capacity of 0), kNoSpace (more than 128 readers), kOverBudget, kClosed (a
-// put after finish(), a subscription that has unsubscribed), kRefused (a subscription in a forked child),
-// kCorrupt and TypeMismatch (that message is gone for this reader); Finished; Disconnected. Time-outs and
-// stops are none.
+// subscription that has unsubscribed), kRefused (a subscription in a forked child), kCorrupt and TypeMismatch
+// (that message is gone for this reader); Closed (a put after close(), a get behind the last message);
+// Disconnected.
 //
 // Invariant: a reader gets the messages in order, each once, and every one that missed() does not count.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
+#include <iterator>
 #include <optional>
-#include <stop_token>
 #include <utility>
 
+#include "forklift/detail/items.h"
 #include "forklift/detail/topic_ref.h"
-#include "forklift/queue.h"
+#include "forklift/detail/transfer.h"
+#include "forklift/error.h"
+#include "forklift/wait.h"
 
 namespace forklift {
 
-// What happens to a reader who is `capacity` messages behind: it misses the oldest, put() waits for it, or it
-// is one no more (Disconnected).
+// What happens to a reader that is `capacity` messages behind: it misses the oldest, put() waits for it, or it is
+// disconnected.
 enum class WhenSlow : std::uint8_t {
   kDropOldest,
   kWait,
   kDisconnect
 };
 
-// How much a Broadcast holds, and what becomes of who does not read it in time.
+// How much a Broadcast holds, and what becomes of a reader that is too slow.
 struct BroadcastOptions {
   std::uint32_t capacity = 64;                 // messages
-  WhenSlow when_slow = WhenSlow::kDropOldest;  // what happens to who is `capacity` behind
+  WhenSlow when_slow = WhenSlow::kDropOldest;  // what happens to a reader that is `capacity` behind
   std::uint32_t keep = 0;                      // of the newest, for readers to come
 };
 
@@ -64,13 +66,7 @@ enum class From : std::uint8_t {
   kOldest
 };
 
-// Everything was read, and nothing more will come.
-class Finished : public Error {
- public:
-  using Error::Error;
-};
-
-// The reader was too slow, and is none any more.
+// The reader was too slow and was disconnected.
 class Disconnected : public Error {
  public:
   using Error::Error;
@@ -101,8 +97,8 @@ TopicPtr topic_of_kind(const TopicRef& topic, const TopicKind& kind);
 ReaderPtr subscribe(const TopicPtr& topic, bool from_oldest);
 bool wait_for_readers(const TopicPtr& topic, std::uint32_t count, Limit limit);
 std::uint32_t count_readers(const TopicPtr& topic);
-void finish_topic(const TopicPtr& topic);
-bool topic_finished(const TopicPtr& topic);
+void close_topic(const TopicPtr& topic);
+bool topic_closed(const TopicPtr& topic);
 std::uint64_t topic_number(const TopicPtr& topic);
 void unsubscribe(const ReaderPtr& reader) noexcept;
 std::uint64_t missed_by(const ReaderPtr& reader);
@@ -116,45 +112,27 @@ class Subscription {
   using Transfer = detail::Transfer<T>;
 
  public:
+  using value_type = T;
+
   explicit Subscription(detail::ReaderPtr reader) noexcept : reader_(std::move(reader)) {}
   Subscription(Subscription&&) noexcept = default;
   Subscription& operator=(Subscription&&) noexcept = default;
 
-  // The next message. Throws Finished behind the last one.
-  [[nodiscard]] T get() { return *Transfer::get(reader_.get(), detail::kForever); }
-  // Nothing: none is there (in time), or a stop was requested.
-  [[nodiscard]] std::optional<T> try_get() { return Transfer::get(reader_.get(), 0); }
-  template <class Rep, class Period>
-  [[nodiscard]] std::optional<T> get_for(std::chrono::duration<Rep, Period> time) {
-    return Transfer::get(reader_.get(), detail::nanoseconds(time));
-  }
-  [[nodiscard]] std::optional<T> get(const std::stop_token& stop) {
-    return Transfer::get(reader_.get(), stop);
-  }
-  template <class Rep, class Period>
-  [[nodiscard]] std::optional<T> get_for(std::chrono::duration<Rep, Period> time,
-                                         const std::stop_token& stop) {
-    return Transfer::get(reader_.get(), {detail::nanoseconds(time), stop});
+  // The next message; waits for one. Nothing: none came before the wait was over. Both throw Closed behind the last
+  // one.
+  [[nodiscard]] T get() { return Transfer::get(reader_.get()); }
+  [[nodiscard]] std::optional<T> try_get(const Wait& wait = Wait::now()) {
+    return Transfer::get(reader_.get(), wait);
   }
   // The same, into an item that is there already: as Queue::get_into.
   void get_into(T& item) { (void)Transfer::get_into(reader_.get(), item, detail::kForever); }
-  [[nodiscard]] bool try_get_into(T& item) { return Transfer::get_into(reader_.get(), item, 0); }
-  [[nodiscard]] bool get_into(T& item, const std::stop_token& stop) {
-    return Transfer::get_into(reader_.get(), item, stop);
+  [[nodiscard]] bool try_get_into(T& item, const Wait& wait = Wait::now()) {
+    return Transfer::get_into(reader_.get(), item, wait);
   }
-  template <class Rep, class Period>
-  [[nodiscard]] bool get_into_for(T& item, std::chrono::duration<Rep, Period> time,
-                                  const std::stop_token& stop = {}) {
-    return Transfer::get_into(reader_.get(), item, {detail::nanoseconds(time), stop});
-  }
-  // The next message; nothing behind the last one, or when a stop was requested.
-  [[nodiscard]] std::optional<T> next(const std::stop_token& stop = {}) {
-    try {
-      return get(stop);
-    } catch (const Finished&) {
-      return std::nullopt;
-    }
-  }
+  // Every message until the Broadcast is closed; with each(), also until a wait for one is over.
+  detail::ItemIterator<Subscription> begin() { return {*this, Wait::forever()}; }
+  std::default_sentinel_t end() const noexcept { return {}; }
+  detail::Items<Subscription> each(const Wait& wait) { return {*this, wait}; }
 
   // Messages that were dropped before this reader had read them.
   std::uint64_t missed() const { return detail::missed_by(reader_); }
@@ -163,7 +141,7 @@ class Subscription {
   // Gives the place up, as destruction does; get() is kClosed from then on.
   void unsubscribe() noexcept { detail::unsubscribe(reader_); }
 
-  const detail::ReaderPtr& reader() const noexcept { return reader_; }  // for wait()
+  const detail::ReaderPtr& reader() const noexcept { return reader_; }  // for wait_any()
 
  private:
   detail::ReaderPtr reader_;
@@ -182,21 +160,11 @@ class Broadcast {
   explicit Broadcast(const BroadcastOptions& options = {}) : topic_(detail::make_topic(kKind, options)) {}
   explicit Broadcast(const TopicRef& topic) : topic_(detail::topic_of_kind(topic, kKind)) {}
 
-  // Waits only for readers that are too slow, and only with kWait.
+  // Waits only for readers that are too slow, and only with kWait. False: one still was when the wait was over, and
+  // nothing was put.
   void put(const T& item) { Transfer::put(topic_.get(), item, detail::kForever); }
-  // False: a reader was too slow, or a stop was requested; nothing was put.
-  [[nodiscard]] bool try_put(const T& item) { return Transfer::put(topic_.get(), item, 0); }
-  template <class Rep, class Period>
-  [[nodiscard]] bool put_for(const T& item, std::chrono::duration<Rep, Period> time) {
-    return Transfer::put(topic_.get(), item, detail::nanoseconds(time));
-  }
-  [[nodiscard]] bool put(const T& item, const std::stop_token& stop) {
-    return Transfer::put(topic_.get(), item, stop);
-  }
-  template <class Rep, class Period>
-  [[nodiscard]] bool put_for(const T& item, std::chrono::duration<Rep, Period> time,
-                             const std::stop_token& stop) {
-    return Transfer::put(topic_.get(), item, {detail::nanoseconds(time), stop});
+  [[nodiscard]] bool try_put(const T& item, const Wait& wait = Wait::now()) {
+    return Transfer::put(topic_.get(), item, wait);
   }
 
   // A reader of its own, from the next message on, or from the oldest one that is there.
@@ -204,29 +172,21 @@ class Broadcast {
     return Subscription<T>(detail::subscribe(topic_, from == From::kOldest));
   }
   std::uint32_t readers() const { return detail::count_readers(topic_); }  // in all processes
-  // Until there are so many. False: not in time, or a stop was requested.
+  // Until there are `count` readers. False: fewer when the wait was over.
   void wait_for_readers(std::uint32_t count) {
     (void)detail::wait_for_readers(topic_, count, detail::kForever);
   }
-  template <class Rep, class Period>
-  bool wait_for_readers(std::uint32_t count, std::chrono::duration<Rep, Period> time) {
-    return detail::wait_for_readers(topic_, count, detail::nanoseconds(time));
-  }
-  bool wait_for_readers(std::uint32_t count, const std::stop_token& stop) {
-    return detail::wait_for_readers(topic_, count, stop);
-  }
-  template <class Rep, class Period>
-  bool wait_for_readers(std::uint32_t count, std::chrono::duration<Rep, Period> time,
-                        const std::stop_token& stop) {
-    return detail::wait_for_readers(topic_, count, {detail::nanoseconds(time), stop});
+  [[nodiscard]] bool try_wait_for_readers(std::uint32_t count, const Wait& wait = Wait::now()) {
+    return detail::wait_for_readers(topic_, count, wait);
   }
 
-  // Nothing more will be put, by anybody: readers get what is there, then Finished.
-  void finish() { detail::finish_topic(topic_); }
-  bool finished() const { return detail::topic_finished(topic_); }
+  // Nothing more will be put, by anybody: readers get what is there, then Closed.
+  void close() { detail::close_topic(topic_); }
+  bool closed() const { return detail::topic_closed(topic_); }
 
-  // Gives this handle up; using it afterwards is kClosed.
-  void close() noexcept { topic_.reset(); }
+  // Gives this handle up; using it afterwards is Error (kClosed).
+  void reset() noexcept { topic_.reset(); }
+  explicit operator bool() const noexcept { return topic_ != nullptr; }
   TopicRef ref() const { return TopicRef(topic_); }
 
  private:

@@ -4,14 +4,14 @@
 //   forklift::Condition changed;
 //   std::unique_lock guard(lock);
 //   changed.wait(guard, [&] { return state->ready; });
-//   if (!changed.wait_for(guard, std::chrono::seconds(1), [&] { return state->done; })) ...
+//   if (!changed.try_wait(guard, {1s, stop}, [&] { return state->done; })) ...
 //   changed.notify_one();                                   // by whoever holds the lock
 //
 // notify_one() is for the thread that has waited longest among those that wait now. If its process is killed
 // before it has the lock again, the next one is notified in its place.
 //
 // Waits may end without cause, rarely: use a predicate. An RLock must be locked once, not more, by who waits.
-// Time-outs, stop_token, copies, thread and process safety: as Lock (lock.h, lock_ref.h).
+// Copies, thread and process safety: as Lock (lock.h, lock_ref.h).
 //
 // Errors: Error with kInvalid when the guard does not own its lock, kNoSpace when 65,536 threads wait
 // already, kStalled, kNotAttached. The guard owns its lock again whenever a wait ends, also by an exception.
@@ -39,8 +39,8 @@ class ConditionPlace {
   ~ConditionPlace();
   ConditionPlace(const ConditionPlace&) = delete;
   ConditionPlace& operator=(const ConditionPlace&) = delete;
-  // False: the time is over, or stop was requested.
-  bool wait(std::int64_t ns, const std::stop_token* stop);
+  // False: the wait is over.
+  bool wait(Limit limit);
 
  private:
   const std::shared_ptr<locks::Condition>& condition_;
@@ -59,50 +59,57 @@ class Condition {
   // Gives the lock up, waits for a notification, takes the lock again. With a predicate: until that holds.
   template <class L>
   void wait(std::unique_lock<L>& guard) {
-    (void)wait_once(guard, detail::kForever, nullptr);
+    (void)wait_once(guard, detail::kForever);
   }
   template <class L, class Predicate>
   void wait(std::unique_lock<L>& guard, Predicate ready) {
     while (!ready()) wait(guard);
   }
-  // The same, as long as said.
+  // The predicate's last answer: false if it did not hold before the wait was over. Without a predicate: false if
+  // there was no notification.
+  template <class L>
+  [[nodiscard]] bool try_wait(std::unique_lock<L>& guard, const Wait& wait) {
+    return wait_once(guard, wait);
+  }
+  template <class L, class Predicate>
+  [[nodiscard]] bool try_wait(std::unique_lock<L>& guard, const Wait& wait, Predicate ready) {
+    return wait_within(guard, wait, std::move(ready));
+  }
+
+  // The same in the words of std::condition_variable_any.
   template <class L, class Rep, class Period>
   std::cv_status wait_for(std::unique_lock<L>& guard, std::chrono::duration<Rep, Period> time) {
-    return wait_once(guard, detail::nanoseconds(time), nullptr) ? std::cv_status::no_timeout
-                                                                : std::cv_status::timeout;
+    return status_of(wait_once(guard, detail::nanoseconds(time)));
   }
   template <class L, class Clock, class Duration>
   std::cv_status wait_until(std::unique_lock<L>& guard, std::chrono::time_point<Clock, Duration> when) {
-    return wait_once(guard, detail::nanoseconds_until(when), nullptr) ? std::cv_status::no_timeout
-                                                                      : std::cv_status::timeout;
+    return status_of(wait_once(guard, detail::nanoseconds_until(when)));
   }
-  // The predicate's last answer.
   template <class L, class Rep, class Period, class Predicate>
   bool wait_for(std::unique_lock<L>& guard, std::chrono::duration<Rep, Period> time, Predicate ready) {
-    return wait_within(guard, detail::nanoseconds(time), nullptr, std::move(ready));
+    return wait_within(guard, time, std::move(ready));
   }
   template <class L, class Clock, class Duration, class Predicate>
   bool wait_until(std::unique_lock<L>& guard, std::chrono::time_point<Clock, Duration> when,
                   Predicate ready) {
-    return wait_within(guard, detail::nanoseconds_until(when), nullptr, std::move(ready));
+    return wait_within(guard, when, std::move(ready));
   }
-  // The predicate's last answer: false when stop was requested first, or the time was over.
   template <class L, class Predicate>
-  bool wait(std::unique_lock<L>& guard, const std::stop_token& stop, Predicate ready) {
-    return wait_within(guard, detail::kForever, &stop, std::move(ready));
+  bool wait(std::unique_lock<L>& guard, std::stop_token stop, Predicate ready) {
+    return wait_within(guard, std::move(stop), std::move(ready));
   }
   template <class L, class Rep, class Period, class Predicate>
-  bool wait_for(std::unique_lock<L>& guard, std::chrono::duration<Rep, Period> time,
-                const std::stop_token& stop, Predicate ready) {
-    return wait_within(guard, detail::nanoseconds(time), &stop, std::move(ready));
+  bool wait_for(std::unique_lock<L>& guard, std::stop_token stop, std::chrono::duration<Rep, Period> time,
+                Predicate ready) {
+    return wait_within(guard, {time, std::move(stop)}, std::move(ready));
   }
   template <class L, class Clock, class Duration, class Predicate>
-  bool wait_until(std::unique_lock<L>& guard, std::chrono::time_point<Clock, Duration> when,
-                  const std::stop_token& stop, Predicate ready) {
-    return wait_within(guard, detail::nanoseconds_until(when), &stop, std::move(ready));
+  bool wait_until(std::unique_lock<L>& guard, std::stop_token stop,
+                  std::chrono::time_point<Clock, Duration> when, Predicate ready) {
+    return wait_within(guard, {when, std::move(stop)}, std::move(ready));
   }
 
-  // By who holds the lock.
+  // By the holder of the lock.
   void notify_one() { (void)notify(1); }
   void notify_all() { (void)notify(~std::size_t{0}); }
   // How many were notified.
@@ -116,14 +123,18 @@ class Condition {
   explicit Condition(std::shared_ptr<locks::Condition> condition) noexcept
       : condition_(std::move(condition)) {}
 
+  static std::cv_status status_of(bool notified) noexcept {
+    return notified ? std::cv_status::no_timeout : std::cv_status::timeout;
+  }
+
   template <class L>
-  bool wait_once(std::unique_lock<L>& guard, std::int64_t ns, const std::stop_token* stop) {
+  bool wait_once(std::unique_lock<L>& guard, detail::Limit limit) {
     if (!guard.owns_lock()) detail::throw_not_owned();
     detail::ConditionPlace place(condition_);
     guard.unlock();
     bool notified = false;
     try {
-      notified = place.wait(ns, stop);
+      notified = place.wait(limit);
     } catch (...) {
       guard.lock();
       throw;
@@ -133,15 +144,13 @@ class Condition {
   }
 
   template <class L, class Predicate>
-  bool wait_within(std::unique_lock<L>& guard, std::int64_t ns, const std::stop_token* stop,
-                   Predicate ready) {
-    using Clock = std::chrono::steady_clock;
-    const auto begin = Clock::now();
+  bool wait_within(std::unique_lock<L>& guard, const Wait& wait, Predicate ready) {
+    detail::Limit limit(wait);
+    const std::int64_t until =
+        limit.ns == detail::kForever ? detail::kForever : detail::steady_after(limit.ns);
     while (!ready()) {
-      std::int64_t left = ns;
-      if (ns != detail::kForever) left -= detail::nanoseconds(Clock::now() - begin);
-      if (left < 0) left = 0;
-      if (!wait_once(guard, left, stop)) return ready();
+      if (until != detail::kForever) limit.ns = detail::steady_left(until);
+      if (!wait_once(guard, limit)) return ready();
     }
     return true;
   }

@@ -1,9 +1,8 @@
 // DLPack 1.x: tensors handed between libraries of one process without a copy.
 //
-//   Result<dlpack::ManagedTensorVersioned*> out = dlpack::export_versioned(tensor);  // into a capsule, say
+//   dlpack::ManagedTensorVersioned* out = dlpack::export_versioned(tensor);   // into a capsule, say
 //   ...
-//   Result<Tensor> in = dlpack::import_versioned(managed);   // from a capsule
-//   if (!in) managed->deleter(managed);                      // a refused one still belongs to the caller
+//   Tensor in = dlpack::import_versioned(managed);   // from a capsule; where it throws, `managed` is still the caller's
 //
 // The structures are this project's own writing of the ABI that the DLPack specification publishes; their
 // layout is that of dlpack.h, so a pointer may be cast. Python's capsules are named "dltensor"
@@ -24,7 +23,6 @@
 #include <string_view>
 
 #include "forklift/dtype.h"
-#include "forklift/status.h"
 #include "forklift/tensor.h"
 
 namespace forklift::dlpack {
@@ -109,15 +107,15 @@ std::string_view type_name(DataType type) noexcept;
 
 // The result holds a reference to the tensor's storage until its deleter is called. `copied` says that the
 // caller made a copy for this export (the specification's IS_COPIED).
-Result<ManagedTensorVersioned*> export_versioned(const Tensor& tensor, bool copied = false);
-// kUnsupported for a read-only tensor: the old structure cannot say so.
-Result<ManagedTensor*> export_legacy(const Tensor& tensor);
+ManagedTensorVersioned* export_versioned(const Tensor& tensor, bool copied = false);
+// Error: kUnsupported for a read-only tensor: the old structure cannot say so.
+ManagedTensor* export_legacy(const Tensor& tensor);
 
 // On success the tensor owns `managed` and calls its deleter (if any) in the end; on failure nothing was
-// taken. kVersion: another major version. kUnsupported: memory that the CPU cannot read, a type that has no
+// taken. Error: kVersion: another major version. kUnsupported: memory that the CPU cannot read, a type that has no
 // dtype here, misaligned elements. kInvalid: what no correct producer writes (null pointers, negative
 // lengths, overflow).
-Result<Tensor> import_versioned(ManagedTensorVersioned* managed);
-Result<Tensor> import_legacy(ManagedTensor* managed);
+Tensor import_versioned(ManagedTensorVersioned* managed);
+Tensor import_legacy(ManagedTensor* managed);
 
 }  // namespace forklift::dlpack

@@ -40,14 +40,13 @@
 // published, already. kVersion: the two programs have different versions of Forklift; both are named.
 // kRefused: another user, another pid namespace, no server of ours, an unsafe directory. kStalled: who should
 // answer is stopped. kInvalid: no possible name, or the process has a domain of its own. No call waits longer
-// than the time-out.
+// than its Wait says.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <stop_token>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -56,6 +55,7 @@
 #include "forklift/detail/lock_ref.h"
 #include "forklift/detail/topic_ref.h"
 #include "forklift/queue.h"
+#include "forklift/wait.h"
 
 namespace forklift {
 
@@ -66,20 +66,18 @@ class NamedDomain;
 template <class T>
 class Broadcast;
 
-// How long to wait where the name is just changing hands.
-struct ServeOptions {
-  std::chrono::nanoseconds timeout = std::chrono::seconds(5);  // for all that serve() waits for
-  std::stop_token stop = {};  // ends the wait with Error (kInterrupted), within 100 ms
+// Whether to answer for the name when the server is gone.
+struct AttachOptions {
+  bool stand_by = true;  // costs a thread
 };
 
-// How long to wait for the server, and whether to take its place.
-struct AttachOptions {
-  std::chrono::nanoseconds timeout = std::chrono::seconds(5);  // for all that attach() waits for
-  bool stand_by = true;       // answer for the name when the server is gone; costs a thread
-  std::stop_token stop = {};  // ends the wait with Error (kInterrupted), within 100 ms
-};
+// How long a server may take to answer, and a name to change hands, where the caller says nothing.
+inline constexpr std::chrono::seconds kServerAnswers{5};
 
 namespace detail {
+
+// Waits a little. False: the wait is over.
+bool pause_to_look_again(const Wait& wait);
 
 // False: the name is in use.
 bool publish_queue(std::string_view name, const ChannelRef& queue, std::uint64_t sort);
@@ -177,11 +175,19 @@ concept Publishable = requires { sizeof(Publishing<T>); };
 
 class Domain {
  public:
-  // Gives this process's domain a name, under which others attach; or joins the domain of that name.
-  static Domain serve(std::string_view name, const ServeOptions& options = {});
-  static Domain attach(std::string_view name, const AttachOptions& options = {});
+  // Gives this process's domain a name, under which others attach; waits while the name is changing hands.
+  static Domain serve(std::string_view name, const Wait& wait = kServerAnswers);
+  // Joins the domain of that name. Error: kNotFound where nobody serves it; kTimeout, kInterrupted where the server
+  // does not answer before the wait is over.
+  static Domain attach(std::string_view name, const Wait& wait = kServerAnswers,
+                       const AttachOptions& options = {});
+  // Waits until somebody serves the name. Nothing: nobody did before the wait was over. (A server that is there has
+  // kServerAnswers to answer, whatever the wait.)
+  [[nodiscard]] static std::optional<Domain> try_attach(std::string_view name, const Wait& wait = Wait::now(),
+                                                        const AttachOptions& options = {});
   // Attaches if the name is served, and serves it if not.
-  static Domain meet(std::string_view name, const AttachOptions& options = {});
+  static Domain meet(std::string_view name, const Wait& wait = kServerAnswers,
+                     const AttachOptions& options = {});
   // This process's own, without a name for others: what is published is found by its children.
   static Domain own();
 
@@ -210,6 +216,15 @@ class Domain {
     std::optional<T> found = detail::Publishing<T>::find(name);
     if (!found) detail::throw_not_published(name);
     return *std::move(found);
+  }
+  // Waits until something is published under the name. Nothing: it was not before the wait was over.
+  template <detail::Publishable T>
+  [[nodiscard]] std::optional<T> try_open(std::string_view name, const Wait& wait = Wait::now()) const {
+    const Wait begun = wait.begun();
+    for (;;) {
+      if (std::optional<T> found = detail::Publishing<T>::find(name)) return found;
+      if (!detail::pause_to_look_again(begun)) return std::nullopt;
+    }
   }
   // Opens what is published, or makes it (from `args`) and publishes it: several programs may do so at once,
   // and all get the same. A queue of another capacity, or a barrier of other parties, is an Error (kInvalid).

@@ -19,6 +19,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <iosfwd>
 #include <optional>
 #include <string_view>
 #include <type_traits>
@@ -156,6 +157,9 @@ constexpr std::size_t alignment(DType dtype) noexcept { return detail::sizes_of(
 std::string_view name(DType dtype) noexcept;
 // NumPy's array-interface string, "<f4"; empty for bfloat16, which NumPy has none for.
 std::string_view typestr(DType dtype) noexcept;
+
+// Its name.
+std::ostream& operator<<(std::ostream& out, DType dtype);
 
 // A number from another process. Nothing if it is no dtype of this version.
 std::optional<DType> dtype_from_code(std::uint8_t code) noexcept;

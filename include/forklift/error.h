@@ -34,6 +34,13 @@ class Error : public std::runtime_error {
   Status status_;
 };
 
+// The end of a stream: a queue or Broadcast was closed and everything in it was read, or no process holds the other
+// end of a connection any more. Also what a put into one that was closed throws.
+class Closed : public Error {
+ public:
+  using Error::Error;
+};
+
 // A message or a queue holds another type than it was asked for. What was taken for it is gone.
 class TypeMismatch : public Error {
  public:

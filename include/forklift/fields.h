@@ -24,6 +24,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <exception>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -93,36 +94,31 @@ struct FieldReader {
     return kCanBeMade && kKnown;
   }
   template <auto Member>
-  static Status read(const Value* value, C& into) {
+  static void read(const Value* value, C& into) {
     constexpr std::string_view kName = member_name<Member>();
-    if (value == nullptr) return {Code::kInvalid, "the field " + std::string(kName) + " is missing"};
+    if (value == nullptr)
+      throw TypeMismatch({Code::kInvalid, "the field " + std::string(kName) + " is missing"});
     using Type = typename MemberOf<decltype(Member)>::Type;
-    Status status;
-    if constexpr (std::is_array_v<Type>) {
-      status = read_array(*value, into.*Member);
-    } else {
-      auto item = value_as<std::remove_cv_t<Type>>(*value);
-      if (item) {
-        into.*Member = *std::move(item);
+    try {
+      if constexpr (std::is_array_v<Type>) {
+        read_array(*value, into.*Member);
       } else {
-        status = item.status();
+        into.*Member = value_as<std::remove_cv_t<Type>>(*value);
       }
+    } catch (const TypeMismatch& error) {
+      throw TypeMismatch(
+          {error.code(), "field " + std::string(kName) + ": " + std::string(error.status().what())});
     }
-    if (status.ok()) return {};
-    return {status.code(), "field " + std::string(kName) + ": " + std::string(status.what())};
   }
-  // The first failure, or the struct.
   template <class At>
-  static Result<C> read_all(At&& at) {
+  static C read_all(At&& at) {
     if constexpr (check()) {
       C object;
       std::size_t i = 0;
-      Status status;
-      ((status.ok() ? void(status = read<Members>(at(i++, member_name<Members>()), object)) : void()), ...);
-      if (!status.ok()) return status;
+      (read<Members>(at(i++, member_name<Members>()), object), ...);
       return object;
     } else {
-      return Status();
+      std::terminate();  // never: so that one error is all that the compiler says
     }
   }
 };
@@ -151,10 +147,10 @@ class FieldsOf : detail::FieldReader<C, Members...> {
     return list;
   }
   static Value to(const C& object) { return make<false>(object); }
-  static Result<C> from(const Value& value) {
+  static C from(const Value& value) {
     const auto* list = value.get_if<Value::List>();
     if (list == nullptr || list->size() != sizeof...(Members)) {
-      return detail::wrong_kind(value, "a list of " + std::to_string(sizeof...(Members)) + " fields");
+      detail::mismatch(value, "a list of " + std::to_string(sizeof...(Members)) + " fields");
     }
     return Base::read_all([&](std::size_t i, std::string_view) { return &(*list)[i]; });
   }
@@ -179,9 +175,9 @@ class NamedFieldsOf : detail::FieldReader<C, Members...> {
     return map;
   }
   static Value to(const C& object) { return make<false>(object); }
-  static Result<C> from(const Value& value) {
+  static C from(const Value& value) {
     const auto* map = value.get_if<Value::Map>();
-    if (map == nullptr) return detail::wrong_kind(value, "a map of fields");
+    if (map == nullptr) detail::mismatch(value, "a map of fields");
     return Base::read_all([&](std::size_t i, std::string_view name) -> const Value* {
       // Mostly in the order in which they were written.
       if (i < map->size()) {

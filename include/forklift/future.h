@@ -1,7 +1,7 @@
 // Future<R>: the result of a task that a Pool was given, before it is there.
 //
 //   forklift::Future<double> area = pool.submit(integrate, 0.0, 1.0);
-//   if (area.wait_for(20ms)) use(area.get());
+//   if (auto value = area.try_get(20ms)) use(*value);
 //   std::move(area).then([](forklift::Future<double> done) { log(done.get()); });
 //
 // get() throws what became of a task that has no result:
@@ -23,21 +23,20 @@
 
 #include <sys/types.h>
 
-#include <chrono>
 #include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <new>
-#include <stop_token>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
 
-#include "forklift/detail/timeout.h"
+#include "forklift/detail/transfer.h"
 #include "forklift/error.h"
-#include "forklift/queue.h"
 #include "forklift/remote_error.h"
+#include "forklift/wait.h"
 
 namespace forklift {
 
@@ -82,8 +81,8 @@ class TaskState;
 using TaskPtr = std::shared_ptr<TaskState>;
 class Outcome;
 
-// False: the time is over, or a stop was requested.
-bool wait_task(TaskState& task, std::int64_t ns, const std::stop_token& stop);
+// False: the wait is over.
+bool wait_task(TaskState& task, Limit limit);
 bool cancel_task(TaskState& task);
 void after_task(const TaskPtr& task, std::function<void()> call);
 // Waits, then calls `use(into, outcome)`.
@@ -111,9 +110,7 @@ R result_of(Outcome& outcome) {
     result_sequence(outcome, assign_sequence<R>, &sequence);
     return sequence;
   } else {
-    Result<R> result = result_value(outcome).template as<R>();
-    if (!result) throw TypeMismatch(result.status());
-    return *std::move(result);
+    return result_value(outcome).template as<R>();
   }
 }
 
@@ -121,6 +118,8 @@ R result_of(Outcome& outcome) {
 
 template <class R>
 class Future {
+  using NonVoid = std::conditional_t<std::is_void_v<R>, std::nullptr_t, R>;
+
  public:
   Future() noexcept = default;
   explicit Future(detail::TaskPtr task) noexcept : task_(std::move(task)) {}
@@ -149,19 +148,24 @@ class Future {
     }
   }
 
-  // Until the task has ended, in whatever way.
-  void wait() const { detail::wait_task(state(), detail::kForever, {}); }
-  // False: a stop was requested, or the time is over.
-  bool wait(const std::stop_token& stop) const { return detail::wait_task(state(), detail::kForever, stop); }
-  template <class Rep, class Period>
-  bool wait_for(std::chrono::duration<Rep, Period> time, const std::stop_token& stop = {}) const {
-    return detail::wait_task(state(), detail::nanoseconds(time), stop);
+  // As get(), within limits: nothing (false where R is void) if the task had not ended before the wait was over.
+  [[nodiscard]] auto try_get(const Wait& wait = Wait::now()) {
+    using Got = std::conditional_t<std::is_void_v<R>, bool, std::optional<NonVoid>>;
+    if (!try_wait(wait)) return Got();
+    if constexpr (std::is_void_v<R>) {
+      get();
+      return true;
+    } else {
+      return Got(get());
+    }
   }
-  template <class Clock, class Duration>
-  bool wait_until(std::chrono::time_point<Clock, Duration> when, const std::stop_token& stop = {}) const {
-    return detail::wait_task(state(), detail::nanoseconds_until(when), stop);
+
+  // Until the task has ended, in whatever way. False: it had not before the wait was over.
+  void wait() const { detail::wait_task(state(), detail::kForever); }
+  [[nodiscard]] bool try_wait(const Wait& wait = Wait::now()) const {
+    return detail::wait_task(state(), wait);
   }
-  bool ready() const { return detail::wait_task(state(), 0, {}); }
+  bool ready() const { return detail::wait_task(state(), 0); }
 
   // True: it has not begun, and never will. False: it has begun, or ended.
   bool cancel() { return detail::cancel_task(state()); }

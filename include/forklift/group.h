@@ -8,7 +8,7 @@
 //
 //   auto group = forklift::spawn({.context = forklift::forkserver_context(), .join = false}, train, 4,
 //                                weights, losses);
-//   while (!group.join_for(1s)) report(losses);          // forklift/process_context.h
+//   while (!group.try_join(1s)) report(losses);          // forklift/process_context.h
 //
 // The error says which rank it was, its pid, and what happened: ProcessRaisedError, ProcessExitedError
 // (forklift/remote_error.h). The other ranks get SIGTERM at once, and SIGKILL after a grace. This process has

@@ -11,20 +11,18 @@
 //   worker.set_daemon(true).start();
 //   for (const Job& job : all) jobs.put(job);
 //   jobs.join();                                      // until each has been reported done
-//   if (!jobs.join_for(std::chrono::seconds(5))) std::cerr << jobs.unfinished() << " to go";
+//   if (!jobs.try_join(std::chrono::seconds(5))) std::cerr << jobs.unfinished() << " to go";
 //
 // Everything else, also what T may be and how it reaches other processes: as Queue<T> (queue.h). A process
 // that is killed between get() and task_done() leaves its message unfinished, as in Python: who joins with a
-// time-out can tell.
+// limited wait can tell.
 //
 // Thread and process safety: as Queue<T>. The count is the queue's, not a process's.
 // Errors: Error with kInvalid from a task_done() too many; kClosed.
 // Invariant: unfinished() is what was put less what was reported done, never negative.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
-#include <stop_token>
 #include <string_view>
 
 #include "forklift/queue.h"
@@ -47,21 +45,10 @@ class JoinableQueue : public Queue<T> {
   void task_done() { detail::task_done(channel()); }
   std::size_t unfinished() const { return detail::unfinished_tasks(channel()); }
 
-  // Until everything that was put is done.
+  // Until everything that was put is done. False: the wait is over before.
   void join() const { (void)detail::join_tasks(channel(), detail::kForever); }
-  // False: the time is over, or a stop was requested.
-  template <class Rep, class Period>
-  bool join_for(std::chrono::duration<Rep, Period> time) const {
-    return detail::join_tasks(channel(), detail::nanoseconds(time));
-  }
-  bool join(const std::stop_token& stop) const { return detail::join_tasks(channel(), stop); }
-  template <class Rep, class Period>
-  bool join_for(std::chrono::duration<Rep, Period> time, const std::stop_token& stop) const {
-    return detail::join_tasks(channel(), {detail::nanoseconds(time), stop});
-  }
-  template <class Clock, class Duration>
-  bool join_until(std::chrono::time_point<Clock, Duration> when, const std::stop_token& stop = {}) const {
-    return detail::join_tasks(channel(), {detail::nanoseconds_until(when), stop});
+  [[nodiscard]] bool try_join(const Wait& wait = Wait::now()) const {
+    return detail::join_tasks(channel(), wait);
   }
 
  private:

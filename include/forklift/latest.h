@@ -22,17 +22,15 @@
 // assigning and closing may not run beside anything. In a forked child the first get() or peek() may not run
 // beside another one.
 //
-// Errors: Error with kOverBudget, kClosed, kCorrupt and TypeMismatch (that version cannot be had). Time-outs
-// and stops are none.
+// Errors: Error with kOverBudget, kCorrupt and TypeMismatch (that version cannot be had); Closed.
 //
 // Invariants: versions count from 1 and never go back; what get() returns is newer than what it returned
 // before.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
+#include <iterator>
 #include <optional>
-#include <stop_token>
 #include <utility>
 
 #include "forklift/broadcast.h"
@@ -71,6 +69,9 @@ class Latest {
 
   // Makes the value the newest. Never waits.
   void put(const T& item) { Transfer::put(topic_.get(), item, detail::kForever); }
+  [[nodiscard]] bool try_put(const T& item, const Wait& wait = Wait::now()) {
+    return Transfer::put(topic_.get(), item, wait);
+  }
   // A tensor that is given away: as Queue::put(Tensor&&).
   void put(T&& item)
     requires std::same_as<T, Tensor>
@@ -78,44 +79,40 @@ class Latest {
     detail::give_tensor(topic_.get(), item, detail::kForever);
   }
 
-  // The newest value, when it is newer than what this handle got last; waits for one.
-  [[nodiscard]] T get() { return *Transfer::get(here(), detail::kForever); }
-  // Nothing: there is none (in time), or a stop was requested.
-  [[nodiscard]] std::optional<T> try_get() { return Transfer::get(here(), 0); }
-  template <class Rep, class Period>
-  [[nodiscard]] std::optional<T> get_for(std::chrono::duration<Rep, Period> time) {
-    return Transfer::get(here(), detail::nanoseconds(time));
-  }
-  [[nodiscard]] std::optional<T> get(const std::stop_token& stop) { return Transfer::get(here(), stop); }
-  template <class Rep, class Period>
-  [[nodiscard]] std::optional<T> get_for(std::chrono::duration<Rep, Period> time,
-                                         const std::stop_token& stop) {
-    return Transfer::get(here(), {detail::nanoseconds(time), stop});
+  // The newest value, when it is newer than what this handle got last; waits for one. Nothing: none came before the
+  // wait was over.
+  [[nodiscard]] T get() { return Transfer::get(here()); }
+  [[nodiscard]] std::optional<T> try_get(const Wait& wait = Wait::now()) {
+    return Transfer::get(here(), wait);
   }
   // The same, into an item that is there already: as Queue::get_into.
   void get_into(T& item) { (void)Transfer::get_into(here(), item, detail::kForever); }
-  [[nodiscard]] bool try_get_into(T& item) { return Transfer::get_into(here(), item, 0); }
-  [[nodiscard]] bool get_into(T& item, const std::stop_token& stop) {
-    return Transfer::get_into(here(), item, stop);
+  [[nodiscard]] bool try_get_into(T& item, const Wait& wait = Wait::now()) {
+    return Transfer::get_into(here(), item, wait);
   }
-  template <class Rep, class Period>
-  [[nodiscard]] bool get_into_for(T& item, std::chrono::duration<Rep, Period> time,
-                                  const std::stop_token& stop = {}) {
-    return Transfer::get_into(here(), item, {detail::nanoseconds(time), stop});
-  }
+  // Every value that this handle has not got yet, the newest each time, until the Latest is closed; with each(), also
+  // until a wait for one is over.
+  detail::ItemIterator<Latest> begin() { return {*this, Wait::forever()}; }
+  std::default_sentinel_t end() const noexcept { return {}; }
+  detail::Items<Latest> each(const Wait& wait) { return {*this, wait}; }
   // The newest value, seen or not; nothing: none was put yet.
   std::optional<T> peek() { return Transfer::get(detail::Endpoint(here(), detail::Endpoint::kPeek), 0); }
 
   std::uint64_t version() const { return detail::topic_number(topic_); }  // of the newest; 0: none yet
   std::uint64_t seen() const { return detail::seen_by(reader_); }         // of what get() returned last
 
-  // Gives this handle up; using it afterwards is kClosed.
-  void close() noexcept {
+  // Nothing more will be put, by anybody: who gets receives the newest value if it has not got it yet, then Closed.
+  void close() { detail::close_topic(topic_); }
+  bool closed() const { return detail::topic_closed(topic_); }
+
+  // Gives this handle up; using it afterwards is Error (kClosed).
+  void reset() noexcept {
     reader_.reset();
     topic_.reset();
   }
+  explicit operator bool() const noexcept { return topic_ != nullptr; }
   TopicRef ref() const { return TopicRef(topic_); }
-  const detail::ReaderPtr& reader() const noexcept { return reader_; }  // for wait()
+  const detail::ReaderPtr& reader() const noexcept { return reader_; }  // for wait_any()
 
  private:
   topic::Reader* here() {

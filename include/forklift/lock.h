@@ -6,16 +6,13 @@
 //     if (lock.abandoned()) repair();              // the last holder was killed
 //     counter += 1;
 //   });
-//   if (lock.try_lock_for(std::chrono::milliseconds(5))) ...
+//   if (lock.try_lock({5ms, stop})) ...                  // wait.h; try_lock_for and try_lock_until, too
 //
 // When a process is killed while it holds the lock, the next one gets it, and abandoned() is true until it
 // unlocks. Two cases that look alike are no deaths, as in Python's multiprocessing: a process that exits in
 // good order while holding (any other may then unlock), and a Lock that was ever unlocked by a process that
 // did not hold it: that is a signal, and nobody owns it. An RLock belongs to one thread, which may lock it
 // again and unlocks it as often.
-//
-// Time-outs: any std::chrono duration; negative is "at once", too long is without end. A stop_token ends a
-// wait at once.
 //
 // Thread and process safety: any number of threads of any number of processes. Copies: see lock_ref.h.
 //
@@ -28,10 +25,9 @@
 
 #include <chrono>
 #include <memory>
-#include <stop_token>
 
 #include "forklift/detail/lock_ref.h"
-#include "forklift/detail/timeout.h"
+#include "forklift/wait.h"
 
 namespace forklift {
 
@@ -39,21 +35,16 @@ namespace detail {
 
 class MutexHandle {
  public:
-  void lock() { (void)lock_within(kForever, nullptr); }
-  [[nodiscard]] bool try_lock() { return lock_within(0, nullptr); }
+  // As std::timed_mutex; try_lock() also takes a Wait, which a stop ends, too. False: not before the wait was over.
+  void lock() { (void)lock_within(kForever); }
+  [[nodiscard]] bool try_lock(const Wait& wait = Wait::now()) { return lock_within(wait); }
   template <class Rep, class Period>
   [[nodiscard]] bool try_lock_for(std::chrono::duration<Rep, Period> time) {
-    return lock_within(nanoseconds(time), nullptr);
+    return lock_within(nanoseconds(time));
   }
   template <class Clock, class Duration>
   [[nodiscard]] bool try_lock_until(std::chrono::time_point<Clock, Duration> when) {
-    return lock_within(nanoseconds_until(when), nullptr);
-  }
-  // False: stop was requested first.
-  [[nodiscard]] bool lock(const std::stop_token& stop) { return lock_within(kForever, &stop); }
-  template <class Rep, class Period>
-  [[nodiscard]] bool try_lock_for(std::chrono::duration<Rep, Period> time, const std::stop_token& stop) {
-    return lock_within(nanoseconds(time), &stop);
+    return lock_within(nanoseconds_until(when));
   }
   void unlock();
 
@@ -73,7 +64,7 @@ class MutexHandle {
   MutexHandle(LockName name, bool recursive);
 
  private:
-  bool lock_within(std::int64_t ns, const std::stop_token* stop);
+  bool lock_within(Limit limit);
   std::shared_ptr<locks::Mutex> mutex_;
 };
 

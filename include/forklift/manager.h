@@ -38,21 +38,19 @@
 
 #include <sys/types.h>
 
-#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "forklift/detail/channel_ref.h"
-#include "forklift/detail/timeout.h"
 #include "forklift/error.h"
 #include "forklift/value.h"
+#include "forklift/wait.h"
 
 namespace forklift {
 
@@ -67,11 +65,8 @@ class ManagedHandle {
       : requests_(std::move(requests)), slot_(slot), generation_(generation), object_(object) {}
   Value call(ManagerOp op, Value::List arguments) const;
   Value describe() const;
-  static Result<ManagedHandle> from(const Value& value);
-  void set_limit(std::int64_t ns, std::stop_token stop = {}) noexcept {
-    limit_ns_ = ns;
-    stop_ = std::move(stop);
-  }
+  static ManagedHandle from(const Value& value);
+  void set_limit(Wait wait) noexcept { wait_ = std::move(wait); }
   void set_object(std::uint64_t object) noexcept { object_ = object; }
 
  private:
@@ -79,8 +74,7 @@ class ManagedHandle {
   std::uint32_t slot_;  // the server's
   std::uint32_t generation_;
   std::uint64_t object_;
-  std::int64_t limit_ns_ = kForever;
-  std::stop_token stop_;
+  Wait wait_ = Wait::forever();
 };
 
 template <class T>
@@ -89,13 +83,6 @@ constexpr void refuse_value() {
                 "forklift: this type does not become a Value: of a pointer or view, give what it refers to; "
                 "for a struct one line makes it known: template <> "
                 "struct forklift::ValueTraits<T> : forklift::Fields<&T::a, &T::b> {};");
-}
-
-template <class T>
-T taken_as(const Value& value) {
-  Result<T> item = value.as<T>();
-  if (!item) throw TypeMismatch(item.status());
-  return *std::move(item);
 }
 
 }  // namespace detail
@@ -115,13 +102,13 @@ class ManagedDict {
   std::optional<T> get(const Value& key) const {
     std::optional<Value> found = find(key);
     if (!found) return std::nullopt;
-    return detail::taken_as<T>(*found);
+    return found->template as<T>();
   }
   template <class T = Value>
   T at(const Value& key) const {
     std::optional<Value> found = find(key);
     if (!found) throw_missing(key);
-    return detail::taken_as<T>(*found);
+    return found->template as<T>();
   }
   template <class T>
   T get_or(const Value& key, T otherwise) const {
@@ -133,7 +120,7 @@ class ManagedDict {
   std::optional<T> pop(const Value& key) const {
     std::optional<Value> found = take(key);
     if (!found) return std::nullopt;
-    return detail::taken_as<T>(*found);
+    return found->template as<T>();
   }
   bool contains(const Value& key) const;
   bool erase(const Value& key) const;  // false: there was none
@@ -159,7 +146,7 @@ class ManagedDict {
     for (;;) {
       std::uint64_t version = 0;
       const std::optional<Value> now = find(key, &version);
-      T next = change(now ? std::optional<T>(detail::taken_as<T>(*now)) : std::optional<T>());
+      T next = change(now ? std::optional<T>(now->template as<T>()) : std::optional<T>());
       if (swap(key, version, Value(next))) return next;
     }
   }
@@ -167,15 +154,9 @@ class ManagedDict {
   // The same object, with a limit to the time that a call may take: beyond it an Error (kTimeout), or, when a
   // stop was requested, an Error (kInterrupted). The step may then still be done, if the server goes on; not
   // if the stop was requested before the call.
-  template <class Rep, class Period>
-  ManagedDict within(std::chrono::duration<Rep, Period> time, const std::stop_token& stop = {}) const {
+  ManagedDict within(const Wait& wait) const {
     ManagedDict limited(*this);
-    limited.handle_.set_limit(detail::nanoseconds(time), stop);
-    return limited;
-  }
-  ManagedDict within(const std::stop_token& stop) const {
-    ManagedDict limited(*this);
-    limited.handle_.set_limit(detail::kForever, stop);
+    limited.handle_.set_limit(wait);
     return limited;
   }
 
@@ -207,7 +188,7 @@ class ManagedList {
   // std::out_of_range: there are fewer.
   template <class T = Value>
   T at(std::size_t index) const {
-    return detail::taken_as<T>(item(index));
+    return item(index).template as<T>();
   }
   Value operator[](std::size_t index) const { return item(index); }
   void set(std::size_t index, const Value& value) const;
@@ -216,7 +197,7 @@ class ManagedList {
   std::optional<T> pop() const {
     std::optional<Value> found = take();
     if (!found) return std::nullopt;
-    return detail::taken_as<T>(*found);
+    return found->template as<T>();
   }
   void erase(std::size_t index) const;
   void clear() const;
@@ -226,15 +207,9 @@ class ManagedList {
   Value::List items() const;
 
   // As ManagedDict's.
-  template <class Rep, class Period>
-  ManagedList within(std::chrono::duration<Rep, Period> time, const std::stop_token& stop = {}) const {
+  ManagedList within(const Wait& wait) const {
     ManagedList limited(*this);
-    limited.handle_.set_limit(detail::nanoseconds(time), stop);
-    return limited;
-  }
-  ManagedList within(const std::stop_token& stop) const {
-    ManagedList limited(*this);
-    limited.handle_.set_limit(detail::kForever, stop);
+    limited.handle_.set_limit(wait);
     return limited;
   }
 
@@ -273,21 +248,13 @@ class Manager {
 template <>
 struct ValueTraits<ManagedDict> {
   static Value to(const ManagedDict& dict) { return dict.handle_.describe(); }
-  static Result<ManagedDict> from(const Value& value) {
-    Result<detail::ManagedHandle> handle = detail::ManagedHandle::from(value);
-    if (!handle) return handle.status();
-    return ManagedDict(*std::move(handle));
-  }
+  static ManagedDict from(const Value& value) { return ManagedDict(detail::ManagedHandle::from(value)); }
 };
 
 template <>
 struct ValueTraits<ManagedList> {
   static Value to(const ManagedList& list) { return list.handle_.describe(); }
-  static Result<ManagedList> from(const Value& value) {
-    Result<detail::ManagedHandle> handle = detail::ManagedHandle::from(value);
-    if (!handle) return handle.status();
-    return ManagedList(*std::move(handle));
-  }
+  static ManagedList from(const Value& value) { return ManagedList(detail::ManagedHandle::from(value)); }
 };
 
 }  // namespace forklift

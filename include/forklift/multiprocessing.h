@@ -43,3 +43,4 @@
 #include "forklift/value.h"
 #include "forklift/version.h"
 #include "forklift/wait.h"
+#include "forklift/wait_any.h"

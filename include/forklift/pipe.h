@@ -3,34 +3,35 @@
 //   auto [parent, child] = forklift::make_pipe<Request, Reply>();    // the first end sends requests
 //   auto worker = forklift::Process::fork([&, child = std::move(child)]() mutable {
 //     parent.close();                                                // else it keeps its own end open
-//     while (auto request = child.recv()) child.send(handle(*request));
+//     for (Request& request : child) child.put(handle(request));     // until the other end is gone
 //   }).start();
 //   child.close();
-//   parent.send(Request{1});
-//   Reply reply = *parent.recv();
+//   parent.put(Request{1});
+//   Reply reply = parent.get();
 //
 // What may be sent, and how it travels: as with Queue<T> (queue.h). make_pipe<T, void>() is one way, from the
-// first end to the second. 64 KiB are in transit in each direction before send() waits; a larger message
+// first end to the second. 64 KiB are in transit in each direction before put() waits; a larger message
 // waits until the pipe is empty and then goes as a whole.
 //
 // An end is a descriptor as well: it is there for the other one as long as any process holds it, inherited by
-// fork or kept over exec, and gone with SIGKILL. recv() then answers nothing: the end of the pipe. send()
-// throws Error (kSystem, EPIPE).
+// fork or kept over exec, and gone with SIGKILL. get() then throws Closed once everything was read; put() throws
+// Error (kSystem, EPIPE).
 //
 // Ownership: a Connection owns its descriptor; it is moved, never copied. A forked child has its own.
-// Thread safety: any number of threads may send and receive; closing and moving may not run beside them.
+// Thread safety: any number of threads may put and get; closing and moving may not run beside them.
 // Process safety: any number of processes may use an end that they inherited.
-// Errors: as Queue's, by Error; time-outs and the end are no errors.
+// Errors: as Queue's.
 #pragma once
 
-#include <chrono>
+#include <iterator>
 #include <memory>
 #include <optional>
-#include <stop_token>
 #include <type_traits>
 #include <utility>
 
-#include "forklift/queue.h"
+#include "forklift/detail/items.h"
+#include "forklift/detail/transfer.h"
+#include "forklift/wait.h"
 
 namespace forklift {
 
@@ -44,7 +45,7 @@ struct ClosePipe {
 using PipePtr = std::unique_ptr<PipeCore, ClosePipe>;
 std::pair<PipePtr, PipePtr> open_pipe(bool duplex);
 channel::PipeEnd* end_of(PipeCore* core) noexcept;
-// Throws the status if it is no time-out: is there something to receive, or the end?
+// Is there something to receive, or the end? False: not before the wait is over.
 bool poll_pipe(PipeCore* core, Limit limit);
 int pipe_descriptor(PipeCore* core);
 
@@ -66,101 +67,71 @@ class Connection {
   using Received = std::conditional_t<std::is_void_v<In>, Nothing, In>;
 
  public:
+  using value_type = In;
+
   explicit Connection(detail::PipePtr core) noexcept : core_(std::move(core)) {}
 
-  // Waits while the pipe is full.
-  void send(const Sent& item)
+  // Waits while the pipe is full. False: the wait is over, and nothing was put.
+  void put(const Sent& item)
     requires(!std::is_void_v<Out>)
   {
-    detail::Transfer<Sent>::put(end(), item, detail::kForever);
+    detail::Transfer<Sent>::put(end_here(), item, detail::kForever);
   }
-  // False: the time is over, nothing was sent.
-  template <class Rep, class Period>
-    requires(!std::is_void_v<Out>)
-  [[nodiscard]] bool send_for(const Sent& item, std::chrono::duration<Rep, Period> time) {
-    return detail::Transfer<Sent>::put(end(), item, detail::nanoseconds(time));
-  }
-  // False: a stop was requested (or the time is over), nothing was sent.
-  [[nodiscard]] bool send(const Sent& item, const std::stop_token& stop)
+  [[nodiscard]] bool try_put(const Sent& item, const Wait& wait = Wait::now())
     requires(!std::is_void_v<Out>)
   {
-    return detail::Transfer<Sent>::put(end(), item, stop);
+    return detail::Transfer<Sent>::put(end_here(), item, wait);
   }
-  template <class Rep, class Period>
-    requires(!std::is_void_v<Out>)
-  [[nodiscard]] bool send_for(const Sent& item, std::chrono::duration<Rep, Period> time,
-                              const std::stop_token& stop) {
-    return detail::Transfer<Sent>::put(end(), item, {detail::nanoseconds(time), stop});
-  }
-
   // A tensor that is given away: as Queue::put(Tensor&&).
-  void send(Sent&& item)
+  void put(Sent&& item)
     requires std::same_as<Out, Tensor>
   {
-    detail::give_tensor(end(), item, detail::kForever);
+    detail::give_tensor(end_here(), item, detail::kForever);
   }
-  [[nodiscard]] bool send(Sent&& item, const std::stop_token& stop)
+  [[nodiscard]] bool try_put(Sent&& item, const Wait& wait = Wait::now())
     requires std::same_as<Out, Tensor>
   {
-    return detail::give_tensor(end(), item, stop);
-  }
-  template <class Rep, class Period>
-    requires std::same_as<Out, Tensor>
-  [[nodiscard]] bool send_for(Sent&& item, std::chrono::duration<Rep, Period> time,
-                              const std::stop_token& stop = {}) {
-    return detail::give_tensor(end(), item, {detail::nanoseconds(time), stop});
+    return detail::give_tensor(end_here(), item, wait);
   }
 
-  // Nothing: the end of the pipe.
+  // The next message; waits for one. Nothing: none came before the wait was over.
   template <class T = In>
     requires(!std::is_void_v<In>)
-  [[nodiscard]] std::optional<T> recv() {
-    return detail::Transfer<T>::get(end(), detail::kForever);
+  [[nodiscard]] T get() {
+    return detail::Transfer<T>::get(end_here());
   }
-  // Nothing: the time is over, or the end (which poll() tells at once).
-  template <class Rep, class Period, class T = In>
-    requires(!std::is_void_v<In>)
-  [[nodiscard]] std::optional<T> recv_for(std::chrono::duration<Rep, Period> time) {
-    return detail::Transfer<T>::get(end(), detail::nanoseconds(time));
-  }
-  // Nothing: a stop was requested, the time is over, or the end.
   template <class T = In>
     requires(!std::is_void_v<In>)
-  [[nodiscard]] std::optional<T> recv(const std::stop_token& stop) {
-    return detail::Transfer<T>::get(end(), stop);
+  [[nodiscard]] std::optional<T> try_get(const Wait& wait = Wait::now()) {
+    return detail::Transfer<T>::get(end_here(), wait);
   }
-  template <class Rep, class Period, class T = In>
+  // The same, into an item that is there already: as Queue::get_into. False: nothing came.
+  template <class T = In>
     requires(!std::is_void_v<In>)
-  [[nodiscard]] std::optional<T> recv_for(std::chrono::duration<Rep, Period> time,
-                                          const std::stop_token& stop) {
-    return detail::Transfer<T>::get(end(), {detail::nanoseconds(time), stop});
+  void get_into(T& item) {
+    (void)detail::Transfer<T>::get_into(end_here(), item, detail::kForever);
+  }
+  template <class T = In>
+    requires(!std::is_void_v<In>)
+  [[nodiscard]] bool try_get_into(T& item, const Wait& wait = Wait::now()) {
+    return detail::Transfer<T>::get_into(end_here(), item, wait);
   }
 
-  // The same, into an item that is there already: as Queue::get_into. False: the end, and the item is as it
-  // was.
-  template <class T = In>
+  // Every message until the other end is gone; with each(), also until a wait for one is over.
+  auto begin()
     requires(!std::is_void_v<In>)
-  [[nodiscard]] bool recv_into(T& item, const std::stop_token& stop = {}) {
-    return detail::Transfer<T>::get_into(end(), item, stop);
+  {
+    return detail::ItemIterator<Connection>(*this, Wait::forever());
   }
-  template <class Rep, class Period, class T = In>
+  std::default_sentinel_t end() const noexcept { return {}; }
+  auto each(const Wait& wait)
     requires(!std::is_void_v<In>)
-  [[nodiscard]] bool recv_into_for(T& item, std::chrono::duration<Rep, Period> time,
-                                   const std::stop_token& stop = {}) {
-    return detail::Transfer<T>::get_into(end(), item, {detail::nanoseconds(time), stop});
+  {
+    return detail::Items<Connection>(*this, wait);
   }
 
-  // Would recv() answer at once, with a message or with the end?
-  template <class Rep, class Period>
-  bool poll(std::chrono::duration<Rep, Period> time) {
-    return detail::poll_pipe(core_.get(), detail::nanoseconds(time));
-  }
-  bool poll() { return detail::poll_pipe(core_.get(), 0); }
-  // False also when a stop was requested.
-  template <class Rep, class Period>
-  bool poll(std::chrono::duration<Rep, Period> time, const std::stop_token& stop) {
-    return detail::poll_pipe(core_.get(), {detail::nanoseconds(time), stop});
-  }
+  // Would get() answer at once, with a message or with Closed? False: not before the wait is over.
+  [[nodiscard]] bool poll(const Wait& wait = Wait::now()) { return detail::poll_pipe(core_.get(), wait); }
 
   // For poll(2) and the like: readable while poll() is true. It carries no message; this object owns it.
   int fileno() { return detail::pipe_descriptor(core_.get()); }
@@ -171,7 +142,7 @@ class Connection {
 
  private:
   friend class Waitable;
-  channel::PipeEnd* end() const noexcept { return detail::end_of(core_.get()); }
+  channel::PipeEnd* end_here() const noexcept { return detail::end_of(core_.get()); }
   detail::PipePtr core_;
 };
 

@@ -26,7 +26,7 @@
 // end with that process, however it ends.
 //
 // Errors: Error (kInvalid: no workers, a function that is not registered; kClosed: closed or terminated; what
-// put throws; kInterrupted: CallOptions::stop), BrokenPoolError. What becomes of tasks: forklift/future.h.
+// put throws; kTimeout, kInterrupted: CallOptions::wait is over), BrokenPoolError. What becomes of tasks: forklift/future.h.
 // Invariants: each task ends exactly once. A pool at rest uses no processor. The destructor terminates: it
 // waits for no task.
 #pragma once
@@ -40,7 +40,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <stop_token>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -50,6 +49,7 @@
 #include "forklift/context.h"
 #include "forklift/detail/pool_task.h"
 #include "forklift/future.h"
+#include "forklift/wait.h"
 
 namespace forklift {
 
@@ -72,10 +72,10 @@ struct CallOptions {
   // So often a task runs again when its worker has died; one that was over its time never does.
   unsigned retries = 0;
   std::size_t ahead = 0;  // imap: so many tasks at most are not yet fetched; 0: twice the workers + 16
-  // Ends the waits of apply(), map(), starmap() and of a stream's next() with Error (kInterrupted). Their
-  // tasks that have not begun are cancelled, those that have run on for nobody. For submit():
-  // Future::wait(stop).
-  std::stop_token stop = {};
+  // How long apply(), map() and starmap() wait, and a stream altogether. Beyond it they throw Error (kTimeout, or
+  // kInterrupted for a stop); their tasks that have not begun are cancelled, and of those that have, the results are
+  // dropped. After submit(): Future::try_get(wait).
+  Wait wait = Wait::forever();
 };
 
 // In a worker: its number in the pool, from 0; a replaced one's goes to the next. Elsewhere -1.
@@ -90,12 +90,12 @@ class PoolCalls {
   // function(args...) in a worker: its result, or what it threw.
   template <class R, class... Params, class... Args>
   detail::Returned<R> apply(R (*function)(Params...), Args&&... args) const {
-    if (!options_.stop.stop_possible()) return submit(function, std::forward<Args>(args)...).get();
-    if (options_.stop.stop_requested()) detail::throw_stopped();
+    if (options_.wait.is_forever()) return submit(function, std::forward<Args>(args)...).get();
+    if (options_.wait.over()) detail::throw_wait_over(options_.wait);
     auto result = submit(function, std::forward<Args>(args)...);
-    if (!result.wait(options_.stop)) {
+    if (!result.try_wait(options_.wait)) {
       (void)result.cancel();
-      detail::throw_stopped();
+      detail::throw_wait_over(options_.wait);
     }
     return result.get();
   }
@@ -195,7 +195,7 @@ class PoolCalls {
       if (items.size() % 256 == 0) batch.collect(deliver, &items, 0);
     }
     batch.flush();
-    while (batch.collect_unless_stopped(deliver, &items)) {
+    while (batch.collect_in_time(deliver, &items)) {
     }
     return detail::results_of(items);
   }
@@ -220,7 +220,7 @@ class PoolCalls {
   CallOptions options_;
 };
 
-// The results of imap(): a range, or next() until there is none.
+// The results of imap(): a range, or one by one with get() until it throws Closed.
 template <class R>
 class ResultStream {
  public:
@@ -233,34 +233,29 @@ class ResultStream {
   ResultStream(ResultStream&&) noexcept = default;
   ResultStream& operator=(ResultStream&&) noexcept = default;
 
-  // Nothing: it was the last one. Throws where the task has no result; the next call gives the next one.
-  // After a stop of CallOptions, which is Error (kInterrupted), there is none.
-  std::optional<R> next() {
-    detail::Batch& batch = this->batch();
-    while (!has_next()) {
-      if (fetched_ == fed_) break;
-      try {
-        batch.collect_unless_stopped(deliver, &arrived_);
-      } catch (...) {
-        if (batch.stopped()) finish();
-        throw;
-      }
+  // The next result; waits for it. Throws Closed behind the last one, and what the task ended with where it has no
+  // result; the next call gives the next one. After a wait of CallOptions was over there is none.
+  R get() {
+    std::optional<R> result = next();
+    if (!result) detail::throw_no_more_results();
+    return *std::move(result);
+  }
+  // Nothing: there was none before the wait was over; the stream goes on with the next call.
+  [[nodiscard]] std::optional<R> try_get(const Wait& wait = Wait::now()) {
+    if (!try_wait(wait)) return std::nullopt;
+    return get();
+  }
+  // Whether get() would return, or throw, at once. False: it would not before the wait was over.
+  [[nodiscard]] bool try_wait(const Wait& wait = Wait::now()) {
+    (void)batch();
+    const Wait begun = wait.begun();
+    while (!has_next() && fetched_ != fed_) {
+      if (!batch_->collect(deliver, &arrived_, begun)) return has_next();
     }
-    return take();
+    return true;
   }
-  // Nothing also when a stop was requested: then the stream goes on with the next call.
-  std::optional<R> next(const std::stop_token& stop) {
-    if (!wait(stop)) return std::nullopt;
-    return take();
-  }
-  // Whether next() would return at once. False: the time is over, or a stop was requested.
-  template <class Rep, class Period>
-  bool wait_for(std::chrono::duration<Rep, Period> time, const std::stop_token& stop = {}) {
-    return wait_within(detail::nanoseconds(time), stop);
-  }
-  bool wait(const std::stop_token& stop) { return wait_within(detail::kForever, stop); }
 
-  // A std::input_iterator: each step is a next(). Copies are at the same result, which is the stream's.
+  // A std::input_iterator: each step is a get(). Copies are at the same result, which is the stream's.
   class Iterator {
    public:
     using iterator_concept = std::input_iterator_tag;
@@ -297,6 +292,20 @@ class ResultStream {
     if (!batch_) detail::throw_moved_stream();
     return *batch_;
   }
+  // Nothing behind the last one.
+  std::optional<R> next() {
+    detail::Batch& batch = this->batch();
+    while (!has_next()) {
+      if (fetched_ == fed_) break;
+      try {
+        batch.collect_in_time(deliver, &arrived_);
+      } catch (...) {
+        if (batch.over()) finish();
+        throw;
+      }
+    }
+    return take();
+  }
   std::optional<R> take() {
     if (!has_next()) {
       rethrow_feeding();
@@ -309,19 +318,6 @@ class ResultStream {
     // A few at once: so workers are woken for several.
     if (fed_ - fetched_ <= batch_->ahead() - batch_->ahead() / 4) top_up();
     return std::move(item).get();
-  }
-  bool wait_within(std::int64_t ns, const std::stop_token& stop) {
-    using Clock = std::chrono::steady_clock;
-    (void)batch();
-    const auto begin = Clock::now();
-    std::int64_t left = ns;
-    while (!has_next() && fetched_ != fed_) {
-      if (!batch_->collect(deliver, &arrived_, left, stop)) return has_next();
-      if (ns == detail::kForever) continue;
-      const std::int64_t passed = detail::nanoseconds(Clock::now() - begin);
-      left = passed < ns ? ns - passed : 0;
-    }
-    return true;
   }
   // Throws nothing: what is there already comes first.
   void top_up() {
@@ -386,13 +382,9 @@ class Pool : public PoolCalls {
   // Every task ends now, as stopped; workers get SIGTERM, after a second SIGKILL.
   void terminate() { detail::terminate_pool(*core()); }
   // After one of these two: until all workers are gone.
-  void join() { detail::join_pool(*core(), detail::kForever, {}); }
-  // False: the time is over, or a stop was requested.
-  template <class Rep, class Period>
-  bool join_for(std::chrono::duration<Rep, Period> time, const std::stop_token& stop = {}) {
-    return detail::join_pool(*core(), detail::nanoseconds(time), stop);
-  }
-  bool join(const std::stop_token& stop) { return detail::join_pool(*core(), detail::kForever, stop); }
+  void join() { (void)detail::join_pool(*core(), detail::kForever); }
+  // False: some were left when the wait was over.
+  [[nodiscard]] bool try_join(const Wait& wait = Wait::now()) { return detail::join_pool(*core(), wait); }
 
   // Of the workers that live now.
   std::vector<pid_t> pids() const { return detail::pool_pids(*core()); }

@@ -30,13 +30,11 @@
 
 #include <sys/types.h>
 
-#include <chrono>
 #include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <stop_token>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -44,10 +42,10 @@
 
 #include "forklift/detail/channel_ref.h"
 #include "forklift/detail/lock_ref.h"
-#include "forklift/detail/timeout.h"
 #include "forklift/detail/topic_ref.h"
 #include "forklift/error.h"
 #include "forklift/remote_error.h"
+#include "forklift/wait.h"
 
 namespace forklift {
 
@@ -121,16 +119,8 @@ class Process {
   // Waits for the end. Throws RemoteError if an exception left the child's function, each time it is called.
   // A child that was killed, aborted or exited by itself makes join() return, too: see exitcode().
   void join();
-  // False: it still runs, the time is over or a stop was requested.
-  template <class Rep, class Period>
-  bool join_for(std::chrono::duration<Rep, Period> time, const std::stop_token& stop = {}) {
-    return join_within(detail::nanoseconds(time), stop);
-  }
-  template <class Clock, class Duration>
-  bool join_until(std::chrono::time_point<Clock, Duration> time, const std::stop_token& stop = {}) {
-    return join_within(detail::nanoseconds_until(time), stop);
-  }
-  bool join(const std::stop_token& stop) { return join_within(detail::kForever, stop); }
+  // False: it still ran when the wait was over.
+  [[nodiscard]] bool try_join(const Wait& wait = Wait::now()) { return join_within(wait); }
 
   void terminate();  // SIGTERM
   void kill();       // SIGKILL
@@ -158,7 +148,7 @@ class Process {
   explicit Process(std::unique_ptr<detail::ProcessCore> core) noexcept;
   static Process from_entry(detail::Entry entry);
   static Process from_call(StartMethod method, detail::PrepareCall prepare);
-  bool join_within(std::int64_t ns, const std::stop_token& stop);
+  bool join_within(detail::Limit limit);
   detail::ProcessCore& core() const;
 
   friend class Context;

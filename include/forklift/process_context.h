@@ -2,7 +2,7 @@
 // processes that were started one by one:
 //
 //   forklift::ProcessContext group(std::move(workers));
-//   while (!group.join_for(100ms)) draw_progress();
+//   while (!group.try_join(100ms)) draw_progress();
 //
 // join() waits for all at once. The first member that fails ends the others, whichever rank it has: SIGTERM
 // to all, SIGKILL to those that are still there when the grace is over; then join() throws what happened:
@@ -24,11 +24,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <stop_token>
 #include <vector>
 
-#include "forklift/detail/timeout.h"
 #include "forklift/process.h"
+#include "forklift/wait.h"
 
 namespace forklift {
 
@@ -46,17 +45,9 @@ class ProcessContext {
   ~ProcessContext();
 
   // Until all have ended, or one has failed: then ends the others and throws its error.
-  void join() { join_within(detail::kForever, {}); }
-  // False: some still run, and none has failed; the time is over or a stop was requested.
-  bool join(const std::stop_token& stop) { return join_within(detail::kForever, stop); }
-  template <class Rep, class Period>
-  bool join_for(std::chrono::duration<Rep, Period> time, const std::stop_token& stop = {}) {
-    return join_within(detail::nanoseconds(time), stop);
-  }
-  template <class Clock, class Duration>
-  bool join_until(std::chrono::time_point<Clock, Duration> time, const std::stop_token& stop = {}) {
-    return join_within(detail::nanoseconds_until(time), stop);
-  }
+  void join() { join_within(detail::kForever); }
+  // False: some still ran when the wait was over, and none had failed.
+  [[nodiscard]] bool try_join(const Wait& wait = Wait::now()) { return join_within(wait); }
 
   // Ends all members: SIGTERM, after the grace SIGKILL. What they threw meanwhile is nobody's.
   void stop();
@@ -67,7 +58,7 @@ class ProcessContext {
   std::vector<pid_t> pids() const;
 
  private:
-  bool join_within(std::int64_t ns, const std::stop_token& stop);
+  bool join_within(detail::Limit limit);
   // Looks at those that have ended; the worst of what it finds is the failure.
   void collect(const std::vector<std::size_t>& ended);
 

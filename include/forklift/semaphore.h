@@ -9,7 +9,7 @@
 // gone. With `recover` it comes back: for units that are released where they were acquired. (A clean exit
 // while holding some is no death.) That costs a record and some 200 ns an operation.
 //
-// Time-outs, stop_token, copies, thread and process safety: as Lock (lock.h, lock_ref.h).
+// Copies, thread and process safety: as Lock (lock.h, lock_ref.h).
 //
 // Errors: Error with kInvalid for a release beyond `most` (nothing is released then) and for a value above
 // it, kNotAttached, kNoSpace, with `recover` kStalled.
@@ -19,10 +19,9 @@
 
 #include <chrono>
 #include <memory>
-#include <stop_token>
 
 #include "forklift/detail/lock_ref.h"
-#include "forklift/detail/timeout.h"
+#include "forklift/wait.h"
 
 namespace forklift {
 
@@ -40,23 +39,17 @@ class Semaphore {
   explicit Semaphore(const SemaphoreOptions& options = {});
   static Semaphore open(detail::LockName name);
 
-  // Takes a unit, waiting for one; the others only so long, and say whether they have it.
-  void acquire() { (void)acquire_within(detail::kForever, nullptr); }
-  [[nodiscard]] bool try_acquire() { return acquire_within(0, nullptr); }
+  // Takes a unit; waits for one. As std::counting_semaphore; try_acquire() also takes a Wait, which a stop ends, too.
+  // False: there was none before the wait was over.
+  void acquire() { (void)acquire_within(detail::kForever); }
+  [[nodiscard]] bool try_acquire(const Wait& wait = Wait::now()) { return acquire_within(wait); }
   template <class Rep, class Period>
   [[nodiscard]] bool try_acquire_for(std::chrono::duration<Rep, Period> time) {
-    return acquire_within(detail::nanoseconds(time), nullptr);
+    return acquire_within(detail::nanoseconds(time));
   }
   template <class Clock, class Duration>
-  [[nodiscard]] bool try_acquire_until(std::chrono::time_point<Clock, Duration> when,
-                                       const std::stop_token& stop = {}) {
-    return acquire_within(detail::nanoseconds_until(when), &stop);
-  }
-  // False: stop was requested first, or the time is over.
-  [[nodiscard]] bool acquire(const std::stop_token& stop) { return acquire_within(detail::kForever, &stop); }
-  template <class Rep, class Period>
-  [[nodiscard]] bool try_acquire_for(std::chrono::duration<Rep, Period> time, const std::stop_token& stop) {
-    return acquire_within(detail::nanoseconds(time), &stop);
+  [[nodiscard]] bool try_acquire_until(std::chrono::time_point<Clock, Duration> when) {
+    return acquire_within(detail::nanoseconds_until(when));
   }
   void release(std::uint32_t units = 1);
   std::uint32_t value() const;
@@ -67,7 +60,7 @@ class Semaphore {
  private:
   explicit Semaphore(std::shared_ptr<locks::Semaphore> semaphore) noexcept
       : semaphore_(std::move(semaphore)) {}
-  bool acquire_within(std::int64_t ns, const std::stop_token* stop);
+  bool acquire_within(detail::Limit limit);
   std::shared_ptr<locks::Semaphore> semaphore_;
 };
 

@@ -3,23 +3,21 @@
 //   Dims shape{480, 640, 3};
 //   Dims strides = c_strides(shape);                   // {1920, 3, 1}: counted in elements, as DLPack does
 //   is_c_contiguous(shape, strides);                   // true
-//   Result<Extent> touched = byte_extent(shape, strides, 4);   // {0, 3686400} relative to element (0,0,0)
+//   std::cout << shape;                                // (480, 640, 3)
 //
 // Thread and process safety: values and pure functions. Dims is an ordinary container: distinct objects may
 // be used from distinct threads. The pointers inside a Dims mean nothing to another process.
 //
-// Invariants: every product and sum is checked for overflow before it is used, so that sizes from another
-// process can be given to these functions as they are. A tensor with a zero in its shape has no elements,
+// Invariants: a tensor with a zero in its shape has no elements,
 // touches no memory and counts as contiguous; an empty shape is one element (a scalar).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <iosfwd>
 #include <span>
 #include <string>
-
-#include "forklift/status.h"
 
 namespace forklift {
 
@@ -29,7 +27,7 @@ inline constexpr std::size_t kMaxDims = 64;
 // A short list of lengths or strides. Up to kInline of them lie inside the object; more (rare) on the heap.
 class Dims {
  public:
-  // So many lie inside the object.
+  // How many lie inside the object.
   static constexpr std::size_t kInline = 8;
 
   Dims() noexcept = default;
@@ -83,6 +81,7 @@ class Dims {
 
   bool operator==(const Dims& other) const noexcept;
   std::string to_string() const;  // "(480, 640, 3)"
+  friend std::ostream& operator<<(std::ostream& out, const Dims& dims);
 
  private:
   // Every way of a tensor moves two of these, mostly short: number by number, since a copy of wider pieces
@@ -117,38 +116,12 @@ enum class Order : std::uint8_t {
   kF
 };
 
-// The number of elements. kInvalid if a length is negative, there are more than kMaxDims, or the product of
-// the non-zero lengths does not fit (also where another length is zero, as in NumPy, so that strides always
-// fit).
-Result<std::int64_t> numel(DimSpan shape);
-
-// numel times the item's size, kInvalid if that does not fit into 63 bits.
-Result<std::int64_t> byte_count(DimSpan shape, std::size_t item_size);
-
-// Strides in elements of an array without gaps. Precondition: numel(shape) is ok. A zero counts as a one.
+// Strides in elements of an array without gaps. Precondition: their number fits into 63 bits. A zero counts as a one.
 Dims c_strides(DimSpan shape);
 Dims f_strides(DimSpan shape);
 
 // Dimensions of length one may have any stride. Precondition: shape.size() == strides.size().
 bool is_c_contiguous(DimSpan shape, DimSpan strides) noexcept;
 bool is_f_contiguous(DimSpan shape, DimSpan strides) noexcept;
-
-// The bytes that the elements occupy, relative to the element with all indices zero: [low, high), low <= 0.
-// Both are zero if there are no elements.
-struct Extent {
-  std::int64_t low = 0;   // of the first byte
-  std::int64_t high = 0;  // behind the last one
-};
-
-// `strides` in units of `unit` bytes (the item's size, or 1 for strides in bytes). kInvalid if shape and
-// strides differ in length, a length is negative or anything overflows.
-Result<Extent> byte_extent(DimSpan shape, DimSpan strides, std::size_t item_size, std::size_t unit);
-inline Result<Extent> byte_extent(DimSpan shape, DimSpan strides, std::size_t item_size) {
-  return byte_extent(shape, strides, item_size, item_size);
-}
-
-// Ok if every element, the first one lying at `byte_offset`, is inside a buffer of `buffer_bytes`.
-Status check_within(DimSpan shape, DimSpan strides, std::size_t item_size, std::uint64_t byte_offset,
-                    std::uint64_t buffer_bytes);
 
 }  // namespace forklift

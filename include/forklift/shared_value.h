@@ -27,22 +27,21 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
-#include <stop_token>
 #include <string>
 #include <type_traits>
 #include <utility>
 
-#include "forklift/detail/timeout.h"
 #include "forklift/error.h"
 #include "forklift/sendable.h"
 #include "forklift/tensor.h"
+#include "forklift/wait.h"
 
 namespace forklift {
 
@@ -57,13 +56,13 @@ inline Tensor shared_memory(std::size_t count, std::size_t item) {
   if (__builtin_mul_overflow(count, item, &bytes) || bytes > static_cast<std::size_t>(INT64_MAX)) {
     throw Error({Code::kInvalid, std::to_string(count) + " items of " + std::to_string(item) + " bytes"});
   }
-  return value_or_throw(Tensor::zeros({static_cast<std::int64_t>(bytes == 0 ? 1 : bytes)}, DType::kUInt8));
+  return Tensor::zeros({static_cast<std::int64_t>(bytes == 0 ? 1 : bytes)}, DType::kUInt8);
 }
 
 // Where a SharedValue's waiters sleep: 16 bytes behind the item, all zero at first.
 inline constexpr std::size_t kBellBytes = 16;
 constexpr std::size_t bell_offset(std::size_t item) noexcept { return (item + 15) / 16 * 16; }
-// Until changed(item, old) is true: false where the time is over or a stop was requested first.
+// Until changed(item, old) is true. False: it was not before the wait was over.
 using Changed = bool (*)(const void* item, const void* old);
 bool wait_shared(std::byte* bell, Changed changed, const void* item, const void* old, Limit limit);
 void notify_shared(std::byte* bell, int most) noexcept;
@@ -99,19 +98,19 @@ Value describe_shared(const Tensor& memory, std::size_t count) {
 }
 
 template <class T>
-Result<Tensor> shared_from(const Value& value, std::uint64_t& count) {
+Tensor shared_from(const Value& value, std::uint64_t& count) {
   const auto* parts = value.get_if<Value::List>();
-  if (parts == nullptr || parts->size() != 3) return wrong_kind(value, "shared memory");
-  const Result<std::uint64_t> type = (*parts)[0].as<std::uint64_t>();
-  const Result<std::uint64_t> items = (*parts)[1].as<std::uint64_t>();
+  if (parts == nullptr || parts->size() != 3) mismatch(value, "shared memory");
+  const std::optional<std::uint64_t> type = (*parts)[0].try_as<std::uint64_t>();
+  const std::optional<std::uint64_t> items = (*parts)[1].try_as<std::uint64_t>();
   const Tensor* memory = (*parts)[2].get_if<Tensor>();
-  if (!type || !items || memory == nullptr) return wrong_kind(value, "shared memory");
-  if (*type != type_hash<T>()) return Status(Code::kInvalid, "shared memory that holds another type");
+  if (!type || !items || memory == nullptr) mismatch(value, "shared memory");
+  if (*type != type_hash<T>()) throw TypeMismatch({Code::kInvalid, "shared memory that holds another type"});
   std::uint64_t bytes = 0;
   if (memory->dtype() != DType::kUInt8 || memory->readonly() || !memory->is_contiguous() ||
       __builtin_mul_overflow(*items, std::uint64_t{sizeof(T)}, &bytes) || bytes > memory->nbytes() ||
       reinterpret_cast<std::uintptr_t>(memory->raw()) % alignof(T) != 0) {
-    return Status(Code::kCorrupt, "shared memory that does not hold its items");
+    throw TypeMismatch({Code::kCorrupt, "shared memory that does not hold its items"});
   }
   count = *items;
   return *memory;
@@ -165,8 +164,7 @@ class SharedArray {
     requires Element<T>
   {
     detail::check_not_moved_from(memory_);
-    return value_or_throw(
-        Tensor::wrap(memory_.storage(), dtype_of<T>(), {static_cast<std::int64_t>(count_)}));
+    return Tensor::wrap(memory_.storage(), dtype_of<T>(), {static_cast<std::int64_t>(count_)});
   }
 
  private:
@@ -201,24 +199,18 @@ class SharedValue {
     return item_.atomic(0);
   }
 
-  // Waits until the value is another one than `old`; whoever changes it calls notify_one or notify_all
-  // afterwards. Between processes: what atomic().wait() sleeps on is one process's, so that never wakes
-  // another. False: the time is over, or a stop was requested.
+  // Waits until the value is another one than `old`; whoever changes it calls notify_one or notify_all afterwards.
+  // Between processes: atomic().wait() sleeps on memory of one process, so that a notification by another one does
+  // not wake it. False: it still was `old` when the wait was over.
   void wait(const T& old) const
     requires(std::atomic_ref<T>::is_always_lock_free)
   {
     (void)wait_within(old, detail::kForever);
   }
-  bool wait(const T& old, const std::stop_token& stop) const
+  [[nodiscard]] bool try_wait(const T& old, const Wait& wait = Wait::now()) const
     requires(std::atomic_ref<T>::is_always_lock_free)
   {
-    return wait_within(old, stop);
-  }
-  template <class Rep, class Period>
-  bool wait_for(const T& old, std::chrono::duration<Rep, Period> time, const std::stop_token& stop = {}) const
-    requires(std::atomic_ref<T>::is_always_lock_free)
-  {
-    return wait_within(old, {detail::nanoseconds(time), stop});
+    return wait_within(old, wait);
   }
   void notify_one() const { detail::notify_shared(bell(), 1); }
   void notify_all() const { detail::notify_shared(bell(), 0x7fffffff); }
@@ -245,23 +237,22 @@ struct ValueTraits<SharedArray<T>> {
   static Value to(const SharedArray<T>& array) {
     return detail::describe_shared<T>(array.memory_, array.count_);
   }
-  static Result<SharedArray<T>> from(const Value& value) {
+  static SharedArray<T> from(const Value& value) {
     std::uint64_t count = 0;
-    Result<Tensor> memory = detail::shared_from<T>(value, count);
-    if (!memory) return memory.status();
-    return SharedArray<T>(*std::move(memory), count);
+    Tensor memory = detail::shared_from<T>(value, count);
+    return SharedArray<T>(std::move(memory), count);
   }
 };
 
 template <class T>
 struct ValueTraits<SharedValue<T>> {
   static Value to(const SharedValue<T>& value) { return Value(value.item_); }
-  static Result<SharedValue<T>> from(const Value& value) {
-    Result<SharedArray<T>> item = ValueTraits<SharedArray<T>>::from(value);
-    if (!item) return item.status();
-    const bool has_bell = item->memory_.nbytes() >= detail::bell_offset(sizeof(T)) + detail::kBellBytes;
-    if (item->size() != 1 || !has_bell) return Status(Code::kCorrupt, "a shared value that is none or many");
-    return SharedValue<T>(*std::move(item));
+  static SharedValue<T> from(const Value& value) {
+    SharedArray<T> item = ValueTraits<SharedArray<T>>::from(value);
+    const bool has_bell = item.memory_.nbytes() >= detail::bell_offset(sizeof(T)) + detail::kBellBytes;
+    if (item.size() != 1 || !has_bell)
+      throw TypeMismatch({Code::kCorrupt, "a shared value that is none or many"});
+    return SharedValue<T>(std::move(item));
   }
 };
 

@@ -1,9 +1,9 @@
 // SimpleQueue<T>: a Queue<T> that holds 64 KiB, as Python's, whose SimpleQueue is a pipe.
 //
 //   forklift::SimpleQueue<std::string> lines;
-//   auto reader = forklift::Process::fork([&] { while (auto line = lines.get(); !line.empty()) print(line);
-//   }); reader.start(); for (const std::string& line : text) lines.put(line);        // waits for the reader,
-//   whatever their lengths
+//   auto reader = forklift::Process::fork([&] { for (std::string& line : lines) print(line); }).start();
+//   for (const std::string& line : text) lines.put(line);        // waits for the reader, whatever their lengths
+//   lines.close();
 //
 // The bound counts bytes, of messages and of the memory behind their tensors: put() waits while it is
 // exceeded. A longer message waits until the queue is empty and then goes as a whole. So a writer that is

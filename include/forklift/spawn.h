@@ -107,7 +107,7 @@ T unpack_argument(const Value& value) {
     assign_sequence<T>(&sequence, bytes_of(value));
     return sequence;
   } else {
-    return value_or_throw(value.as<T>());
+    return value.as<T>();
   }
 }
 

@@ -1,15 +1,21 @@
 // Tensor: a typed, strided view of memory that it keeps alive.
 //
 //   std::vector<float> pixels(480 * 640);
-//   Tensor image = *Tensor::wrap(*Storage::borrow(pixels.data(), pixels.size() * sizeof(float)),
-//                                DType::kFloat32, {480, 640});
-//   Tensor crop = *image.narrow(0, 100, 64)->narrow(1, 200, 64);   // a view: the same memory
-//   crop.fill(1.0f);                                               // a Status
-//   *crop.at<float>({0, 0}) = 2.0f;                                // pixels[100 * 640 + 200]
-//   for (float& x : *image.span<float>()) x *= 0.5f;               // contiguous tensors only
+//   Tensor image = Tensor::wrap(Storage::borrow(pixels.data(), pixels.size() * sizeof(float)),
+//                               DType::kFloat32, {480, 640});
+//   Tensor crop = image.narrow(0, 100, 64).narrow(1, 200, 64);     // a view: the same memory
+//   crop.fill(1.0f);
+//   crop.at<float>({0, 0}) = 2.0f;                                 // pixels[100 * 640 + 200], checked
+//   for (float& x : image.span<float>()) x *= 0.5f;                // contiguous tensors only
+//   auto rows = image.view<float, 2>();                            // tensor_view.h: any strides
+//   rows(3, 4) += rows(2, 4);
+//   std::cout << crop << '\n';                                     // float32(64, 64) [[2, 1, 1, ...], ...]
 //
 // A Tensor is a small value, like a shared_ptr: copying one copies no element, and a const Tensor does not
 // make its elements const. Memory is read-only only where readonly() says so.
+//
+// Errors: Error with kInvalid for a dimension, an index, a type or a shape that does not fit, with the values that
+// were involved; for memory kOverBudget, kNoSpace, kNotAttached.
 //
 // Thread safety: distinct Tensor objects may be used from distinct threads, also when they share their
 // storage; accesses to the elements are the program's to order, as with any memory. Process safety: the
@@ -20,13 +26,13 @@
 //
 // Invariants: every element lies inside the storage; the first element is aligned for the dtype; there are at
 // most kMaxDims dimensions and the number of elements and of bytes fits into 63 bits. Whatever would break
-// one of them is refused with kInvalid where the tensor is made, so a Tensor never needs to be checked again.
-// A moved-from and a default-made tensor is an empty float32 of shape (0,) without storage.
+// one of them is refused where the tensor is made, so a Tensor never needs to be checked again. A moved-from and a default-made tensor is an empty float32 of shape (0,) without storage.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <iosfwd>
 #include <memory>
 #include <optional>
 #include <span>
@@ -36,7 +42,6 @@
 
 #include "forklift/dtype.h"
 #include "forklift/shape.h"
-#include "forklift/status.h"
 
 namespace forklift {
 
@@ -56,10 +61,10 @@ class Storage {
   virtual const void* arena_lease() const noexcept { return nullptr; }
 
   // Private memory, aligned for every dtype and to a cache line. Not cleared.
-  static Result<std::shared_ptr<Storage>> heap(std::size_t bytes);
+  static std::shared_ptr<Storage> heap(std::size_t bytes);
   // Somebody else's memory; `owner` (may be null: then the caller promises it) keeps it alive.
-  static Result<std::shared_ptr<Storage>> borrow(void* data, std::size_t bytes,
-                                                 std::shared_ptr<const void> owner = nullptr);
+  static std::shared_ptr<Storage> borrow(void* data, std::size_t bytes,
+                                         std::shared_ptr<const void> owner = nullptr);
 
  protected:
   // Precondition: data is non-null unless bytes is zero, and data + bytes does not wrap.
@@ -72,28 +77,10 @@ class Storage {
 
 namespace detail {
 struct TensorAccess;
-
-[[noreturn]] void throw_no_item(DType wanted, DType there);
-
-// A pointer that may be null, and says why where it is followed nevertheless.
-template <class T>
-class ItemPointer {
- public:
-  ItemPointer(T* item, DType wanted, DType there) noexcept : item_(item), wanted_(wanted), there_(there) {}
-  operator T*() const noexcept { return item_; }
-  T& operator*() const {
-    if (item_ == nullptr) [[unlikely]]
-      throw_no_item(wanted_, there_);
-    return *item_;
-  }
-  T* operator->() const { return &**this; }
-
- private:
-  T* item_;
-  DType wanted_;
-  DType there_;
-};
 }  // namespace detail
+
+template <class T, std::size_t Rank>
+class TensorView;
 
 class Tensor {
   // Only the library has one: its tensors are checked where they are made.
@@ -123,17 +110,16 @@ class Tensor {
   void swap(Tensor& other) noexcept;
 
   // New memory in the process's own arena (made by the first call), elements in C order: it travels to other
-  // processes as a handle, and they see the same elements. kOverBudget, kNoSpace, kNotAttached where there is
-  // none to be had. Not cleared.
-  static Result<Tensor> empty(Dims shape, DType dtype);
-  static Result<Tensor> zeros(Dims shape, DType dtype);
+  // processes as a handle, and they see the same elements. empty() does not clear it.
+  static Tensor empty(Dims shape, DType dtype);
+  static Tensor zeros(Dims shape, DType dtype);
 
   // A view of `storage`, its first element at `byte_offset`. Strides count elements and may be zero or
   // negative; without them the elements lie in C order without gaps.
-  static Result<Tensor> wrap(std::shared_ptr<Storage> storage, DType dtype, Dims shape,
+  static Tensor wrap(std::shared_ptr<Storage> storage, DType dtype, Dims shape, std::size_t byte_offset = 0,
+                     bool readonly = false);
+  static Tensor wrap_strided(std::shared_ptr<Storage> storage, DType dtype, Dims shape, Dims strides,
                              std::size_t byte_offset = 0, bool readonly = false);
-  static Result<Tensor> wrap_strided(std::shared_ptr<Storage> storage, DType dtype, Dims shape, Dims strides,
-                                     std::size_t byte_offset = 0, bool readonly = false);
 
   // What the elements are, and how many in which order.
   DType dtype() const noexcept { return dtype_; }
@@ -152,65 +138,68 @@ class Tensor {
   // The first element, of whatever type. Writing through it to a read-only tensor is the caller's error.
   std::byte* raw() const noexcept { return storage_ ? storage_->data() + offset_ : nullptr; }
 
-  // The first element, the others being strides() apart. Null if T is not the dtype's type, or if the tensor
-  // is read-only and T is not const (as std::get_if: ask for a type, get a pointer if it is that).
+  // The first element, the others being strides() apart. data_if() is null where data() throws: if T is not the
+  // dtype's type, or if the tensor is read-only and T is not const.
   template <class T>
     requires Element<std::remove_const_t<T>>
-  T* data() const noexcept {
+  T* data_if() const noexcept {
     if (dtype_ != dtype_of<std::remove_const_t<T>>() || (readonly_ && !std::is_const_v<T>)) return nullptr;
     return reinterpret_cast<T*>(raw());
   }
-
-  // All elements in C order. kInvalid, and why, if data<T>() is null or the tensor is not C-contiguous.
   template <class T>
     requires Element<std::remove_const_t<T>>
-  Result<std::span<T>> span() const {
-    if (Status status = check_access(dtype_of<std::remove_const_t<T>>(), !std::is_const_v<T>, true);
-        !status.ok()) {
-      return status;
-    }
+  T* data() const {
+    require_access<T>(false);
+    return reinterpret_cast<T*>(raw());
+  }
+
+  // All elements in C order. Error also if the tensor is not C-contiguous. The span does not keep the memory.
+  template <class T>
+    requires Element<std::remove_const_t<T>>
+  std::span<T> span() const {
+    require_access<T>(true);
     return std::span<T>(reinterpret_cast<T*>(raw()), static_cast<std::size_t>(numel_));
   }
 
-  // One element, as a pointer that is null if data<T>() is, if there are not as many indices as dimensions or
-  // one is out of range; then *at() throws Error (kInvalid), which says so. A negative index counts from the
-  // end, as everywhere below.
+  // One element. Error also if there are not as many indices as dimensions, or one is out of range. A negative index
+  // counts from the end, as everywhere below.
   template <class T>
     requires Element<std::remove_const_t<T>>
-  detail::ItemPointer<T> at(std::initializer_list<std::int64_t> index) const noexcept {
-    T* first = data<T>();
-    const std::optional<std::int64_t> step = element_offset(DimSpan(index.begin(), index.size()));
-    return {first != nullptr && step ? first + *step : nullptr, dtype_of<std::remove_const_t<T>>(), dtype_};
+  T& at(std::initializer_list<std::int64_t> index) const {
+    return data<T>()[element_offset(DimSpan(index.begin(), index.size()))];
   }
 
-  // Views. All share the storage; kInvalid for a dimension or an index that does not exist.
-  Result<Tensor> select(std::int64_t dim, std::int64_t index) const;  // one dimension less
-  Result<Tensor> narrow(std::int64_t dim, std::int64_t start, std::int64_t length) const;
-  // Python's [start:stop:step] with its clamping; a nullopt is an omitted bound. step may be negative, not
-  // zero.
-  Result<Tensor> slice(std::int64_t dim, std::optional<std::int64_t> start, std::optional<std::int64_t> stop,
-                       std::int64_t step = 1) const;
-  Result<Tensor> transpose(std::int64_t a, std::int64_t b) const;
-  Result<Tensor> permute(DimSpan order) const;
-  Result<Tensor> permute(std::initializer_list<std::int64_t> order) const {
+  // Elements by their indices, for loops: tensor_view.h.
+  template <class T, std::size_t Rank>
+    requires Element<std::remove_const_t<T>>
+  TensorView<T, Rank> view() const;
+
+  // Views. All share the storage.
+  Tensor select(std::int64_t dim, std::int64_t index) const;  // one dimension less
+  Tensor narrow(std::int64_t dim, std::int64_t start, std::int64_t length) const;
+  // Python's [start:stop:step] with its clamping; a nullopt is an omitted bound. step may be negative, not zero.
+  Tensor slice(std::int64_t dim, std::optional<std::int64_t> start, std::optional<std::int64_t> stop,
+               std::int64_t step = 1) const;
+  Tensor transpose(std::int64_t a, std::int64_t b) const;
+  Tensor permute(DimSpan order) const;
+  Tensor permute(std::initializer_list<std::int64_t> order) const {
     return permute(DimSpan(order.begin(), order.size()));
   }
   // C-contiguous tensors only (copy first otherwise). One length may be -1: whatever remains.
-  Result<Tensor> reshape(Dims shape) const;
+  Tensor reshape(Dims shape) const;
   // The same elements, not to be written through the result.
   Tensor as_readonly() const;
 
-  // Sets every element. kInvalid if T is not the dtype's type or the tensor is read-only.
+  // Sets every element.
   template <Element T>
-  Status fill(const T& value) {
-    if (Status status = check_access(dtype_of<T>(), true, false); !status.ok()) return status;
+  void fill(const T& value) {
+    require_access<T>(false);
     fill_items(&value);
-    return {};
   }
-  Status fill_zero();
+  void fill_zero();
 
   // Copies the elements of a tensor with the same dtype and shape; strides may differ. The two may overlap.
-  Status copy_from(const Tensor& source);
+  void copy_from(const Tensor& source);
 
   // Equal dtype, shape, strides and read-only flag; nothing about the memory.
   bool same_layout(const Tensor& other) const noexcept;
@@ -220,16 +209,24 @@ class Tensor {
   bool same_elements(const Tensor& other) const;
 
   std::string to_string() const;  // "float32(480, 640)", for messages
+  // The same with the elements: "float32(2, 2) [[1, 2], [3, 4]]". Of a dimension longer than six only the first and
+  // the last three; of a large tensor of more than four dimensions none.
+  friend std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
  private:
   friend struct detail::TensorAccess;
-  static Result<Tensor> in_arena(Dims&& shape, DType dtype, bool zeroed);
-  // Without storage any more: what an empty one says.
+  // What an empty tensor says of itself, once the storage is gone.
   void forget_layout() noexcept;
-  Status check_access(DType wanted, bool write, bool contiguous) const;
-  std::optional<std::int64_t> element_offset(DimSpan index) const noexcept;
-  void fill_items(const void* item);
-  Tensor view(Dims shape, Dims strides, std::int64_t first_element) const;
+  template <class T>
+  void require_access(bool contiguous) const {
+    if (dtype_ == dtype_of<std::remove_const_t<T>>() && !(readonly_ && !std::is_const_v<T>) && !contiguous)
+        [[likely]]
+      return;
+    check_access(dtype_of<std::remove_const_t<T>>(), !std::is_const_v<T>, contiguous);
+  }
+  void check_access(DType wanted, bool write, bool contiguous) const;
+  std::int64_t element_offset(DimSpan index) const;
+  void fill_items(const void* item) noexcept;
 
   std::shared_ptr<Storage> storage_;
   std::size_t offset_ = 0;
@@ -241,3 +238,6 @@ class Tensor {
 };
 
 }  // namespace forklift
+
+#include "forklift/detail/format.h"
+#include "forklift/tensor_view.h"

@@ -18,14 +18,12 @@
 
 #include <sys/types.h>
 
-#include <chrono>
 #include <memory>
 #include <optional>
-#include <stop_token>
 #include <string>
 #include <vector>
 
-#include "forklift/detail/timeout.h"
+#include "forklift/wait.h"
 
 namespace forklift {
 
@@ -52,18 +50,15 @@ class ParentProcess {
   bool is_alive() const;
   // Readable when the parent has ended; owned by this object and its copies.
   int sentinel() const noexcept;
-  // Waits for the parent's end. False: it still runs, the time is over or a stop was requested.
-  template <class Rep, class Period>
-  bool join_for(std::chrono::duration<Rep, Period> time, const std::stop_token& stop = {}) const {
-    return join_within(detail::nanoseconds(time), stop);
-  }
-  bool join(const std::stop_token& stop = {}) const { return join_within(detail::kForever, stop); }
+  // Waits for the parent's end. False: it still ran when the wait was over.
+  void join() const { (void)join_within(detail::kForever); }
+  [[nodiscard]] bool try_join(const Wait& wait = Wait::now()) const { return join_within(wait); }
 
  private:
   friend std::optional<ParentProcess> parent_process();
   struct State;
   explicit ParentProcess(std::shared_ptr<const State> state) noexcept : state_(std::move(state)) {}
-  bool join_within(std::int64_t ns, const std::stop_token& stop) const;
+  bool join_within(detail::Limit limit) const;
   std::shared_ptr<const State> state_;
 };
 

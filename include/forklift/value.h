@@ -1,9 +1,9 @@
 // Value: what C++ and Python programs can say to each other without sharing types.
 //
 //   Value step = Value::Map{{"episode", 7}, {"frame", frame_tensor}, {"tags", Value::List{"a", 1}}};
-//   Result<std::int64_t> episode = step.find("episode")->as<std::int64_t>();
+//   auto episode = step.at("episode").as<std::int64_t>();     // TypeMismatch where it is none
 //   Value scores = std::map<std::string, std::vector<float>>{{"left", {0.1f, 0.9f}}};
-//   auto back = scores.as<std::map<std::string, std::vector<float>>>();                    // a Result
+//   auto back = scores.try_as<std::map<std::string, std::vector<float>>>();                // an optional
 //
 // In Python: None, bool, int, float, str, bytes, list, dict, forklift.Tensor. A tensor inside a Value travels
 // as a handle, everything else as MessagePack.
@@ -14,7 +14,7 @@
 //
 //   template <> struct forklift::ValueTraits<Pose> {        // or by hand
 //     static Value to(const Pose& p) { return Value::List{p.x, p.y}; }
-//     static Result<Pose> from(const Value& v);
+//     static Pose from(const Value& v);                     // throws TypeMismatch
 //   };
 //
 // Not to be confused with Python's multiprocessing.Value, a number that processes share: SharedValue<T>

@@ -55,66 +55,70 @@ concept SetLike = !MapLike<S> && requires(S& set, typename S::key_type key) {
 
 template <>
 struct ValueTraits<Value> {
-  static Result<Value> from(const Value& value) { return value; }
+  static Value from(const Value& value) { return value; }
 };
 
 template <>
 struct ValueTraits<bool> {
-  static Result<bool> from(const Value& value) {
+  static bool from(const Value& value) {
     const bool* flag = value.get_if<bool>();
-    if (flag == nullptr) return detail::wrong_kind(value, "bool");
+    if (flag == nullptr) detail::mismatch(value, "bool");
     return *flag;
   }
 };
 
 template <detail::Integer T>
 struct ValueTraits<T> {
-  static Result<T> from(const Value& value) {
+  static T from(const Value& value) {
     constexpr std::string_view kWanted = std::is_signed_v<T> ? "a signed integer" : "an unsigned integer";
-    const Result<detail::Whole> whole = detail::whole_number(value, kWanted);
-    if (!whole) return whole.status();
+    detail::Whole whole{};
+    detail::match(detail::whole_number(value, kWanted, whole));
     const bool fits =
-        whole->negative ? std::is_signed_v<T> && static_cast<std::int64_t>(whole->bits) >=
-                                                     static_cast<std::int64_t>(std::numeric_limits<T>::min())
-                        : whole->bits <= static_cast<std::uint64_t>(std::numeric_limits<T>::max());
-    if (!fits) return detail::out_of_range(value, kWanted);
-    return static_cast<T>(whole->bits);
+        whole.negative ? std::is_signed_v<T> && static_cast<std::int64_t>(whole.bits) >=
+                                                    static_cast<std::int64_t>(std::numeric_limits<T>::min())
+                       : whole.bits <= static_cast<std::uint64_t>(std::numeric_limits<T>::max());
+    if (!fits) throw TypeMismatch(detail::out_of_range(value, kWanted));
+    return static_cast<T>(whole.bits);
   }
 };
 
 template <>
 struct ValueTraits<double> {
-  static Result<double> from(const Value& value) { return detail::real_number(value, "double"); }
+  static double from(const Value& value) {
+    double number = 0;
+    detail::match(detail::real_number(value, "double", number));
+    return number;
+  }
 };
 
 template <>
 struct ValueTraits<float> {
-  static Result<float> from(const Value& value) {
-    const Result<double> wide = detail::real_number(value, "float");
-    if (!wide) return wide.status();
+  static float from(const Value& value) {
+    double wide = 0;
+    detail::match(detail::real_number(value, "float", wide));
     // What rounds to the largest float still is one; beyond, a finite number would become infinite.
     constexpr auto kMost = static_cast<double>(std::numeric_limits<float>::max());
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
-    const double size = *wide < 0 ? -*wide : *wide;
-    if (size > kMost && size < kInfinity) return detail::out_of_range(value, "float");
-    return static_cast<float>(*wide);
+    const double size = wide < 0 ? -wide : wide;
+    if (size > kMost && size < kInfinity) throw TypeMismatch(detail::out_of_range(value, "float"));
+    return static_cast<float>(wide);
   }
 };
 
 template <>
 struct ValueTraits<std::string> {
-  static Result<std::string> from(const Value& value) {
+  static std::string from(const Value& value) {
     const auto* text = value.get_if<std::string>();
-    if (text == nullptr) return detail::wrong_kind(value, "string");
+    if (text == nullptr) detail::mismatch(value, "string");
     return *text;
   }
 };
 
 template <>
 struct ValueTraits<Tensor> {
-  static Result<Tensor> from(const Value& value) {
+  static Tensor from(const Value& value) {
     const auto* tensor = value.get_if<Tensor>();
-    if (tensor == nullptr) return detail::wrong_kind(value, "tensor");
+    if (tensor == nullptr) detail::mismatch(value, "tensor");
     return *tensor;
   }
 };
@@ -145,35 +149,26 @@ struct ValueTraits<std::optional<T>> {
     return object ? detail::value_of<Lend>(*object) : Value();
   }
   static Value to(const std::optional<T>& object) { return make<false>(object); }
-  static Result<std::optional<T>> from(const Value& value) {
+  static std::optional<T> from(const Value& value) {
     detail::check_optional<T>();
     if (value.is_null()) return std::optional<T>();
-    Result<T> inner = detail::value_as<T>(value);
-    if (!inner) return inner.status();
-    return std::optional<T>(*std::move(inner));
+    return detail::value_as<T>(value);
   }
 };
 
 namespace detail {
 template <class Tuple, std::size_t... I>
-Result<Tuple> tuple_from(const Value::List& list, std::index_sequence<I...>) {
-  std::tuple<Result<std::tuple_element_t<I, Tuple>>...> items{
-      value_as<std::tuple_element_t<I, Tuple>>(list[I])...};
-  Status failure;
-  const auto note = [&](const Status& status) {
-    if (failure.ok()) failure = status;
-  };
-  (note(std::get<I>(items).status()), ...);
-  if (!failure.ok()) return failure;
-  return Tuple(*std::move(std::get<I>(items))...);
+Tuple tuple_from(const Value::List& list, std::index_sequence<I...>) {
+  return Tuple{
+      value_as<std::tuple_element_t<I, Tuple>>(list[I])...};  // in braces: from the first to the last
 }
 
 template <class Tuple>
-Result<Tuple> tuple_from(const Value& value) {
+Tuple tuple_from(const Value& value) {
   constexpr std::size_t kSize = std::tuple_size_v<Tuple>;
   const auto* list = value.get_if<Value::List>();
   if (list == nullptr || list->size() != kSize) {
-    return wrong_kind(value, "list of " + std::to_string(kSize));
+    mismatch(value, "list of " + std::to_string(kSize));
   }
   return tuple_from<Tuple>(*list, std::make_index_sequence<kSize>());
 }
@@ -227,32 +222,28 @@ struct MapTraits : KnownHere {
   }
   static Value to(const M& object) { return make<false>(object); }
   // Of equal keys the last one counts, as in a Python dict.
-  static Result<M> from(const Value& value) {
+  static M from(const Value& value) {
     M object;
     if (const auto* map = value.get_if<Value::Map>()) {
       for (const auto& [key, item] : *map) {
-        if (Status status = add(key, item, object); !status.ok()) return status;
+        add(key, item, object);
       }
       return object;
     }
     const auto* pairs = MayBeKey<typename M::key_type>::value ? nullptr : value.get_if<Value::List>();
-    if (pairs == nullptr) return wrong_kind(value, "map");
+    if (pairs == nullptr) mismatch(value, "map");
     for (const Value& each : *pairs) {
       const auto* pair = each.get_if<Value::List>();
-      if (pair == nullptr || pair->size() != 2) return wrong_kind(each, "list of key and item");
-      if (Status status = add((*pair)[0], (*pair)[1], object); !status.ok()) return status;
+      if (pair == nullptr || pair->size() != 2) mismatch(each, "list of key and item");
+      add((*pair)[0], (*pair)[1], object);
     }
     return object;
   }
 
  private:
-  static Status add(const Value& key, const Value& item, M& object) {
-    Result<typename M::key_type> k = value_as<typename M::key_type>(key);
-    if (!k) return k.status();
-    Result<typename M::mapped_type> v = value_as<typename M::mapped_type>(item);
-    if (!v) return v.status();
-    object.insert_or_assign(*std::move(k), *std::move(v));
-    return {};
+  static void add(const Value& key, const Value& item, M& object) {
+    auto k = value_as<typename M::key_type>(key);
+    object.insert_or_assign(std::move(k), value_as<typename M::mapped_type>(item));
   }
 };
 }  // namespace detail
@@ -264,9 +255,7 @@ struct ValueTraits<std::pair<A, B>> {
     return detail::tuple_to<Lend>(object);
   }
   static Value to(const std::pair<A, B>& object) { return make<false>(object); }
-  static Result<std::pair<A, B>> from(const Value& value) {
-    return detail::tuple_from<std::pair<A, B>>(value);
-  }
+  static std::pair<A, B> from(const Value& value) { return detail::tuple_from<std::pair<A, B>>(value); }
 };
 
 template <class... T>
@@ -276,9 +265,7 @@ struct ValueTraits<std::tuple<T...>> {
     return detail::tuple_to<Lend>(object);
   }
   static Value to(const std::tuple<T...>& object) { return make<false>(object); }
-  static Result<std::tuple<T...>> from(const Value& value) {
-    return detail::tuple_from<std::tuple<T...>>(value);
-  }
+  static std::tuple<T...> from(const Value& value) { return detail::tuple_from<std::tuple<T...>>(value); }
 };
 
 template <detail::MapLike M>
@@ -294,11 +281,9 @@ struct ValueTraits<S> : detail::KnownHere {
     return list;
   }
   static Value to(const S& object) { return make<false>(object); }
-  static Result<S> from(const Value& value) {
+  static S from(const Value& value) {
     std::vector<typename S::key_type> items;
-    if (Status status = detail::append_elements<typename S::key_type>(value, items); !status.ok()) {
-      return status;
-    }
+    detail::append_elements<typename S::key_type>(value, items);
     S object;
     for (auto& item : items) object.insert(std::move(item));
     return object;
@@ -308,8 +293,8 @@ struct ValueTraits<S> : detail::KnownHere {
 template <>
 struct ValueTraits<std::monostate> : detail::KnownHere {
   static Value to(const std::monostate&) { return {}; }
-  static Result<std::monostate> from(const Value& value) {
-    if (!value.is_null()) return detail::wrong_kind(value, "null");
+  static std::monostate from(const Value& value) {
+    if (!value.is_null()) detail::mismatch(value, "null");
     return std::monostate();
   }
 };
@@ -326,26 +311,23 @@ struct ValueTraits<std::variant<T...>> {
         object);
   }
   static Value to(const Variant& object) { return make<false>(object); }
-  static Result<Variant> from(const Value& value) { return from(value, std::index_sequence_for<T...>()); }
+  static Variant from(const Value& value) { return from(value, std::index_sequence_for<T...>()); }
 
  private:
   template <std::size_t I>
-  static Result<Variant> alternative(const Value& value) {
-    Result<std::variant_alternative_t<I, Variant>> held =
-        detail::value_as<std::variant_alternative_t<I, Variant>>(value);
-    if (!held) return held.status();
-    return Variant(std::in_place_index<I>, *std::move(held));
+  static Variant alternative(const Value& value) {
+    return Variant(std::in_place_index<I>, detail::value_as<std::variant_alternative_t<I, Variant>>(value));
   }
   template <std::size_t... I>
-  static Result<Variant> from(const Value& value, std::index_sequence<I...>) {
-    using Decode = Result<Variant> (*)(const Value&);
+  static Variant from(const Value& value, std::index_sequence<I...>) {
+    using Decode = Variant (*)(const Value&);
     static constexpr Decode kDecode[] = {&alternative<I>...};
     const auto* parts = value.get_if<Value::List>();
-    if (parts == nullptr || parts->size() != 2) return detail::wrong_kind(value, "a variant");
-    const Result<std::size_t> index = parts->front().template as<std::size_t>();
-    if (!index) return index.status();
-    if (*index >= sizeof...(T)) return detail::out_of_range(parts->front(), "the number of an alternative");
-    return kDecode[*index](parts->back());
+    if (parts == nullptr || parts->size() != 2) detail::mismatch(value, "a variant");
+    const auto index = parts->front().template as<std::size_t>();
+    if (index >= sizeof...(T))
+      throw TypeMismatch(detail::out_of_range(parts->front(), "the number of an alternative"));
+    return kDecode[index](parts->back());
   }
 };
 
@@ -354,32 +336,20 @@ template <class E>
 struct ValueTraits<E> : detail::KnownHere {
   using Number = std::underlying_type_t<E>;
   static Value to(const E& object) { return Value(static_cast<Number>(object)); }
-  static Result<E> from(const Value& value) {
-    const Result<Number> number = value.as<Number>();
-    if (!number) return number.status();
-    return static_cast<E>(*number);
-  }
+  static E from(const Value& value) { return static_cast<E>(value.as<Number>()); }
 };
 
 template <detail::DurationLike D>
 struct ValueTraits<D> : detail::KnownHere {
   static Value to(const D& object) { return Value(object.count()); }
-  static Result<D> from(const Value& value) {
-    const auto ticks = value.as<typename D::rep>();
-    if (!ticks) return ticks.status();
-    return D(*ticks);
-  }
+  static D from(const Value& value) { return D(value.as<typename D::rep>()); }
 };
 
 template <detail::TimePointLike P>
 struct ValueTraits<P> : detail::KnownHere {
   using Duration = typename P::duration;
   static Value to(const P& object) { return ValueTraits<Duration>::to(object.time_since_epoch()); }
-  static Result<P> from(const Value& value) {
-    const Result<Duration> since = ValueTraits<Duration>::from(value);
-    if (!since) return since.status();
-    return P(*since);
-  }
+  static P from(const Value& value) { return P(ValueTraits<Duration>::from(value)); }
 };
 
 namespace detail {

@@ -1,103 +1,85 @@
-// Waiting on several things at once: queues, broadcasts, connections, processes, descriptors.
+// Wait: how long a call may wait. Every call that waits comes twice: one that waits as long as it takes, and one
+// named try_ that takes a Wait and says whether it succeeded.
 //
-//   std::vector<std::size_t> ready = forklift::wait_for({jobs, control, worker}, 1s, stop_token);
-//   for (std::size_t index : ready) ...                 // 0: jobs has a message; 2: the worker has ended
+//   Frame frame = frames.get();                             // as long as it takes
+//   if (auto next = frames.try_get()) ...                   // not at all
+//   if (auto next = frames.try_get(5ms)) ...                // for a duration
+//   if (auto next = frames.try_get(deadline)) ...           // until a time point, of any clock
+//   if (auto next = frames.try_get(stop)) ...               // until a std::stop_token asks to stop
+//   if (auto next = frames.try_get({5ms, stop})) ...        // until either
 //
-// Ready: a queue, Subscription, Latest or connection that has something to receive (or is at its end), a
-// process that has ended, a descriptor that is readable. Whoever is told has not taken anything yet: where
-// others receive from the same queue, use try_get().
+// A time that is over and a stop that was requested are answers, not errors: false, or an empty optional, and
+// nothing was changed. A stop that was requested before the call makes it not wait: what is there is taken.
 //
-// An idle wait costs no processor time beyond a rare look for deaths. Queues alone are one system call on all
-// of them (futex_waitv; on kernels before 5.16 a look every two milliseconds); queues together with
-// connections, processes or descriptors cost a thread for the time of the call.
+// Thread and process safety: a value. A Wait made of a time point means that time whenever it is used; one made of
+// a duration counts from the call that it is given to.
 //
-// Ownership: a Waitable refers to the object that it was made from, which must outlive the call.
-// Thread and process safety: as for the objects.
-// Errors: Error for what cannot be waited for (a closed queue, a writing end, a descriptor that is not open).
-// Time-outs and stops are none.
+// Invariants: nothing overflows. A time beyond 292 years, and an infinite one, mean as long as it takes; a negative
+// one, a time point that has passed and one that is no number mean not at all.
 #pragma once
 
 #include <chrono>
-#include <initializer_list>
-#include <memory>
-#include <span>
+#include <cstdint>
 #include <stop_token>
-#include <vector>
+#include <utility>
 
-#include "forklift/pipe.h"
-#include "forklift/process.h"
-#include "forklift/queue.h"
+#include "forklift/detail/timeout.h"
 
 namespace forklift {
 
-// Something that becomes ready: a queue, a connection, a reader, a process, a descriptor.
-class Waitable {
+class Wait {
  public:
-  // A queue with a message; a connection with one, or at its end.
-  template <class T>
-  Waitable(const Queue<T>& queue) : queue_(ChannelRef(queue).get()) {}
-  template <class In, class Out>
-    requires(!std::is_void_v<In>)
-  Waitable(const Connection<In, Out>& connection) : pipe_(connection.end()) {}
-  // A Subscription: has a message, or is at its end. A Latest: has a value that this handle has not got yet.
-  template <detail::ReaderHandle T>
-  Waitable(const T& handle) : reader_(handle.reader()) {}
-  // For the compiler to say why not.
-  template <class T>
-    requires(detail::LockHandle<T> || (detail::TopicHandle<T> && !detail::ReaderHandle<T>))
-  Waitable(const T&) {
-    static_assert(!detail::LockHandle<T>,
-                  "forklift: a lock or event is waited for alone (event.wait_for(time)); what is waited for "
-                  "together with others is a queue");
-    static_assert(!detail::TopicHandle<T>,
-                  "forklift: a Broadcast is waited for by its readers: wait for a Subscription");
-  }
-  Waitable(const Process& process) : descriptor_(process.sentinel()) {}
-  // Any descriptor that poll() knows, when it is readable.
-  static Waitable descriptor(int fd) {
-    Waitable made;
-    made.descriptor_ = fd;
-    return made;
+  // Not at all.
+  Wait() noexcept = default;
+  template <class Rep, class Period>
+  Wait(std::chrono::duration<Rep, Period> time) noexcept : ns_(detail::nanoseconds(time)) {}
+  template <class Clock, class Duration>
+  Wait(std::chrono::time_point<Clock, Duration> when) noexcept : Wait(when, std::stop_token()) {}
+  Wait(std::stop_token stop) noexcept : ns_(detail::kForever), stop_(std::move(stop)) {}
+  template <class Rep, class Period>
+  Wait(std::chrono::duration<Rep, Period> time, std::stop_token stop) noexcept
+      : ns_(detail::nanoseconds(time)), stop_(std::move(stop)) {}
+  template <class Clock, class Duration>
+  Wait(std::chrono::time_point<Clock, Duration> when, std::stop_token stop) noexcept
+      : ns_(detail::nanoseconds_until(when)), stop_(std::move(stop)) {
+    if (ns_ == detail::kForever || ns_ == 0) return;
+    is_deadline_ = true;
+    ns_ = detail::steady_after(ns_);
   }
 
-  // Which of them it is.
-  const detail::ChannelPtr& queue() const noexcept { return queue_; }
-  channel::PipeEnd* pipe() const noexcept { return pipe_; }
-  const detail::ReaderPtr& reader() const noexcept { return reader_; }
-  int descriptor() const noexcept { return descriptor_; }
+  static Wait now() noexcept { return {}; }
+  static Wait forever() noexcept { return Wait(std::stop_token()); }
+
+  bool is_forever() const noexcept { return ns_ == detail::kForever && !stop_.stop_possible(); }
+  // The time is over, or a stop was requested.
+  bool over() const noexcept {
+    if (stop_.stop_requested()) return true;
+    return is_deadline_ ? detail::steady_left(ns_) == 0 : ns_ == 0;
+  }
+  // The same wait begun now: for several calls that share one duration.
+  Wait begun() const noexcept {
+    Wait wait(*this);
+    if (is_deadline_ || ns_ == detail::kForever || ns_ == 0) return wait;
+    wait.is_deadline_ = true;
+    wait.ns_ = detail::steady_after(ns_);
+    return wait;
+  }
+  // What ends it beside the time; one that cannot be stopped where there is none.
+  const std::stop_token& stop() const noexcept { return stop_; }
 
  private:
-  Waitable() = default;
-  detail::ChannelPtr queue_;
-  channel::PipeEnd* pipe_ = nullptr;
-  detail::ReaderPtr reader_;
-  int descriptor_ = -1;
+  friend struct detail::Limit;
+  std::int64_t ns_ = 0;  // of the steady clock where is_deadline_; detail::kForever: no time ends it
+  bool is_deadline_ = false;
+  std::stop_token stop_;
 };
 
 namespace detail {
-std::vector<std::size_t> wait_within(std::span<const Waitable> objects, std::int64_t ns,
-                                     const std::stop_token& stop);
+
+inline Limit::Limit(const Wait& wait) noexcept
+    : ns(wait.is_deadline_ ? steady_left(wait.ns_) : wait.ns_),
+      stop(wait.stop_.stop_possible() ? &wait.stop_ : nullptr) {}
+
 }  // namespace detail
-
-// The indices of what is ready, in rising order. Empty: a stop was requested.
-inline std::vector<std::size_t> wait(std::span<const Waitable> objects, const std::stop_token& stop = {}) {
-  return detail::wait_within(objects, detail::kForever, stop);
-}
-inline std::vector<std::size_t> wait(std::initializer_list<Waitable> objects,
-                                     const std::stop_token& stop = {}) {
-  return detail::wait_within(std::span(objects.begin(), objects.size()), detail::kForever, stop);
-}
-
-// Empty also when the time is over.
-template <class Rep, class Period>
-std::vector<std::size_t> wait_for(std::span<const Waitable> objects, std::chrono::duration<Rep, Period> time,
-                                  const std::stop_token& stop = {}) {
-  return detail::wait_within(objects, detail::nanoseconds(time), stop);
-}
-template <class Rep, class Period>
-std::vector<std::size_t> wait_for(std::initializer_list<Waitable> objects,
-                                  std::chrono::duration<Rep, Period> time, const std::stop_token& stop = {}) {
-  return detail::wait_within(std::span(objects.begin(), objects.size()), detail::nanoseconds(time), stop);
-}
 
 }  // namespace forklift

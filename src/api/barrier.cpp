@@ -15,7 +15,7 @@ Barrier Barrier::open(detail::LockName name) {
   return Barrier(value_or_throw(locks::Barrier::open(detail::lock_table(), detail::id_of(name))));
 }
 
-std::optional<std::uint32_t> Barrier::pass(std::int64_t ns, const std::stop_token* stop) {
+std::optional<std::uint32_t> Barrier::pass(detail::Limit limit) {
   const auto broken = [this] {
     return BrokenBarrier({Code::kPeerDied, "the barrier of " + std::to_string(parties()) +
                                                " parties is broken: aborted, reset, out of time, or a party "
@@ -39,19 +39,19 @@ std::optional<std::uint32_t> Barrier::pass(std::int64_t ns, const std::stop_toke
     }
     passed = value_or_throw(barrier_->open_up(here));
   } else {
+    const os::Deadline deadline = detail::deadline_of(limit);
     const Status ended = detail::wait_stoppable(
-        stop,
+        limit.stop,
         [&](locks::WaitHooks* hooks) {
-          const Result<bool> waited = barrier_->wait(here, detail::deadline_after(ns), hooks);
+          const Result<bool> waited = barrier_->wait(here, deadline, hooks);
           if (waited) passed = *waited;
           return waited.status();
         },
         [this] { barrier_->wake_all(); });
-    if (ended.code() == Code::kInterrupted) {
-      abort();
-      return std::nullopt;
-    }
-    throw_if_failed(ended);
+    if (!detail::settled(ended)) abort();
+    // The lock itself breaks the barrier when the time is over, and does not say why it is broken.
+    const bool stopped = limit.stop != nullptr && limit.stop->stop_requested();
+    if (!passed && (stopped || deadline.passed())) return std::nullopt;
   }
   if (!passed) throw broken();
   return here.index;

@@ -22,7 +22,8 @@ std::uint64_t flags_for(const TopicKind& kind) {
 }
 
 topic::Topic& opened(const TopicPtr& topic) {
-  if (!topic) throw Error({Code::kClosed, "this Broadcast or Latest is closed, or was moved from"});
+  if (!topic)
+    throw Error({Code::kClosed, "this handle on a Broadcast or Latest is empty: it was reset or moved from"});
   return *topic;
 }
 topic::Reader& opened(const ReaderPtr& reader) {
@@ -55,19 +56,15 @@ ReaderPtr subscribe(const TopicPtr& topic, bool from_oldest) {
 
 bool wait_for_readers(const TopicPtr& topic, std::uint32_t count, Limit limit) {
   topic::Topic& there = opened(topic);
-  const os::Deadline deadline =
-      limit.ns == kForever ? os::Deadline::never() : os::Deadline::after_ns(limit.ns);
-  const Status status = wait_stoppable(
+  const os::Deadline deadline = deadline_of(limit);
+  return settled(wait_stoppable(
       limit.stop, [&](channel::WaitHooks* hooks) { return there.wait_readers(count, deadline, hooks); },
-      [&] { there.wake_all(); });
-  if (status.code() == Code::kTimeout || status.code() == Code::kInterrupted) return false;
-  throw_if_failed(status);
-  return true;
+      [&] { there.wake_all(); }));
 }
 
 std::uint32_t count_readers(const TopicPtr& topic) { return opened(topic).readers(); }
-void finish_topic(const TopicPtr& topic) { throw_if_failed(opened(topic).finish()); }
-bool topic_finished(const TopicPtr& topic) { return opened(topic).finished(); }
+void close_topic(const TopicPtr& topic) { throw_if_failed(opened(topic).finish()); }
+bool topic_closed(const TopicPtr& topic) { return opened(topic).finished(); }
 std::uint64_t topic_number(const TopicPtr& topic) { return opened(topic).number(); }
 
 void unsubscribe(const ReaderPtr& reader) noexcept {

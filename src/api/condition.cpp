@@ -10,9 +10,10 @@ ConditionPlace::ConditionPlace(const std::shared_ptr<locks::Condition>& conditio
     : condition_(condition), place_(value_or_throw(object_of(condition).enrol())) {}
 ConditionPlace::~ConditionPlace() { condition_->leave(place_); }
 
-bool ConditionPlace::wait(std::int64_t ns, const std::stop_token* stop) {
+bool ConditionPlace::wait(Limit limit) {
   return wait_for_lock(
-      stop, [&](locks::WaitHooks* hooks) { return condition_->wait(place_, deadline_after(ns), hooks); },
+      limit,
+      [&](os::Deadline until, locks::WaitHooks* hooks) { return condition_->wait(place_, until, hooks); },
       [this] { condition_->ring(place_); });
 }
 

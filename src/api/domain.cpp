@@ -1,6 +1,9 @@
 // The parts of Domain that are no template.
 #include "forklift/domain.h"
 
+#include <time.h>
+
+#include <algorithm>
 #include <string>
 
 #include "api/attached.h"
@@ -18,17 +21,22 @@ namespace {
 
 // `enter` is NamedDomain::serve, attach or meet.
 template <class Enter>
-rendezvous::NamedDomainPtr with_domain(std::string_view name, const AttachOptions& options, Enter&& enter) {
+Result<rendezvous::NamedDomainPtr> with_domain(std::string_view name, detail::Limit limit,
+                                               const AttachOptions& options, Enter&& enter) {
   rendezvous::NamedDomainOptions made;
-  made.deadline = os::Deadline::after_ns(options.timeout.count());
+  made.deadline = os::Deadline::after_ns(limit.ns);
   made.stand_by = options.stand_by;
-  detail::StopHooks hooks(options.stop);
-  if (options.stop.stop_possible()) {
-    throw_if_failed(hooks.poll());
+  const std::stop_token none;
+  detail::StopHooks hooks(limit.stop != nullptr ? *limit.stop : none);
+  if (limit.stop != nullptr) {
+    if (Status stopped = hooks.poll(); !stopped) return stopped;
     made.hooks = &hooks;
   }
-  return value_or_throw(enter(name, made));
+  return enter(name, made);
 }
+
+// How often a name that nobody serves, or under which nothing is published, is looked for again.
+constexpr std::int64_t kLookAgainNs = 5'000'000;
 
 bool published(const Status& status) {
   if (status.code() == Code::kExists) return false;
@@ -46,8 +54,16 @@ std::optional<node::Published> look_up(std::string_view name) {
 
 namespace detail {
 
+bool pause_to_look_again(const Wait& wait) {
+  if (wait.over()) return false;
+  const Limit limit(wait);
+  const timespec pause{0, static_cast<long>(std::min(limit.ns, kLookAgainNs))};
+  ::nanosleep(&pause, nullptr);
+  return true;
+}
+
 bool publish_queue(std::string_view name, const ChannelRef& queue, std::uint64_t sort) {
-  if (!queue.get()) throw Error({Code::kClosed, "a closed queue cannot be published"});
+  if (!queue.get()) throw Error({Code::kClosed, "an empty handle cannot be published"});
   return published(node::publish(detail::attached_node().names(), *queue.get(),
                                  static_cast<node::ObjectType>(sort), name));
 }
@@ -134,17 +150,29 @@ void throw_published_otherwise(std::string_view name) {
 
 }  // namespace detail
 
-Domain Domain::serve(std::string_view name, const ServeOptions& options) {
-  return Domain(
-      with_domain(name, {.timeout = options.timeout, .stop = options.stop}, rendezvous::NamedDomain::serve));
+Domain Domain::serve(std::string_view name, const Wait& wait) {
+  return Domain(value_or_throw(with_domain(name, wait, {}, rendezvous::NamedDomain::serve)));
 }
 
-Domain Domain::attach(std::string_view name, const AttachOptions& options) {
-  return Domain(with_domain(name, options, rendezvous::NamedDomain::attach));
+Domain Domain::attach(std::string_view name, const Wait& wait, const AttachOptions& options) {
+  return Domain(value_or_throw(with_domain(name, wait, options, rendezvous::NamedDomain::attach)));
 }
 
-Domain Domain::meet(std::string_view name, const AttachOptions& options) {
-  return Domain(with_domain(name, options, rendezvous::NamedDomain::meet));
+std::optional<Domain> Domain::try_attach(std::string_view name, const Wait& wait,
+                                         const AttachOptions& options) {
+  const Wait begun = wait.begun();
+  for (;;) {
+    auto attached =
+        with_domain(name, Wait(kServerAnswers, wait.stop()), options, rendezvous::NamedDomain::attach);
+    if (attached) return Domain(*std::move(attached));
+    if (attached.code() == Code::kInterrupted) return std::nullopt;
+    if (attached.code() != Code::kNotFound) throw Error(attached.status());
+    if (!detail::pause_to_look_again(begun)) return std::nullopt;
+  }
+}
+
+Domain Domain::meet(std::string_view name, const Wait& wait, const AttachOptions& options) {
+  return Domain(value_or_throw(with_domain(name, wait, options, rendezvous::NamedDomain::meet)));
 }
 
 Domain Domain::own() {

@@ -12,10 +12,10 @@ Event Event::open(detail::LockName name) {
 void Event::set() { throw_if_failed(detail::object_of(event_).set()); }
 void Event::clear() { throw_if_failed(detail::object_of(event_).clear()); }
 bool Event::is_set() const { return detail::object_of(event_).is_set(); }
-bool Event::wait_within(std::int64_t ns, const std::stop_token* stop) const {
+bool Event::wait_within(detail::Limit limit) const {
   locks::Event& event = detail::object_of(event_);
   return detail::wait_for_lock(
-      stop, [&](locks::WaitHooks* hooks) { return event.wait(detail::deadline_after(ns), hooks); },
+      limit, [&](os::Deadline until, locks::WaitHooks* hooks) { return event.wait(until, hooks); },
       [&event] { event.wake_all(); });
 }
 LockRef Event::ref() const { return detail::ref_of(event_); }

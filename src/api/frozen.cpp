@@ -19,7 +19,7 @@ using frozen::Image;
 using frozen::Slot;
 using frozen::Tag;
 
-Status unreadable() { return {Code::kCorrupt, "a frozen structure does not read"}; }
+[[noreturn]] void throw_unreadable() { throw Error({Code::kCorrupt, "a frozen structure does not read"}); }
 
 Image image_of(const Storage& storage) noexcept { return {storage.data(), storage.bytes()}; }
 
@@ -123,20 +123,18 @@ Frozen Frozen::freeze(const Value& value) {
   return {std::move(storage), frozen::kRootOffset};
 }
 
-Result<Frozen> Frozen::over(const Tensor& memory) {
+Frozen Frozen::over(const Tensor& memory) {
   if (memory.dtype() != DType::kUInt8 || memory.ndim() != 1 || !memory.is_contiguous() ||
       memory.byte_offset() != 0 || !memory.storage()) {
-    return Status(Code::kInvalid, "a frozen structure is a whole block of bytes, not " + memory.to_string());
+    throw Error({Code::kInvalid, "a frozen structure is a whole block of bytes, not " + memory.to_string()});
   }
-  if (!image_of(*memory.storage()).valid()) {
-    return Status(Code::kCorrupt, "this memory holds no frozen structure");
-  }
+  if (!image_of(*memory.storage()).valid())
+    throw Error({Code::kCorrupt, "this memory holds no frozen structure"});
   return Frozen(memory.storage(), frozen::kRootOffset);
 }
 
 Tensor Frozen::memory() const {
-  return value_or_throw(
-      Tensor::wrap(storage_, DType::kUInt8, {static_cast<std::int64_t>(storage_->bytes())}, 0, true));
+  return Tensor::wrap(storage_, DType::kUInt8, {static_cast<std::int64_t>(storage_->bytes())}, 0, true);
 }
 
 Frozen::Kind Frozen::kind() const noexcept {
@@ -161,23 +159,28 @@ std::size_t Frozen::size() const noexcept {
   return its == Kind::kList || its == Kind::kMap ? load(*storage_, offset_).length() : 0;
 }
 
-Result<Frozen> Frozen::part(std::size_t i, unsigned which) const {
+std::optional<Frozen> Frozen::part(std::size_t i, unsigned which) const {
   const Slot slot = load(*storage_, offset_);
-  if (i >= size()) {
-    return Status(Code::kInvalid, "item " + std::to_string(i) + " of " + std::to_string(size()));
-  }
   const Image image = image_of(*storage_);
   std::uint64_t offset = 0;
   const bool found = kind() == Kind::kMap ? image.entry(slot, i, which, offset) : image.item(slot, i, offset);
-  if (!found) return unreadable();
+  if (!found) return std::nullopt;
   return Frozen(storage_, offset);
 }
 
-Result<Frozen> Frozen::at(std::size_t i) const { return part(i, 1); }
+Frozen Frozen::existing_part(std::size_t i, unsigned which) const {
+  if (i >= size())
+    throw Error({Code::kInvalid, "item " + std::to_string(i) + " of " + std::to_string(size())});
+  std::optional<Frozen> found = part(i, which);
+  if (!found) throw_unreadable();
+  return *std::move(found);
+}
 
-Result<Frozen> Frozen::key(std::size_t i) const {
-  if (kind() != Kind::kMap) return Status(Code::kInvalid, "a key of what is no map");
-  return part(i, 0);
+Frozen Frozen::at(std::size_t i) const { return existing_part(i, 1); }
+
+Frozen Frozen::key(std::size_t i) const {
+  if (kind() != Kind::kMap) throw Error({Code::kInvalid, "a key of what is no map"});
+  return existing_part(i, 0);
 }
 
 template <class Equal>
@@ -185,12 +188,10 @@ std::optional<Frozen> Frozen::find_hashed(std::uint64_t hash, Equal&& equal) con
   if (kind() != Kind::kMap) return std::nullopt;
   const std::optional<std::uint64_t> entry =
       image_of(*storage_).find(load(*storage_, offset_), hash, [&](std::uint64_t i) {
-        const Result<Frozen> candidate = part(i, 0);
-        return candidate.ok() && equal(*candidate);
+        const std::optional<Frozen> candidate = part(i, 0);
+        return candidate && equal(*candidate);
       });
-  if (!entry) return std::nullopt;
-  Result<Frozen> value = part(*entry, 1);
-  return value ? std::optional<Frozen>(*std::move(value)) : std::nullopt;
+  return entry ? part(*entry, 1) : std::nullopt;
 }
 
 std::optional<Frozen> Frozen::find(std::string_view key) const {
@@ -234,53 +235,46 @@ std::optional<std::span<const std::byte>> Frozen::bytes() const noexcept {
   return found;
 }
 
-Result<Tensor> Frozen::tensor() const {
-  if (kind() != Kind::kTensor) return Status(Code::kInvalid, "a tensor of what is no array of numbers");
+Tensor Frozen::tensor() const {
+  if (kind() != Kind::kTensor) throw Error({Code::kInvalid, "a tensor of what is no array of numbers"});
   const Result<wire::TensorMeta> meta = image_of(*storage_).array(load(*storage_, offset_));
-  return meta ? wire::tensor_over(*meta, storage_) : meta.status();
+  throw_if_failed(meta.status());
+  return value_or_throw(wire::tensor_over(*meta, storage_));
 }
 
-Result<Value> Frozen::to_value() const { return to_value(0); }
+Value Frozen::to_value() const { return to_value(0); }
 
-Result<Value> Frozen::to_value(std::size_t depth) const {
+Value Frozen::to_value(std::size_t depth) const {
   switch (kind()) {
-    case Kind::kNull: return Value();
+    case Kind::kNull: return {};
     case Kind::kBool: return Value(*boolean());
     case Kind::kInt: return Value(*integer());
     case Kind::kDouble: return Value(*real());
     case Kind::kString: {
       const std::optional<std::string_view> text = string();
-      return text ? Result<Value>(Value(*text)) : unreadable();
+      if (!text) throw_unreadable();
+      return Value(*text);
     }
     case Kind::kBytes: {
       const std::optional<std::span<const std::byte>> found = bytes();
-      return found ? Result<Value>(Value(Value::Bytes(found->begin(), found->end()))) : unreadable();
+      if (!found) throw_unreadable();
+      return Value(Value::Bytes(found->begin(), found->end()));
     }
-    case Kind::kTensor: {
-      Result<Tensor> found = tensor();
-      return found ? Result<Value>(Value(*std::move(found))) : found.status();
-    }
-    case Kind::kOther: return Status(Code::kInvalid, "a part that only Python reads");
+    case Kind::kTensor: return Value(tensor());
+    case Kind::kOther: throw Error({Code::kInvalid, "a part that only Python reads"});
     case Kind::kList:
     case Kind::kMap: break;
   }
-  if (depth == kMaxValueDepth) return Status(Code::kInvalid, "a frozen structure nested too deep");
-  Value::List list;
-  Value::Map map;
-  for (std::size_t i = 0; i < size(); ++i) {
-    const Result<Frozen> item = at(i);
-    Result<Value> value = item ? item->to_value(depth + 1) : item.status();
-    if (!value) return value;
-    if (kind() == Kind::kList) {
-      list.push_back(*std::move(value));
-      continue;
-    }
-    const Result<Frozen> name = key(i);
-    Result<Value> first = name ? name->to_value(depth + 1) : name.status();
-    if (!first) return first;
-    map.emplace_back(*std::move(first), *std::move(value));
+  if (depth == kMaxValueDepth) throw Error({Code::kInvalid, "a frozen structure nested too deep"});
+  if (kind() == Kind::kList) {
+    Value::List list;
+    for (std::size_t i = 0; i < size(); ++i) list.push_back(at(i).to_value(depth + 1));
+    return list;
   }
-  return kind() == Kind::kList ? Value(std::move(list)) : Value(std::move(map));
+  Value::Map map;
+  for (std::size_t i = 0; i < size(); ++i)
+    map.emplace_back(key(i).to_value(depth + 1), at(i).to_value(depth + 1));
+  return map;
 }
 
 }  // namespace forklift

@@ -20,13 +20,13 @@ MutexHandle::MutexHandle(LockName name, bool recursive)
     throw TypeMismatch({Code::kInvalid, "a Lock where an RLock was expected, or the reverse"});
 }
 
-bool MutexHandle::lock_within(std::int64_t ns, const std::stop_token* stop) {
+bool MutexHandle::lock_within(Limit limit) {
   locks::Mutex& mutex = object_of(mutex_);
   if (mutex.try_before_waiting() != locks::Took::kNo) [[likely]]
     return true;
   locks::Took how = locks::Took::kNo;
   return wait_for_lock(
-      stop, [&](locks::WaitHooks* hooks) { return mutex.acquire(deadline_after(ns), hooks, how); },
+      limit, [&](os::Deadline until, locks::WaitHooks* hooks) { return mutex.acquire(until, hooks, how); },
       [&mutex] { mutex.wake_all(); });
 }
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <stop_token>
 #include <utility>
 
 #include "api/attached.h"
@@ -17,18 +16,12 @@ namespace forklift::detail {
 
 inline locks::Table& lock_table() { return attached_node().locks(); }
 
-// Without asking the clock where it does not matter.
-inline os::Deadline deadline_after(std::int64_t ns) noexcept {
-  return ns == kForever ? os::Deadline::never() : os::Deadline::after_ns(ns);
-}
-
-// False: the time is over, or stop was requested.
-template <class Wait, class Wake>
-bool wait_for_lock(const std::stop_token* stop, Wait&& wait, Wake&& wake) {
-  const Status status = wait_stoppable(stop, std::forward<Wait>(wait), std::forward<Wake>(wake));
-  if (status.ok()) return true;
-  if (status.code() == Code::kTimeout || status.code() == Code::kInterrupted) return false;
-  throw Error(status);
+// `wait(deadline, hooks)`; `wake()` makes it look at the hooks. False: the wait is over.
+template <class Call, class Wake>
+bool wait_for_lock(Limit limit, Call&& wait, Wake&& wake) {
+  const os::Deadline deadline = deadline_of(limit);
+  return settled(wait_stoppable(
+      limit.stop, [&](locks::WaitHooks* hooks) { return wait(deadline, hooks); }, std::forward<Wake>(wake)));
 }
 
 // The object behind a handle.

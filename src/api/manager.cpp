@@ -10,6 +10,7 @@
 
 #include "api/attached.h"
 #include "api/manager_store.h"
+#include "api/stop.h"
 #include "forklift/context.h"
 #include "message/transport.h"
 #include "process/program.h"
@@ -61,17 +62,17 @@ void require_in_time(const Status& status) {
 }
 
 // One request, done and answered. False: it was the last.
-bool serve_one(tensor::ManagerStore& store, node::Node& node, const Value& request) {
+bool serve_one(detail::ManagerStore& store, node::Node& node, const Value& request) {
   const auto* parts = request.get_if<Value::List>();
   if (parts == nullptr || parts->size() < 4) return true;
-  const Result<std::uint32_t> index = (*parts)[0].as<std::uint32_t>();
-  const Result<std::uint32_t> generation = (*parts)[1].as<std::uint32_t>();
-  const Result<std::uint64_t> object = (*parts)[2].as<std::uint64_t>();
-  const Result<std::uint8_t> op = (*parts)[3].as<std::uint8_t>();
+  const auto index = (*parts)[0].try_as<std::uint32_t>();
+  const auto generation = (*parts)[1].try_as<std::uint32_t>();
+  const auto object = (*parts)[2].try_as<std::uint64_t>();
+  const auto op = (*parts)[3].try_as<std::uint8_t>();
   if (!index || !generation || !object || !op) return true;
   const auto operation = static_cast<ManagerOp>(*op);
   const bool last = operation == ManagerOp::kStop;
-  tensor::ManagerStore::Answer answer;
+  detail::ManagerStore::Answer answer;
   if (!last) answer = store.apply(*object, operation, Value::List(parts->begin() + 4, parts->end()));
   // A client that was killed meanwhile has no channel any more.
   const Result<channel::ChannelPtr> reply = channel::Channel::open(node.channels(), {*index, *generation});
@@ -85,8 +86,8 @@ void serve_manager(Queue<Value>& requests, Queue<Value>& ready) {
   node::Node& node = detail::attached_node();
   const domain::SlotRef self = node.domain().self();
   ready.put(Value::List{self.index, self.generation});
-  ready.close();
-  tensor::ManagerStore store;
+  ready.reset();
+  detail::ManagerStore store;
   channel::Channel& channel = *ChannelRef(requests).get();
   channel::Incoming message;
   for (;;) {
@@ -108,11 +109,10 @@ namespace detail {
 Value ManagedHandle::call(ManagerOp op, Value::List arguments) const {
   node::Node& node = detail::attached_node();
   const domain::SlotRef server{slot_, generation_};
-  CallHooks hooks(node.domain(), server, object_, stop_);
+  CallHooks hooks(node.domain(), server, object_, wait_.stop());
   if (!requests_.get()) throw Error(server_is_gone(object_));
   throw_if_failed(hooks.poll());
-  const os::Deadline deadline =
-      limit_ns_ == kForever ? os::Deadline::never() : os::Deadline::after_ns(limit_ns_);
+  const os::Deadline deadline = deadline_of(wait_);
   // A channel of its own for each answer: no thread or process takes another's, and nothing is left of a
   // call that was given up.
   const channel::ChannelPtr reply =
@@ -121,15 +121,15 @@ Value ManagedHandle::call(ManagerOp op, Value::List arguments) const {
   for (Value& argument : arguments) request.push_back(std::move(argument));
   require_in_time(send(*requests_.get(), Value(std::move(request)), deadline, &hooks));
   channel::Incoming message;
-  const std::stop_callback wake(stop_, [&] { reply->wake_all(); });
+  const std::stop_callback wake(wait_.stop(), [&] { reply->wake_all(); });
   require_in_time(reply->get(message, deadline, &hooks));
   Value answer = value_or_throw(message::unpack(message));
   auto* parts = answer.get_if<Value::List>();
-  if (parts == nullptr || parts->size() != 2) throw TypeMismatch(wrong_kind(answer, "a manager's answer"));
-  const int code = taken_as<int>(parts->front());
+  if (parts == nullptr || parts->size() != 2) mismatch(answer, "a manager's answer");
+  const int code = parts->front().as<int>();
   if (code == 0) return std::move(parts->back());
-  const auto what = taken_as<std::string>(parts->back());
-  if (code == tensor::kMissing) throw std::out_of_range(what);
+  const auto what = parts->back().as<std::string>();
+  if (code == kMissing) throw std::out_of_range(what);
   throw Error({static_cast<Code>(code), what});
 }
 
@@ -139,14 +139,13 @@ Value ManagedHandle::describe() const {
   return Value::List{id.index, id.generation, slot_, generation_, object_};
 }
 
-Result<ManagedHandle> ManagedHandle::from(const Value& value) {
-  const auto parts = value.as<std::array<std::uint64_t, 5>>();
-  if (!parts) return wrong_kind(value, "a manager's object");
+ManagedHandle ManagedHandle::from(const Value& value) {
+  const auto parts = value.try_as<std::array<std::uint64_t, 5>>();
+  if (!parts) mismatch(value, "a manager's object");
   const auto number = [&](std::size_t i) { return static_cast<std::uint32_t>((*parts)[i]); };
-  Result<node::Node*> node = node::Node::current();
-  if (!node) return node.status();
-  Result<channel::ChannelPtr> requests = channel::Channel::open((*node)->channels(), {number(0), number(1)});
-  if (!requests) return server_is_gone((*parts)[4]);
+  Result<channel::ChannelPtr> requests =
+      channel::Channel::open(attached_node().channels(), {number(0), number(1)});
+  if (!requests) throw Error(server_is_gone((*parts)[4]));
   return ManagedHandle(ChannelRef(*std::move(requests)), number(2), number(3), (*parts)[4]);
 }
 
@@ -165,14 +164,14 @@ Manager::Manager() {
   Process server = context.process(&serve_manager, requests, ready);
   server.set_name("Manager").set_daemon(true).start();
   std::optional<Value> slot;
-  while (!(slot = ready.get_for(std::chrono::milliseconds(100)))) {
+  while (!(slot = ready.try_get(std::chrono::milliseconds(100)))) {
     if (server.is_alive()) continue;
     server.join();  // throws what went wrong in it
     throw Error({Code::kPeerDied, "the manager's server process ended with exit code " +
                                       std::to_string(server.exitcode().value_or(0)) +
                                       " before it was ready"});
   }
-  const auto parts = detail::taken_as<std::array<std::uint32_t, 2>>(*slot);
+  const auto parts = slot->as<std::array<std::uint32_t, 2>>();
   detail::ManagedHandle self(ChannelRef(requests), parts[0], parts[1], 0);
   state_.reset(new State{std::move(server), std::move(self), ::getpid()});
 }
@@ -200,9 +199,9 @@ void Manager::shutdown() {
   if (!state_) return;
   const std::unique_ptr<State> last = std::move(state_);
   if (!last->server.is_alive()) return;
-  last->self.set_limit(1'000'000'000);
+  last->self.set_limit(std::chrono::seconds(1));
   (void)last->self.call(ManagerOp::kStop, {});
-  (void)last->server.join_for(std::chrono::seconds(1));
+  (void)last->server.try_join(std::chrono::seconds(1));
 }
 
 pid_t Manager::pid() const { return state_ ? state_->server.pid() : 0; }
@@ -210,7 +209,7 @@ pid_t Manager::pid() const { return state_ ? state_->server.pid() : 0; }
 detail::ManagedHandle Manager::make(ManagerOp op) {
   if (!state_) throw Error({Code::kClosed, "this Manager was shut down, or was moved from"});
   detail::ManagedHandle handle = state_->self;
-  const auto object = detail::taken_as<std::uint64_t>(handle.call(op, {}));
+  const auto object = handle.call(op, {}).as<std::uint64_t>();
   handle.set_object(object);
   return handle;
 }
@@ -226,7 +225,7 @@ std::optional<Value> ManagedDict::find(const Value& key, std::uint64_t* version)
   Value answer = handle_.call(ManagerOp::kGet, {key});
   auto* found = answer.get_if<Value::List>();
   if (found == nullptr || found->size() != 2) return std::nullopt;
-  if (version != nullptr) *version = detail::taken_as<std::uint64_t>(found->back());
+  if (version != nullptr) *version = found->back().as<std::uint64_t>();
   return std::move(found->front());
 }
 
@@ -238,13 +237,9 @@ std::optional<Value> ManagedDict::take(const Value& key) const {
 }
 
 bool ManagedDict::contains(const Value& key) const { return find(key).has_value(); }
-bool ManagedDict::erase(const Value& key) const {
-  return detail::taken_as<bool>(handle_.call(ManagerOp::kErase, {key}));
-}
+bool ManagedDict::erase(const Value& key) const { return handle_.call(ManagerOp::kErase, {key}).as<bool>(); }
 void ManagedDict::clear() const { handle_.call(ManagerOp::kClear, {}); }
-std::size_t ManagedDict::size() const {
-  return detail::taken_as<std::size_t>(handle_.call(ManagerOp::kSize, {}));
-}
+std::size_t ManagedDict::size() const { return handle_.call(ManagerOp::kSize, {}).as<std::size_t>(); }
 
 Value::Map ManagedDict::items() const {
   Value answer = handle_.call(ManagerOp::kItems, {});
@@ -268,11 +263,11 @@ Value ManagedDict::set_default(const Value& key, const Value& value) const {
 bool ManagedDict::compare_and_set(const Value& key, const std::optional<Value>& expected,
                                   const Value& desired) const {
   const Value before = expected ? Value(Value::List{*expected}) : Value(Value::List{});
-  return detail::taken_as<bool>(handle_.call(ManagerOp::kCompareAndSet, {key, before, desired}));
+  return handle_.call(ManagerOp::kCompareAndSet, {key, before, desired}).as<bool>();
 }
 
 bool ManagedDict::swap(const Value& key, std::uint64_t version, const Value& value) const {
-  return detail::taken_as<bool>(handle_.call(ManagerOp::kSwap, {key, version, value}));
+  return handle_.call(ManagerOp::kSwap, {key, version, value}).as<bool>();
 }
 
 Value ManagedDict::add(const Value& key, const Value& number) const {
@@ -306,9 +301,7 @@ std::optional<Value> ManagedList::take() const {
 
 void ManagedList::erase(std::size_t index) const { handle_.call(ManagerOp::kEraseAt, {index}); }
 void ManagedList::clear() const { handle_.call(ManagerOp::kClear, {}); }
-std::size_t ManagedList::size() const {
-  return detail::taken_as<std::size_t>(handle_.call(ManagerOp::kSize, {}));
-}
+std::size_t ManagedList::size() const { return handle_.call(ManagerOp::kSize, {}).as<std::size_t>(); }
 
 Value::List ManagedList::items() const {
   Value answer = handle_.call(ManagerOp::kItems, {});

@@ -5,7 +5,7 @@
 
 #include "message/codec.h"
 
-namespace forklift::tensor {
+namespace forklift::detail {
 namespace {
 
 using Answer = ManagerStore::Answer;
@@ -58,20 +58,14 @@ Result<std::string> name_of_key(const Value& key) {
 }
 
 // Integers stay integers.
-Result<Value> sum(const Value& a, const Value& b) {
-  const Result<std::int64_t> left = a.as<std::int64_t>();
-  const Result<std::int64_t> right = b.as<std::int64_t>();
+Value sum(const Value& a, const Value& b) {
+  const auto left = a.try_as<std::int64_t>();
+  const auto right = b.try_as<std::int64_t>();
+  if (!left || !right) return Value(a.as<double>() + b.as<double>());
   std::int64_t both = 0;
-  if (left && right) {
-    if (!__builtin_add_overflow(*left, *right, &both)) return Value(both);
-    return {Code::kInvalid, "the sum of " + std::to_string(*left) + " and " + std::to_string(*right) +
-                                " does not fit an integer"};
-  }
-  const Result<double> x = a.as<double>();
-  if (!x) return x.status();
-  const Result<double> y = b.as<double>();
-  if (!y) return y.status();
-  return Value(*x + *y);
+  if (!__builtin_add_overflow(*left, *right, &both)) return Value(both);
+  throw Error({Code::kInvalid, "the sum of " + std::to_string(*left) + " and " + std::to_string(*right) +
+                                   " does not fit an integer"});
 }
 
 }  // namespace
@@ -86,8 +80,12 @@ Answer ManagerStore::apply(std::uint64_t object, ManagerOp op, const Value::List
   const auto found = objects_.find(object);
   if (found == objects_.end())
     return wrong({Code::kInvalid, "a manager has no object " + std::to_string(object)});
-  if (auto* dict = std::get_if<Dict>(&found->second)) return on_dict(*dict, op, arguments);
-  return on_list(std::get<Value::List>(found->second), op, arguments);
+  try {
+    if (auto* dict = std::get_if<Dict>(&found->second)) return on_dict(*dict, op, arguments);
+    return on_list(std::get<Value::List>(found->second), op, arguments);
+  } catch (const Error& error) {  // an argument of another kind
+    return wrong(error.status());
+  }
 }
 
 void ManagerStore::put(Dict& dict, const std::string& name, const Value& key, const Value& value) {
@@ -108,7 +106,7 @@ Answer ManagerStore::on_dict(Dict& dict, ManagerOp op, const Value::List& argume
     }
     case ManagerOp::kUpdate: {
       const auto* map = arguments[0].get_if<Value::Map>();
-      if (map == nullptr) return wrong(detail::wrong_kind(arguments[0], "map"));
+      if (map == nullptr) return wrong(wrong_kind(arguments[0], "map"));
       std::vector<std::string> names;
       for (const auto& [key, value] : *map) {
         Result<std::string> name = name_of_key(key);
@@ -152,15 +150,13 @@ Answer ManagerStore::on_dict(Dict& dict, ManagerOp op, const Value::List& argume
                     arguments[2]);
     }
     case ManagerOp::kSwap: {
-      const Result<std::uint64_t> version = arguments[1].as<std::uint64_t>();
-      if (!version) return wrong(version.status());
-      return put_if((there ? there->version : 0) == *version, arguments[2]);
+      const auto version = arguments[1].as<std::uint64_t>();
+      return put_if((there ? there->version : 0) == version, arguments[2]);
     }
     case ManagerOp::kAdd: {
-      const Result<Value> next = sum(there ? there->value : Value(0), arguments[1]);
-      if (!next) return wrong(next.status());
-      put(dict, *name, key, *next);
-      return fine(*next);
+      const Value next = sum(there ? there->value : Value(0), arguments[1]);
+      put(dict, *name, key, next);
+      return fine(next);
     }
     default: return unknown(op, arguments.size());
   }
@@ -174,7 +170,7 @@ Answer ManagerStore::on_list(Value::List& list, ManagerOp op, const Value::List&
     case ManagerOp::kAppend: list.push_back(arguments[0]); return fine();
     case ManagerOp::kExtend: {
       const auto* more = arguments[0].get_if<Value::List>();
-      if (more == nullptr) return wrong(detail::wrong_kind(arguments[0], "list"));
+      if (more == nullptr) return wrong(wrong_kind(arguments[0], "list"));
       list.insert(list.end(), more->begin(), more->end());
       return fine();
     }
@@ -187,20 +183,19 @@ Answer ManagerStore::on_list(Value::List& list, ManagerOp op, const Value::List&
     default: break;
   }
   if (arguments.empty()) return unknown(op, 0);
-  const Result<std::uint64_t> index = arguments[0].as<std::uint64_t>();
-  if (!index) return wrong(index.status());
+  const auto index = arguments[0].as<std::uint64_t>();
   if (op == ManagerOp::kInsert) {
-    const auto before = std::min<std::uint64_t>(*index, list.size());
+    const auto before = std::min<std::uint64_t>(index, list.size());
     list.insert(list.begin() + static_cast<std::ptrdiff_t>(before), arguments[1]);
     return fine();
   }
   if (op != ManagerOp::kAt && op != ManagerOp::kSetAt && op != ManagerOp::kEraseAt)
     return unknown(op, arguments.size());
-  if (*index >= list.size()) {
+  if (index >= list.size()) {
     return {kMissing,
-            Value("item " + std::to_string(*index) + " of a list of " + std::to_string(list.size()))};
+            Value("item " + std::to_string(index) + " of a list of " + std::to_string(list.size()))};
   }
-  const auto item = list.begin() + static_cast<std::ptrdiff_t>(*index);
+  const auto item = list.begin() + static_cast<std::ptrdiff_t>(index);
   if (op == ManagerOp::kAt) return fine(*item);
   if (op == ManagerOp::kSetAt) {
     *item = arguments[1];
@@ -210,4 +205,4 @@ Answer ManagerStore::on_list(Value::List& list, ManagerOp op, const Value::List&
   return fine();
 }
 
-}  // namespace forklift::tensor
+}  // namespace forklift::detail

@@ -72,9 +72,7 @@ enum class ManagerOp : std::uint8_t {
 
 }  // namespace forklift::detail
 
-namespace forklift::tensor {
-
-using detail::ManagerOp;
+namespace forklift::detail {
 
 // Beside Code in an answer: an index that is not there.
 inline constexpr int kMissing = 100;
@@ -108,4 +106,4 @@ class ManagerStore {
   std::uint64_t last_version_ = 0;
 };
 
-}  // namespace forklift::tensor
+}  // namespace forklift::detail

@@ -6,8 +6,9 @@
 #include <cerrno>
 
 #include "api/attached.h"
+#include "api/stop.h"
 #include "channel/pipe.h"
-#include "forklift/wait.h"
+#include "forklift/wait_any.h"
 #include "node/wait_any.h"
 
 namespace forklift::detail {
@@ -49,18 +50,11 @@ std::pair<PipePtr, PipePtr> open_pipe(bool duplex) {
 channel::PipeEnd* end_of(PipeCore* core) noexcept { return core == nullptr ? nullptr : &core->end(); }
 
 bool poll_pipe(PipeCore* core, Limit limit) {
-  const os::Deadline until = limit.ns == kForever ? os::Deadline::never() : os::Deadline::after_ns(limit.ns);
-  Status there;
-  if (limit.stop == nullptr) {
-    there = opened(core).wait_readable(until);
-  } else {
-    const node::Source source{.pipe = &opened(core)};
-    std::vector<std::size_t> ready;
-    there = node::wait_any({&source, 1}, until, *limit.stop, ready);
-  }
-  if (there.ok()) return true;
-  if (there.code() == Code::kTimeout || there.code() == Code::kInterrupted) return false;
-  throw Error(there);
+  const os::Deadline until = deadline_of(limit);
+  if (limit.stop == nullptr) return settled(opened(core).wait_readable(until));
+  const node::Source source{.pipe = &opened(core)};
+  std::vector<std::size_t> ready;
+  return settled(node::wait_any({&source, 1}, until, *limit.stop, ready));
 }
 
 int pipe_descriptor(PipeCore* core) {
@@ -69,22 +63,21 @@ int pipe_descriptor(PipeCore* core) {
   return end.fd();
 }
 
-std::vector<std::size_t> wait_within(std::span<const Waitable> objects, std::int64_t ns,
-                                     const std::stop_token& stop) {
+std::vector<std::size_t> wait_within(std::span<const Waitable> objects, Limit limit) {
   std::vector<node::Source> sources;
   sources.reserve(objects.size());
   for (const Waitable& object : objects) {
     if (!object.queue() && object.pipe() == nullptr && object.descriptor() < 0 && !object.reader())
-      throw Error({Code::kClosed, "a queue or connection to wait for is closed, or was moved from"});
+      throw Error({Code::kClosed, "a handle to wait for is empty: closed, reset or moved from"});
     // To poll() it would be ready; or it is the next one that is opened, which may be our own.
     if (object.descriptor() >= 0 && ::fcntl(object.descriptor(), F_GETFD) < 0)
       throw Error(Status::system("wait", errno, "descriptor " + std::to_string(object.descriptor())));
     sources.push_back({object.queue().get(), object.pipe(), object.descriptor(), object.reader().get()});
   }
   std::vector<std::size_t> ready;
-  const os::Deadline deadline = ns == kForever ? os::Deadline::never() : os::Deadline::after_ns(ns);
-  const Status status = node::wait_any(sources, deadline, stop, ready);
-  if (!status && status.code() != Code::kTimeout && status.code() != Code::kInterrupted) throw Error(status);
+  const std::stop_token none;
+  (void)settled(
+      node::wait_any(sources, deadline_of(limit), limit.stop != nullptr ? *limit.stop : none, ready));
   return ready;
 }
 

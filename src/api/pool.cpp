@@ -72,8 +72,7 @@ class ProcessWorker : public workers::WorkerHandle {
 };
 
 Tensor topic_tensor(const arena::LeasePtr& block) {
-  return value_or_throw(
-      Tensor::wrap(tensor::storage_over(block), DType::kUInt8, {static_cast<std::int64_t>(block->size())}));
+  return Tensor::wrap(tensor::storage_over(block), DType::kUInt8, {static_cast<std::int64_t>(block->size())});
 }
 
 std::string name_of_task(const TaskFunction& function) {
@@ -125,9 +124,12 @@ void result_sequence(Outcome& outcome, Sink sink, void* into) { sink(into, outco
 
 Value result_value(Outcome& outcome) { return value_or_throw(message::unpack(outcome.result())); }
 
-void throw_stopped() {
-  throw Error({Code::kInterrupted, "a stop was requested before the pool had the results"});
+void throw_wait_over(const Wait& wait) {
+  if (wait.stop().stop_requested())
+    throw Error({Code::kInterrupted, "a stop was requested before the pool had the results"});
+  throw Error({Code::kTimeout, "the pool did not have the results in time"});
 }
+void throw_no_more_results() { throw Closed({Code::kClosed, "all results of this stream were fetched"}); }
 void throw_moved_stream() { throw Error({Code::kClosed, "this stream of results was moved from"}); }
 
 // --- the pool
@@ -220,22 +222,12 @@ void PoolCore::submit(const workers::JobPtr& job, std::uint64_t index, const Cal
   throw Error(sent);
 }
 
-template <class Wait>
-bool PoolCore::wait(Wait&& wait, std::int64_t ns, const std::stop_token& stop) {
-  const os::Deadline deadline = ns == kForever ? os::Deadline::never() : os::Deadline::after_ns(ns);
-  Status status;
-  if (stop.stop_requested()) {
-    status = wait(os::Deadline::after_ns(0), nullptr);
-  } else if (stop.stop_possible()) {
-    detail::StopHooks hooks(stop);
-    const std::stop_callback on_stop(stop, [this] { engine_->wake(); });
-    status = wait(deadline, &hooks);
-  } else {
-    status = wait(deadline, nullptr);
-  }
-  if (status.ok()) return true;
-  if (status.code() == Code::kTimeout || status.code() == Code::kInterrupted) return false;
-  throw Error(status);
+template <class Call>
+bool PoolCore::wait(Limit limit, Call&& wait) {
+  const os::Deadline deadline = deadline_of(limit);
+  return settled(wait_stoppable(
+      deadline.passed() ? nullptr : limit.stop,
+      [&](channel::WaitHooks* hooks) { return wait(deadline, hooks); }, [this] { engine_->wake(); }));
 }
 
 std::shared_ptr<PoolCore> make_pool(const PoolOptions& options, PrepareCall initializer) {
@@ -259,13 +251,12 @@ void close_pool(PoolCore& pool) { pool.engine().close(); }
 void terminate_pool(PoolCore& pool) { pool.engine().terminate(); }
 std::vector<pid_t> pool_pids(PoolCore& pool) { return pool.engine().pids(); }
 
-bool join_pool(PoolCore& pool, std::int64_t ns, const std::stop_token& stop) {
+bool join_pool(PoolCore& pool, Limit limit) {
   workers::Engine& engine = pool.engine();
-  const os::Deadline limit = ns == kForever ? os::Deadline::never() : os::Deadline::after_ns(ns);
+  const os::Deadline until = deadline_of(limit);
   const bool ended = pool.wait(
-      [&](os::Deadline deadline, channel::WaitHooks* hooks) { return engine.join(deadline, hooks); }, ns,
-      stop);
-  return ended && pool.callbacks().wait(limit, stop);
+      limit, [&](os::Deadline deadline, channel::WaitHooks* hooks) { return engine.join(deadline, hooks); });
+  return ended && pool.callbacks().wait(until, limit.stop != nullptr ? *limit.stop : std::stop_token());
 }
 
 TaskFunction task_function(Address function, std::uint64_t signature) {
@@ -284,11 +275,11 @@ TaskPtr submit_task(const std::shared_ptr<PoolCore>& pool, const CallOptions& op
   return task;
 }
 
-bool wait_task(TaskState& task, std::int64_t ns, const std::stop_token& stop) {
+bool wait_task(TaskState& task, Limit limit) {
   workers::Engine& engine = task.pool->engine();
-  return task.pool->wait([&](os::Deadline deadline,
-                             channel::WaitHooks* hooks) { return engine.wait(*task.job, deadline, hooks); },
-                         ns, stop);
+  return task.pool->wait(limit, [&](os::Deadline deadline, channel::WaitHooks* hooks) {
+    return engine.wait(*task.job, deadline, hooks);
+  });
 }
 
 bool cancel_task(TaskState& task) { return task.pool->engine().cancel(*task.job, 0); }
@@ -313,6 +304,7 @@ class Batch::State {
  public:
   std::shared_ptr<PoolCore> pool;
   CallOptions options;
+  bool limited = false;  // options.wait ends some time
   TaskFunction function{};
   workers::JobPtr job;
   std::vector<workers::Answer> answers;
@@ -321,7 +313,7 @@ class Batch::State {
 };
 
 namespace {
-// So many tasks wait in the pool at most where a stop may have to cancel them.
+// So many tasks wait in the pool at most where the end of a wait may have to cancel them.
 constexpr std::uint64_t kMostStoppable = workers::kCancelPlaces / 2;
 }  // namespace
 
@@ -330,8 +322,10 @@ Batch::Batch(const std::shared_ptr<PoolCore>& pool, const CallOptions& options, 
     : state_(std::make_unique<State>()) {
   state_->pool = pool;
   state_->options = options;
+  state_->options.wait = options.wait.begun();
+  state_->limited = !options.wait.is_forever();
   state_->function = function;
-  state_->job = workers::Engine::make_job({.bulk = all, .cancellable = options.stop.stop_possible()});
+  state_->job = workers::Engine::make_job({.bulk = all, .cancellable = state_->limited});
   state_->most = all ? 1024 : 64;
 }
 Batch::~Batch() = default;
@@ -345,14 +339,12 @@ void Batch::flush() const noexcept {
   if (state_->pool->is_mine()) state_->pool->engine().flush();
 }
 
-bool Batch::collect(Deliver deliver, void* into, std::int64_t ns, const std::stop_token& stop) const {
+bool Batch::collect(Deliver deliver, void* into, Limit limit) const {
   State& state = *state_;
   workers::Engine& engine = state.pool->engine();
-  const bool came = state.pool->wait(
-      [&](os::Deadline deadline, channel::WaitHooks* hooks) {
-        return engine.collect(*state.job, state.answers, state.most, deadline, hooks);
-      },
-      ns, stop);
+  const bool came = state.pool->wait(limit, [&](os::Deadline deadline, channel::WaitHooks* hooks) {
+    return engine.collect(*state.job, state.answers, state.most, deadline, hooks);
+  });
   if (!came || state.answers.empty()) return false;
   state.outstanding -= state.answers.size();
   for (workers::Answer& answer : state.answers) {
@@ -363,22 +355,23 @@ bool Batch::collect(Deliver deliver, void* into, std::int64_t ns, const std::sto
   return true;
 }
 
-bool Batch::stopped() const noexcept { return state_->options.stop.stop_requested(); }
+bool Batch::over() const noexcept { return state_->options.wait.over(); }
 
-bool Batch::collect_unless_stopped(Deliver deliver, void* into) const {
-  const bool came = collect(deliver, into, kForever, state_->options.stop);
-  if (!came && state_->outstanding != 0 && stopped()) {
+bool Batch::collect_in_time(Deliver deliver, void* into) const {
+  const Wait& wait = state_->options.wait;
+  const bool came = collect(deliver, into, state_->limited ? Limit(wait) : Limit(kForever));
+  if (!came && state_->outstanding != 0 && over()) {
     state_->pool->engine().cancel_all(*state_->job);
-    throw_stopped();
+    throw_wait_over(wait);
   }
   return came;
 }
 
 void Batch::make_room(Deliver deliver, void* into) const {
-  if (!state_->options.stop.stop_possible()) return;
-  while (state_->outstanding >= kMostStoppable || stopped()) {
+  if (!state_->limited) return;
+  while (state_->outstanding >= kMostStoppable || over()) {
     flush();
-    if (!collect_unless_stopped(deliver, into)) throw_stopped();
+    if (!collect_in_time(deliver, into)) throw_wait_over(state_->options.wait);
   }
 }
 

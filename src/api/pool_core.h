@@ -50,9 +50,9 @@ class PoolCore {
   void start();
   void submit(const workers::JobPtr& job, std::uint64_t index, const CallOptions& options,
               const TaskFunction& function, const TaskInput& input, bool more);
-  // False: the time is over, or a stop was requested. Throws for anything else.
-  template <class Wait>
-  bool wait(Wait&& wait, std::int64_t ns, const std::stop_token& stop);
+  // `wait(deadline, hooks)`. False: the wait is over.
+  template <class Call>
+  bool wait(Limit limit, Call&& wait);
   // Why its workers cannot work; ok: they can.
   Status trouble();
   Callbacks& callbacks() const noexcept { return *callbacks_; }

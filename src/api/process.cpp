@@ -177,11 +177,12 @@ Process Process::start() && {
   return std::move(*this);
 }
 
-void Process::join() { join_within(detail::kForever, {}); }
+void Process::join() { join_within(detail::kForever); }
 
-bool Process::join_within(std::int64_t ns, const std::stop_token& stop) {
+bool Process::join_within(detail::Limit limit) {
   detail::ProcessCore& self = core();
-  if (!self.wait(os::Deadline::after_ns(ns), stop)) return false;
+  if (!self.wait(detail::deadline_of(limit), limit.stop != nullptr ? *limit.stop : std::stop_token()))
+    return false;
   if (self.failure) {
     self.told = true;
     throw RemoteError(*self.failure);

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <optional>
 
+#include "api/stop.h"
 #include "forklift/process_context.h"
 #include "node/wait_any.h"
 
@@ -50,8 +51,7 @@ std::vector<std::size_t> wait_for_some(const std::vector<Process>& processes,
   for (const std::size_t rank : ranks) sources.push_back({.descriptor = processes[rank].sentinel()});
   std::vector<std::size_t> ended;
   const Status status = node::wait_any(sources, deadline, stop, ended);
-  if (status.code() == Code::kTimeout || status.code() == Code::kInterrupted) return {};
-  throw_if_failed(status);
+  if (!detail::settled(status)) return {};
   for (std::size_t& index : ended) index = ranks[index];
   return ended;
 }
@@ -86,8 +86,9 @@ ProcessContext::~ProcessContext() {
   }
 }
 
-bool ProcessContext::join_within(std::int64_t ns, const std::stop_token& stop_token) {
-  const os::Deadline deadline = os::Deadline::after_ns(ns);
+bool ProcessContext::join_within(detail::Limit limit) {
+  const os::Deadline deadline = detail::deadline_of(limit);
+  const std::stop_token stop_token = limit.stop != nullptr ? *limit.stop : std::stop_token();
   while (!failure_ && !running_.empty()) {
     const std::vector<std::size_t> ended = wait_for_some(processes_, running_, deadline, stop_token);
     if (ended.empty()) return false;

@@ -52,27 +52,21 @@ class Received {
   channel::Incoming& message_;
 };
 
-[[noreturn]] void throw_closed() {
-  throw Error({Code::kClosed, "this queue or connection is closed, or was moved from"});
+[[noreturn]] void throw_empty() {
+  throw Error({Code::kClosed, "this handle is empty: it was closed, reset or moved from"});
 }
 
 arena::Arena& arena_of(Endpoint endpoint) {
   const bool sends = endpoint.pipe() == nullptr || endpoint.pipe()->out();
-  if (!node::is_open(endpoint) || !sends) throw_closed();
+  if (!node::is_open(endpoint) || !sends) throw_empty();
   return node::arena_of(endpoint);
-}
-
-// Without asking the clock where it does not matter.
-os::Deadline deadline(Limit limit) noexcept {
-  if (limit.stop != nullptr && limit.stop->stop_requested()) return os::Deadline::after_ns(0);
-  return limit.ns == kForever ? os::Deadline::never() : os::Deadline::after_ns(limit.ns);
 }
 
 Status put(Endpoint endpoint, const channel::Outgoing& message, Limit limit) {
   if (endpoint.channel() != nullptr && limit.stop == nullptr && limit.ns == kForever) [[likely]]
     return endpoint.channel()->put(message, os::Deadline::never());
-  if (!node::is_open(endpoint)) throw_closed();
-  const os::Deadline until = deadline(limit);
+  if (!node::is_open(endpoint)) throw_empty();
+  const os::Deadline until = deadline_of(limit);
   return wait_stoppable(
       until.passed() ? nullptr : limit.stop,
       [&](channel::WaitHooks* hooks) { return node::put(endpoint, message, until, hooks); },
@@ -81,7 +75,7 @@ Status put(Endpoint endpoint, const channel::Outgoing& message, Limit limit) {
 
 // A pipe's reader sleeps in poll: what wakes it for a stop is a descriptor beside it.
 Status receive_from(channel::PipeEnd& pipe, channel::Incoming& message, Limit limit) {
-  const os::Deadline until = deadline(limit);
+  const os::Deadline until = deadline_of(limit);
   if (limit.stop == nullptr) [[likely]]
     return pipe.receive(message, until);
   const node::Source source{.pipe = &pipe};
@@ -94,7 +88,7 @@ Status receive_from(channel::PipeEnd& pipe, channel::Incoming& message, Limit li
 }
 
 Status receive_from(channel::Channel& channel, channel::Incoming& message, Limit limit) {
-  const os::Deadline until = deadline(limit);
+  const os::Deadline until = deadline_of(limit);
   return wait_stoppable(
       until.passed() ? nullptr : limit.stop,
       [&](channel::WaitHooks* hooks) { return channel.get(message, until, hooks); },
@@ -103,23 +97,16 @@ Status receive_from(channel::Channel& channel, channel::Incoming& message, Limit
 
 Status receive_from(topic::Reader& reader, bool peek, channel::Incoming& message, Limit limit) {
   if (peek) return reader.peek(message);
-  const os::Deadline until = deadline(limit);
+  const os::Deadline until = deadline_of(limit);
   Status got = wait_stoppable(
       until.passed() ? nullptr : limit.stop,
       [&](channel::WaitHooks* hooks) { return reader.get(message, until, hooks); },
       [&reader] { reader.topic()->wake_all(); });
-  if (got.code() != Code::kClosed) return got;
-  if (reader.disconnected()) throw Disconnected(got);
-  if (reader.left()) throw Error(got);
-  throw Finished(got);
-}
-
-// True: done. False: the time is over, or a stop was requested. Anything else is thrown.
-bool settled(const Status& status) {
-  if (status.ok()) [[likely]]
-    return true;
-  if (status.code() == Code::kTimeout || status.code() == Code::kInterrupted) return false;
-  throw Error(status);
+  if (got.code() == Code::kClosed) {
+    if (reader.disconnected()) throw Disconnected(got);
+    if (reader.left()) throw Error(got);
+  }
+  return got;
 }
 
 std::string_view codec_name(std::uint8_t codec) {
@@ -149,9 +136,8 @@ bool receive(Received& message, Endpoint endpoint, std::uint8_t codec, std::uint
   } else if (endpoint.reader() != nullptr) {
     got = receive_from(*endpoint.reader(), endpoint.peek(), *message, limit);
   } else {
-    if (endpoint.pipe() == nullptr) throw_closed();
+    if (endpoint.pipe() == nullptr) throw_empty();
     got = receive_from(*endpoint.pipe(), *message, limit);
-    if (got.code() == Code::kClosed) return false;
   }
   if (!settled(got)) return false;
   if (message->codec() != codec || (type != 0 && message->tag() != type)) [[unlikely]]
@@ -174,7 +160,7 @@ bool put_with_memory(Endpoint endpoint, std::size_t bytes, Limit limit, Attempt&
   Status status = attempt(limit);
   if (status.code() != Code::kOverBudget || limit.ns == 0) [[likely]]
     return settled(status);
-  const os::Deadline until = deadline(limit);
+  const os::Deadline until = deadline_of(limit);
   const auto poll = [&]() -> Status {
     if (limit.stop == nullptr || !limit.stop->stop_requested()) return {};
     return {Code::kInterrupted, "a stop was requested"};
@@ -188,7 +174,7 @@ bool put_with_memory(Endpoint endpoint, std::size_t bytes, Limit limit, Attempt&
 
 template <class Channel>
 Channel& opened(Channel* channel) {
-  if (channel == nullptr) throw_closed();
+  if (channel == nullptr) throw_empty();
   return *channel;
 }
 
@@ -309,6 +295,10 @@ bool queue_full(const channel::Channel* channel) {
   return opened(channel).capacity() != 0 && channel->full();
 }
 
+void close_queue(channel::Channel* channel) { throw_if_failed(opened(channel).close()); }
+
+bool queue_closed(const channel::Channel* channel) { return opened(channel).closed(); }
+
 void task_done(channel::Channel* channel) {
   if (!opened(channel).task_done())
     throw Error({Code::kInvalid, "task_done() was called more often than messages were put"});
@@ -318,7 +308,7 @@ std::size_t unfinished_tasks(const channel::Channel* channel) { return opened(ch
 
 bool join_tasks(channel::Channel* channel, Limit limit) {
   opened(channel);
-  const os::Deadline until = deadline(limit);
+  const os::Deadline until = deadline_of(limit);
   return settled(wait_stoppable(
       until.passed() ? nullptr : limit.stop,
       [&](channel::WaitHooks* hooks) { return channel->join(until, hooks); },

@@ -11,13 +11,13 @@ Semaphore::Semaphore(const SemaphoreOptions& options)
 Semaphore Semaphore::open(detail::LockName name) {
   return Semaphore(value_or_throw(locks::Semaphore::open(detail::lock_table(), detail::id_of(name))));
 }
-bool Semaphore::acquire_within(std::int64_t ns, const std::stop_token* stop) {
+bool Semaphore::acquire_within(detail::Limit limit) {
   locks::Semaphore& semaphore = detail::object_of(semaphore_);
   bool taken = false;
   throw_if_failed(semaphore.try_before_waiting(taken));
   if (taken) return true;
   return detail::wait_for_lock(
-      stop, [&](locks::WaitHooks* hooks) { return semaphore.acquire(detail::deadline_after(ns), hooks); },
+      limit, [&](os::Deadline until, locks::WaitHooks* hooks) { return semaphore.acquire(until, hooks); },
       [&semaphore] { semaphore.wake_all(); });
 }
 void Semaphore::release(std::uint32_t units) {

@@ -6,6 +6,7 @@
 #include <new>
 #include <optional>
 
+#include "api/stop.h"
 #include "os/clock.h"
 #include "sync/event_count.h"
 
@@ -20,7 +21,7 @@ static_assert(sizeof(sync::EventCount) <= kBellBytes);
 
 bool wait_shared(std::byte* bell, Changed changed, const void* item, const void* old, Limit limit) {
   sync::EventCount& event = event_at(bell);
-  const os::Deadline until = limit.ns == kForever ? os::Deadline::never() : os::Deadline::after_ns(limit.ns);
+  const os::Deadline until = deadline_of(limit);
   const auto ring = [&event] { event.notify(INT_MAX); };
   std::optional<std::stop_callback<decltype(ring)>> on_stop;
   if (limit.stop != nullptr) on_stop.emplace(*limit.stop, ring);

@@ -51,13 +51,13 @@ void throw_not_registered(StartMethod method) {
 }
 
 Value describe_queue(const ChannelRef& queue) {
-  if (!queue.get()) throw Error({Code::kClosed, "a closed queue as an argument of a spawned function"});
+  if (!queue.get()) throw Error({Code::kClosed, "an empty handle as an argument of a spawned function"});
   const channel::ChannelId id = queue.get()->id();
   return Value::List{id.index, id.generation};
 }
 
 ChannelRef find_queue(const Value& described) {
-  const auto id = value_or_throw(described.as<std::array<std::uint32_t, 2>>());
+  const auto id = described.as<std::array<std::uint32_t, 2>>();
   return ChannelRef(value_or_throw(channel::Channel::open(attached_node().channels(), {id[0], id[1]})));
 }
 
@@ -67,18 +67,18 @@ Value describe_lock(const LockRef& lock) {
 }
 
 LockName lock_named(const Value& described) {
-  const auto id = value_or_throw(described.as<std::array<std::uint32_t, 2>>());
+  const auto id = described.as<std::array<std::uint32_t, 2>>();
   return {id[0], id[1]};
 }
 
 Value describe_topic(const TopicRef& topic) {
-  if (!topic.get()) throw Error({Code::kClosed, "a closed Broadcast or Latest as an argument"});
+  if (!topic.get()) throw Error({Code::kClosed, "an empty handle as an argument of a spawned function"});
   const topic::TopicId id = topic.get()->id();
   return Value::List{id.index, id.generation};
 }
 
 TopicRef find_topic(const Value& described) {
-  const auto id = value_or_throw(described.as<std::array<std::uint32_t, 2>>());
+  const auto id = described.as<std::array<std::uint32_t, 2>>();
   return TopicRef(value_or_throw(topic::Topic::open(attached_node().topics(), {id[0], id[1]})));
 }
 
@@ -91,7 +91,7 @@ Value bytes_value(const void* data, std::size_t size) {
     const auto* bytes = static_cast<const std::byte*>(data);
     return Value::Bytes(bytes, bytes + size);
   }
-  Tensor memory = value_or_throw(Tensor::empty({static_cast<std::int64_t>(size)}, DType::kUInt8));
+  Tensor memory = Tensor::empty({static_cast<std::int64_t>(size)}, DType::kUInt8);
   std::memcpy(memory.raw(), data, size);
   return memory;
 }

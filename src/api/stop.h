@@ -12,8 +12,31 @@
 #include <utility>
 
 #include "domain/waiting.h"
+#include "forklift/error.h"
+#include "forklift/wait.h"
+#include "os/clock.h"
 
 namespace forklift::detail {
+
+// Without asking the clock where it does not matter.
+inline os::Deadline deadline_of(Limit limit) noexcept {
+  if (limit.stop != nullptr && limit.stop->stop_requested()) return os::Deadline::after_ns(0);
+  return limit.ns == kForever ? os::Deadline::never() : os::Deadline::after_ns(limit.ns);
+}
+
+// Is it that the wait is over, and no failure?
+inline bool is_over(const Status& status) noexcept {
+  return status.code() == Code::kTimeout || status.code() == Code::kInterrupted;
+}
+
+// True: done. False: the wait is over. Throws Closed for kClosed and Error for anything else.
+inline bool settled(const Status& status) {
+  if (status.ok()) [[likely]]
+    return true;
+  if (is_over(status)) return false;
+  if (status.code() == Code::kClosed) throw Closed(status);
+  throw Error(status);
+}
 
 class StopHooks final : public domain::WaitHooks {
  public:

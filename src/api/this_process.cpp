@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "api/children.h"
+#include "api/stop.h"
 #include "forklift/error.h"
 #include "os/proc.h"
 #include "process/child.h"
@@ -70,11 +71,11 @@ const std::string& ParentProcess::name() const noexcept { return state_->parent.
 pid_t ParentProcess::pid() const noexcept { return state_->parent.pid; }
 int ParentProcess::sentinel() const noexcept { return state_->sentinel.get(); }
 
-bool ParentProcess::is_alive() const { return !join_within(0, {}); }
+bool ParentProcess::is_alive() const { return !join_within(0); }
 
-bool ParentProcess::join_within(std::int64_t ns, const std::stop_token& stop) const {
-  const os::Deadline deadline = ns == detail::kForever ? os::Deadline::never() : os::Deadline::after_ns(ns);
-  return value_or_throw(process::wait_for_end(state_->sentinel, deadline, stop));
+bool ParentProcess::join_within(detail::Limit limit) const {
+  return value_or_throw(process::wait_for_end(state_->sentinel, detail::deadline_of(limit),
+                                              limit.stop != nullptr ? *limit.stop : std::stop_token()));
 }
 
 std::optional<ParentProcess> parent_process() {

@@ -30,6 +30,7 @@ Result<ChannelPtr> Channel::create(Channels& channels, const ChannelOptions& opt
         change.set(row.tokens_read, 0);
         change.set(row.selectable, 0);
         change.set(row.drain_mark, 0);
+        change.set(row.tail_state, 0);
         change.set(row.done, Position::unpack(row.tail.load(std::memory_order_relaxed)).sequence());
         return {};
       });
@@ -76,6 +77,25 @@ Status Channel::unrepaired() {
   return {Code::kStalled,
           "what a dead process left in a channel cannot be repaired: the holder of an internal lock is "
           "stopped; continue or kill it"};
+}
+
+Status Channel::check_tail() {
+  const bool broken = (row_.tail_state.load(std::memory_order_relaxed) & kTailBroken) != 0;
+  return broken && !table_.repair_tail(id_.index) ? unrepaired() : Status();
+}
+
+// Under the tail's lock, so that no put that saw an open channel commits after it: who sees kTailClosed sees all
+// messages.
+Status Channel::close() {
+  if (!table_.domain().attached()) return table_.domain().not_attached();
+  {
+    sync::LockGuard guard(row_.tail_mutex, [this] { table_.repair_tail(id_.index); });
+    if (!guard.ok()) return guard.status();
+    if (Status usable = check_tail(); !usable) return usable;
+    row_.tail_state.fetch_or(kTailClosed, std::memory_order_release);
+  }
+  wake_all();
+  return {};
 }
 
 void Incoming::drop() noexcept {
@@ -161,7 +181,7 @@ Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* h
     const int looks_apart = row_.capacity.load(std::memory_order_relaxed) >= 4 ? 16 : 0;
     const auto roomy = [&] {
       for (int i = 0; i < looks_apart; ++i) sync::cpu_relax();
-      return has_room(Position::unpack(row_.tail.load(std::memory_order_acquire)), plan.weight);
+      return closed() || has_room(Position::unpack(row_.tail.load(std::memory_order_acquire)), plan.weight);
     };
     Status status = wait_until(for_room(), roomy, table_.domain(), deadline, hooks);
     if (!status) return status;
@@ -193,6 +213,7 @@ Status Channel::get(Incoming& into, os::Deadline deadline, WaitHooks* hooks, Cla
     bool done = false;
     Status got = take(into, &done, claim);
     if (!got || done) return got;
+    if (at_end()) return {Code::kClosed, "the queue is closed and empty"};
     Status status = wait_for_message(deadline, hooks);
     if (!status) return status;
     fetch_first();
@@ -222,12 +243,12 @@ Status Channel::wait_messages(std::uint32_t least, const std::atomic<std::uint32
 }
 
 Status Channel::wait_for_message(os::Deadline deadline, WaitHooks* hooks) {
-  const auto ready = [this] { return size() != 0; };
+  const auto ready = [this] { return size() != 0 || closed(); };
   return wait_until(for_message(), ready, table_.domain(), deadline, hooks);
 }
 
 Status Channel::wait_readable(os::Deadline deadline, WaitHooks* hooks) {
-  while (size() == 0) {
+  while (size() == 0 && !closed()) {
     if (Status status = wait_for_message(deadline, hooks); !status) return status;
   }
   row_.items.notify(1);

@@ -118,7 +118,7 @@ class Channel {
   // `bell`: the writing end of a pipe (channel/pipe.h). `sequence`: what the message got, for wait_taken.
   Status put(const Outgoing& message, os::Deadline deadline, WaitHooks* hooks = nullptr, int bell = -1,
              std::uint32_t* sequence = nullptr);
-  // kTimeout, kInterrupted, kCorrupt (that message is gone, the channel goes on), kStalled.
+  // kTimeout, kInterrupted, kCorrupt (that message is gone, the channel goes on), kStalled, kClosed.
   Status get(Incoming& into, os::Deadline deadline, WaitHooks* hooks = nullptr, Claim* claim = nullptr);
   // After the death of a getter: had the message that it wrote down been taken? (By it, or, where it had not
   // come so far, by somebody who wrote it down, too.)
@@ -157,6 +157,15 @@ class Channel {
   // Rung when messages have gone.
   sync::EventCount& space() noexcept { return row_.space; }
 
+  // Nothing more is put from here on: put() is kClosed, get() once the channel is empty. Wakes all who wait.
+  // Idempotent. kStalled.
+  Status close();
+  bool closed() const noexcept {
+    return (row_.tail_state.load(std::memory_order_acquire) & kTailClosed) != 0;
+  }
+  // Has it been closed, and everything been taken? No message comes after that.
+  bool at_end() const noexcept { return closed() && empty(); }
+
   // Whoever waits in any of these calls looks at its hooks.
   void wake_all() noexcept;
 
@@ -187,6 +196,8 @@ class Channel {
   domain::WaitPoint for_room() const noexcept;
   std::int64_t spin_ns() const noexcept;
   static Status unrepaired();
+  // Under the tail's lock: repairs what a dead putter left. kStalled.
+  Status check_tail();
   Status next_chunk(Position& head);
   Status lose_record(const RecordHeader& header, Position head, Status why, bool* done);
   Status lose_all(Position head, const Status& why, bool* done);

@@ -50,13 +50,13 @@ Result<std::uint32_t> Channels::claim_row(sync::Transaction& change) {
 // the message that never was goes back (C2).
 bool Channels::repair_tail(std::uint32_t index) {
   ChannelRow& channel = rows_[index];
-  channel.tail_broken.store(1, std::memory_order_relaxed);
+  channel.tail_state.fetch_or(kTailBroken, std::memory_order_relaxed);
   if (!chunks_.settle()) return false;
   const Position tail = Position::unpack(channel.tail.load(std::memory_order_acquire));
   if (channel.spare.load(std::memory_order_relaxed) == tail.chunk())
     channel.spare.store(0, std::memory_order_relaxed);
   if (!arena_.release_held_by(arena::Holder::message(index, tail.sequence()))) return false;
-  channel.tail_broken.store(0, std::memory_order_relaxed);
+  channel.tail_state.fetch_and(~std::uint64_t{kTailBroken}, std::memory_order_relaxed);
   return true;
 }
 
@@ -82,7 +82,8 @@ bool Channels::empty(std::uint32_t index) {
   ChannelRow& channel = rows_[index];
   if (!Channel::drain(*this, index)) return false;
   sync::LockGuard tail_guard(channel.tail_mutex, [&] { repair_tail(index); });
-  if (!tail_guard.ok() || (channel.tail_broken.load() != 0 && !repair_tail(index))) return false;
+  if (!tail_guard.ok() || ((channel.tail_state.load() & kTailBroken) != 0 && !repair_tail(index)))
+    return false;
   sync::LockGuard head_guard(channel.head_mutex, [&] { repair_head(index); });
   if (!head_guard.ok() || (channel.head_broken.load() != 0 && !repair_head(index))) return false;
   const Position head = Position::unpack(channel.head.load(std::memory_order_relaxed));

@@ -91,8 +91,10 @@ bool Channel::has_room(Position tail, std::uint64_t weight, bool locked) const n
 Status Channel::try_put(Plan& plan, bool* done) {
   sync::LockGuard guard(row_.tail_mutex, [this] { table_.repair_tail(id_.index); });
   if (!guard.ok()) return guard.status();
-  if (row_.tail_broken.load(std::memory_order_relaxed) != 0 && !table_.repair_tail(id_.index))
-    return unrepaired();
+  if (row_.tail_state.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+    if (Status usable = check_tail(); !usable) return usable;
+    if (closed()) return {Code::kClosed, "the queue is closed: nothing more can be put"};
+  }
   const Position tail = Position::unpack(row_.tail.load(std::memory_order_relaxed));
   if (!has_room(tail, plan.weight, true)) return {};
 

@@ -94,6 +94,11 @@ enum ChannelFlags : std::uint64_t {
   kPortable = 1
 };
 
+enum TailState : std::uint64_t {
+  kTailBroken = 1,  // while what a dead putter left is not repaired (a lock that it needs is stuck)
+  kTailClosed = 2,  // nothing more can be put
+};
+
 struct ChannelRow {
   // What does not change while the channel lives.
   alignas(64) Word meta;  // {generation:32, in use:1}
@@ -112,7 +117,7 @@ struct ChannelRow {
   Word put_cpu;        // processor of the last putter, + 1
   Word seen_head;      // a sequence that head has reached: spares putters the other end's cache line
   Word space_spinner;  // until when (CLOCK_MONOTONIC, ns) one waiting putter spins; it may have died
-  Word tail_broken;    // 1 while what a dead putter left is not repaired (a lock that it needs is stuck)
+  Word tail_state;     // TailState, changed under the tail's lock
 
   alignas(64) sync::RobustMutex head_mutex;
   alignas(64) Word head;
@@ -121,7 +126,7 @@ struct ChannelRow {
   Word get_cpu;
   Word seen_tail;     // a position that tail has reached
   Word item_spinner;  // as space_spinner, for getters
-  Word head_broken;   // as tail_broken, for getters
+  Word head_broken;   // 1 while what a dead getter left is not repaired (a lock that it needs is stuck)
 
   alignas(64) sync::EventCount items;  // a message has come
   sync::EventCount space;              // a message has gone

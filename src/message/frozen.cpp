@@ -5,6 +5,8 @@
 #include <cmath>
 #include <string>
 
+#include "tensor/layout.h"
+
 namespace forklift::frozen {
 namespace {
 
@@ -182,7 +184,7 @@ Result<wire::TensorMeta> Image::array(const Slot& slot) const {
   Result<wire::TensorMeta> meta = wire::decode_meta({data_ + slot.body, size});
   if (!meta) return meta.status();
   if (Status status =
-          check_within(meta->shape, meta->strides, item_size(meta->dtype), meta->byte_offset, bytes_);
+          tensor::check_within(meta->shape, meta->strides, item_size(meta->dtype), meta->byte_offset, bytes_);
       !status.ok() || meta->byte_offset % alignment(meta->dtype) != 0) {
     return corrupt("an array outside of it");
   }
@@ -205,7 +207,7 @@ Result<Foreign> Image::foreign(const Slot& slot) const {
   }
   found.shape = Dims(ndim, 0);
   if (ndim != 0) std::memcpy(found.shape.data(), data_ + slot.body + 24, ndim * 8);
-  if (Result<std::int64_t> count = numel(found.shape); !count) return corrupt("an array's shape");
+  if (Result<std::int64_t> count = tensor::numel(found.shape); !count) return corrupt("an array's shape");
   found.descr = {data_ + at, descr};
   return found;
 }

@@ -175,7 +175,10 @@ Result<Tensor> unpack_tensor(channel::Incoming& message) {
                          static_cast<std::int8_t>(bytes[header - 1]) == kTensorExtension;
   if (!is_tensor) {
     Result<Value> value = unpack(message);
-    return value ? value->as<Tensor>() : value.status();
+    if (!value) return value.status();
+    const auto* tensor = value->get_if<Tensor>();
+    if (tensor == nullptr) return detail::wrong_kind(*value, "tensor");
+    return *tensor;
   }
   // Its own length is checked against what is left; ext's length field adds nothing to that.
   const std::span<const std::byte> description = bytes.subspan(header);

@@ -102,24 +102,31 @@ Status out_of_range(const Value& value, std::string_view wanted) {
   return {Code::kInvalid, number + " is out of range for " + std::string(wanted)};
 }
 
-Result<Whole> whole_number(const Value& value, std::string_view wanted) {
-  if (const auto* i = value.get_if<std::int64_t>()) return Whole{*i < 0, static_cast<std::uint64_t>(*i)};
-  if (const auto* u = value.get_if<std::uint64_t>()) return Whole{false, *u};
-  return wrong_kind(value, wanted);
+Status whole_number(const Value& value, std::string_view wanted, Whole& number) {
+  if (const auto* i = value.get_if<std::int64_t>()) {
+    number = {*i < 0, static_cast<std::uint64_t>(*i)};
+  } else if (const auto* u = value.get_if<std::uint64_t>()) {
+    number = {false, *u};
+  } else {
+    return wrong_kind(value, wanted);
+  }
+  return {};
 }
 
-Result<double> real_number(const Value& value, std::string_view wanted) {
-  if (const auto* d = value.get_if<double>()) return *d;
-  const Result<Whole> whole = whole_number(value, wanted);
-  if (!whole) return wrong_kind(value, wanted);
-  const double real = whole->negative ? static_cast<double>(static_cast<std::int64_t>(whole->bits))
-                                      : static_cast<double>(whole->bits);
+Status real_number(const Value& value, std::string_view wanted, double& number) {
+  if (const auto* d = value.get_if<double>()) {
+    number = *d;
+    return {};
+  }
+  Whole whole{};
+  if (Status status = whole_number(value, wanted, whole); !status.ok()) return status;
+  number = whole.negative ? static_cast<double>(static_cast<std::int64_t>(whole.bits))
+                          : static_cast<double>(whole.bits);
   // Back again, to see whether anything was lost; 2^64 itself would not fit.
-  const bool exact = whole->negative
-                         ? static_cast<std::int64_t>(real) == static_cast<std::int64_t>(whole->bits)
-                         : real < 0x1p64 && static_cast<std::uint64_t>(real) == whole->bits;
-  if (!exact) return out_of_range(value, wanted);
-  return real;
+  const bool exact = whole.negative
+                         ? static_cast<std::int64_t>(number) == static_cast<std::int64_t>(whole.bits)
+                         : number < 0x1p64 && static_cast<std::uint64_t>(number) == whole.bits;
+  return exact ? Status() : out_of_range(value, wanted);
 }
 
 }  // namespace detail

@@ -8,6 +8,8 @@
 
 #include "tensor/access.h"
 #include "tensor/dense.h"
+#include "tensor/layout.h"
+#include "tensor/views.h"
 
 namespace forklift::wire {
 namespace {
@@ -85,7 +87,8 @@ Result<TensorMeta> decode_meta(std::span<const std::byte> bytes) {
   if (Status status = its.read(bytes); !status) return status;
   const std::optional<std::int64_t> dense = tensor::dense_count(its.shape(), its.strides());
   if (!dense || !tensor::is_within(*dense, item_size(its.dtype), 0, INT64_MAX)) {
-    if (Result<Extent> extent = byte_extent(its.shape(), its.strides(), item_size(its.dtype)); !extent)
+    if (Result<tensor::Extent> extent = tensor::byte_extent(its.shape(), its.strides(), item_size(its.dtype));
+        !extent)
       return corrupt(std::string(extent.status().what()));
   }
   return TensorMeta{its.index(),       its.dtype,         its.readonly,
@@ -104,7 +107,7 @@ Result<Tensor> decode_tensor(std::span<const std::byte> bytes, std::shared_ptr<S
                                       its.strides(), its.dtype, its.readonly);
   }
   // What is wrong with it, or what is right in another way, is for the general way to say.
-  Result<Tensor> tensor = Tensor::wrap_strided(std::move(storage), its.dtype, Dims(its.shape()),
+  Result<Tensor> tensor = tensor::wrap_strided(std::move(storage), its.dtype, Dims(its.shape()),
                                                Dims(its.strides()), its.byte_offset(), its.readonly);
   if (!tensor) return corrupt(std::string(tensor.status().what()));
   return tensor;
@@ -118,7 +121,7 @@ std::optional<std::uint32_t> index_of(std::span<const std::byte> bytes) noexcept
 }
 
 Result<Tensor> tensor_over(TensorMeta meta, std::shared_ptr<Storage> storage) {
-  Result<Tensor> tensor = Tensor::wrap_strided(std::move(storage), meta.dtype, std::move(meta.shape),
+  Result<Tensor> tensor = tensor::wrap_strided(std::move(storage), meta.dtype, std::move(meta.shape),
                                                std::move(meta.strides), meta.byte_offset, meta.readonly);
   if (!tensor) return corrupt(std::string(tensor.status().what()));
   return tensor;

@@ -44,7 +44,8 @@ sync::EventCount& event_of(const Source& source) {
   return source.channel != nullptr ? source.channel->items() : source.reader->topic()->items();
 }
 bool has_message(const Source& source) {
-  return source.channel != nullptr ? !source.channel->empty() : source.reader->ready();
+  return source.channel != nullptr ? !source.channel->empty() || source.channel->closed()
+                                   : source.reader->ready();
 }
 domain::Domain& domain_of(const Source& source) {
   return source.channel != nullptr ? source.channel->domain() : source.reader->topic()->domain();

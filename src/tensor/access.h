@@ -11,6 +11,7 @@
 #include <memory>
 #include <utility>
 
+#include "forklift/status.h"
 #include "forklift/tensor.h"
 
 namespace forklift::detail {

@@ -7,8 +7,11 @@
 #include "node/node.h"
 #include "tensor/access.h"
 #include "tensor/dense.h"
+#include "tensor/layout.h"
+#include "tensor/storage.h"
+#include "tensor/views.h"
 
-namespace forklift {
+namespace forklift::tensor {
 namespace {
 
 class ArenaStorage final : public Storage {
@@ -26,36 +29,6 @@ class ArenaStorage final : public Storage {
 
 }  // namespace
 
-// Elements in C order: nothing is left to check once there are so many.
-Result<Tensor> Tensor::in_arena(Dims&& shape, DType dtype, bool zeroed) {
-  const std::size_t item = forklift::item_size(dtype);
-  std::int64_t strides[Dims::kInline];
-  const std::optional<std::int64_t> dense = tensor::dense_strides(shape, strides);
-  if (!dense || item == 0 || !tensor::is_within(*dense, item, 0, INT64_MAX)) [[unlikely]] {
-    const Result<std::int64_t> bytes = byte_count(shape, item);
-    if (!bytes) return bytes.status();
-    if (*bytes == 0) return wrap(nullptr, dtype, std::move(shape));
-  }
-  const Result<node::Node*> node = node::Node::current();
-  if (!node) return node.status();
-  const std::int64_t count = dense ? *dense : *forklift::numel(shape);
-  Result<std::shared_ptr<Storage>> memory =
-      tensor::arena_storage((*node)->arena(), static_cast<std::size_t>(count) * item, zeroed);
-  if (!memory) return memory.status();
-  if (!dense) [[unlikely]]
-    return wrap(*std::move(memory), dtype, std::move(shape));
-  const DimSpan filled(strides, shape.size());
-  return detail::TensorAccess::make(*std::move(memory), 0, count, std::move(shape), filled, dtype, false);
-}
-
-Result<Tensor> Tensor::empty(Dims shape, DType dtype) { return in_arena(std::move(shape), dtype, false); }
-
-Result<Tensor> Tensor::zeros(Dims shape, DType dtype) { return in_arena(std::move(shape), dtype, true); }
-
-}  // namespace forklift
-
-namespace forklift::tensor {
-
 std::shared_ptr<Storage> storage_over(arena::LeasePtr lease) {
   return std::allocate_shared<ArenaStorage>(arena::ThreadCache<ArenaStorage>(), std::move(lease));
 }
@@ -63,7 +36,7 @@ std::shared_ptr<Storage> storage_over(arena::LeasePtr lease) {
 Result<std::shared_ptr<Storage>> received_storage(arena::LeasePtr lease) {
   if (lease->kind() == arena::Kind::kShare) return storage_over(std::move(lease));
   if (lease->size() <= kHeapCopyBytes) {
-    Result<std::shared_ptr<Storage>> heap = Storage::heap(lease->size());
+    Result<std::shared_ptr<Storage>> heap = heap_storage(lease->size());
     if (heap) std::memcpy((*heap)->data(), lease->data(), lease->size());
     return heap;
   }
@@ -76,6 +49,28 @@ Result<std::shared_ptr<Storage>> arena_storage(arena::Arena& arena, std::size_t 
   Result<arena::LeasePtr> lease = arena.allocate(arena::Kind::kShare, bytes, zeroed);
   if (!lease) return lease.status();
   return storage_over(*std::move(lease));
+}
+
+// Elements in C order: once their number is known nothing is left to check.
+Result<Tensor> in_arena(Dims shape, DType dtype, bool zeroed) {
+  const std::size_t item = item_size(dtype);
+  std::int64_t strides[Dims::kInline];
+  const std::optional<std::int64_t> dense = dense_strides(shape, strides);
+  if (!dense || item == 0 || !is_within(*dense, item, 0, INT64_MAX)) [[unlikely]] {
+    const Result<std::int64_t> bytes = byte_count(shape, item);
+    if (!bytes) return bytes.status();
+    if (*bytes == 0) return wrap(nullptr, dtype, std::move(shape));
+  }
+  const Result<node::Node*> node = node::Node::current();
+  if (!node) return node.status();
+  const std::int64_t count = dense ? *dense : *numel(shape);
+  Result<std::shared_ptr<Storage>> memory =
+      arena_storage((*node)->arena(), static_cast<std::size_t>(count) * item, zeroed);
+  if (!memory) return memory.status();
+  if (!dense) [[unlikely]]
+    return wrap(*std::move(memory), dtype, std::move(shape));
+  const DimSpan filled(strides, shape.size());
+  return detail::TensorAccess::make(*std::move(memory), 0, count, std::move(shape), filled, dtype, false);
 }
 
 }  // namespace forklift::tensor

@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "arena/arena.h"
+#include "forklift/status.h"
 #include "forklift/tensor.h"
 
 namespace forklift::tensor {
@@ -29,6 +30,9 @@ Result<std::shared_ptr<Storage>> received_storage(arena::LeasePtr lease);
 
 // A new block of the share kind. Zero bytes are no block: null.
 Result<std::shared_ptr<Storage>> arena_storage(arena::Arena& arena, std::size_t bytes, bool zeroed = false);
+
+// A tensor in a new block of this process's arena, elements in C order: Tensor::empty and Tensor::zeros.
+Result<Tensor> in_arena(Dims shape, DType dtype, bool zeroed);
 
 // The lease of memory that can be sent as a handle; null for any other.
 inline const arena::LeasePtr* share_lease(const Storage& storage) noexcept {

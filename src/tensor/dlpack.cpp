@@ -1,9 +1,12 @@
-#include "forklift/dlpack.h"
+#include "tensor/dlpack.h"
 
 #include <cstddef>
 #include <memory>
 #include <string>
 #include <utility>
+
+#include "tensor/layout.h"
+#include "tensor/views.h"
 
 namespace forklift::dlpack {
 namespace {
@@ -81,9 +84,9 @@ Result<Tensor> import_as(Managed* managed, bool readonly) {
   const auto ndim = static_cast<std::size_t>(plain.ndim);
   if (ndim > 0 && plain.shape == nullptr) return {Code::kInvalid, "DLPack tensor without a shape"};
   Dims shape(DimSpan(plain.shape, ndim));
-  if (Result<std::int64_t> count = numel(shape); !count) return count.status();
+  if (Result<std::int64_t> count = tensor::numel(shape); !count) return count.status();
   Dims strides = plain.strides == nullptr ? c_strides(shape) : Dims(DimSpan(plain.strides, ndim));
-  const Result<Extent> extent = byte_extent(shape, strides, item_size(*dtype));
+  const Result<tensor::Extent> extent = tensor::byte_extent(shape, strides, item_size(*dtype));
   if (!extent) return extent.status();
 
   const auto bytes = static_cast<std::size_t>(extent->high - extent->low);
@@ -106,7 +109,7 @@ Result<Tensor> import_as(Managed* managed, bool readonly) {
   // From the producer's pointer, not from the number, so that the compiler keeps knowing whose memory it is.
   std::byte* lowest = bytes == 0 ? nullptr : static_cast<std::byte*>(plain.data) + (first - base);
   auto storage = std::make_shared<ImportedStorage<Managed>>(lowest, bytes);
-  Result<Tensor> tensor = Tensor::wrap_strided(storage, *dtype, std::move(shape), std::move(strides),
+  Result<Tensor> tensor = tensor::wrap_strided(storage, *dtype, std::move(shape), std::move(strides),
                                                static_cast<std::size_t>(-extent->low), readonly);
   if (tensor) storage->adopt(managed);
   return tensor;
@@ -161,33 +164,37 @@ std::string_view type_name(DataType type) noexcept {
   }
 }
 
-Result<ManagedTensorVersioned*> export_versioned(const Tensor& tensor, bool copied) {
-  auto* managed = export_as<ManagedTensorVersioned>(tensor);
-  managed->version = kVersion;
-  managed->flags = (tensor.readonly() ? kReadOnly : 0) | (copied ? kIsCopied : 0);
+}  // namespace forklift::dlpack
+
+namespace forklift::tensor {
+
+Result<dlpack::ManagedTensorVersioned*> export_versioned(const Tensor& tensor, bool copied) {
+  auto* managed = dlpack::export_as<dlpack::ManagedTensorVersioned>(tensor);
+  managed->version = dlpack::kVersion;
+  managed->flags = (tensor.readonly() ? dlpack::kReadOnly : 0) | (copied ? dlpack::kIsCopied : 0);
   return managed;
 }
 
-Result<ManagedTensor*> export_legacy(const Tensor& tensor) {
+Result<dlpack::ManagedTensor*> export_legacy(const Tensor& tensor) {
   if (tensor.readonly()) {
     return {Code::kUnsupported,
             "a read-only tensor needs DLPack 1.0: the unversioned structure has no flag for it"};
   }
-  return export_as<ManagedTensor>(tensor);
+  return dlpack::export_as<dlpack::ManagedTensor>(tensor);
 }
 
-Result<Tensor> import_versioned(ManagedTensorVersioned* managed) {
+Result<Tensor> import_versioned(dlpack::ManagedTensorVersioned* managed) {
   if (managed == nullptr) return {Code::kInvalid, "no DLPack tensor"};
-  if (managed->version.major != kVersion.major) {  // nothing behind the version may be looked at
+  if (managed->version.major != dlpack::kVersion.major) {  // nothing behind the version may be looked at
     return {Code::kVersion, "DLPack " + std::to_string(managed->version.major) + "." +
                                 std::to_string(managed->version.minor) + ", this library knows 1.x"};
   }
-  return import_as(managed, (managed->flags & kReadOnly) != 0);
+  return dlpack::import_as(managed, (managed->flags & dlpack::kReadOnly) != 0);
 }
 
-Result<Tensor> import_legacy(ManagedTensor* managed) {
+Result<Tensor> import_legacy(dlpack::ManagedTensor* managed) {
   if (managed == nullptr) return {Code::kInvalid, "no DLPack tensor"};
-  return import_as(managed, false);
+  return dlpack::import_as(managed, false);
 }
 
-}  // namespace forklift::dlpack
+}  // namespace forklift::tensor

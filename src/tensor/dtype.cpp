@@ -1,6 +1,7 @@
 #include "forklift/dtype.h"
 
 #include <array>
+#include <ostream>
 
 namespace forklift {
 namespace {
@@ -42,6 +43,7 @@ const Row& row(DType dtype) noexcept {
 
 std::string_view name(DType dtype) noexcept { return row(dtype).name; }
 std::string_view typestr(DType dtype) noexcept { return row(dtype).typestr; }
+std::ostream& operator<<(std::ostream& out, DType dtype) { return out << name(dtype); }
 
 std::optional<DType> dtype_from_code(std::uint8_t code) noexcept {
   if (code < kFirstDType || code > kLastDType) return std::nullopt;

@@ -24,7 +24,7 @@ class ChannelRef {
  public:
   ChannelRef() noexcept = default;
   explicit ChannelRef(std::shared_ptr<channel::Channel> channel) noexcept : channel_(std::move(channel)) {}
-  // For the library's own parts; null: closed.
+  // For the library's own parts; null: of an empty handle.
   const std::shared_ptr<channel::Channel>& get() const noexcept { return channel_; }
 
  private:
@@ -33,5 +33,9 @@ class ChannelRef {
 
 // Names (letters, digits, anything but '=' and ';') and the queues that a program finds under them.
 using Channels = std::vector<std::pair<std::string, ChannelRef>>;
+
+namespace detail {
+using ChannelPtr = std::shared_ptr<channel::Channel>;
+}  // namespace detail
 
 }  // namespace forklift

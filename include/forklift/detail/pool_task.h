@@ -24,7 +24,6 @@
 #include <new>
 #include <optional>
 #include <span>
-#include <stop_token>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -88,8 +87,9 @@ std::vector<int> refuse_results() {
   return {};
 }
 
-// CallOptions::stop was requested; a stream was moved from.
-[[noreturn]] void throw_stopped();
+// CallOptions::wait is over; a stream has no more results; it was moved from.
+[[noreturn]] void throw_wait_over(const Wait& wait);
+[[noreturn]] void throw_no_more_results();
 [[noreturn]] void throw_moved_stream();
 
 template <class R>
@@ -208,14 +208,15 @@ class Batch {
   void submit(std::uint64_t index, const TaskInput& input) const;
   // After the last one of several.
   void flush() const noexcept;
-  // Delivers what has come, waiting for something. False: the time is over, a stop was requested, or nothing
-  // is left.
-  bool collect(Deliver deliver, void* into, std::int64_t ns, const std::stop_token& stop = {}) const;
-  // However long it takes, false as above; but CallOptions::stop cancels what has not begun, and is thrown.
-  bool collect_unless_stopped(Deliver deliver, void* into) const;
-  // Before each task, where there is such a stop: no more wait in the pool than can be cancelled.
+  // Delivers what has come; waits for something. False: the wait is over, or nothing is left.
+  bool collect(Deliver deliver, void* into, Limit limit) const;
+  // The same within CallOptions::wait. False: nothing is left. Where the wait is over it cancels what has not begun,
+  // and throws.
+  bool collect_in_time(Deliver deliver, void* into) const;
+  // Before each task, where that wait has an end: no more tasks wait in the pool than can be cancelled.
   void make_room(Deliver deliver, void* into) const;
-  bool stopped() const noexcept;
+  // Is CallOptions::wait over?
+  bool over() const noexcept;
   std::size_t ahead() const noexcept;
 
  private:
@@ -345,7 +346,7 @@ std::shared_ptr<PoolCore> make_pool(const PoolOptions& options, PrepareCall init
 void end_pool(const std::shared_ptr<PoolCore>& pool) noexcept;
 void close_pool(PoolCore& pool);
 void terminate_pool(PoolCore& pool);
-bool join_pool(PoolCore& pool, std::int64_t ns, const std::stop_token& stop);
+bool join_pool(PoolCore& pool, Limit limit);
 std::vector<pid_t> pool_pids(PoolCore& pool);
 
 }  // namespace detail

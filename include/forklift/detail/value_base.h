@@ -6,7 +6,9 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -16,7 +18,7 @@
 
 #include "forklift/detail/packed.h"
 #include "forklift/detail/plain.h"
-#include "forklift/status.h"
+#include "forklift/error.h"
 #include "forklift/tensor.h"
 
 namespace forklift {
@@ -26,8 +28,8 @@ class Value;
 // Lists and maps in one another: more is refused.
 inline constexpr std::size_t kMaxValueDepth = 64;
 
-// How a T becomes a Value and the reverse: `static Value to(const T&)` and `static Result<T> from(const
-// Value&)`. Those for the standard library's types are in value_traits.h.
+// How a T becomes a Value and the reverse: `static Value to(const T&)` and `static T from(const Value&)`, which throws
+// TypeMismatch. Those for the standard library's types are in value_traits.h.
 template <class T>
 struct ValueTraits;  // NOLINT(readability-redundant-declaration): packed.h has the first one
 
@@ -50,7 +52,7 @@ concept ToValue = !std::same_as<T, Value> && requires(const T& object) {
 
 template <class T>
 concept FromValue = requires(const Value& value) {
-  { ValueTraits<T>::from(value) } -> std::same_as<Result<T>>;
+  { ValueTraits<T>::from(value) } -> std::same_as<T>;
 };
 
 class Value {
@@ -141,11 +143,10 @@ class Value {
     return items != nullptr ? items->get() : nullptr;
   }
 
-  // The value as a T, if nothing is lost by it: an int of another width if it is in range, a double from an
-  // integer that it represents, a vector from a list of what fits, ... kInvalid, with both types named,
-  // otherwise.
+  // The value as a T, if nothing is lost by it: an int of another width if it is in range, a double from an integer
+  // that it represents, a vector from a list of what fits, ... TypeMismatch, with both types named, otherwise.
   template <class T>
-  Result<T> as() const {
+  T as() const {
     static_assert(
         FromValue<T>,
         "forklift: a Value does not become this type; for a struct one line makes it known: template "
@@ -153,12 +154,27 @@ class Value {
     if constexpr (FromValue<T>) {
       return ValueTraits<T>::from(*this);
     } else {
-      return Status();
+      std::terminate();  // never: so that one error is all that the compiler says
+    }
+  }
+  // The same; nothing where as() throws TypeMismatch.
+  template <class T>
+  std::optional<T> try_as() const {
+    try {
+      return as<T>();
+    } catch (const TypeMismatch&) {
+      return std::nullopt;
     }
   }
 
   // The value of the first equal key; null if there is none or this is no map.
   const Value* find(const Value& key) const noexcept;
+  // The same; Error (kNotFound) where find() is null.
+  const Value& at(const Value& key) const {
+    const Value* const found = find(key);
+    if (found == nullptr) throw Error({Code::kNotFound, "a value without the key that was asked for"});
+    return *found;
+  }
   // Elements of a list, entries of a map, bytes of a string or of bytes; 0 of anything else.
   std::size_t size() const noexcept;
 
@@ -186,8 +202,15 @@ struct Whole {
   bool negative;
   std::uint64_t bits;  // two's complement where negative
 };
-Result<Whole> whole_number(const Value& value, std::string_view wanted);
-Result<double> real_number(const Value& value, std::string_view wanted);
+Status whole_number(const Value& value, std::string_view wanted, Whole& number);
+Status real_number(const Value& value, std::string_view wanted, double& number);
+
+inline void match(const Status& status) {
+  if (!status.ok()) throw TypeMismatch(status);
+}
+[[noreturn]] inline void mismatch(const Value& value, std::string_view wanted) {
+  throw TypeMismatch(wrong_kind(value, wanted));
+}
 }  // namespace detail
 
 }  // namespace forklift

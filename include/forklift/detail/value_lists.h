@@ -66,12 +66,12 @@ inline const std::byte* bytes_in(const Value& value, std::size_t& size) noexcept
 }
 
 template <class T>
-Result<T> value_as(const Value& value) {
+T value_as(const Value& value) {
   if constexpr (PlainBytes<T>) {
     std::size_t size = 0;
     const std::byte* bytes = bytes_in(value, size);
     if (bytes == nullptr || size != sizeof(T))
-      return wrong_kind(value, std::to_string(sizeof(T)) + " bytes of a struct");
+      mismatch(value, std::to_string(sizeof(T)) + " bytes of a struct");
     return made_of_bytes<T>([&](std::byte* memory) { std::memcpy(memory, bytes, sizeof(T)); });
   } else {
     return value.as<T>();
@@ -140,62 +140,47 @@ void append_copies(std::span<const std::byte> bytes, Out& out) {
 }
 
 template <class T, class Out>
-Status append_packed(const Packed& packed, Out& out) {
+void append_packed(const Packed& packed, Out& out) {
   if constexpr (CopiesPacked<T>) {
-    if (packed.type() == kPackedType<T>) {
-      append_copies<T>(packed.memory(), out);
-      return {};
-    }
+    if (packed.type() == kPackedType<T>) return append_copies<T>(packed.memory(), out);
   }
-  for (std::size_t i = 0; i < packed.size(); ++i) {
-    Result<T> item = value_as<T>(packed.at(i));
-    if (!item) return item.status();
-    out.push_back(*std::move(item));
-  }
-  return {};
+  for (std::size_t i = 0; i < packed.size(); ++i) out.push_back(value_as<T>(packed.at(i)));
 }
 
 // Appends what a Value holds to `out`, a vector of Ts.
 template <class T, class Out>
-Status append_elements(const Value& value, Out& out) {
+void append_elements(const Value& value, Out& out) {
   if constexpr (BytesInARow<T>) {
     std::size_t size = 0;
     if (const std::byte* bytes = bytes_in(value, size)) {
-      if (size % sizeof(T) != 0) return wrong_kind(value, "bytes of whole structs");
-      append_copies<T>({bytes, size}, out);
-      return {};
+      if (size % sizeof(T) != 0) mismatch(value, "bytes of whole structs");
+      return append_copies<T>({bytes, size}, out);
     }
-    if (PlainBytes<T> || value.kind() != Value::Kind::kList) return wrong_kind(value, "bytes");
+    if (PlainBytes<T> || value.kind() != Value::Kind::kList) mismatch(value, "bytes");
   }
   if (const Packed* packed = value.packed(); packed != nullptr && !packed->type().bytes) {
     out.reserve(out.size() + packed->size());
     return append_packed<T>(*packed, out);
   }
   const auto* list = value.get_if<Value::List>();
-  if (list == nullptr) return wrong_kind(value, "list");
+  if (list == nullptr) mismatch(value, "list");
   out.reserve(out.size() + list->size());
   for (const Value& element : *list) {
     if constexpr (std::same_as<T, std::byte>) {
-      const Result<unsigned char> number = element.as<unsigned char>();
-      if (!number) return number.status();
-      out.push_back(T{*number});
+      out.push_back(T{element.as<unsigned char>()});
     } else {
-      Result<T> item = value_as<T>(element);
-      if (!item) return item.status();
-      out.push_back(*std::move(item));
+      out.push_back(value_as<T>(element));
     }
   }
-  return {};
 }
 
 // Exactly N of them.
-template <class T, std::size_t N>
-Status fill_array(const Value& value, T (&into)[N]) {
+template <std::size_t N, class T, class Array>
+void fill_array(const Value& value, Array& into) {
   std::vector<T> items;
-  if (Status status = append_elements<T>(value, items); !status.ok()) return status;
-  if (items.size() != N) return wrong_kind(value, "list of " + std::to_string(N));
+  append_elements<T>(value, items);
+  if (items.size() != N) mismatch(value, "list of " + std::to_string(N));
   for (std::size_t i = 0; i < N; ++i) into[i] = std::move(items[i]);
-  return {};
 }
 
 // --- arrays of the language, which only fields can be
@@ -217,16 +202,13 @@ Value value_of(const T (&array)[N]) {
 }
 
 template <class T, std::size_t N>
-Status read_array(const Value& value, T (&into)[N]) {
+void read_array(const Value& value, T (&into)[N]) {
   if constexpr (std::is_array_v<T>) {
     const auto* list = value.get_if<Value::List>();
-    if (list == nullptr || list->size() != N) return wrong_kind(value, "list of " + std::to_string(N));
-    for (std::size_t i = 0; i < N; ++i) {
-      if (Status status = read_array((*list)[i], into[i]); !status.ok()) return status;
-    }
-    return {};
+    if (list == nullptr || list->size() != N) mismatch(value, "list of " + std::to_string(N));
+    for (std::size_t i = 0; i < N; ++i) read_array((*list)[i], into[i]);
   } else {
-    return fill_array(value, reinterpret_cast<ArrayItem<T>(&)[N]>(into));
+    fill_array<N, ArrayItem<T>>(value, reinterpret_cast<ArrayItem<T>(&)[N]>(into));
   }
 }
 
@@ -250,9 +232,9 @@ struct ValueTraits<std::vector<T>> {
     }
   }
   static Value to(const std::vector<T>& object) { return make<false>(object); }
-  static Result<std::vector<T>> from(const Value& value) {
+  static std::vector<T> from(const Value& value) {
     std::vector<T> object;
-    if (Status status = detail::append_elements<T>(value, object); !status.ok()) return status;
+    detail::append_elements<T>(value, object);
     return object;
   }
 };
@@ -264,12 +246,9 @@ struct ValueTraits<std::array<T, N>> {
     return detail::list_of<Lend>(object.data(), N);
   }
   static Value to(const std::array<T, N>& object) { return make<false>(object); }
-  static Result<std::array<T, N>> from(const Value& value) {
-    std::vector<T> items;
-    if (Status status = detail::append_elements<T>(value, items); !status.ok()) return status;
-    if (items.size() != N) return detail::wrong_kind(value, "list of " + std::to_string(N));
+  static std::array<T, N> from(const Value& value) {
     std::array<T, N> object{};
-    for (std::size_t i = 0; i < N; ++i) object[i] = std::move(items[i]);
+    detail::fill_array<N, T>(value, object);
     return object;
   }
 };
@@ -289,10 +268,9 @@ struct ValueTraits<std::complex<T>> : detail::KnownHere {
   static Value to(const std::complex<T>& number) {
     return Value::List{Value(number.real()), Value(number.imag())};
   }
-  static Result<std::complex<T>> from(const Value& value) {
-    const Result<std::array<T, 2>> parts = value.as<std::array<T, 2>>();
-    if (!parts) return parts.status();
-    return std::complex<T>((*parts)[0], (*parts)[1]);
+  static std::complex<T> from(const Value& value) {
+    const auto parts = value.as<std::array<T, 2>>();
+    return std::complex<T>(parts[0], parts[1]);
   }
 };
 

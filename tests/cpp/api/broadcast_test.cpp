@@ -14,7 +14,7 @@
 #include "forklift/context.h"
 #include "forklift/latest.h"
 #include "forklift/spawn.h"
-#include "forklift/wait.h"
+#include "forklift/wait_any.h"
 #include "support/asleep.h"
 #include "support/process_fixture.h"
 
@@ -36,7 +36,7 @@ struct Large {
 void sum(Broadcast<int> numbers, Queue<int>& sums) {
   auto stream = numbers.subscribe();
   int total = 0;
-  while (const auto number = stream.next()) total += *number;
+  for (const int number : stream) total += number;
   sums.put(total);
 }
 const Registered<&sum> kSum{"broadcast: sum"};
@@ -53,9 +53,9 @@ TEST_P(BroadcastMethods, ReachesEveryChild) {
   Queue<int> sums;
   Process one = context().process(sum, numbers, sums).start();
   Process two = context().process(sum, numbers, sums).start();
-  ASSERT_TRUE(numbers.wait_for_readers(2, 20s));
+  ASSERT_TRUE(numbers.try_wait_for_readers(2, 20s));
   for (int i = 1; i <= 100; ++i) numbers.put(i);
-  numbers.finish();
+  numbers.close();
   EXPECT_EQ(sums.get() + sums.get(), 2 * 5050);
   one.join();
   two.join();
@@ -98,13 +98,13 @@ TEST_F(BroadcastTest, ATensorIsSharedByAllWhoRead) {
   Broadcast<Tensor> frames;
   auto one = frames.subscribe();
   auto two = frames.subscribe();
-  Tensor frame = *Tensor::zeros({4}, DType::kFloat32);
+  Tensor frame = Tensor::zeros({4}, DType::kFloat32);
   frames.put(frame);
   Tensor here = one.get();
   Tensor there = two.get();
-  here.span<float>()->front() = 7;
-  EXPECT_EQ(there.span<float>()->front(), 7);
-  EXPECT_EQ(frame.span<float>()->front(), 7);
+  here.span<float>().front() = 7;
+  EXPECT_EQ(there.span<float>().front(), 7);
+  EXPECT_EQ(frame.span<float>().front(), 7);
 }
 
 TEST_F(BroadcastTest, TheSlowMissWaitOrAreDisconnected) {
@@ -119,14 +119,14 @@ TEST_F(BroadcastTest, TheSlowMissWaitOrAreDisconnected) {
   auto waited_for = patient.subscribe();
   patient.put(1);
   EXPECT_FALSE(patient.try_put(2));
-  EXPECT_FALSE(patient.put_for(2, 10ms));
-  EXPECT_FALSE(patient.put_for(2, -1ms));
+  EXPECT_FALSE(patient.try_put(2, 10ms));
+  EXPECT_FALSE(patient.try_put(2, -1ms));
   std::stop_source stop;
   const std::jthread stopper = test::when_asleep([&] { stop.request_stop(); });
-  EXPECT_FALSE(patient.put(2, stop.get_token()));
-  EXPECT_FALSE(patient.put_for(2, 1h, stop.get_token()));
+  EXPECT_FALSE(patient.try_put(2, stop.get_token()));
+  EXPECT_FALSE(patient.try_put(2, {1h, stop.get_token()}));
   EXPECT_EQ(waited_for.get(), 1);
-  EXPECT_TRUE(patient.put(2, stop.get_token()));  // what can be done at once is done
+  EXPECT_TRUE(patient.try_put(2, stop.get_token()));  // what can be done at once is done
 
   Broadcast<int> strict({.capacity = 1, .when_slow = WhenSlow::kDisconnect});
   auto cut = strict.subscribe();
@@ -141,32 +141,32 @@ TEST_F(BroadcastTest, TheEndIsTheEnd) {
   Broadcast<int> stream;
   auto reader = stream.subscribe();
   stream.put(1);
-  stream.finish();
-  EXPECT_TRUE(stream.finished());
-  EXPECT_THROW(stream.put(2), Error);
-  EXPECT_EQ(reader.next(), 1);
-  EXPECT_EQ(reader.next(), std::nullopt);
-  EXPECT_THROW((void)reader.get(), Finished);
-  EXPECT_THROW((void)reader.get_for(1h), Finished);
+  stream.close();
+  EXPECT_TRUE(stream.closed());
+  EXPECT_THROW(stream.put(2), Closed);
+  EXPECT_EQ(reader.get(), 1);
+  for (const int number : reader) ADD_FAILURE() << number;
+  EXPECT_THROW((void)reader.get(), Closed);
+  EXPECT_THROW((void)reader.try_get(1h), Closed);
 }
 
 TEST_F(BroadcastTest, ReadersWaitAsLongAsTheySay) {
   Broadcast<int> stream;
   auto reader = stream.subscribe();
   EXPECT_EQ(reader.try_get(), std::nullopt);
-  EXPECT_EQ(reader.get_for(5ms), std::nullopt);
-  EXPECT_EQ(reader.get_for(std::chrono::duration<double>(std::numeric_limits<double>::quiet_NaN())),
+  EXPECT_EQ(reader.try_get(5ms), std::nullopt);
+  EXPECT_EQ(reader.try_get(std::chrono::duration<double>(std::numeric_limits<double>::quiet_NaN())),
             std::nullopt);
   std::stop_source stop;
   const std::jthread stopper = test::when_asleep([&] { stop.request_stop(); });
-  EXPECT_EQ(reader.next(stop.get_token()), std::nullopt);
-  EXPECT_EQ(reader.get_for(1h, stop.get_token()), std::nullopt);
+  EXPECT_EQ(reader.try_get(stop.get_token()), std::nullopt);
+  EXPECT_EQ(reader.try_get({1h, stop.get_token()}), std::nullopt);
   const std::jthread writer = test::when_asleep([&] { stream.put(3); });
-  EXPECT_EQ(reader.get_for(std::chrono::duration<double>(1e300)), 3);
-  EXPECT_FALSE(stream.wait_for_readers(2, 5ms));
-  EXPECT_FALSE(stream.wait_for_readers(2, stop.get_token()));
-  EXPECT_FALSE(stream.wait_for_readers(2, 1h, stop.get_token()));
-  EXPECT_FALSE(stream.wait_for_readers(2, 5ms, std::stop_source().get_token()));
+  EXPECT_EQ(reader.try_get(std::chrono::duration<double>(1e300)), 3);
+  EXPECT_FALSE(stream.try_wait_for_readers(2, 5ms));
+  EXPECT_FALSE(stream.try_wait_for_readers(2, stop.get_token()));
+  EXPECT_FALSE(stream.try_wait_for_readers(2, {1h, stop.get_token()}));
+  EXPECT_FALSE(stream.try_wait_for_readers(2, {5ms, std::stop_source().get_token()}));
 }
 
 TEST_F(BroadcastTest, ForkedChildrenSubscribeAnew) {
@@ -192,17 +192,17 @@ TEST_F(BroadcastTest, WaitsTogetherWithOthers) {
   auto reader = stream.subscribe();
   Latest<int> latest;
   Queue<int> queue;
-  EXPECT_THAT(wait_for({reader, latest, queue}, 10ms), testing::IsEmpty());
+  EXPECT_THAT(try_wait_any({reader, latest, queue}, 10ms), testing::IsEmpty());
   stream.put(1);
-  EXPECT_THAT(wait({reader, latest, queue}), ElementsAre(0));
+  EXPECT_THAT(wait_any({reader, latest, queue}), ElementsAre(0));
   latest.put(1);
-  EXPECT_THAT(wait({reader, latest, queue}), ElementsAre(0, 1));
+  EXPECT_THAT(wait_any({reader, latest, queue}), ElementsAre(0, 1));
   (void)reader.get();
   (void)latest.get();
   const std::jthread writer = test::when_asleep([&] { latest.put(2); });
-  EXPECT_THAT(wait({reader, latest, queue}), ElementsAre(1));
-  stream.finish();
-  EXPECT_THAT(wait_for({reader, queue}, 10s), ElementsAre(0));
+  EXPECT_THAT(wait_any({reader, latest, queue}), ElementsAre(1));
+  stream.close();
+  EXPECT_THAT(try_wait_any({reader, queue}, 10s), ElementsAre(0));
 }
 
 TEST_F(BroadcastTest, WrongUse) {
@@ -231,7 +231,8 @@ TEST_F(BroadcastTest, WrongUse) {
   for (int i = 0; i < 128; ++i) many.push_back(stream.subscribe());
   EXPECT_EQ(code_of([&] { (void)stream.subscribe(); }), Code::kNoSpace);
   many.clear();
-  stream.close();
+  stream.reset();
+  EXPECT_FALSE(stream);
   EXPECT_EQ(code_of([&] { stream.put(1); }), Code::kClosed);
   EXPECT_EQ(code_of([&] { (void)stream.subscribe(); }), Code::kClosed);
 }

@@ -14,7 +14,7 @@
 #include "forklift/event.h"
 #include "forklift/lock.h"
 #include "forklift/this_process.h"
-#include "forklift/wait.h"
+#include "forklift/wait_any.h"
 #include "support/asleep.h"
 #include "support/child.h"
 #include "support/process_fixture.h"
@@ -36,7 +36,7 @@ const Registered<&add> kAdd{"context add"};
 
 void write_tensor(Tensor tensor, const std::string& text, Lock lock, Queue<Value>& answers) {
   const std::lock_guard<Lock> guard(lock);
-  *tensor.at<float>({1}) = 5;
+  tensor.at<float>({1}) = 5;
   answers.put(Value::List{text, tensor.shape().size()});
 }
 const Registered<&write_tensor> kWriteTensor{"context write tensor"};
@@ -77,14 +77,14 @@ const Registered<&stay> kStay{"context stay"};
 void outlive(Queue<int>& answers) {
   const ParentProcess parent = *parent_process();
   answers.put(parent.is_alive() ? 1 : 0);
-  answers.put(parent.join_for(20s) ? 2 : 0);
+  answers.put(parent.try_join(20s) ? 2 : 0);
   answers.put(parent_process()->is_alive() ? 0 : 3);
 }
 const Registered<&outlive> kOutlive{"context outlive"};
 
 void start_and_die(int method, Queue<int>& answers, Queue<int>& started) {
   Process child = Context(static_cast<StartMethod>(method)).process(outlive, answers).start();
-  (void)forklift::wait({answers});
+  (void)forklift::wait_any({answers});
   started.put(1);
   ::raise(SIGKILL);
 }
@@ -94,7 +94,7 @@ const Registered<&start_and_die> kStartAndDie{"context start and die"};
 void exit_in_the_middle(bool at_once, Queue<Tensor>& there, Queue<Tensor>& back) {
   std::thread([&] {
     for (;;) {
-      there.put(*Tensor::zeros({3000}, DType::kUInt8));
+      there.put(Tensor::zeros({3000}, DType::kUInt8));
       back.put(there.get());
     }
   }).detach();
@@ -137,12 +137,12 @@ TEST_P(EveryMethod, ARegisteredFunctionRunsInAProcessOfItsOwn) {
 
 TEST_P(EveryMethod, ArgumentsOfManyKindsArrive) {
   Queue<Value> answers;
-  const Tensor tensor = *Tensor::zeros({3}, DType::kFloat32);
+  const Tensor tensor = Tensor::zeros({3}, DType::kFloat32);
   Lock lock;
   Process child = context().process(write_tensor, tensor, "text", lock, answers).start();
   child.join();
   EXPECT_EQ(answers.get(), Value(Value::List{"text", 1}));
-  EXPECT_EQ(*tensor.at<float>({1}), 5);  // the same memory
+  EXPECT_EQ(tensor.at<float>({1}), 5);  // the same memory
 }
 
 TEST_P(EveryMethod, AChildKnowsItselfAndItsParent) {
@@ -166,7 +166,7 @@ TEST_P(EveryMethod, AChildSeesTheEndOfItsParent) {
   Process child = context().process(start_and_die, static_cast<int>(GetParam()), answers, started).start();
   child.join();
   EXPECT_EQ(child.exitcode(), -SIGKILL);
-  for (const int expected : {1, 2, 3}) EXPECT_EQ(answers.get_for(20s), expected);
+  for (const int expected : {1, 2, 3}) EXPECT_EQ(answers.try_get(20s), expected);
   (void)started.get();
 }
 
@@ -224,7 +224,7 @@ TEST_P(EveryMethod, AChildThatExitsInTheMiddleOfAHandOver) {
     Process child = context().process(exit_in_the_middle, at_once, there, back).start();
     child.join();
     EXPECT_EQ(child.exitcode(), 5);
-    there.put(*Tensor::zeros({10}, DType::kUInt8));  // both go on
+    there.put(Tensor::zeros({10}, DType::kUInt8));  // both go on
     while (there.get().numel() != 10) {
     }
     while (back.try_get()) {
@@ -236,16 +236,16 @@ TEST_P(EveryMethod, TimesAndStops) {
   Queue<pid_t> pids;
   Process child = context().process(stay, pids).start();
   EXPECT_EQ(pids.get(), child.pid());
-  EXPECT_FALSE(child.join_for(1ms));
-  EXPECT_FALSE(child.join_until(std::chrono::steady_clock::now() + 1ms));
-  EXPECT_FALSE(child.join_until(std::chrono::system_clock::now() - 1s));
+  EXPECT_FALSE(child.try_join(1ms));
+  EXPECT_FALSE(child.try_join(std::chrono::steady_clock::now() + 1ms));
+  EXPECT_FALSE(child.try_join(std::chrono::system_clock::now() - 1s));
   std::stop_source source;
   const std::jthread stopper = test::when_asleep([&] { source.request_stop(); });
-  EXPECT_FALSE(child.join(source.get_token()));
-  EXPECT_FALSE(child.join_for(1h, source.get_token()));
+  EXPECT_FALSE(child.try_join(source.get_token()));
+  EXPECT_FALSE(child.try_join({1h, source.get_token()}));
   std::stop_source never;
   child.terminate();
-  EXPECT_TRUE(child.join(never.get_token()));
+  EXPECT_TRUE(child.try_join(never.get_token()));
   EXPECT_EQ(child.exitcode(), -SIGTERM);
 }
 

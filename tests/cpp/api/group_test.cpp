@@ -88,7 +88,7 @@ TEST_P(GroupTest, AnExceptionOfAnyRankEndsAll) {
   for (const int which : {0, 1, 2}) {
     ProcessContext group = start_failing(which, kThrow);
     const std::vector<pid_t> pids = group.pids();
-    EXPECT_FALSE(group.join_for(1ms));
+    EXPECT_FALSE(group.try_join(1ms));
     go_.put(1);
     for (int again = 0; again < 2; ++again) {
       try {
@@ -137,7 +137,7 @@ TEST_P(GroupTest, WhoDoesNotListenIsKilledAfterTheGrace) {
 TEST_P(GroupTest, StopEndsAll) {
   ProcessContext group = start_failing(0, kThrow);
   group.stop();
-  EXPECT_TRUE(group.join_for(0s));
+  EXPECT_TRUE(group.try_join(0s));
   for (std::size_t rank = 0; rank < 3; ++rank) EXPECT_EQ(group[rank].exitcode(), -SIGTERM);
 }
 
@@ -145,10 +145,10 @@ TEST_P(GroupTest, AStopRequestEndsTheWaitAndNotTheGroup) {
   ProcessContext group = start_failing(0, kReturn);
   std::stop_source source;
   const std::jthread stopper = test::when_asleep([&] { source.request_stop(); });
-  EXPECT_FALSE(group.join(source.get_token()));
+  EXPECT_FALSE(group.try_join(source.get_token()));
   EXPECT_TRUE(group[0].is_alive());
   go_.put(1);
-  EXPECT_FALSE(group.join_until(std::chrono::steady_clock::now() + 50ms));  // one has returned, two go on
+  EXPECT_FALSE(group.try_join(std::chrono::steady_clock::now() + 50ms));  // one has returned, two go on
   group.stop();
 }
 

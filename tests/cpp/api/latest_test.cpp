@@ -31,7 +31,7 @@ TEST_F(LatestTest, TheNewestWins) {
   EXPECT_EQ(text.seen(), 0U);
   EXPECT_EQ(text.get(), "three");
   EXPECT_EQ(text.seen(), 3U);
-  EXPECT_EQ(text.get_for(5ms), std::nullopt);
+  EXPECT_EQ(text.try_get(5ms), std::nullopt);
   EXPECT_EQ(text.peek(), "three");
   const std::jthread writer = test::when_asleep([&] { text.put("four"); });
   EXPECT_EQ(text.get(), "four");
@@ -49,7 +49,8 @@ TEST_F(LatestTest, EachHandleSeesForItself) {
                   }).start();
   child.join();
   EXPECT_EQ(child.exitcode(), 0);
-  number.close();
+  number.reset();
+  EXPECT_FALSE(number);
   EXPECT_THROW((void)number.get(), Error);
   EXPECT_THROW(number.put(2), Error);
   copy.put(2);
@@ -58,17 +59,17 @@ TEST_F(LatestTest, EachHandleSeesForItself) {
 
 TEST_F(LatestTest, AReaderKeepsItsOldTensor) {
   Latest<Tensor> weights;
-  Tensor first = *Tensor::zeros({100'000}, DType::kFloat32);
-  throw_if_failed(first.fill(1.0f));
+  Tensor first = Tensor::zeros({100'000}, DType::kFloat32);
+  first.fill(1.0f);
   weights.put(std::move(first));
   Tensor old = weights.get();
   for (int i = 2; i < 20; ++i) {
-    Tensor next = *Tensor::zeros({100'000}, DType::kFloat32);
-    throw_if_failed(next.fill(static_cast<float>(i)));
+    Tensor next = Tensor::zeros({100'000}, DType::kFloat32);
+    next.fill(static_cast<float>(i));
     weights.put(std::move(next));
   }
-  EXPECT_EQ(old.span<float>()->back(), 1);
-  EXPECT_EQ(weights.get().span<float>()->back(), 19);
+  EXPECT_EQ(old.span<float>().back(), 1);
+  EXPECT_EQ(weights.get().span<float>().back(), 19);
 }
 
 // What is read is one value, whoever is killed while writing it.

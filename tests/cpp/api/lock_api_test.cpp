@@ -122,12 +122,12 @@ TEST_F(LockApi, StopEndsEveryWait) {
     stopper.join();
     EXPECT_FALSE(wait(source.get_token()));  // requested before
   };
-  stops([&](const std::stop_token& stop) { return lock.lock(stop); });
-  stops([&](const std::stop_token& stop) { return lock.try_lock_for(std::chrono::hours(1), stop); });
-  stops([&](const std::stop_token& stop) { return units.acquire(stop); });
-  stops([&](const std::stop_token& stop) { return units.try_acquire_for(std::chrono::hours(1), stop); });
-  stops([&](const std::stop_token& stop) { return event.wait(stop); });
-  stops([&](const std::stop_token& stop) { return event.wait_for(std::chrono::hours(1), stop); });
+  stops([&](const std::stop_token& stop) { return lock.try_lock(stop); });
+  stops([&](const std::stop_token& stop) { return lock.try_lock({std::chrono::hours(1), stop}); });
+  stops([&](const std::stop_token& stop) { return units.try_acquire(stop); });
+  stops([&](const std::stop_token& stop) { return units.try_acquire({std::chrono::hours(1), stop}); });
+  stops([&](const std::stop_token& stop) { return event.try_wait(stop); });
+  stops([&](const std::stop_token& stop) { return event.try_wait({std::chrono::hours(1), stop}); });
   Lock guarded;
   stops([&](const std::stop_token& stop) {
     std::unique_lock guard(guarded);
@@ -135,13 +135,13 @@ TEST_F(LockApi, StopEndsEveryWait) {
   });
   stops([&](const std::stop_token& stop) {
     std::unique_lock guard(guarded);
-    return condition.wait_for(guard, std::chrono::hours(1), stop, [] { return false; });
+    return condition.wait_for(guard, stop, std::chrono::hours(1), [] { return false; });
   });
   std::stop_source never;
-  EXPECT_FALSE(units.try_acquire_for(milliseconds(5), never.get_token()));
-  EXPECT_FALSE(event.wait_for(milliseconds(5), never.get_token()));
+  EXPECT_FALSE(units.try_acquire({milliseconds(5), never.get_token()}));
+  EXPECT_FALSE(event.try_wait({milliseconds(5), never.get_token()}));
   std::unique_lock guard(guarded);
-  EXPECT_FALSE(condition.wait_for(guard, milliseconds(5), never.get_token(), [] { return false; }));
+  EXPECT_FALSE(condition.wait_for(guard, never.get_token(), milliseconds(5), [] { return false; }));
   lock.unlock();
 }
 
@@ -157,10 +157,10 @@ TEST_F(LockApi, APointInTimeMayBeAnyThatTheClockHas) {
   const auto is_over = [&](auto when) {
     EXPECT_FALSE(lock.try_lock_until(when));
     EXPECT_FALSE(units.try_acquire_until(when));
-    EXPECT_FALSE(event.wait_until(when));
+    EXPECT_FALSE(event.try_wait(when));
     EXPECT_EQ(condition.wait_until(guard, when), std::cv_status::timeout);
     EXPECT_FALSE(condition.wait_until(guard, when, never));
-    EXPECT_FALSE(condition.wait_until(guard, when, std::stop_token(), never));
+    EXPECT_FALSE(condition.wait_until(guard, std::stop_token(), when, never));
   };
   is_over(steady_clock::time_point::min());
   is_over(steady_clock::now() + milliseconds(5));
@@ -176,7 +176,7 @@ TEST_F(LockApi, APointInTimeMayBeAnyThatTheClockHas) {
   const auto waits = [&](auto when) {
     std::stop_source source;
     const std::jthread stopper = test::when_asleep([&] { source.request_stop(); });
-    EXPECT_FALSE(event.wait_until(when, source.get_token()));
+    EXPECT_FALSE(event.try_wait({when, source.get_token()}));
     EXPECT_TRUE(source.stop_requested());
   };
   waits(steady_clock::time_point::max());
@@ -250,7 +250,7 @@ TEST_F(LockApi, AMovedHandleIsClosed) {
 TEST_F(LockApi, ConditionWithPredicate) {
   Lock lock;
   Condition changed;
-  const Tensor memory = *Tensor::zeros({1}, DType::kInt32);
+  const Tensor memory = Tensor::zeros({1}, DType::kInt32);
   int* value = memory.data<int>();
   Process child = Process::fork([=]() mutable {
                     for (int i = 0; i < 3; ++i) {
@@ -313,7 +313,7 @@ TEST_F(LockApi, ABarrierBreaksAfterThePartyWasKilledBetweenRounds) {
   (void)barrier.arrive_and_wait();
   party.join();
   const auto begin = steady_clock::now();
-  EXPECT_THROW((void)barrier.arrive_and_wait_for(std::chrono::seconds(50)), BrokenBarrier);
+  EXPECT_THROW((void)barrier.try_arrive_and_wait(std::chrono::seconds(50)), BrokenBarrier);
   EXPECT_LT(steady_clock::now() - begin, std::chrono::seconds(25)) << "a time-out breaks it, too";
   EXPECT_TRUE(barrier.broken());
 
@@ -353,7 +353,7 @@ TEST_F(LockApi, NewPartiesTakeTheDeadOnesPlaces) {
                           for (;;) ::pause();
                         }).start());
     }
-    for (Event& event : passed) EXPECT_TRUE(event.wait_for(std::chrono::seconds(30)));
+    for (Event& event : passed) EXPECT_TRUE(event.try_wait(std::chrono::seconds(30)));
     for (Process& worker : workers) worker.terminate();
     for (Process& worker : workers) worker.join();
     node::Node::existing()->domain().reap();
@@ -370,7 +370,7 @@ TEST_F(LockApi, BarrierRunsItsCompletion) {
     other.join();
   }
   EXPECT_EQ(completed, 3);
-  EXPECT_THROW((void)barrier.arrive_and_wait_for(milliseconds(5)), BrokenBarrier);
+  EXPECT_EQ(barrier.try_arrive_and_wait(milliseconds(5)), std::nullopt);
   EXPECT_TRUE(barrier.broken());
   barrier.reset();
   EXPECT_FALSE(barrier.broken());
@@ -387,7 +387,7 @@ TEST_F(LockApi, AllOfThemReachASpawnedChild) {
   Condition changed;
   Event begin;
   Barrier barrier(2);
-  const Tensor numbers = *Tensor::zeros({1}, DType::kInt32);
+  const Tensor numbers = Tensor::zeros({1}, DType::kInt32);
   Process child = Process::spawn(work, lock, rlock, units, changed, begin, barrier, numbers).start();
   begin.set();
   int* number = numbers.data<int>();

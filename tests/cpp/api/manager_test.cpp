@@ -153,7 +153,7 @@ TEST_F(ManagerTest, WorksFromEveryKindOfProcess) {
 TEST_F(ManagerTest, TensorsAndHandlesAreHeldAsThemselves) {
   Manager manager;
   const ManagedDict dict = manager.dict();
-  const Tensor tensor = *Tensor::zeros({1000}, DType::kFloat32);
+  const Tensor tensor = Tensor::zeros({1000}, DType::kFloat32);
   dict.set("tensor", tensor);
   EXPECT_EQ(dict.at<Tensor>("tensor").raw(), tensor.raw());
   const ManagedList inner = manager.list();
@@ -243,12 +243,12 @@ TEST_F(ManagerTest, AStopEndsAWait) {
   };
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_TRUE(interrupted([&] { dict.within(stop.get_token()).set("k", 1); }));
-  EXPECT_TRUE(interrupted([&] { dict.within(1h, stop.get_token()).set("never asked", 1); }));
+  EXPECT_TRUE(interrupted([&] { dict.within({1h, stop.get_token()}).set("never asked", 1); }));
   EXPECT_TRUE(interrupted([&] { list.within(stop.get_token()).append(1); }));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);
   ::kill(manager.pid(), SIGCONT);
   std::stop_source never;
-  EXPECT_EQ(dict.within(1h, never.get_token()).get<int>("k"), 1) << "it was asked before the stop";
+  EXPECT_EQ(dict.within({1h, never.get_token()}).get<int>("k"), 1) << "it was asked before the stop";
   EXPECT_FALSE(dict.contains("never asked"));
   EXPECT_TRUE(list.empty());
 }
@@ -276,7 +276,7 @@ TEST_F(ManagerTest, AfterShutdownNothingIsLeft) {
   {
     Manager manager;
     dict = manager.dict();
-    dict->set("k", *Tensor::zeros({1 << 16}, DType::kUInt8));
+    dict->set("k", Tensor::zeros({1 << 16}, DType::kUInt8));
     Manager other = std::move(manager);
     EXPECT_GT(other.pid(), 0);
     EXPECT_EQ(manager.pid(), 0);  // NOLINT(bugprone-use-after-move)

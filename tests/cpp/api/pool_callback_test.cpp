@@ -111,7 +111,7 @@ TEST_F(CallbackTest, MayCloseAndJoin) {
     std::atomic<bool> joined{false};
     pool.submit(*function, 1).then([&](Future<int>) {
       pool.close();
-      joined = pool.join_for(20s);
+      joined = pool.try_join(20s);
     });
     EXPECT_TRUE(eventually([&] { return joined.load(); }));
   }
@@ -153,7 +153,7 @@ TEST_F(CallbackTest, IsCalledWhenThePoolEnds) {
 TEST_F(CallbackTest, OfAnEndedPoolIsCalledHere) {
   std::optional<Pool> pool(PoolOptions{.workers = 1});
   Future<int> future = pool->submit(square, 4);
-  EXPECT_TRUE(future.wait_for(20s));
+  EXPECT_TRUE(future.try_wait(20s));
   pool.reset();
   std::thread::id called{};
   std::move(future).then([&](Future<int> done) {

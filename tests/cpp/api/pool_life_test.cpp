@@ -239,7 +239,7 @@ TEST_P(PoolLifeTest, CloseAndJoin) {
   Future<int> future = pool.submit(square, 5);
   pool.close();
   EXPECT_THROW((void)pool.submit(square, 5), Error);
-  EXPECT_TRUE(pool.join_for(60s));
+  EXPECT_TRUE(pool.try_join(60s));
   EXPECT_EQ(future.get(), 25);
   EXPECT_THAT(pool.pids(), IsEmpty());
 }

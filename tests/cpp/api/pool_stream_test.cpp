@@ -88,12 +88,12 @@ TEST_F(PoolStream, ARangeThatThrowsIsToldBehindTheResultsBeforeIt) {
   for (const bool in_step : {false, true}) {
     for (const int bad : {1, 3, 60}) {
       ResultStream<int> results = pool.with({.ahead = 8}).imap(square, Numbers{bad, in_step});
-      for (int i = 0; i < bad; ++i) EXPECT_EQ(results.next(), i * i);
-      EXPECT_TRUE(results.wait_for(0s)) << "the error is there";
-      EXPECT_THROW((void)results.next(), std::runtime_error);
-      EXPECT_TRUE(results.wait_for(0s));
-      EXPECT_EQ(results.next(), std::nullopt);
-      EXPECT_EQ(results.next(), std::nullopt);
+      for (int i = 0; i < bad; ++i) EXPECT_EQ(results.get(), i * i);
+      EXPECT_TRUE(results.try_wait(0s)) << "the error is there";
+      EXPECT_THROW((void)results.get(), std::runtime_error);
+      EXPECT_TRUE(results.try_wait(0s));
+      EXPECT_THROW((void)results.get(), Closed);
+      EXPECT_THROW((void)results.get(), Closed);
     }
   }
   EXPECT_THROW((void)pool.imap(square, Numbers{0}), std::runtime_error);
@@ -111,7 +111,7 @@ TEST_F(PoolStream, AsTheyComeItIsToldLast) {
     EXPECT_STREQ(error.what(), "bad number");
   }
   EXPECT_THAT(got, UnorderedElementsAre(0, 1, 4));
-  EXPECT_EQ(results.next(), std::nullopt);
+  EXPECT_THROW((void)results.get(), Closed);
 }
 
 TEST_F(PoolStream, APoolThatIsClosedInTheMiddleLosesNothing) {
@@ -119,16 +119,17 @@ TEST_F(PoolStream, APoolThatIsClosedInTheMiddleLosesNothing) {
   const std::vector<int> numbers(200, 3);
   ResultStream<int> results = pool.with({.ahead = 20}).imap(square, numbers);
   int got = 0;
-  for (; got < 5; ++got) EXPECT_EQ(results.next(), 9);
+  for (; got < 5; ++got) EXPECT_EQ(results.get(), 9);
   pool.close();
   try {
-    for (;; ++got) EXPECT_EQ(results.next(), 9);
+    for (;; ++got) EXPECT_EQ(results.get(), 9);
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::kClosed);
+    EXPECT_EQ(dynamic_cast<const Closed*>(&error), nullptr) << "the feeding's end comes first";
   }
   EXPECT_GE(got, 20);
   EXPECT_LE(got, 25);
-  EXPECT_EQ(results.next(), std::nullopt);
+  EXPECT_THROW((void)results.get(), Closed);
   try {
     (void)pool.imap(square, numbers);
     FAIL() << "no exception";
@@ -150,29 +151,29 @@ TEST_F(PoolStream, AMovedStreamIsClosed) {
     }
   };
   // NOLINTBEGIN(bugprone-use-after-move)
-  expect_closed([&] { (void)results.next(); });
-  expect_closed([&] { (void)results.next(std::stop_token()); });
-  expect_closed([&] { (void)results.wait_for(1s); });
+  expect_closed([&] { (void)results.get(); });
+  expect_closed([&] { (void)results.try_get(std::stop_token()); });
+  expect_closed([&] { (void)results.try_wait(1s); });
   expect_closed([&] { (void)results.begin(); });
   // NOLINTEND(bugprone-use-after-move)
-  EXPECT_EQ(moved.next(), 1);
-  EXPECT_EQ(moved.next(), 4);
-  EXPECT_EQ(moved.next(), std::nullopt);
+  EXPECT_EQ(moved.get(), 1);
+  EXPECT_EQ(moved.get(), 4);
+  EXPECT_THROW((void)moved.get(), Closed);
 }
 
-TEST_F(PoolStream, NextHearsAStopAndGoesOnAfterwards) {
+TEST_F(PoolStream, AStopEndsAWaitAndTheStreamGoesOnAfterwards) {
   Pool pool({.workers = 2});
   ResultStream<int> results = pool.with({.ahead = 1}).imap(sleep_ms, std::vector<int>{300, 3});
   std::stop_source stop;
   {
     const std::jthread stopper = test::when_asleep([&] { stop.request_stop(); });
-    EXPECT_EQ(results.next(stop.get_token()), std::nullopt);
+    EXPECT_EQ(results.try_get(stop.get_token()), std::nullopt);
   }
-  EXPECT_FALSE(results.wait_for(0s)) << "it was the stop, not the end";
-  EXPECT_EQ(results.next(), 300);
-  EXPECT_TRUE(results.wait_for(20s));
-  EXPECT_EQ(results.next(stop.get_token()), 3) << "what is there is there";
-  EXPECT_EQ(results.next(std::stop_source().get_token()), std::nullopt);
+  EXPECT_FALSE(results.try_wait(0s)) << "it was the stop, not the end";
+  EXPECT_EQ(results.get(), 300);
+  EXPECT_TRUE(results.try_wait(20s));
+  EXPECT_EQ(results.try_get(stop.get_token()), 3) << "what is there is there";
+  EXPECT_THROW((void)results.try_get(std::stop_source().get_token()), Closed);
 }
 
 // Runs `call(options)` and stops it when it sleeps: it throws, and soon.
@@ -182,7 +183,7 @@ void expect_stopped(Call&& call) {
   const std::jthread stopper = test::when_asleep([&] { stop.request_stop(); });
   const auto begin = std::chrono::steady_clock::now();
   try {
-    call(CallOptions{.stop = stop.get_token()});
+    call(CallOptions{.wait = stop.get_token()});
     ADD_FAILURE() << "no exception";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::kInterrupted) << error.what();
@@ -205,9 +206,9 @@ TEST_F(PoolStream, AStopEndsTheCallsAndCancelsWhatHasNotBegun) {
   std::optional<ResultStream<int>> results;
   expect_stopped([&](const CallOptions& options) {
     results.emplace(pool.with(options).imap(sleep_ms, std::vector<int>(100, 5000)));
-    (void)results->next();
+    (void)results->get();
   });
-  EXPECT_EQ(results->next(), std::nullopt);
+  EXPECT_THROW((void)results->get(), Closed);
   go.set(1);
   for (const Future<void>& each : busy) each.wait();
   EXPECT_EQ(pool.apply(square, 3), 9) << "nothing is in its way";
@@ -217,7 +218,7 @@ TEST_F(PoolStream, AStopEndsTheCallsAndCancelsWhatHasNotBegun) {
 TEST_F(PoolStream, AStopThatNeverComesChangesNothing) {
   Pool pool({.workers = 2});
   std::stop_source never;
-  const PoolCalls calls = pool.with({.stop = never.get_token()});
+  const PoolCalls calls = pool.with({.wait = never.get_token()});
   EXPECT_EQ(calls.apply(square, 3), 9);
   std::vector<int> numbers(3000);
   for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<int>(i);
@@ -233,7 +234,7 @@ TEST_F(PoolStream, AStopThatWasRequestedStartsNothing) {
   Pool pool({.workers = 2});
   std::stop_source stop;
   stop.request_stop();
-  const PoolCalls calls = pool.with({.stop = stop.get_token()});
+  const PoolCalls calls = pool.with({.wait = stop.get_token()});
   const SharedValue<int> ran;
   EXPECT_THROW(calls.apply(mark, ran, ran), Error);
   EXPECT_THROW(calls.starmap(mark, std::vector<MarkArguments>{{ran, ran}}), Error);
@@ -241,12 +242,62 @@ TEST_F(PoolStream, AStopThatWasRequestedStartsNothing) {
   EXPECT_EQ(ran.get(), 0);
 }
 
+TEST_F(PoolStream, ATimeThatIsOverEndsTheCalls) {
+  Pool pool({.workers = 2});
+  const auto expect_over = [&](const Wait& wait, auto&& call) {
+    const auto begin = std::chrono::steady_clock::now();
+    try {
+      call(pool.with({.wait = wait}));
+      ADD_FAILURE() << "no exception";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kTimeout) << error.what();
+    }
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);
+  };
+  const std::vector<int> slow(100, 400);
+  for (const Wait& wait : {Wait(20ms), Wait(std::chrono::system_clock::now() + 20ms), Wait::now()}) {
+    expect_over(wait, [](const PoolCalls& calls) { (void)calls.apply(sleep_ms, 400); });
+    expect_over(wait, [&](const PoolCalls& calls) { (void)calls.map(sleep_ms, slow); });
+    expect_over(wait, [&](const PoolCalls& calls) {
+      for (const int result : calls.imap(sleep_ms, slow)) EXPECT_EQ(result, 400);
+    });
+  }
+  // Of a stream it is the time for all of it.
+  expect_over(600ms, [](const PoolCalls& calls) {
+    for (const int result : calls.imap(sleep_ms, std::vector<int>(100, 50))) EXPECT_EQ(result, 50);
+  });
+  EXPECT_EQ(pool.with({.wait = 20s}).apply(square, 3), 9) << "nothing is in its way";
+}
+
+TEST_F(PoolStream, TryGetTakesWhatIsThere) {
+  Pool pool({.workers = 2});
+  ResultStream<int> results = pool.with({.ahead = 1}).imap(sleep_ms, std::vector<int>{300, 3});
+  EXPECT_EQ(results.try_get(), std::nullopt);
+  EXPECT_EQ(results.try_get(5ms), std::nullopt);
+  EXPECT_EQ(results.try_get(20s), 300);
+  EXPECT_EQ(results.try_get(Wait::forever()), 3);
+  EXPECT_THROW((void)results.try_get(), Closed);
+
+  Future<int> number = pool.submit(sleep_ms, 300);
+  EXPECT_EQ(number.try_get(), std::nullopt);
+  EXPECT_EQ(number.try_get({5ms, std::stop_token()}), std::nullopt);
+  EXPECT_TRUE(number.valid()) << "it is still to come";
+  EXPECT_EQ(number.try_get(20s), 300);
+  EXPECT_FALSE(number.valid());
+  const SharedValue<int> ran;
+  const SharedValue<int> go;
+  Future<void> nothing = pool.submit(mark, ran, go);
+  EXPECT_FALSE(nothing.try_get(5ms));
+  go.set(1);
+  EXPECT_TRUE(nothing.try_get(20s));
+}
+
 TEST_F(PoolStream, AFutureWaitsUntil) {
   Pool pool({.workers = 2});
   const Future<int> slow = pool.submit(sleep_ms, 300);
-  EXPECT_FALSE(slow.wait_until(std::chrono::steady_clock::now() + 10ms));
-  EXPECT_FALSE(slow.wait_until(std::chrono::steady_clock::time_point::min()));
-  EXPECT_TRUE(slow.wait_until(std::chrono::system_clock::now() + 20s));
+  EXPECT_FALSE(slow.try_wait(std::chrono::steady_clock::now() + 10ms));
+  EXPECT_FALSE(slow.try_wait(std::chrono::steady_clock::time_point::min()));
+  EXPECT_TRUE(slow.try_wait(std::chrono::system_clock::now() + 20s));
 }
 
 }  // namespace

@@ -171,11 +171,11 @@ TEST_F(ProcessTest, KilledAndTerminatedChildren) {
   Process killed = Process::fork([] { ::pause(); }).start();
   Process ended = Process::fork([] { ::pause(); }).start();
   EXPECT_TRUE(killed.is_alive());
-  EXPECT_FALSE(killed.join_for(1ms));
+  EXPECT_FALSE(killed.try_join(1ms));
   killed.kill();
   ended.terminate();
   killed.join();
-  EXPECT_TRUE(ended.join_for(10s));
+  EXPECT_TRUE(ended.try_join(10s));
   EXPECT_EQ(killed.exitcode(), -SIGKILL);
   EXPECT_EQ(ended.exitcode(), -SIGTERM);
   killed.kill();  // too late is no error
@@ -185,7 +185,7 @@ TEST_F(ProcessTest, TheSlotOfAKilledChildIsFreeAfterJoin) {
   const std::uint64_t processes = stats().processes;
   Queue<Tensor> kept;
   Process child = Process::fork([&] {
-                    const Tensor mine = *Tensor::zeros({1000}, DType::kFloat64);
+                    const Tensor mine = Tensor::zeros({1000}, DType::kFloat64);
                     kept.put(mine);
                     ::pause();
                   }).start();
@@ -194,7 +194,7 @@ TEST_F(ProcessTest, TheSlotOfAKilledChildIsFreeAfterJoin) {
   child.kill();
   child.join();
   EXPECT_EQ(stats().processes, processes);
-  EXPECT_EQ(*tensor.at<double>({999}), 0.0);
+  EXPECT_EQ(tensor.at<double>({999}), 0.0);
 }
 
 TEST_F(ProcessTest, TheSentinelIsReadableAtTheEnd) {
@@ -327,12 +327,12 @@ TEST_F(ProcessTest, SettersAreOnTheWayToStart) {
 TEST_F(ProcessTest, AJoinUntilTheEarliestTimeIsOverAtOnce) {
   Process child = Process::fork([] { ::pause(); });
   child.set_daemon(true).start();
-  EXPECT_FALSE(child.join_until(std::chrono::steady_clock::time_point::min()));
-  EXPECT_FALSE(child.join_until(std::chrono::system_clock::time_point::min()));
+  EXPECT_FALSE(child.try_join(std::chrono::steady_clock::time_point::min()));
+  EXPECT_FALSE(child.try_join(std::chrono::system_clock::time_point::min()));
   std::vector<Process> members;
   members.push_back(std::move(child));
   ProcessContext group(std::move(members));
-  EXPECT_FALSE(group.join_until(std::chrono::steady_clock::time_point::min()));
+  EXPECT_FALSE(group.try_join(std::chrono::steady_clock::time_point::min()));
   group.stop();
 }
 

@@ -60,7 +60,7 @@ std::chrono::nanoseconds stopped_after(Wait&& wait) {
 TEST_F(QueueKinds, AJoinableQueueKnowsWhatIsDone) {
   JoinableQueue<int> jobs({.capacity = 8});
   SimpleQueue<std::string> results;
-  EXPECT_TRUE(jobs.join_for(0s)) << "nothing was put";
+  EXPECT_TRUE(jobs.try_join(0s)) << "nothing was put";
   Process forked = Process::fork([&] { work_off(jobs, results); }).start();
   Process spawned = Process::spawn(work_off, jobs, results).start();
   int sum = 0;
@@ -80,29 +80,29 @@ TEST_F(QueueKinds, AJoinableQueueKnowsWhatIsDone) {
 
 TEST_F(QueueKinds, JoiningUntilAPointInTime) {
   JoinableQueue<int> jobs;
-  EXPECT_TRUE(jobs.join_until(std::chrono::steady_clock::time_point::min()));
+  EXPECT_TRUE(jobs.try_join(std::chrono::steady_clock::time_point::min()));
   jobs.put(1);
-  EXPECT_FALSE(jobs.join_until(std::chrono::steady_clock::time_point::min()));
-  EXPECT_FALSE(jobs.join_until(std::chrono::system_clock::now() + 5ms));
+  EXPECT_FALSE(jobs.try_join(std::chrono::steady_clock::time_point::min()));
+  EXPECT_FALSE(jobs.try_join(std::chrono::system_clock::now() + 5ms));
   (void)jobs.get();
   jobs.task_done();
-  EXPECT_TRUE(jobs.join_until(std::chrono::steady_clock::time_point::max()));
+  EXPECT_TRUE(jobs.try_join(std::chrono::steady_clock::time_point::max()));
 }
 
 TEST_F(QueueKinds, JoiningHasAnEnd) {
   JoinableQueue<int> jobs;
   jobs.put(1);
   EXPECT_EQ(jobs.unfinished(), 1u);
-  EXPECT_FALSE(jobs.join_for(5ms));
-  EXPECT_LT(stopped_after([&](const std::stop_token& stop) { EXPECT_FALSE(jobs.join(stop)); }), 5s);
-  EXPECT_LT(stopped_after([&](const std::stop_token& stop) { EXPECT_FALSE(jobs.join_for(1h, stop)); }), 5s);
-  EXPECT_FALSE(jobs.join_for(5ms, std::stop_source().get_token()));
+  EXPECT_FALSE(jobs.try_join(5ms));
+  EXPECT_LT(stopped_after([&](const std::stop_token& stop) { EXPECT_FALSE(jobs.try_join(stop)); }), 5s);
+  EXPECT_LT(stopped_after([&](const std::stop_token& stop) { EXPECT_FALSE(jobs.try_join({1h, stop})); }), 5s);
+  EXPECT_FALSE(jobs.try_join({5ms, std::stop_source().get_token()}));
   EXPECT_EQ(jobs.get(), 1);
-  EXPECT_FALSE(jobs.join_for(5ms)) << "taken is not done";
+  EXPECT_FALSE(jobs.try_join(5ms)) << "taken is not done";
   jobs.task_done();
-  EXPECT_TRUE(jobs.join(std::stop_token()));
+  EXPECT_TRUE(jobs.try_join(std::stop_token()));
   EXPECT_THROW(jobs.task_done(), Error);
-  jobs.close();
+  jobs.reset();
   EXPECT_THROW(jobs.join(), Error);
 }
 
@@ -113,7 +113,7 @@ TEST_F(QueueKinds, ASimpleQueueHoldsBytesNotMessages) {
   while (lines.try_put(kilobyte)) ++most;
   EXPECT_GE(most, 50);
   EXPECT_LE(most, 64);
-  EXPECT_FALSE(lines.put_for(kilobyte, 5ms));
+  EXPECT_FALSE(lines.try_put(kilobyte, 5ms));
   EXPECT_EQ(lines.get(), kilobyte);
   EXPECT_TRUE(lines.try_put(kilobyte));
   while (lines.try_get()) {
@@ -125,67 +125,72 @@ TEST_F(QueueKinds, ASimpleQueueHoldsBytesNotMessages) {
 
 TEST_F(QueueKinds, AStopEndsTheWaitsOfAQueue) {
   Queue<int> queue({.capacity = 1});
-  EXPECT_LT(stopped_after([&](const std::stop_token& stop) { EXPECT_EQ(queue.get(stop), std::nullopt); }),
+  EXPECT_LT(stopped_after([&](const std::stop_token& stop) { EXPECT_EQ(queue.try_get(stop), std::nullopt); }),
             5s);
   EXPECT_LT(
-      stopped_after([&](const std::stop_token& stop) { EXPECT_EQ(queue.get_for(1h, stop), std::nullopt); }),
+      stopped_after([&](const std::stop_token& stop) { EXPECT_EQ(queue.try_get({1h, stop}), std::nullopt); }),
       5s);
   queue.put(1);
-  EXPECT_LT(stopped_after([&](const std::stop_token& stop) { EXPECT_FALSE(queue.put(2, stop)); }), 5s);
-  EXPECT_LT(stopped_after([&](const std::stop_token& stop) { EXPECT_FALSE(queue.put_for(2, 1h, stop)); }),
+  EXPECT_LT(stopped_after([&](const std::stop_token& stop) { EXPECT_FALSE(queue.try_put(2, stop)); }), 5s);
+  EXPECT_LT(stopped_after([&](const std::stop_token& stop) { EXPECT_FALSE(queue.try_put(2, {1h, stop})); }),
             5s);
   EXPECT_EQ(queue.size(), 1u);
-  EXPECT_EQ(queue.get_for(1s, std::stop_token()), 1);
+  EXPECT_EQ(queue.try_get({1s, std::stop_token()}), 1);
 }
 
 TEST_F(QueueKinds, AStopThatWasRequestedMakesACallNotWait) {
   std::stop_source source;
   source.request_stop();
   Queue<int> queue({.capacity = 1});
-  EXPECT_EQ(queue.get(source.get_token()), std::nullopt);
-  EXPECT_TRUE(queue.put(1, source.get_token()));
-  EXPECT_FALSE(queue.put(2, source.get_token()));
-  EXPECT_EQ(queue.get(source.get_token()), 1);
+  EXPECT_EQ(queue.try_get(source.get_token()), std::nullopt);
+  EXPECT_TRUE(queue.try_put(1, source.get_token()));
+  EXPECT_FALSE(queue.try_put(2, source.get_token()));
+  EXPECT_EQ(queue.try_get(source.get_token()), 1);
 }
 
 TEST_F(QueueKinds, AStopEndsTheWaitsOfAConnection) {
   auto [left, right] = make_pipe<std::string>();
-  EXPECT_LT(stopped_after(
-                [&, &end = left](const std::stop_token& stop) { EXPECT_EQ(end.recv(stop), std::nullopt); }),
+  EXPECT_LT(stopped_after([&, &end = left](const std::stop_token& stop) {
+              EXPECT_EQ(end.try_get(stop), std::nullopt);
+            }),
             5s);
   EXPECT_LT(
-      stopped_after([&, &end = left](const std::stop_token& stop) { EXPECT_FALSE(end.poll(1h, stop)); }), 5s);
-  const std::string large(60'000, 'x');
-  left.send(large);
-  EXPECT_LT(
-      stopped_after([&, &end = left](const std::stop_token& stop) { EXPECT_FALSE(end.send(large, stop)); }),
+      stopped_after([&, &end = left](const std::stop_token& stop) { EXPECT_FALSE(end.poll({1h, stop})); }),
       5s);
-  EXPECT_EQ(right.recv_for(1s, std::stop_token()), large);
+  const std::string large(60'000, 'x');
+  left.put(large);
+  EXPECT_LT(stopped_after(
+                [&, &end = left](const std::stop_token& stop) { EXPECT_FALSE(end.try_put(large, stop)); }),
+            5s);
+  EXPECT_EQ(right.try_get({1s, std::stop_token()}), large);
   std::stop_source never;
-  left.send("last");
-  EXPECT_EQ(right.recv(never.get_token()), "last");
+  left.put("last");
+  EXPECT_EQ(right.try_get(never.get_token()), "last");
   left.close();
-  EXPECT_EQ(right.recv(never.get_token()), std::nullopt) << "the end of the pipe";
+  EXPECT_THROW((void)right.try_get(never.get_token()), Closed) << "the end of the pipe";
 }
 
 TEST_F(QueueKinds, AStopEndsTheWaitAtABarrierAndBreaksIt) {
   Barrier barrier(2);
-  EXPECT_LT(stopped_after(
-                [&](const std::stop_token& stop) { EXPECT_EQ(barrier.arrive_and_wait(stop), std::nullopt); }),
+  EXPECT_LT(stopped_after([&](const std::stop_token& stop) {
+              EXPECT_EQ(barrier.try_arrive_and_wait(stop), std::nullopt);
+            }),
             5s);
   EXPECT_TRUE(barrier.broken());
   EXPECT_THROW((void)barrier.arrive_and_wait(), BrokenBarrier);
   barrier.reset();
   EXPECT_LT(stopped_after([&](const std::stop_token& stop) {
-              EXPECT_EQ(barrier.arrive_and_wait_for(1h, stop), std::nullopt);
+              EXPECT_EQ(barrier.try_arrive_and_wait({1h, stop}), std::nullopt);
             }),
             5s);
   barrier.reset();
   std::stop_source never;
-  EXPECT_THROW((void)barrier.arrive_and_wait_for(5ms, never.get_token()), BrokenBarrier);
+  EXPECT_EQ(barrier.try_arrive_and_wait({5ms, never.get_token()}), std::nullopt);
+  EXPECT_TRUE(barrier.broken()) << "a time that is over breaks it, too";
+  EXPECT_THROW((void)barrier.try_arrive_and_wait({5ms, never.get_token()}), BrokenBarrier);
   barrier.reset();
   std::jthread other([&] { (void)barrier.arrive_and_wait(); });
-  EXPECT_TRUE(barrier.arrive_and_wait(never.get_token()).has_value());
+  EXPECT_TRUE(barrier.try_arrive_and_wait(never.get_token()).has_value());
 }
 
 }  // namespace

@@ -22,11 +22,11 @@ TEST_F(RepairTest, ABrokenTailIsRepairedBeforeTheNextPut) {
   arena::LeasePtr stray = allocate(Kind::kShare, 4096);
   arena().give(*stray, Holder::message(channel->id().index, Position::unpack(row.tail.load()).sequence()));
   stray.reset();
-  row.tail_broken.store(1);
+  row.tail_state.store(kTailBroken);
   EXPECT_EQ(arena().stats().held_blocks, 1U);
 
   ASSERT_OK(put_text(*channel, "after"));
-  EXPECT_EQ(row.tail_broken.load(), 0U);
+  EXPECT_EQ(row.tail_state.load(), 0U);
   EXPECT_EQ(arena().stats().held_blocks, 0U);
   EXPECT_EQ(*get_text(*channel), "before");
   EXPECT_EQ(*get_text(*channel), "after");

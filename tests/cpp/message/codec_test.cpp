@@ -54,7 +54,7 @@ Value nested(std::size_t depth) {
 }
 
 Value everything() {
-  const Tensor tensor = *Tensor::wrap(*Storage::heap(4 * 60), DType::kFloat32, {3, 4, 5});
+  const Tensor tensor = Tensor::wrap(Storage::heap(4 * 60), DType::kFloat32, {3, 4, 5});
   return Value::Map{
       {"null", nullptr},
       {"flags", Value::List{true, false}},
@@ -70,10 +70,10 @@ Value everything() {
       {"bytes", Value::Bytes(300, std::byte{0xfe})},
       {"none", Value::List{Value::List{}, Value::Map{}, Value::Bytes{}}},
       {7, tensor},
-      {-1.5, *tensor.slice(1, {}, {}, -2)->transpose(0, 2)},
+      {-1.5, tensor.slice(1, {}, {}, -2).transpose(0, 2)},
       {nullptr, tensor.as_readonly()},
-      {Value::Bytes{std::byte{1}}, *tensor.narrow(0, 1, 0)},
-      {false, *Tensor::wrap(*Storage::heap(16), DType::kComplex128, {})},
+      {Value::Bytes{std::byte{1}}, tensor.narrow(0, 1, 0)},
+      {false, Tensor::wrap(Storage::heap(16), DType::kComplex128, {})},
   };
 }
 
@@ -163,7 +163,7 @@ TEST(Codec, PackedItemsInALease) {
   const Value sent = Value::List{std::vector<double>(5000, 0.5), Value::Bytes(10000, std::byte{7})};
   std::vector<std::shared_ptr<Storage>> stored;
   const message::Store store = [&](std::span<const std::byte> bytes) -> Result<std::uint32_t> {
-    stored.push_back(*Storage::heap(bytes.size()));
+    stored.push_back(Storage::heap(bytes.size()));
     std::copy(bytes.begin(), bytes.end(), stored.back()->data());
     return static_cast<std::uint32_t>(stored.size() - 1);
   };
@@ -186,16 +186,16 @@ TEST(Codec, PackedItemsInALease) {
     for (int bit = 0; bit < 8; ++bit) {
       std::vector<std::byte> damaged = bytes;
       damaged[i] ^= static_cast<std::byte>(1 << bit);
-      stored = {*Storage::heap(40000), *Storage::heap(10000)};
+      stored = {Storage::heap(40000), Storage::heap(10000)};
       if (Result<Value> value = message::decode(damaged, {}, memory)) (void)(*value == sent);
     }
   }
 }
 
 TEST(Codec, RefusesATensorOutsideItsMemory) {
-  const Tensor tensor = *Tensor::wrap(*Storage::heap(64), DType::kFloat32, {16});
+  const Tensor tensor = Tensor::wrap(Storage::heap(64), DType::kFloat32, {16});
   const message::Encoded encoded = *message::encode(Value(tensor));
-  std::vector<std::shared_ptr<Storage>> storages = {*Storage::heap(60)};
+  std::vector<std::shared_ptr<Storage>> storages = {Storage::heap(60)};
   EXPECT_EQ(message::decode(encoded.bytes, storages).code(), Code::kCorrupt);
   storages.clear();
   EXPECT_EQ(message::decode(encoded.bytes, storages).code(), Code::kCorrupt);
@@ -245,7 +245,7 @@ TEST(CodecFuzz, TruncatedAndFlipped) {
 
 TEST(CodecFuzz, RandomDamage) {
   const message::Encoded encoded = *message::encode(Value(Value::List{
-      *Tensor::wrap(*Storage::heap(4 * 60), DType::kFloat32, {3, 4, 5}), "text", 5, Value::Map{{"a", 2.0}}}));
+      Tensor::wrap(Storage::heap(4 * 60), DType::kFloat32, {3, 4, 5}), "text", 5, Value::Map{{"a", 2.0}}}));
   const auto storages = storages_of(encoded);
   for (const auto& storage : storages) std::fill_n(storage->data(), storage->bytes(), std::byte{1});
   std::mt19937 random(7);
@@ -297,7 +297,7 @@ TEST(TensorMeta, Refusals) {
   EXPECT_EQ(damaged(39, 0x40), Code::kCorrupt);  // a stride beyond everything
   EXPECT_EQ(wire::decode_meta(std::vector<std::byte>(15)).code(), Code::kCorrupt);
   EXPECT_EQ(wire::decode_meta(std::vector<std::byte>(5000)).code(), Code::kCorrupt);
-  EXPECT_EQ(wire::tensor_over({0, DType::kFloat32, false, 2, {1}, {1}}, *Storage::heap(64)).code(),
+  EXPECT_EQ(wire::tensor_over({0, DType::kFloat32, false, 2, {1}, {1}}, Storage::heap(64)).code(),
             Code::kCorrupt);
 }
 

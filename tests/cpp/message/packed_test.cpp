@@ -19,6 +19,7 @@
 
 #include "forklift/multiprocessing.h"
 #include "support/process_fixture.h"
+#include "support/value_check.h"
 
 namespace packing {
 
@@ -89,6 +90,7 @@ namespace {
 using packing::Frame;
 using packing::Gear;
 using packing::Pose;
+using test::mismatch;
 
 static_assert(Sendable<Frame> && Sendable<std::map<std::string, Pose>>);
 static_assert(Sendable<std::tuple<std::string, std::chrono::system_clock::time_point>>);
@@ -183,9 +185,9 @@ TEST_F(PackedProcesses, TopicsAndPipesToo) {
   expect_same(reader.get(), sent);
   auto ends = make_pipe<Frame>();
   auto& [one, other] = ends;
-  Process child = Process::fork([&] { ends.second.send(*ends.second.recv()); }).start();
-  one.send(sent);
-  expect_same(*one.recv(), sent);
+  Process child = Process::fork([&] { ends.second.put(ends.second.get()); }).start();
+  one.put(sent);
+  expect_same(one.get(), sent);
   child.join();
 }
 
@@ -194,12 +196,12 @@ TEST(Packed, AValueKeepsItsNumbers) {
   std::vector<float> numbers(10000, 1.5f);
   const Value value = numbers;
   numbers.assign(10000, 0);
-  EXPECT_EQ(value.as<std::vector<float>>()->front(), 1.5f);
+  EXPECT_EQ(value.as<std::vector<float>>().front(), 1.5f);
   Queue<Value> queue;
   queue.put(value);
   const Value got = queue.get();
   EXPECT_EQ(got, value);
-  EXPECT_EQ(got.as<std::vector<float>>()->back(), 1.5f);
+  EXPECT_EQ(got.as<std::vector<float>>().back(), 1.5f);
 }
 
 TEST(Packed, IsAListLikeAnyOther) {
@@ -223,17 +225,16 @@ TEST(Packed, IsAListLikeAnyOther) {
 
 TEST(Packed, NothingIsLostByAnotherType) {
   const Value numbers = std::vector<int>{1, 300};
-  EXPECT_EQ(*numbers.as<std::vector<double>>(), (std::vector<double>{1, 300}));
-  EXPECT_EQ(*numbers.as<std::set<long>>(), (std::set<long>{1, 300}));
-  EXPECT_EQ((*numbers.as<std::array<short, 2>>())[1], 300);
-  EXPECT_EQ(numbers.as<std::vector<signed char>>().code(), Code::kInvalid);
-  EXPECT_EQ(numbers.as<std::vector<std::string>>().code(), Code::kInvalid);
-  EXPECT_EQ(numbers.as<Value::Bytes>().code(), Code::kInvalid);
-  EXPECT_EQ(Value(std::vector<double>{0.5}).as<std::vector<int>>().code(), Code::kInvalid);
-  EXPECT_EQ(Value(std::vector<bool>{true}).as<std::vector<int>>().code(), Code::kInvalid);
-  EXPECT_EQ(*Value(Value::List{1, 2.5}).as<std::vector<float>>(), (std::vector<float>{1, 2.5}));
-  EXPECT_EQ(*Value(Value::List{1, 2}).as<std::vector<std::byte>>(),
-            (std::vector{std::byte{1}, std::byte{2}}));
+  EXPECT_EQ(numbers.as<std::vector<double>>(), (std::vector<double>{1, 300}));
+  EXPECT_EQ(numbers.as<std::set<long>>(), (std::set<long>{1, 300}));
+  EXPECT_EQ((numbers.as<std::array<short, 2>>())[1], 300);
+  EXPECT_EQ(mismatch<std::vector<signed char>>(numbers).code(), Code::kInvalid);
+  EXPECT_EQ(mismatch<std::vector<std::string>>(numbers).code(), Code::kInvalid);
+  EXPECT_EQ(mismatch<Value::Bytes>(numbers).code(), Code::kInvalid);
+  EXPECT_EQ(mismatch<std::vector<int>>(Value(std::vector<double>{0.5})).code(), Code::kInvalid);
+  EXPECT_EQ(mismatch<std::vector<int>>(Value(std::vector<bool>{true})).code(), Code::kInvalid);
+  EXPECT_EQ(Value(Value::List{1, 2.5}).as<std::vector<float>>(), (std::vector<float>{1, 2.5}));
+  EXPECT_EQ(Value(Value::List{1, 2}).as<std::vector<std::byte>>(), (std::vector{std::byte{1}, std::byte{2}}));
   using Points = std::vector<std::array<float, 3>>;
   EXPECT_EQ(Value(Points{{1, 2, 3}}), Value(Value::List{Value::List{1.0, 2.0, 3.0}}));
   EXPECT_EQ(Value(std::complex<double>(1, 2)), Value(Value::List{1.0, 2.0}));

@@ -51,7 +51,7 @@ class Transport : public testing::Test {
 
   static Tensor numbers(Tensor tensor) {
     float next = 0;
-    for (float& x : *tensor.span<float>()) x = next++;
+    for (float& x : tensor.span<float>()) x = next++;
     return tensor;
   }
 
@@ -78,22 +78,22 @@ TEST_F(Transport, ALongValueLiesInABlockOnTheWay) {
 }
 
 TEST_F(Transport, ATensorInTheArenaIsTheSameMemoryAtBothEnds) {
-  const Tensor sent = numbers(*Tensor::zeros({4, 8}, DType::kFloat32));
+  const Tensor sent = numbers(Tensor::zeros({4, 8}, DType::kFloat32));
   const Result<Value> back = pass(sent);
   ASSERT_TRUE(back.ok()) << back.status().to_string();
-  const Tensor got = *back->as<Tensor>();
+  const Tensor got = back->as<Tensor>();
   EXPECT_TRUE(got.same_elements(sent));
-  *sent.at<float>({1, 2}) = 99;
-  EXPECT_EQ(*got.at<float>({1, 2}), 99);
+  sent.at<float>({1, 2}) = 99;
+  EXPECT_EQ(got.at<float>({1, 2}), 99);
   EXPECT_EQ(blocks(), 1U);
 }
 
 TEST_F(Transport, AViewTravelsWithItsStridesAndWithoutACopy) {
-  const Tensor whole = numbers(*Tensor::empty({4, 8}, DType::kFloat32));
-  const Tensor view = *whole.transpose(0, 1)->slice(0, 6, 1, -2);
+  const Tensor whole = numbers(Tensor::empty({4, 8}, DType::kFloat32));
+  const Tensor view = whole.transpose(0, 1).slice(0, 6, 1, -2);
   const Result<Value> back = pass(view.as_readonly());
   ASSERT_TRUE(back.ok()) << back.status().to_string();
-  const Tensor got = *back->as<Tensor>();
+  const Tensor got = back->as<Tensor>();
   EXPECT_TRUE(got.same_elements(view));
   EXPECT_TRUE(got.readonly());
   EXPECT_EQ(got.strides(), view.strides());
@@ -101,42 +101,41 @@ TEST_F(Transport, AViewTravelsWithItsStridesAndWithoutACopy) {
 }
 
 TEST_F(Transport, TensorsOfOneBlockShareOneLease) {
-  const Tensor whole = numbers(*Tensor::empty({4, 8}, DType::kFloat32));
+  const Tensor whole = numbers(Tensor::empty({4, 8}, DType::kFloat32));
   message::MessageBuilder builder(node_->arena());
-  ASSERT_TRUE(builder.add(Value(Value::List{whole, *whole.select(0, 1), *whole.narrow(1, 2, 3)})).ok());
+  ASSERT_TRUE(builder.add(Value(Value::List{whole, whole.select(0, 1), whole.narrow(1, 2, 3)})).ok());
   EXPECT_EQ(builder.leases().size(), 1U);
   ASSERT_TRUE(channel_->put(builder.message(), os::Deadline::never()).ok());
   ASSERT_TRUE(channel_->get(incoming_, os::Deadline::never()).ok());
   const Result<Value> back = message::unpack(incoming_);
   ASSERT_TRUE(back.ok()) << back.status().to_string();
-  const auto got = *back->as<std::vector<Tensor>>();
+  const auto got = back->as<std::vector<Tensor>>();
   EXPECT_EQ(got[0].storage(), got[2].storage());
-  EXPECT_TRUE(got[1].same_elements(*whole.select(0, 1)));
+  EXPECT_TRUE(got[1].same_elements(whole.select(0, 1)));
 }
 
 TEST_F(Transport, OtherMemoryIsCopiedInTheOrderThatItHas) {
-  const Tensor heap = numbers(*Tensor::wrap(*Storage::heap(32 * sizeof(float)), DType::kFloat32, {4, 8}));
-  const Tensor fortran = *heap.transpose(0, 1);
-  const Result<Value> back = pass(Value::List{heap, fortran, *heap.slice(1, 1, 7, 3)});
+  const Tensor heap = numbers(Tensor::wrap(Storage::heap(32 * sizeof(float)), DType::kFloat32, {4, 8}));
+  const Tensor fortran = heap.transpose(0, 1);
+  const Result<Value> back = pass(Value::List{heap, fortran, heap.slice(1, 1, 7, 3)});
   ASSERT_TRUE(back.ok()) << back.status().to_string();
-  const auto got = *back->as<std::vector<Tensor>>();
+  const auto got = back->as<std::vector<Tensor>>();
   EXPECT_TRUE(got[0].same_elements(heap));
   EXPECT_TRUE(got[1].same_elements(fortran));
   EXPECT_TRUE(got[1].is_contiguous(Order::kF));
   EXPECT_TRUE(got[2].is_contiguous());
   EXPECT_NE(got[0].storage()->arena_lease(), nullptr);
-  *heap.at<float>({0, 0}) = -1;
-  EXPECT_EQ(*got[0].at<float>({0, 0}), 0);
+  heap.at<float>({0, 0}) = -1;
+  EXPECT_EQ(got[0].at<float>({0, 0}), 0);
 }
 
 TEST_F(Transport, PrivateCopiesShowNoLease) {
   for (const std::int64_t count : {100, 100'000}) {
-    const Tensor heap =
-        *Tensor::wrap(*Storage::heap(static_cast<std::size_t>(count)), DType::kUInt8, {count});
-    (void)Tensor(heap).fill<std::uint8_t>(7);
+    const Tensor heap = Tensor::wrap(Storage::heap(static_cast<std::size_t>(count)), DType::kUInt8, {count});
+    Tensor(heap).fill<std::uint8_t>(7);
     const Result<Value> back = pass(heap, arena::Kind::kPrivate);
     ASSERT_TRUE(back.ok()) << back.status().to_string();
-    const Tensor got = *back->as<Tensor>();
+    const Tensor got = back->as<Tensor>();
     EXPECT_TRUE(got.same_elements(heap));
     EXPECT_EQ(got.storage()->arena_lease(), nullptr);
     EXPECT_EQ(blocks(), count == 100 ? 0U : 1U);
@@ -145,19 +144,19 @@ TEST_F(Transport, PrivateCopiesShowNoLease) {
 }
 
 TEST_F(Transport, EmptyTensorsAndScalarsTravel) {
-  const Tensor none = *Tensor::empty({0, 5}, DType::kInt64);
+  const Tensor none = Tensor::empty({0, 5}, DType::kInt64);
   EXPECT_EQ(none.storage(), nullptr);
-  const Tensor one = *Tensor::zeros({}, DType::kComplex128);
+  const Tensor one = Tensor::zeros({}, DType::kComplex128);
   const Result<Value> back = pass(Value::List{none, one, Tensor()});
   ASSERT_TRUE(back.ok()) << back.status().to_string();
-  const auto got = *back->as<std::vector<Tensor>>();
+  const auto got = back->as<std::vector<Tensor>>();
   EXPECT_EQ(got[0].to_string(), none.to_string());
   EXPECT_TRUE(got[1].same_elements(one));
   EXPECT_EQ(got[2].numel(), 0);
 }
 
 TEST_F(Transport, TheLastUserPassesItsOwnLeaseOn) {
-  Tensor tensor = *Tensor::zeros({16}, DType::kInt32);
+  Tensor tensor = Tensor::zeros({16}, DType::kInt32);
   const std::uint64_t leases = node_->arena().stats().leases;
   {
     const message::LastUse last(tensor, node_->arena());
@@ -174,18 +173,18 @@ TEST_F(Transport, TheLastUserPassesItsOwnLeaseOn) {
 }
 
 TEST_F(Transport, OnlyTheOnlyUserHasALastUse) {
-  const Tensor tensor = *Tensor::zeros({4, 4}, DType::kInt32);
+  const Tensor tensor = Tensor::zeros({4, 4}, DType::kInt32);
   EXPECT_TRUE(message::LastUse(tensor, node_->arena()));
   {
-    const Tensor view = *tensor.narrow(0, 1, 2);
+    const Tensor view = tensor.narrow(0, 1, 2);
     EXPECT_FALSE(message::LastUse(tensor, node_->arena()));
     EXPECT_FALSE(message::LastUse(view, node_->arena()));
   }
   EXPECT_TRUE(message::LastUse(tensor, node_->arena()));
   EXPECT_FALSE(message::LastUse(Tensor(), node_->arena()));
-  EXPECT_FALSE(message::LastUse(*Tensor::zeros({0, 4}, DType::kInt32), node_->arena()));
+  EXPECT_FALSE(message::LastUse(Tensor::zeros({0, 4}, DType::kInt32), node_->arena()));
   std::vector<float> numbers(8);
-  const Tensor elsewhere = *Tensor::wrap(*Storage::borrow(numbers.data(), 32), DType::kFloat32, {8});
+  const Tensor elsewhere = Tensor::wrap(Storage::borrow(numbers.data(), 32), DType::kFloat32, {8});
   EXPECT_FALSE(message::LastUse(elsewhere, node_->arena()));
 }
 
@@ -193,7 +192,7 @@ TEST_F(Transport, AFullChannelLeavesTheTensorUsable) {
   Result<channel::ChannelPtr> small = channel::Channel::create(node_->channels(), {.capacity = 1});
   ASSERT_TRUE(small.ok());
   ASSERT_TRUE((*small)->put({}, os::Deadline::never()).ok());
-  const Tensor tensor = *Tensor::zeros({16}, DType::kInt32);
+  const Tensor tensor = Tensor::zeros({16}, DType::kInt32);
   const message::LastUse last(tensor, node_->arena());
   ASSERT_TRUE(last);
   EXPECT_EQ((*small)->put(last.message(), os::Deadline::after_ns(0)).code(), Code::kTimeout);
@@ -206,13 +205,13 @@ TEST_F(Transport, AFullChannelLeavesTheTensorUsable) {
 TEST_F(Transport, ManyTensorsSpillTheirHandles) {
   std::vector<Value> list;
   for (int i = 0; i < 400; ++i) {
-    Tensor one = *Tensor::empty({1}, DType::kInt32);
+    Tensor one = Tensor::empty({1}, DType::kInt32);
     *one.data<std::int32_t>() = i;
     list.emplace_back(std::move(one));
   }
   const Result<Value> back = pass(Value(Value::List(list)));
   ASSERT_TRUE(back.ok()) << back.status().to_string();
-  const auto got = *back->as<std::vector<Tensor>>();
+  const auto got = back->as<std::vector<Tensor>>();
   for (int i = 0; i < 400; ++i) EXPECT_EQ(*got[static_cast<std::size_t>(i)].data<std::int32_t>(), i);
   incoming_.clear();
 }
@@ -227,7 +226,7 @@ TEST_F(Transport, WhatIsNoTensorMessageIsSaidSo) {
   send(builder.bytes());
   EXPECT_EQ(message::unpack_tensor(incoming_).code(), Code::kInvalid);
   builder.clear();
-  ASSERT_TRUE(builder.add(*Tensor::zeros({16}, DType::kInt32)).ok());
+  ASSERT_TRUE(builder.add(Tensor::zeros({16}, DType::kInt32)).ok());
   send(builder.bytes());  // without its lease
   EXPECT_EQ(message::unpack_tensor(incoming_).code(), Code::kCorrupt);
   send({builder.bytes().begin(), builder.bytes().end() - 1});

@@ -33,7 +33,7 @@ int take(const Pose& pose, const std::string& text, const std::vector<Pose>& pos
          const Value& value, const std::map<std::string, double>& numbers, Queue<Value> answers) {
   answers.put(
       Value::List{pose.x, Value::Bytes(text.size()), poses.size(), poses.at(1).id, value, numbers.at("pi")});
-  *tensor.at<float>({1}) = 5;
+  tensor.at<float>({1}) = 5;
   return 17;
 }
 const Registered<&take> kTake{"take everything"};
@@ -129,7 +129,7 @@ TEST_F(Registration, AFunctionRunsInAFreshProcess) {
 
 TEST_F(Registration, ArgumentsOfEveryKindArrive) {
   Queue<Value> answers;
-  const Tensor tensor = *Tensor::zeros({3}, DType::kFloat32);
+  const Tensor tensor = Tensor::zeros({3}, DType::kFloat32);
   Process child =
       Process::spawn(take, Pose{0.5, 2, 3}, "not \xff UTF-8", std::vector<Pose>{{1, 2, 3}, {4, 5, 6}}, tensor,
                      Value(Value::List{1, "two"}), std::map<std::string, double>{{"pi", 3.5}}, answers)
@@ -137,7 +137,7 @@ TEST_F(Registration, ArgumentsOfEveryKindArrive) {
   child.join();
   EXPECT_EQ(child.exitcode(), 17);
   EXPECT_EQ(answers.get(), Value(Value::List{0.5, Value::Bytes(11), 2, 6, Value::List{1, "two"}, 3.5}));
-  EXPECT_EQ(*tensor.at<float>({1}), 5);  // the same memory
+  EXPECT_EQ(tensor.at<float>({1}), 5);  // the same memory
 }
 
 // These go through shared memory, which is given back: see TearDown.
@@ -235,10 +235,10 @@ TEST_F(Registration, AForkDuringALookUpLeavesTheChildAble) {
   }
 }
 
-TEST_F(Registration, AClosedQueueIsRefused) {
+TEST_F(Registration, AnEmptyHandleIsRefused) {
   Queue<int> sums;
   Process child = Process::spawn(add, 1, 2, sums);
-  sums.close();
+  sums.reset();
   child.start();  // the process took a handle of its own
   child.join();
   EXPECT_THROW(Process::spawn(add, 1, 2, sums).start(), Error);
@@ -250,9 +250,9 @@ TEST_F(Registration, AnInheritedQueueWorksInAProgramOfItsOwn) {
   Process child =
       Process::program({"/proc/self/exe", "--run-helper", "inherits-queues"}, {{"in", in}, {"out", out}})
           .start();
-  in.put(Value::List{1, *Tensor::zeros({4}, DType::kUInt8)});
+  in.put(Value::List{1, Tensor::zeros({4}, DType::kUInt8)});
   const Value answer = out.get();
-  EXPECT_EQ(answer.find("pid")->as<int>().ok() ? *answer.find("pid")->as<int>() : 0, child.pid());
+  EXPECT_EQ(answer.find("pid")->try_as<int>().value_or(0), child.pid());
   EXPECT_EQ(answer.find("got")->size(), 2U);
   child.join();
   EXPECT_EQ(child.exitcode(), 0);

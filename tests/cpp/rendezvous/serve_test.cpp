@@ -49,11 +49,11 @@ int be_a_member(const std::vector<std::string>& arguments) {
     if (how == "serve") domain = Domain::serve(name);
     if (how == "meet") domain = Domain::meet(name);
     if (how == "attach") domain = Domain::attach(name);
-    if (how == "only-attach") domain = Domain::attach(name, {.stand_by = false});
+    if (how == "only-attach") domain = Domain::attach(name, kServerAnswers, {.stand_by = false});
     if (!domain) return 90;
     auto queue = domain->open_or_create<Queue<int>>("numbers");
     if (what == "put") queue.put(::getpid());
-    if (what == "take" && !queue.get_for(kSoon)) return 91;
+    if (what == "take" && !queue.try_get(kSoon)) return 91;
     if (what == "exit" || what == "put" || what == "take") return 0;
     for (int i = 0; what == "stay-3" && i < 3; ++i) queue.put(i);
     const std::uint64_t one = 1;
@@ -107,7 +107,7 @@ TEST_F(ServeTest, AProgramAttachesAndIsAMember) {
   domain.publish("numbers", numbers);
   const std::uint64_t before = processes();
   Child client = start("attach", "put");
-  EXPECT_EQ(numbers.get_for(kSoon), client.pid());
+  EXPECT_EQ(numbers.try_get(kSoon), client.pid());
   EXPECT_EQ(client.wait(), 0);
   EXPECT_TRUE(eventually([&] { return processes() == before; }));  // nobody here has asked for it
   EXPECT_TRUE(domain.unpublish("numbers"));
@@ -220,7 +220,7 @@ TEST_F(ServeTest, AStopEndsTheWaitForAServerThatDoesNotAnswer) {
   const Child server = start_and_wait("serve", "stay");
   ASSERT_TRUE(test::stop(server.pid()));
   std::stop_source asked;
-  const AttachOptions patient{.timeout = std::chrono::hours(1), .stop = asked.get_token()};
+  const Wait patient(std::chrono::hours(1), asked.get_token());
   const pid_t waiting = ::gettid();
   std::jthread other([&] {
     EXPECT_TRUE(eventually([&] { return os::task_state(waiting) == 'S'; }));
@@ -237,14 +237,14 @@ TEST_F(ServeTest, AStopEndsTheWaitForANameThatIsChangingHands) {
   ASSERT_TRUE(test::stop(successor.pid()));
   server.kill_now();
   std::stop_source asked;
-  const ServeOptions patient{.timeout = std::chrono::hours(1), .stop = asked.get_token()};
+  const Wait patient(std::chrono::hours(1), asked.get_token());
   const pid_t waiting = ::gettid();
   std::jthread other([&] {
     EXPECT_TRUE(eventually([&] { return os::task_state(waiting) == 'S'; }));
     asked.request_stop();
   });
   EXPECT_EQ(code_of([&] { Domain::serve(name_, patient); }), Code::kInterrupted);
-  EXPECT_EQ(code_of([&] { Domain::serve(name_, {.timeout = std::chrono::nanoseconds(1)}); }), Code::kStalled);
+  EXPECT_EQ(code_of([&] { Domain::serve(name_, std::chrono::nanoseconds(1)); }), Code::kStalled);
   directory_.empty();
 }
 
@@ -361,11 +361,11 @@ TEST_F(ServeTest, AForkedChildHasTheDomainAndDoesNotAnswer) {
       Domain::own().open<Queue<int>>("numbers").put(round);
     });
     EXPECT_EQ(child.wait(), 0);
-    EXPECT_EQ(numbers.get_for(kSoon), round);
+    EXPECT_EQ(numbers.try_get(kSoon), round);
     EXPECT_TRUE(domain.serving());
   }
   EXPECT_EQ(start("attach", "put").wait(), 0);  // the thread goes on after forks
-  EXPECT_TRUE(numbers.get_for(kSoon).has_value());
+  EXPECT_TRUE(numbers.try_get(kSoon).has_value());
   EXPECT_TRUE(domain.unpublish("numbers"));
 }
 

@@ -1,8 +1,13 @@
 // EXPECT_OK(status or result), ASSERT_OK, EXPECT_CODE(code, status or result): failures print the status.
+//
+//   EXPECT_EQ(code_of([&] { return image.select(2, 0); }), Code::kInvalid);      // of what throws an Error
 #pragma once
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
+#include "forklift/error.h"
 #include "forklift/status.h"
 
 namespace forklift::test {
@@ -24,6 +29,17 @@ testing::AssertionResult has_code(Code code, const Answer& answer) {
   if (answer.code() == code) return testing::AssertionSuccess();
   return testing::AssertionFailure() << "expected " << code_name(code) << ", got "
                                      << status_of(answer).to_string();
+}
+
+// The code of the Error that the call throws; kOk if it throws none. What it returns is dropped.
+template <class Call>
+Code code_of(Call&& call) {
+  try {
+    (void)std::forward<Call>(call)();
+  } catch (const Error& error) {
+    return error.code();
+  }
+  return Code::kOk;
 }
 
 }  // namespace forklift::test

@@ -7,6 +7,8 @@
 #include <random>
 #include <vector>
 
+#include "tensor/layout.h"
+
 namespace forklift::tensor {
 namespace {
 

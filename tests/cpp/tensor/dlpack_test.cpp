@@ -6,8 +6,13 @@
 #include <utility>
 #include <vector>
 
+#include "support/status_check.h"
+#include "tensor/dlpack.h"
+
 namespace forklift::dlpack {
 namespace {
+
+using test::code_of;
 
 // A producer of a foreign library: counts how often it is asked to delete.
 template <class Managed>
@@ -61,58 +66,56 @@ TEST(DlpackType, NamesOfTypesThatHaveNoDtypeHere) {
 TEST(DlpackImport, TakesOverAndDeletesOnce) {
   New foreign;
   {
-    Result<Tensor> tensor = import_versioned(&foreign.managed);
-    ASSERT_TRUE(tensor.ok()) << tensor.status().to_string();
-    EXPECT_EQ(tensor->dtype(), DType::kFloat64);
-    EXPECT_EQ(tensor->shape(), (Dims{4, 6}));
-    EXPECT_EQ(tensor->data<double>(), foreign.memory.data());
-    EXPECT_FALSE(tensor->readonly());
-    Tensor corner = *tensor->select(0, 3)->select(0, 5);
+    Tensor tensor = import_versioned(&foreign.managed);
+    EXPECT_EQ(tensor.dtype(), DType::kFloat64);
+    EXPECT_EQ(tensor.shape(), (Dims{4, 6}));
+    EXPECT_EQ(tensor.data<double>(), foreign.memory.data());
+    EXPECT_FALSE(tensor.readonly());
+    Tensor corner = tensor.select(0, 3).select(0, 5);
     tensor = Tensor();
     EXPECT_EQ(foreign.deleted, 0);
-    EXPECT_EQ(*corner.at<double>({}), 23.0);
+    EXPECT_EQ(corner.at<double>({}), 23.0);
   }
   EXPECT_EQ(foreign.deleted, 1);
 
   Old old;
-  EXPECT_EQ(*import_legacy(&old.managed)->at<double>({1, 1}), 7.0);
+  EXPECT_EQ(import_legacy(&old.managed).at<double>({1, 1}), 7.0);
   EXPECT_EQ(old.deleted, 1);
   Old without;
   without.managed.deleter = nullptr;
-  EXPECT_TRUE(import_legacy(&without.managed).ok());
+  EXPECT_NO_THROW((void)import_legacy(&without.managed));
 }
 
 TEST(DlpackImport, HonoursReadOnly) {
   New foreign;
   foreign.managed.flags = kReadOnly | kIsCopied;
-  EXPECT_TRUE(import_versioned(&foreign.managed)->readonly());
+  EXPECT_TRUE(import_versioned(&foreign.managed).readonly());
 }
 
 TEST(DlpackImport, EveryKindOfView) {
   New f;
   f.managed.tensor.strides = nullptr;  // C order
-  EXPECT_EQ(*import_versioned(&f.managed)->at<double>({2, 3}), 15.0);
+  EXPECT_EQ(import_versioned(&f.managed).at<double>({2, 3}), 15.0);
 
   f.managed.tensor.strides = f.strides.data();
   f.strides = {-6, -1};  // backwards, from the last element
   f.managed.tensor.strides = f.strides.data();
   f.managed.tensor.byte_offset = 23 * 8;
-  EXPECT_EQ(*import_versioned(&f.managed)->at<double>({0, 1}), 22.0);
-  EXPECT_EQ(*import_versioned(&f.managed)->at<double>({3, 5}), 0.0);
+  EXPECT_EQ(import_versioned(&f.managed).at<double>({0, 1}), 22.0);
+  EXPECT_EQ(import_versioned(&f.managed).at<double>({3, 5}), 0.0);
 
   f.strides = {0, 1};
   f.managed.tensor.byte_offset = 8;
-  EXPECT_EQ(*import_versioned(&f.managed)->at<double>({3, 0}), 1.0);
+  EXPECT_EQ(import_versioned(&f.managed).at<double>({3, 0}), 1.0);
 
   f.managed.tensor.ndim = 0;
   f.managed.tensor.shape = nullptr;
   f.managed.tensor.strides = nullptr;
-  Result<Tensor> scalar = import_versioned(&f.managed);
-  ASSERT_TRUE(scalar.ok()) << scalar.status().to_string();
-  EXPECT_EQ(scalar->ndim(), 0u);
-  EXPECT_EQ(*scalar->at<double>({}), 1.0);
+  const Tensor scalar = import_versioned(&f.managed);
+  EXPECT_EQ(scalar.ndim(), 0u);
+  EXPECT_EQ(scalar.at<double>({}), 1.0);
   f.managed.tensor.device.type = kCudaHost;
-  EXPECT_TRUE(import_versioned(&f.managed).ok());
+  EXPECT_NO_THROW((void)import_versioned(&f.managed));
 }
 
 TEST(DlpackImport, NothingIsAddressed) {
@@ -120,9 +123,8 @@ TEST(DlpackImport, NothingIsAddressed) {
   f.shape = {0, 6};
   f.managed.tensor.shape = f.shape.data();
   f.managed.tensor.data = nullptr;
-  Result<Tensor> tensor = import_versioned(&f.managed);
-  ASSERT_TRUE(tensor.ok()) << tensor.status().to_string();
-  EXPECT_EQ(tensor->numel(), 0);
+  Tensor tensor = import_versioned(&f.managed);
+  EXPECT_EQ(tensor.numel(), 0);
   tensor = Tensor();
   EXPECT_EQ(f.deleted, 1);
 }
@@ -132,12 +134,13 @@ TEST(DlpackImport, Refusals) {
   const auto refused = [](auto&& spoil) {
     New f;
     spoil(f);
-    const Code code = import_versioned(&f.managed).code();
+    const Code code = tensor::import_versioned(&f.managed).code();
+    EXPECT_EQ(code_of([&] { return import_versioned(&f.managed); }), code);
     EXPECT_EQ(f.deleted, 0);
     return code;
   };
-  EXPECT_EQ(import_versioned(nullptr).code(), Code::kInvalid);
-  EXPECT_EQ(import_legacy(nullptr).code(), Code::kInvalid);
+  EXPECT_EQ(code_of([] { return import_versioned(nullptr); }), Code::kInvalid);
+  EXPECT_EQ(code_of([] { return import_legacy(nullptr); }), Code::kInvalid);
   EXPECT_EQ(refused([](New& f) { f.managed.version.major = 2; }), Code::kVersion);
   EXPECT_EQ(refused([](New& f) { f.managed.version.major = 0; }), Code::kVersion);
   EXPECT_EQ(refused([](New& f) { f.managed.tensor.device = {kCuda, 0}; }), Code::kUnsupported);
@@ -158,9 +161,7 @@ TEST(DlpackImport, Refusals) {
 }
 
 template <class Managed>
-void check_export(Result<Managed*> result, const Tensor& tensor) {
-  ASSERT_TRUE(result.ok()) << result.status().to_string();
-  Managed* managed = *result;
+void check_export(Managed* managed, const Tensor& tensor) {
   const PlainTensor& plain = managed->tensor;
   EXPECT_EQ(plain.data, tensor.raw());
   EXPECT_EQ(plain.byte_offset, 0u);
@@ -174,15 +175,15 @@ void check_export(Result<Managed*> result, const Tensor& tensor) {
 }
 
 TEST(DlpackExport, DescribesTheTensorAndKeepsItAlive) {
-  auto storage = *Storage::heap(4 * 60);
+  auto storage = Storage::heap(4 * 60);
   std::weak_ptr<Storage> watch = storage;
-  Tensor cube = *Tensor::wrap(std::move(storage), DType::kFloat32, {3, 4, 5});
-  for (const Tensor& tensor : {cube, *cube.transpose(0, 2), *cube.slice(1, {}, {}, -1), *cube.narrow(0, 1, 0),
-                               *cube.narrow(0, 1, 1)->narrow(1, 1, 1)->narrow(2, 1, 1)->reshape({})}) {
+  Tensor cube = Tensor::wrap(std::move(storage), DType::kFloat32, {3, 4, 5});
+  for (const Tensor& tensor : {cube, cube.transpose(0, 2), cube.slice(1, {}, {}, -1), cube.narrow(0, 1, 0),
+                               cube.narrow(0, 1, 1).narrow(1, 1, 1).narrow(2, 1, 1).reshape({})}) {
     check_export(export_versioned(tensor), tensor);
     check_export(export_legacy(tensor), tensor);
   }
-  ManagedTensorVersioned* managed = *export_versioned(cube);
+  ManagedTensorVersioned* managed = export_versioned(cube);
   cube = Tensor();
   EXPECT_FALSE(watch.expired());
   managed->deleter(managed);
@@ -191,30 +192,29 @@ TEST(DlpackExport, DescribesTheTensorAndKeepsItAlive) {
 }
 
 TEST(DlpackExport, Flags) {
-  const Tensor tensor = *Tensor::wrap(*Storage::heap(8), DType::kInt64, {1});
-  const auto flags = [](Result<ManagedTensorVersioned*> managed) {
-    const std::uint64_t result = (*managed)->flags;
-    EXPECT_EQ((*managed)->version.major, 1u);
-    (*managed)->deleter(*managed);
+  const Tensor tensor = Tensor::wrap(Storage::heap(8), DType::kInt64, {1});
+  const auto flags = [](ManagedTensorVersioned* managed) {
+    const std::uint64_t result = managed->flags;
+    EXPECT_EQ(managed->version.major, 1u);
+    managed->deleter(managed);
     return result;
   };
   EXPECT_EQ(flags(export_versioned(tensor)), 0u);
   EXPECT_EQ(flags(export_versioned(tensor.as_readonly())), kReadOnly);
   EXPECT_EQ(flags(export_versioned(tensor, true)), kIsCopied);
-  EXPECT_EQ(export_legacy(tensor.as_readonly()).code(), Code::kUnsupported);
+  EXPECT_EQ(code_of([&] { return export_legacy(tensor.as_readonly()); }), Code::kUnsupported);
 }
 
 TEST(Dlpack, ThereAndBack) {
-  Tensor tensor = *Tensor::wrap(*Storage::heap(4 * 60), DType::kFloat32, {3, 4, 5});
-  ASSERT_TRUE(tensor.fill(2.5f).ok());
-  const Tensor view = *tensor.slice(2, {}, {}, -2)->transpose(0, 1);
-  Result<Tensor> back = import_versioned(*export_versioned(view));
-  ASSERT_TRUE(back.ok());
-  EXPECT_TRUE(back->same_layout(view));
-  EXPECT_EQ(back->raw(), view.raw());
-  EXPECT_TRUE(back->fill(1.0f).ok());
-  EXPECT_EQ(*tensor.at<float>({0, 0, 0}), 1.0f);
-  EXPECT_EQ(*tensor.at<float>({0, 0, 1}), 2.5f);
+  Tensor tensor = Tensor::wrap(Storage::heap(4 * 60), DType::kFloat32, {3, 4, 5});
+  tensor.fill(2.5f);
+  const Tensor view = tensor.slice(2, {}, {}, -2).transpose(0, 1);
+  Tensor back = import_versioned(export_versioned(view));
+  EXPECT_TRUE(back.same_layout(view));
+  EXPECT_EQ(back.raw(), view.raw());
+  back.fill(1.0f);
+  EXPECT_EQ(tensor.at<float>({0, 0, 0}), 1.0f);
+  EXPECT_EQ(tensor.at<float>({0, 0, 1}), 2.5f);
 }
 
 }  // namespace

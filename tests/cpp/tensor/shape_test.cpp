@@ -6,8 +6,16 @@
 #include <utility>
 #include <vector>
 
+#include "tensor/layout.h"
+
 namespace forklift {
 namespace {
+
+using tensor::byte_count;
+using tensor::byte_extent;
+using tensor::check_within;
+using tensor::Extent;
+using tensor::numel;
 
 constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kMin = std::numeric_limits<std::int64_t>::min();
