@@ -2,8 +2,8 @@
 // nothing is left behind when a process is killed:
 //
 //   the socket    an abstract socket, to which joiners connect
-//   three roles   each taken by one process (an abstract socket that carries no data), or shared by several (a
-//                 shared lock on a byte of the runtime directory itself)
+//   three roles   each taken by one process (an abstract socket that carries no data), or shared by several
+//                 (a shared lock on a byte of the runtime directory itself)
 //
 // The runtime directory is $XDG_RUNTIME_DIR/forklift, or forklift-<uid> in the directory for temporary files.
 // It is made with mode 0700, and used only if it is a directory of this user that no other user may enter.

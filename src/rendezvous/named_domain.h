@@ -4,7 +4,7 @@
 //   Result<NamedDomainPtr> served = NamedDomain::serve("camera", options);   // our domain gets the name
 //   Result<NamedDomainPtr> served = NamedDomain::attach("camera", options);  // we join the name's domain
 //   Result<NamedDomainPtr> served = NamedDomain::meet("camera", options);    // whichever of the two is right
-//   (*served)->close();                                                     // leaves the name, not the domain
+//   (*served)->close();                                                    // leaves the name, not the domain
 //
 // A thread of this process answers or stands by. It runs from serve or attach (unless the options say
 // otherwise) until close, sleeps without a time-out while nothing happens, and blocks all signals. However
