@@ -78,8 +78,8 @@ class LongWait {
   void overtaken() noexcept {
     if (since_ns_ != 0 && is_long()) row_.overtaken.fetch_or(kWaitsLong, std::memory_order_relaxed);
   }
-  // As long as every wait is a long one, releasers give way; the first short wait, or the last waiter, ends
-  // that.
+  // As long as every wait is a long one, processes that release the lock let others take it first; the first
+  // short wait, or the last waiter, ends that.
   void taken() noexcept {
     if (since_ns_ == 0 || (row_.overtaken.load(std::memory_order_relaxed) & kWaitsLong) == 0) return;
     row_.overtaken.fetch_add(kGotIt, std::memory_order_relaxed);

@@ -158,8 +158,8 @@ Status Engine::join(os::Deadline deadline, channel::WaitHooks* hooks) {
     if (!closing_) return {Code::kInvalid, "the pool is still running: close or terminate it first"};
   }
   Status joined = await([&] { return supervisor_ended_; }, nullptr, deadline, hooks);
-  // The thread that took in the last answers may not have called what follows them yet: it does so without
-  // the engine's lock. A caller of join counts on having been told of every job.
+  // The thread that took in the last answers may not have called the `on_end`s that follow them yet: it does
+  // so without the engine's lock. A caller of join() relies on every `on_end` having been called.
   if (joined) make_calls();
   return joined;
 }
