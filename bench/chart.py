@@ -70,14 +70,14 @@ GROUPS = (
 )
 
 WIDTH = 860.0
-LABELS = 350.0  # where the bars' field begins
+LABELS = 350.0  # where the field of the bars begins
 FIELD = 300.0
 LOWEST, HIGHEST = 0.5, 500.0  # times as fast, at the field's ends
 STEP, BAR = 22.0, 14.0
 
 
 def place(ratio: float) -> float:
-    """Where on the page a ratio lies: a logarithmic scale."""
+    """The x coordinate of a ratio, on a logarithmic scale."""
     share = math.log(min(max(ratio, LOWEST), HIGHEST) / LOWEST) / math.log(HIGHEST / LOWEST)
     return LABELS + FIELD * share
 

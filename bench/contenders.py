@@ -1,4 +1,4 @@
-"""Contenders of the Python rows: each an interpreter that measures when it is told to, in turn."""
+"""The contenders of the Python rows: each is an interpreter of its own, and they measure in turn."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from typing import IO
 from rows.spec import FLOOR, Figures, Row, Scale
 
 WORKER = Path(__file__).with_name("worker.py")
-# The longest that one measurement may take; who takes longer hangs.
+# The longest time for one measurement; a contender that takes longer hangs.
 PATIENCE_S = 180
 
 
 def privileged(nice: int) -> Callable[[], None] | None:
-    """For a child about to run its program in a session of its own: its weight against everybody else.
+    """Sets the scheduling weight of a child that is about to run its program in a session of its own.
 
     Linux weighs sessions first (autogroups) and processes within them, so both are set.
     """
@@ -41,7 +41,7 @@ class Contender:
     def __init__(self, row: Row, name: str, scale: Scale, nice: int) -> None:
         command = [sys.executable, str(WORKER), row.name, name, *(["--quick"] if scale.quick else [])]
         self.name = name
-        # A session of its own: what hangs is ended with all its children.
+        # A session of its own, so that a contender that hangs is killed with all its children.
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -57,7 +57,7 @@ class Contender:
             told.write("measure\n")
             told.flush()
         except BrokenPipeError:
-            pass  # read on: end-of-file says it better
+            pass  # go on: end-of-file below gives the better error
         if not select.select([heard], [], [], PATIENCE_S)[0]:
             raise RuntimeError(f"{self.name} gave no answer in {PATIENCE_S} s")
         line = heard.readline()
@@ -84,7 +84,7 @@ class Contender:
 
 
 def measure(row: Row, repeat: int, scale: Scale, nice: int, tick: Callable[[], None]) -> Figures:
-    """Ours, the peer, the floor, ours, the peer, ... `repeat` times."""
+    """Measures ours, the peer, the floor, ours, the peer, ... `repeat` times."""
     figures = Figures()
     values = {row.ours: figures.ours, row.peer: figures.peers.setdefault(row.peer, [])}
     if row.floor is not None:
@@ -102,7 +102,7 @@ def measure(row: Row, repeat: int, scale: Scale, nice: int, tick: Callable[[], N
 
 
 def measure_cpp(program: Path, row: Row, repeat: int, scale: Scale, nice: int, pin: bool) -> Figures:
-    """The same for a row of the C++ program, which takes turns by itself."""
+    """The same for a row of the C++ program, which alternates between its contenders itself."""
     command = [str(program), "--rows", row.name, "--repeat", str(repeat)]
     command += ["--quick"] * scale.quick + ["--pin"] * pin
     run = subprocess.run(

@@ -24,7 +24,7 @@ def _number(cell: str) -> float | None:
 
 
 def comparisons(results: str) -> list[Comparison]:
-    """The table of every row, from what `report.markdown` wrote."""
+    """Reads the table of every row from what `report.markdown` wrote."""
     lines = results.splitlines()
     head = "| " + " | ".join(report.HEADINGS) + " |"
     if head not in lines:

@@ -47,7 +47,7 @@ def cells(one: Comparison) -> list[str]:
 
 
 def wide(console: Console) -> Console:
-    """Room for every column where there is no terminal whose width counts."""
+    """Makes room for every column if the output is no terminal."""
     if not console.is_terminal:
         console.width = 110
     return console
@@ -79,7 +79,7 @@ def _processor() -> str:
 
 
 def machine() -> list[str]:
-    """What the figures depend on, a line each."""
+    """The facts on which the figures depend, one per line."""
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     versions = []
     for package in ("numpy", "torch", "forklift-mp"):
@@ -152,7 +152,7 @@ def markdown(comparisons: Sequence[Comparison], command: Sequence[str]) -> str:
 
 
 def command_line() -> list[str]:
-    """The command as one would type it in the project's folder: places on this machine left out."""
+    """The command as typed in the project's folder, without paths of this machine."""
     words: list[str] = []
     for word in sys.argv[1:]:
         if words[-1:] == ["--cpp"]:

@@ -6,9 +6,9 @@
     bench/run.py --list
     bench/run.py --markdown bench/RESULTS.md         the figures with command and machine
 
-Ours and the peer take turns in one run and the medians are compared, since machines are noisy. The C++ rows
-are measured by the program that the `release` preset builds. The exit status tells whether everything could
-be measured, not whether the goals hold.
+Ours and the peer are measured in turn in one run and their medians are compared, since machines are noisy.
+The C++ rows are measured by the program that the `release` preset builds. The exit status tells whether
+everything could be measured, not whether the goals hold.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def as_json(comparisons: list[Comparison]) -> str:
 
 
 def save(comparisons: list[Comparison], file: Path | None) -> None:
-    """After every row, so that a run that is broken off leaves what it had measured."""
+    """Called after every row, so that an interrupted run leaves what it has measured."""
     if file is not None and str(file) != "-":
         file.write_text(as_json(comparisons) + "\n")
 
@@ -82,7 +82,7 @@ def main() -> int:
         print("\n".join(row.name for row in ROWS))
         return 0
     rows = choose(ROWS, options.rows) if options.rows else list(ROWS)
-    # The table is for people: where the JSON goes to standard output, it does not.
+    # The table is for people: if the JSON goes to standard output, the table goes to standard error.
     console = report.wide(Console(stderr=str(options.json) == "-"))
     comparisons: list[Comparison] = []
     failures: list[str] = []

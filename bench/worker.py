@@ -1,9 +1,9 @@
-"""Measures one row on one contender, a value for each line that it reads: `run.py` starts it.
+"""Measures one row on one contender, one value for each line that it reads. `run.py` starts it.
 
 python worker.py ROW MODULE|floor [--quick]
 
-Every contender has an interpreter of its own, so that neither's import, threads or at-fork handlers weigh on
-the other's figures. It sleeps while the other one is measured.
+Every contender has an interpreter of its own, so that the imports, threads and at-fork handlers of one do not
+affect the figures of another. It sleeps while another one is measured.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-// cpp-fields-1M: a struct of one's own with a name and a vector of 2^20 floats, put and taken out again by
-// one process; beside it the bare vector, and the struct as MessagePack packs it, through a queue of bytes.
+// cpp-fields-1M: a struct of the program with a name and a vector of 2^20 floats, put and got again by one
+// process. Beside it the bare vector, and the struct packed by MessagePack, through a queue of bytes.
 #include <msgpack.hpp>
 #include <span>
 #include <stdexcept>

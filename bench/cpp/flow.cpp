@@ -1,5 +1,5 @@
 // cpp-mpmc: messages of 8 bytes through an unbounded, crash-safe queue, one producer and one consumer;
-// cpp-mpmc-2P2C: two and two; cpp-mpmc-alone: put and get by one process, nobody else there.
+// cpp-mpmc-2P2C: two of each; cpp-mpmc-alone: put and get by one process, with no other process.
 // cpp-oneway-64B, -4K, -1M: a flow of copied messages, from the sender's buffer into the receiver's.
 // The time of one message, all processes together.
 #include <algorithm>
@@ -111,7 +111,7 @@ struct Size {
   const char* row;
   const char* unit;
   double unit_ns;
-  std::size_t cheap;  // how many messages in half a second: by copying in user space,
+  std::size_t cheap;  // messages in half a second by copying in user space,
   std::size_t dear;   // through the kernel or locks that sleep
 };
 
@@ -122,7 +122,7 @@ constexpr Size size_of() {
   return {"cpp-oneway-64B", "ns", 1, 3'000'000, 500'000};
 }
 
-// How many messages may be under way: large ones must not push each other out of the caches.
+// How many messages may be in the queue: large ones must not evict each other from the caches.
 template <std::size_t Bytes>
 constexpr std::size_t kDepth = Bytes == kMega       ? 4
                                : Bytes == 4 * kKilo ? 32
@@ -149,8 +149,8 @@ double ring_oneway(const Run& run) {
   return flow_ns(run, *ring, Bytes, run.count(size.cheap)) / size.unit_ns;
 }
 
-// What a flow's ends do anyway, without a flow: each copies between buffers of its own. One end by itself has
-// the cache that both share, and the clock, to itself, which no flow's end has.
+// What the two ends of a flow do anyway, without the flow: each copies between buffers of its own. One end
+// alone has the shared cache and the clock to itself, which no end of a flow has.
 template <std::size_t Bytes, std::size_t Ends>
 double copy_oneway(const Run& run) {
   constexpr Size size = size_of<Bytes>();
@@ -164,7 +164,7 @@ double copy_oneway(const Run& run) {
     }
   };
   const auto warm_up = [&] {
-    std::fill(from.begin(), from.end(), std::byte{1});  // a process's own from here on
+    std::fill(from.begin(), from.end(), std::byte{1});  // from here on the pages are this process's own
     copy(count / 5 + 1);
   };
   const Worker end{.warm_up = warm_up, .work = [&] { copy(count); }};

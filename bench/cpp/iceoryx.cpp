@@ -33,7 +33,7 @@ constexpr char kPools[] =
     "[[segment.mempool]]\nsize = 8192\ncount = 400\n"
     "[[segment.mempool]]\nsize = 1048576\ncount = 80\n";
 
-// The daemon, as long as this object lives. Only this very child is ever signalled.
+// Runs the daemon as long as this object lives. Only this child is ever signalled.
 class Roudi {
  public:
   Roudi() {
@@ -46,7 +46,7 @@ class Roudi {
     pid_ = ::fork();
     if (pid_ < 0) fail("fork");
     if (pid_ == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // also when a measurement fails and nobody runs destructors
+      ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // also when a measurement fails and no destructor runs
       ::dup2(output_[1], STDOUT_FILENO);
       if (const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC); nowhere >= 0)
         ::dup2(nowhere, STDERR_FILENO);
@@ -73,7 +73,7 @@ class Roudi {
       if (::poll(&waiting, 1, 10'000) <= 0) return false;
       char text[256];
       const ssize_t n = ::read(output_[0], text, sizeof text);
-      if (n <= 0) return false;  // it ended: another one is running, or it is not installed
+      if (n <= 0) return false;  // the daemon ended: another one is running, or none is installed
       seen.append(text, static_cast<std::size_t>(n));
       if (seen.find("ready for clients") != std::string::npos) return true;
     }
@@ -85,7 +85,7 @@ class Roudi {
     ::waitpid(pid_, &status, 0);
     pid_ = -1;
     if (!ready_ || (WIFEXITED(status) && WEXITSTATUS(status) == 0)) return;
-    // It failed on its way out, and left the two segments that it had made.
+    // It failed while it ended, and left behind the two segments that it had made.
     ::shm_unlink("/iceoryx_mgmt");
     if (const group* own = ::getgrgid(::getegid()))
       ::shm_unlink(std::string("/").append(own->gr_name).c_str());
@@ -93,7 +93,7 @@ class Roudi {
 
   pid_t owner_ = ::getpid();
   pid_t pid_ = -1;
-  int output_[2] = {-1, -1};  // kept open, or its messages would end it
+  int output_[2] = {-1, -1};  // kept open: without a reader the daemon's output would end it
   bool ready_ = false;
 };
 

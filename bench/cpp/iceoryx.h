@@ -6,8 +6,8 @@
 //   queue.leave();                          // before a worker ends
 //
 // One producer and one consumer; a full queue blocks the producer. The daemon runs from the first queue to
-// the end of this process, as a child of its own with a configuration of its own, and takes what it made in
-// /dev/shm along. Throws MissingPeer where it cannot be started (somebody else's is running).
+// the end of this process, as a child of this process with a configuration of its own, and removes at its end
+// what it made in /dev/shm. Throws MissingPeer if it cannot be started (another RouDi is running).
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ class IceoryxQueue {
 
   void send(std::span<const std::byte> bytes);
   void receive(std::span<std::byte> into);
-  // A chunk of the queue's size changes hands, and nobody touches its contents.
+  // A chunk of the queue's size is passed on, and neither end touches its contents.
   void send_handle();
   void receive_handle();
   void leave();

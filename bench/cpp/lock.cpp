@@ -1,4 +1,5 @@
-// cpp-lock: one lock and unlock by one process. cpp-lock-contended: the time of one, two processes at it.
+// cpp-lock: one lock and unlock by one process. cpp-lock-contended: the time of one pair while two processes
+// contend.
 #include <pthread.h>
 #include <sys/mman.h>
 
@@ -10,7 +11,7 @@
 namespace bench {
 namespace {
 
-// What survives its owner's death and does nothing else.
+// A lock that survives its owner's death and does nothing else.
 class RobustMutex {
  public:
   RobustMutex()

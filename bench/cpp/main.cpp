@@ -46,7 +46,7 @@ std::vector<std::string> row_names() {
   return names;
 }
 
-// `only`: their names; empty: all.
+// `only`: the names of the contenders to measure; empty: all.
 void measure_row(const std::string& row, const std::vector<std::string>& only, int repeat, const Run& run) {
   std::vector<const Case*> contenders;
   for (const Case& one : cases()) {

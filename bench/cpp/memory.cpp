@@ -1,6 +1,6 @@
-// cpp-handle-1M: blocks of 1 MB allocated, sent, received and released, no byte copied; the time of one.
-// cpp-lease: one more lease on a block and its release; beside it, one that is entered in the ledger as for a
-// message. cpp-alloc: a block of 1 MB allocated and freed.
+// cpp-handle-1M: blocks of 1 MB are allocated, sent, received and released, and no byte is copied; the time
+// of one block. cpp-lease: one more lease on a block and its release; beside it, a lease that is entered in
+// the ledger as for a message. cpp-alloc: a block of 1 MB allocated and freed.
 #include <array>
 #include <atomic>
 
@@ -130,7 +130,7 @@ double ours_lease(const Run& run) {
   return each_ns(run.count(5'000'000), [&] { must(node().arena().another(block)); });
 }
 
-// One that is to be passed on: with a row of its own in the ledger that all processes share.
+// A lease that is to be passed on: it has a row of its own in the ledger that all processes share.
 double entered_lease(const Run& run) {
   const LeasePtr block = must(node().arena().allocate(Kind::kShare, kMega));
   return each_ns(run.count(5'000'000), [&] {

@@ -29,7 +29,7 @@ T must(forklift::Result<T> result) {
 // The process's own domain, for the whole run: what is measured is the steady state.
 inline forklift::node::Node& node() { return *must(forklift::node::Node::current()); }
 
-// Queue<T> of structs of so many bytes.
+// Queue<T> of structs of `Bytes` bytes.
 template <std::size_t Bytes>
 class OurQueue {
  public:
@@ -37,7 +37,7 @@ class OurQueue {
   void send(std::span<const std::byte> bytes) {
     queue_.put(*std::launder(reinterpret_cast<const Message*>(bytes.data())));
   }
-  // `Message message = queue.get()`, the message being the caller's buffer.
+  // `Message message = queue.get()`, with the message in the caller's buffer.
   void receive(std::span<std::byte> into) { ::new (into.data()) Message(queue_.get()); }
 
  private:
@@ -45,8 +45,8 @@ class OurQueue {
   forklift::Queue<Message> queue_;
 };
 
-// Queue<std::vector<std::byte>>: what is put is copied once, what is got as well, into a vector that is
-// there.
+// Queue<std::vector<std::byte>>: each put copies once, and so does each get, into a vector that exists
+// already.
 class OurVectorQueue {
  public:
   explicit OurVectorQueue(std::uint32_t capacity = 0) : queue_({.capacity = capacity}) {}

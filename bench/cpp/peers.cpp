@@ -23,7 +23,7 @@ RobustLock::RobustLock() {
 }
 
 void RobustLock::lock() {
-  // Sleeping at once would measure futexes: critical sections are shorter than one.
+  // Polls first: sleeping at once would measure futex calls, since critical sections are shorter than one.
   for (int look = 0; look < 100; ++look) {
     const int rc = pthread_mutex_trylock(&mutex_);
     if (rc == 0) return;
@@ -125,7 +125,7 @@ std::string fresh_name() {
 BoostQueue::BoostQueue(std::size_t messages, std::size_t bytes) {
   std::string name = fresh_name();
   impl_.reset(new Impl{name, {ipc::create_only, name.c_str(), messages, bytes}});
-  ipc::message_queue::remove(name.c_str());  // the mapping stays, and forked workers have it
+  ipc::message_queue::remove(name.c_str());  // the mapping stays, and forked workers inherit it
 }
 
 BoostQueue::~BoostQueue() = default;

@@ -1,15 +1,15 @@
-// What else could carry the message: peers and floors, all with the same two calls.
+// Other ways to carry a message: peers and floors, all with the same two calls.
 //
-//   SpinCell        one message at a time in shared memory, waiting by looking: the floor of a round trip
-//   FutexCell       the same, each end asleep until its turn: what the kernel's wake-up takes
+//   SpinCell        one message at a time in shared memory, waiting by polling: the floor of a round trip
+//   FutexCell       the same, but each end sleeps until its turn: the cost of the kernel's wake-up
 //   SpscRing        one producer, one consumer, copy in and out, no lock: the floor of a flow
 //   RobustRing      many to many, a robust mutex at each end, nothing repaired after a death: the floor of a
 //                   queue whose locks survive
 //   Pipe            pipe(2)
 //   BoostQueue      boost::interprocess::message_queue
 //
-// Made before the fork, used after it. All but the last two lie in Shared<>. iceoryx and ZeroMQ have headers
-// of their own.
+// They are made before the fork and used after it. All but the last two lie in Shared<>. iceoryx and ZeroMQ
+// have headers of their own.
 #pragma once
 
 #include <pthread.h>

@@ -1,8 +1,8 @@
-// cpp-pool: trivial tasks through a pool of two workers; the time a task takes, all in all.
-// cpp-pool-apply: one task at a time; from the call to its result.
+// cpp-pool: trivial tasks through a pool of two workers; the whole time divided by the number of tasks.
+// cpp-pool-apply: one task at a time; the time from the call to its result.
 //
-// The floor is what the pool is made of without what makes it a pool: two bare channels and two processes
-// that take from one and put into the other.
+// The floor is the pool's parts without the pool: two bare channels, and two processes that take from one and
+// put into the other.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,7 +26,7 @@ constexpr std::size_t kCalls = 20'000;
 int increment(int x) { return x + 1; }
 const forklift::Registered<&increment> registered_increment{"bench increment"};
 
-// The map's own rhythm: so many are submitted, then what has come is taken in.
+// As Pool::map does it: after this many tasks are submitted, the answers that have come are taken in.
 constexpr std::size_t kBetween = 256;
 
 class BareChannels {
@@ -62,7 +62,7 @@ class BareChannels {
 
   OurChannel tasks_;
   OurChannel answers_;
-  std::array<std::byte, 20> task_{};  // as large as a pool's
+  std::array<std::byte, 20> task_{};  // as large as a pool's message
   std::array<std::byte, 4> answer_{};
   std::array<pid_t, kWorkers> workers_{};
 };

@@ -1,6 +1,6 @@
 // cpp-rtt-64B: a message of 64 bytes there and back between two processes; the time of one round trip.
-// cpp-rtt-64B-apart: the same where each end may use one processor only, another one each.
-// cpp-rtt-64B-waiting: the same where each end sleeps until its message comes.
+// cpp-rtt-64B-apart: the same where each end is bound to a processor of its own. cpp-rtt-64B-waiting: the
+// same where each end sleeps until its message comes.
 #include <vector>
 
 #include "cpp/case.h"
@@ -18,8 +18,8 @@ using Ring = SpscRing<kBytes, 256>;
 
 enum class Wait {
   kAsItLikes,
-  kBound,  // as it likes, each end bound to a processor of its own
-  kAsleep  // on the same two processors
+  kBound,  // as it likes, but each end is bound to a processor of its own
+  kAsleep  // asleep, with the ends on the same two processors
 };
 
 template <class Out, class In>
@@ -62,7 +62,7 @@ double ours(const Run& run, Wait wait) {
   return round_trip_us(run, run.count(wait == Wait::kAsleep ? 30'000 : 500'000), there, back, wait);
 }
 
-// Its getters find the spinner's place taken.
+// Its getters never spin: they find the spinner's word claimed.
 class SleepingChannel : public OurChannel {
  public:
   SleepingChannel() {

@@ -1,7 +1,6 @@
-// cpp-start-*: start a process that does nothing, and join it. On fork, forkserver and spawn, beside what the
-// bare system calls take: fork and waitpid, and posix_spawn of this very program and waitpid.
-// cpp-start-grown: the same on forkserver in a process that has grown by 256 MB; forking it copies its page
-// tables.
+// cpp-start-*: start a process that does nothing, and join it, with fork, forkserver and spawn. Beside them
+// the bare system calls: fork and waitpid, and posix_spawn of this very program and waitpid. cpp-start-grown:
+// the same with forkserver in a process that has grown by 256 MB; a fork would copy its page tables.
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -48,7 +47,7 @@ void spawn_and_wait() {
     fail("posix_spawn");
 }
 
-// Private memory, every page of it there.
+// Private memory whose pages all exist.
 class Grown {
  public:
   Grown() : memory_(::mmap(nullptr, kGrown, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {

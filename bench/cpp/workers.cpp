@@ -30,7 +30,8 @@ struct Topic {
 
 [[noreturn]] void run_worker(const Worker& worker, std::size_t index, std::size_t workers, bool pin,
                              Topic& topic) {
-  // A child begins where its parent runs; two that begin in one place may stay there for a whole measurement.
+  // A child begins on its parent's processor; two that begin on the same one may stay there for a whole
+  // measurement.
   cpu_set_t allowed;
   if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) fail("sched_getaffinity");
   pin_to(static_cast<int>(index));

@@ -1,11 +1,11 @@
-// Processes that work against each other, started together and timed from the first start to the last end.
+// Processes that work concurrently, started together and timed from the first start to the last end.
 //
 //   double ns = race({{.warm_up = [&] { send(1000); }, .work = [&] { send(n); }},
 //                     {.warm_up = [&] { receive(1000); }, .work = [&] { receive(n); }}}, run.pin);
 //
-// Each worker is a fork of this process that begins on a processor of its own, stays there if told so (pin),
-// and leaves by _exit; one with a `finish` calls that when all are done, and leaves by exit. A worker that
-// fails ends the program: a figure of half a run is worse than none.
+// Each worker is a fork of this process that begins on a processor of its own, stays there if `pin` is set,
+// and ends by _exit. A worker with a `finish` calls that when all workers are done, and ends by exit. A
+// worker that fails ends the program: the figure of half a run is worse than none.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ struct Worker {
   std::function<void()> finish{};
 };
 
-// How a worker leaves queues that have to be left in good order (peers with daemons or threads); of others,
-// nothing.
+// The `finish` of a worker for queues that have to be left in good order (peers with daemons or threads);
+// empty for other queues.
 template <class... Queues>
 std::function<void()> leaving(Queues&... queues) {
   if constexpr ((requires { queues.leave(); } && ...)) {
@@ -37,7 +37,7 @@ double race(const std::vector<Worker>& workers, bool pin);
 
 std::int64_t now_ns();
 int processors();
-// This thread to one processor (modulo their number).
+// Binds this thread to one processor (modulo their number).
 void pin_to(int processor);
 [[noreturn]] void fail(const char* what);
 
@@ -64,13 +64,13 @@ class Shared {
   T* object_;
 };
 
-// Keeps the compiler from leaving out a computation whose result nobody uses.
+// Keeps the compiler from leaving out a computation whose result is not used.
 template <class T>
 inline void keep(const T& value) {
   asm volatile("" : : "r,m"(value) : "memory");
 }
 
-// memcpy as a call: where the size is a constant, GCC would rather write the loop itself, and slower.
+// memcpy as a call: for a constant size GCC would expand it to a loop of its own, which is slower.
 void copy_bytes(void* to, const void* from, std::size_t bytes);
 
 inline void relax() {
@@ -81,7 +81,7 @@ inline void relax() {
 #endif
 }
 
-// Waits for a peer without sleeping, but lets it run where processors are short.
+// Waits for a peer without sleeping, but yields its processor if the wait is long, so that the peer can run.
 class SpinPolicy {
  public:
   void wait() {

@@ -12,7 +12,7 @@
 namespace bench {
 namespace {
 
-// One a process, made behind the fork: it has threads.
+// One context per process, made after the fork, since it has threads.
 void* context() {
   static void* const made = zmq_ctx_new();
   return made;

@@ -1,12 +1,12 @@
-// ZeroMQ as a peer (Debian: libzmq3-dev): PUSH and PULL over ipc, an abstract socket, nothing in the file
-// system.
+// ZeroMQ as a peer (Debian: libzmq3-dev): PUSH and PULL over ipc with an abstract socket, so nothing lies in
+// the file system.
 //
 //   ZeroQueue queue(256);                   // before the fork
-//   queue.send(bytes);                      // in a worker; waits while 256 messages are under way
+//   queue.send(bytes);                      // in a worker; waits while 256 messages are queued
 //   queue.receive(into);                    // in another
 //   queue.leave();                          // before a worker ends
 //
-// One producer and one consumer. Sockets and context are made in the worker, at first use.
+// One producer and one consumer. Sockets and context are made in the worker, at their first use.
 #pragma once
 
 #include <cstddef>

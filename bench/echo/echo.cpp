@@ -1,8 +1,8 @@
-// The C++ end of bench/rows/cross.py: sends back what it gets, its first element one larger.
+// The C++ end of bench/rows/cross.py: sends back what it gets, with the first element increased by one.
 //
-//   forklift_bench_echo            tensors, between the inherited queues "there" and "back", until one is
-//   empty forklift_bench_echo BYTES      that many bytes, from standard input to standard output, until its
-//   end
+//   forklift_bench_echo            tensors, from the inherited queue "there" to "back", until one is empty
+//   forklift_bench_echo BYTES      that many bytes at a time, from standard input to standard output, until
+//                                  end-of-file
 #include <unistd.h>
 
 #include <cstdint>
@@ -28,7 +28,7 @@ void echo_tensors() {
   }
 }
 
-// False: the end.
+// Reads or writes all of `bytes`. False: end-of-file, or an error.
 template <class Call>
 bool all_of(std::vector<char>& bytes, Call&& call) {
   for (std::size_t done = 0; done < bytes.size();) {

@@ -1,4 +1,4 @@
-"""The rows of the benchmarks, one module a theme. `rows.spec` says what a row is."""
+"""The rows of the benchmarks, one module for each theme. `rows.spec` says what a row is."""
 
 from __future__ import annotations
 

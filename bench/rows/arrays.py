@@ -1,7 +1,7 @@
 """NumPy arrays through a queue: put, received, every element read, one byte sent back.
 
-The array is made beforehand. The time is that from the put to the byte, which comes through a Pipe of the
-same library.
+The array is made beforehand. The measured time is from the put to the arrival of the byte, which comes
+through a Pipe of the same library.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from rows.spec import Library, Row, Scale
 
-# The second transfer finds the memory that the first one freed.
+# From the second transfer on, the memory that the first one freed is reused.
 WARM_UP = 2
 
 
@@ -28,8 +28,8 @@ def _read(queue: Any, ack: Any, count: int) -> None:
 def _array(nbytes: int) -> Any:
     import numpy as np
 
-    # Ones: float32 sums of them are exact, so that the reader can check what it reads. Large sums are exact
-    # thanks to NumPy's pairwise summation.
+    # Ones, because their float32 sums are exact, so that the reader can check what it reads. Large sums are
+    # exact thanks to NumPy's pairwise summation.
     return np.ones(nbytes // 4, np.float32)
 
 
@@ -68,7 +68,7 @@ def _floor_us(nbytes: int, count: int) -> float:
     return statistics.median(times) * 1e6
 
 
-# What measurements of the peer at each size take bounds how many there are.
+# The number of measurements at each size is bounded by how long the peer takes.
 SIZES = (
     ("4K", 4 << 10, 1_000, 6),
     ("64K", 64 << 10, 1_000, 6),

@@ -1,4 +1,4 @@
-"""The rows that the C++ program measures (bench/cpp): which there are, and what is good enough."""
+"""The rows that the C++ program (bench/cpp) measures, and their goals."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ LOCKED_RING = "ring, robust mutexes"
 
 TWO_PASSES = "two passes of a robust mutex"
 
-# The goals in nanoseconds and microseconds are of the machine on which they were set. Beside each stands what
-# it was there of a floor or a peer, which is measured in the same run: virtual processors share their cores
-# with strangers, and what is computed takes between one and two times as long, by the minute.
+# The goals in nanoseconds and microseconds hold for the machine on which they were set. Beside each stands
+# the same goal as a multiple of a floor or a peer that is measured in the same run: virtual processors share
+# their cores with other virtual machines, and from minute to minute the same computation takes between one
+# and two times as long.
 ROWS = (
     Row("cpp-rtt-64B", "us", at_most=0.5, floor_factor=1.5, floor_of=RING, repeat=15),
     Row(
@@ -22,7 +23,7 @@ ROWS = (
         floor_of=RING,
         note="each end may use one processor, another one each",
     ),
-    # The kernel's wake-up is most of it, and that differs between machines by a factor of four.
+    # Most of this is the kernel's wake-up, which differs between machines by a factor of four.
     Row(
         "cpp-rtt-64B-waiting",
         "us",
@@ -49,9 +50,10 @@ ROWS = (
     ),
     Row("cpp-mpmc-alone", "ns", note="put and get by one process"),
     Row("cpp-oneway-64B", "ns", at_most=150, floor_of=RING, repeat=9),
-    # Moving 64 lines between two caches is most of it: the goal was 1.45 times the ring where it was set.
+    # Most of this is moving 64 lines between two caches: the goal was 1.45 times the ring on the machine
+    # where it was set.
     Row("cpp-oneway-4K", "ns", at_most=350, floor_factor=1.45, floor_of=RING),
-    # Both ends copy at the same time; one by itself is faster than a ring without any safety can be.
+    # Both ends copy at the same time; one end alone is faster than even a ring without any safety can be.
     Row(
         "cpp-oneway-1M",
         "us",
@@ -60,7 +62,7 @@ ROWS = (
         note="copied in and out",
         repeat=15,
     ),
-    # Through a list of a million values it took 100 times the bare vector.
+    # When the vector travelled as a list of a million values, this took 100 times as long as the bare vector.
     Row(
         "cpp-fields-1M",
         "ms",
@@ -70,7 +72,7 @@ ROWS = (
         peer_of="msgpack-cxx",
         note="a struct with a name and 2^20 floats, put and got by one process",
     ),
-    # iceoryx took 1.0 us there.
+    # iceoryx took 1.0 us on the machine where the goal was set.
     Row(
         "cpp-handle-1M",
         "ns",
@@ -80,7 +82,7 @@ ROWS = (
         note="allocate, send, receive, free; no copy",
         repeat=9,
     ),
-    # A count that can be repaired (a redo record under a robust mutex) took 27 ns there.
+    # A count that can be repaired (a redo record under a robust mutex) took 27 ns on that machine.
     Row(
         "cpp-lease",
         "ns",

@@ -1,8 +1,8 @@
 """A tensor of 256 MB from Python to a C++ program and back: half of the time, so one crossing.
 
-Ours goes as a handle, both ways, through two `PortableQueue`s; the C++ program writes one element of the same
-memory each time, which is checked. The peer is what one would do without: the bytes through the program's
-pipes. The program is bench/echo, which `make core` builds.
+Ours travels as a handle, both ways, through two `PortableQueue`s; the C++ program writes one element of the
+same memory each time, which is checked. The peer is what one would do without Forklift: it sends the bytes
+through the program's pipes. The program is bench/echo, which `make core` builds.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _pipes(scale: Scale) -> float:
 
     def there_and_back() -> float:
         view = memoryview(array).cast("B")
-        # The program sends nothing before it has all, so neither waits for the other.
+        # The program sends nothing before it has received everything, so there is no deadlock.
         sent = 0
         while sent < len(view):
             sent += there.write(view[sent:])

@@ -11,7 +11,7 @@ WARM_UP = 500
 
 
 def _turns(lock: Any, count: int) -> float:
-    """Nanoseconds of one acquire and release, together with the loop around it."""
+    """Nanoseconds of one acquire and release, including the loop around them."""
     acquire, release = lock.acquire, lock.release
     begin = time.perf_counter()
     for _ in range(count):
@@ -49,11 +49,11 @@ def _contend(one: Any, barrier: Any, count: int, done: Any) -> None:
 
 
 def lock_contended(library: Library, scale: Scale) -> float:
-    """Nanoseconds of one acquire and release, two processes at it."""
+    """Nanoseconds of one acquire and release while two processes contend."""
     context = library.context()
     one, barrier = context.Lock(), context.Barrier(2)
     mine, theirs = context.Pipe()
-    count = scale.count(1_000_000)  # long enough for both to be at it nearly all the time
+    count = scale.count(1_000_000)  # long enough for both to contend nearly all the time
     other = context.Process(target=_contend, args=(one, barrier, count, theirs))
     other.start()
     _turns(one, WARM_UP)
@@ -84,7 +84,7 @@ def _answer(there: Any, back: Any, count: int) -> None:
 
 
 def event_rtt(library: Library, scale: Scale) -> float:
-    """Microseconds from one event set in another process to the answer's."""
+    """Microseconds of a round trip: setting an event, and waiting for the one that the other process sets."""
     context = library.context()
     there, back = context.Event(), context.Event()
     count = scale.count(2_000, 200)

@@ -1,4 +1,4 @@
-"""Processes: starting one, the pool, what an idle and a fresh one cost."""
+"""Processes: starting one, the pool, and the cost of idle and fresh processes."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _cpu_seconds(pid: int) -> float:
 
 
 def idle(library: Library, scale: Scale) -> float:
-    """Percent of a processor that four processes use that wait in `get`, together."""
+    """Percent of a processor that four processes use together while they wait in `get`."""
     context = library.context()
     queues = [context.Queue() for _ in range(4)]
     waiters = [context.Process(target=_get_once, args=(queue,)) for queue in queues]

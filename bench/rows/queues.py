@@ -1,4 +1,4 @@
-"""Queues between processes: round trips, flow, how long a put keeps its caller, making one."""
+"""Queues between processes: round trips, flow, how long a put blocks its caller, making a queue."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _echo(there: Any, back: Any, count: int) -> None:
 
 
 def _round_trips(make: Callable[[], Any], context: Any, scale: Scale) -> list[float]:
-    """The seconds that each round trip of a small int took, two queues, two processes."""
+    """The seconds that each round trip of a small int takes through two queues between two processes."""
     count = scale.count(ROUND_TRIPS, 500)
     there, back = make(), make()
     peer = context.Process(target=_echo, args=(there, back, WARM_UP + count))
@@ -121,7 +121,7 @@ def _acknowledge(queue: Any, ack: Any, count: int) -> None:
 
 
 def _put_return(library: Library, count: int, item: Any) -> float:
-    """Microseconds that `put` keeps its caller; the queue is empty and the consumer waits."""
+    """Microseconds that `put` blocks its caller; the queue is empty and the consumer waits."""
     context = library.context()
     queue = context.Queue()
     heard, ack = context.Pipe()

@@ -1,8 +1,9 @@
 """What a row of the benchmarks is, and how its figures become comparisons.
 
 Every comparison says how many times better ours is (`ratio`, whatever the unit) and how many times better it
-has to be (`goal`), so `holds` is `ratio >= goal` everywhere. A goal that is no peer's figure but a limit (so
-many microseconds, so many times what the bare machine takes) is a comparison with that limit as the peer.
+has to be (`goal`), so `holds` is `ratio >= goal` everywhere. A goal that is a limit and no peer's figure (a
+number of microseconds, a multiple of what the bare machine takes) is a comparison with that limit as the
+peer.
 """
 
 from __future__ import annotations
@@ -47,10 +48,10 @@ class Row:
     unit: str
     goal: float | None = None  # times better than the (first) peer; None: reported only
     more_is_better: bool = False
-    # Ours may not be worse than the best of these limits that is given:
+    # Ours may not be worse than the most lenient of these limits that are given:
     at_most: float | None = None  # in the unit
     floor_factor: float | None = None  # times the floor measured in the same run
-    floor_of: str = ""  # which floor that is, where there are several
+    floor_of: str = ""  # which floor that is, if there are several
     peer_factor: float | None = None  # times what the peer `peer_of` took in the same run
     peer_of: str = ""
     extra_at_most: float | None = None  # beyond the peer's figure, in the unit
@@ -77,7 +78,7 @@ Comparison = dict[str, Any]
 
 
 def compare(row: Row, figures: Figures) -> list[Comparison]:
-    """The peers first, then the limit; what has no goal is reported with goal and holds None."""
+    """The comparisons with the peers, then with the limit. Without a goal, `goal` and `holds` are None."""
     if not figures.ours:
         return []
     ours = statistics.median(figures.ours)
@@ -120,7 +121,7 @@ def compare(row: Row, figures: Figures) -> list[Comparison]:
 
 
 def _limit(row: Row, figures: Figures, floor: float | None) -> tuple[str, float] | None:
-    """What ours may cost at most, and in words where that comes from."""
+    """The most that ours may cost, and in words how that limit is made."""
     limits: list[tuple[float, str]] = []
     if row.at_most is not None:
         limits.append((row.at_most, f"{row.at_most:g} {row.unit}"))
@@ -138,7 +139,7 @@ def _limit(row: Row, figures: Figures, floor: float | None) -> tuple[str, float]
 
 
 def choose(rows: Iterable[Row], wanted: str) -> list[Row]:
-    """Rows by name, or all that begin with a name and a dash: `array` is array-4K, array-64K, ..."""
+    """Chooses rows by name, or all that begin with a name and a dash: `array` is array-4K, array-64K, ..."""
     rows = list(rows)
     chosen: list[Row] = []
     for name in (part.strip() for part in wanted.split(",") if part.strip()):

@@ -1,8 +1,8 @@
 """torch's CPU tensors through a queue: put, received, one byte sent back. The receiver does not read them.
 
-The peer is ``torch.multiprocessing`` with its default strategy, file descriptors. A *fresh* tensor was made
-(and written, not timed) for this message; a *shared* one has been sent before. The byte comes back through a
-Pipe of the same library.
+The peer is ``torch.multiprocessing`` with its default strategy, file descriptors. A *fresh* tensor is made
+and written for each message, outside of the measured time; a *shared* one has been sent before. The byte
+comes back through a Pipe of the same library.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from rows.spec import Library, Row, Scale
 
 PEER = "torch.multiprocessing"
-# The second transfer finds the memory that the first one freed.
+# From the second transfer on, the memory that the first one freed is reused.
 WARM_UP = 3
 
 

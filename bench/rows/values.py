@@ -1,4 +1,4 @@
-"""Shared values, and arrays that are filled where they will be received."""
+"""Shared values, and arrays that are filled in the memory in which they will be received (loans)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LOAN_BYTES = 16 << 20
 
 
 def loan_16m(library: Library, scale: Scale) -> float:
-    """Microseconds from the end of a loan's block until the array is received, here: what sending costs.
+    """Microseconds from the end of a loan's block until this process receives the array: the cost of sending.
 
     The standard library's queue has no loans: it sends the array.
     """

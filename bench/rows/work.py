@@ -1,8 +1,8 @@
 """Tasks that take their time, machines that are busy, and processes that are bound to a processor.
 
-The rows of trivial tasks and small arguments say what a message costs. These say what a program feels: tasks
-of a millisecond with arguments and results of a real size, beside another process that computes, or with each
-process on a processor of its own.
+The rows of trivial tasks and small arguments show what a message costs. These rows show what a program
+notices: tasks of a millisecond with arguments and results of a realistic size, beside another process that
+computes, or with each process on a processor of its own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SIZES = {"64B": 64, "10K": 10_000, "100K": 100_000, "1M": 1_000_000}
 
 
 def _work(argument: Any) -> Any:
-    """A processor's whole time for a millisecond, on the clock of this thread."""
+    """Uses a processor for a millisecond, by the CPU clock of this thread."""
     end = time.thread_time() + WORK_S
     while time.thread_time() < end:
         pass
@@ -33,16 +33,16 @@ def _work(argument: Any) -> Any:
 
 
 def _overhead_us(seconds: float, tasks: int, workers: int) -> float:
-    """What a task took beyond its work, of each processor that worked."""
+    """The processor time of a task beyond its work."""
     processors = min(workers, os.cpu_count() or 1)
     return (seconds * processors / tasks - WORK_S) * 1e6
 
 
 def _pool_work(size: int, workers: int) -> Callable[[Library, Scale], float]:
     def measure(library: Library, scale: Scale) -> float:
-        """Microseconds beyond the work, argument and result being arrays of `size` bytes.
+        """Microseconds beyond the work, with arrays of `size` bytes as argument and result.
 
-        Results are dropped as they come, as a program does that reduces or writes them.
+        Results are dropped as they come, as in a program that reduces or writes them.
         """
         import numpy as np
 
@@ -80,7 +80,7 @@ def _two_copies(size: int) -> Callable[[Scale], float]:
 
 @contextlib.contextmanager
 def _another_computes() -> Iterator[None]:
-    """Another process that uses one processor all the time."""
+    """Runs another process that uses one processor all the time."""
     other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
         yield
@@ -119,7 +119,7 @@ def _apply(library: Library, scale: Scale) -> float:
 
 
 def _executor(library: Library, scale: Scale) -> float:
-    """Microseconds a task of a millisecond through ProcessPoolExecutor(2), the work included."""
+    """Microseconds per task of a millisecond through ProcessPoolExecutor(2), the work included."""
     count = scale.count(TASKS, 100)
     with ProcessPoolExecutor(2, mp_context=library.context()) as executor:
         list(executor.map(_same, range(4)))
@@ -137,7 +137,7 @@ def _produce(queue: Any, count: int) -> None:
 
 
 def _loader(library: Library, scale: Scale) -> float:
-    """Microseconds a batch of 6 MB that two workers make and one consumer reads."""
+    """Microseconds per batch of 6 MB; two workers make the batches and one consumer reads them."""
     context = library.context()
     each = scale.count(100, 25)
     queue = context.Queue(4)

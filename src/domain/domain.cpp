@@ -31,7 +31,7 @@ std::uint64_t random_id() {
   return id;
 }
 
-// FORKLIFT_SEGMENT_SIZE: how large the data segment may be at most, as 4096, 64M or 8G. Unset: UINT64_MAX.
+// FORKLIFT_SEGMENT_SIZE: the largest size of the data segment, such as 4096, 64M or 8G. Unset: UINT64_MAX.
 Result<std::uint64_t> size_from_environment() {
   const char* const text = std::getenv("FORKLIFT_SEGMENT_SIZE");
   if (text == nullptr || *text == '\0') return UINT64_MAX;
@@ -64,8 +64,8 @@ Result<std::unique_ptr<Domain>> Domain::create(const Options& options) {
   for (;;) {
     Status made = domain->make_files(plan, files.bytes());
     if (made) break;
-    // Locked memory, an overcommit rule, a tool that simulates the machine (valgrind says EINVAL): less may
-    // do.
+    // A limit on locked memory, an overcommit rule or a tool that simulates the machine (valgrind answers
+    // EINVAL) may refuse this size; a smaller one may pass.
     const int error = made.errno_value();
     const bool refused = made.call() == "mmap" && (error == ENOMEM || error == EAGAIN || error == EINVAL);
     if (!refused || plan.data_bytes == kSmallestSegment) return made;
@@ -93,7 +93,8 @@ Result<std::unique_ptr<Domain>> Domain::create(const Options& options) {
   return domain;
 }
 
-// The two files, the control segment mapped; the data segment and a view of its half can be.
+// Makes the two files and maps the control segment. Also verifies that the data segment and a view of its
+// half can be mapped.
 Status Domain::make_files(const Plan& plan, std::uint64_t file_size_limit) {
   if (plan.control_bytes > file_size_limit) {
     return {Code::kNoSpace,
@@ -107,7 +108,7 @@ Status Domain::make_files(const Plan& plan, std::uint64_t file_size_limit) {
   if (!data) return data.status();
   Result<os::Mapping> mapping = os::Mapping::shared(*control, 0, plan.control_bytes);
   if (!mapping) return mapping.status();
-  // With a margin: what is mapped until the arena maps it takes from the same limits.
+  // With a margin: whatever is mapped before the arena maps the segment counts against the same limits.
   const Result<os::Mapping> whole = os::Mapping::shared(*data, 0, plan.data_bytes / 4 * 5);
   if (!whole) return whole.status();
   const Result<os::Mapping> view = os::Mapping::shared(*data, plan.data_bytes / 2, plan.data_bytes / 2);
@@ -122,8 +123,8 @@ Result<std::unique_ptr<Domain>> Domain::attach(os::Fd control, os::Fd data, std:
   std::unique_ptr<Domain> domain(new Domain);
   domain->control_file_ = std::move(control);
   domain->data_file_ = std::move(data);
-  // Whoever passed them on had to make them inheritable. Programs started from here must not keep our slot
-  // alive.
+  // The process that passed the descriptors on had to make them inheritable. Programs that this process
+  // starts must not inherit them: they would keep its slot alive.
   for (const os::Fd* file : {&domain->control_file_, &domain->data_file_, slot ? &slot->lock : nullptr}) {
     if (file == nullptr) continue;
     if (Status status = file->set_close_on_exec(); !status) return status;
@@ -150,7 +151,8 @@ Domain::~Domain() {
 }
 
 Status Domain::map_files() {
-  // Touching a page behind the end of a file would be fatal, and the header says how much there is to map.
+  // Touching a page behind the end of a file would be fatal (SIGBUS), so the size of the file is checked
+  // against what the header says before all of it is mapped.
   const off_t size = ::lseek(control_file_.get(), 0, SEEK_END);
   if (size < 0) return Status::system("lseek", errno, "control segment");
   if (static_cast<std::uint64_t>(size) < os::page_size())
@@ -241,7 +243,7 @@ std::uint64_t Domain::budget(std::uint64_t committed) noexcept {
   if (const std::uint64_t set = header().budget.load(std::memory_order_relaxed)) return set;
   std::uint64_t derived = derived_budget_.load(std::memory_order_relaxed);
   if (derived == 0 || committed >= derived) {
-    // A tenth stays for everybody else's heaps.
+    // A tenth is left for other heaps.
     derived = committed + os::available_memory() / 10 * 9;
     derived_budget_.store(derived, std::memory_order_relaxed);
   }

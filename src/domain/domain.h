@@ -1,9 +1,11 @@
-// A domain: one tree of processes that share one arena. Who belongs to it, who is alive, who is gone.
+// A domain: one tree of processes that share one arena. This class records which processes belong to it and
+// finds out which of them are alive.
 //
-// A process holds a slot for as long as it lives. The proof of life is an OFD lock on the slot's byte of the
-// control file, on an open file description of the process's own: the kernel frees it on death and on exec.
-// Whoever finds a slot unlocked is its reaper: it gives back what the slot held (reap hooks), one step at a
-// time, each idempotent, and frees the slot for the next generation.
+// A process occupies a slot for as long as it lives. The proof of life is an OFD lock on the slot's byte of
+// the control file, held through an open file description of the process's own: the kernel releases it on
+// death and on exec. A process that finds a slot unlocked and its process gone is the reaper: it gives back
+// what the slot held (reap hooks) in steps that are each idempotent, and frees the slot for the next
+// generation.
 //
 // Thread safety: all functions may be called from any thread. Fork: see domain/fork.h.
 #pragma once
@@ -27,8 +29,8 @@ struct SlotRef {
   bool operator==(const SlotRef&) const = default;
 };
 
-// A slot claimed for a process that does not exist yet. While nobody adopts it, it lives as long as `lock` is
-// open somewhere; given up by closing it.
+// A slot claimed for a process that does not exist yet. Until that process adopts the slot, the slot stays
+// claimed as long as `lock` is open in any process; closing `lock` gives the slot up.
 struct ChildSlot {
   SlotRef slot;
   os::Fd lock;
@@ -41,7 +43,8 @@ struct Options {
 
 class Domain {
  public:
-  // A new domain with this process as its first member. Layers above lay out their regions, then set_ready().
+  // A new domain with this process as its first member. The layers above lay out their regions and then set
+  // Header::ready.
   static Result<std::unique_ptr<Domain>> create(const Options& options);
   // Joins the domain behind two inherited descriptors, with a slot that a parent reserved or a fresh one.
   // kVersion, kRefused (another user or pid namespace), kCorrupt, kNoSpace (no free slot).
@@ -61,50 +64,51 @@ class Domain {
 
   // This process's slot. Meaningful only while attached().
   SlotRef self() const noexcept { return self_; }
-  // False in a child that got no slot, and in one made behind fork's back (raw clone): its operations fail
-  // with not_attached() instead of acting in its parent's name.
+  // False in a child that got no slot, and in a child made by raw clone(2), which runs no fork handlers: its
+  // operations fail with not_attached() instead of acting in its parent's name.
   bool attached() const noexcept { return alive_here_->load(std::memory_order_relaxed) == kAttached; }
   Status not_attached() const;
-  // Takes a slot for a process that has none, if one has become free. What it inherited from its parent's
-  // memory (leases) is not its own: the attach hooks let go of it first.
+  // Takes a slot for a process that has none, if one has become free. The leases in the memory that the
+  // process inherited are its parent's: the attach hooks drop them first.
   Status try_attach();
   void on_attach(std::function<void()> hook) { attach_hooks_.push_back(std::move(hook)); }
 
   // Is the process of this slot and generation gone? Its slot may or may not have been reaped yet.
   bool is_dead(SlotRef slot) const;
   std::uint64_t pid_of(SlotRef slot) const noexcept;
-  // The slot's present generation, whoever has it.
+  // The slot with its present generation, whichever process occupies it.
   SlotRef occupant(std::uint32_t index) const noexcept;
   std::uint32_t live_slots() const noexcept;
 
-  // Called with the reap lock held, for a slot whose process is gone (`clean`: it said good-bye). Must be
-  // idempotent: the reaper may die and another begins again.
-  // False: not everything could be given back now (an internal lock's holder is stopped); the slot stays
-  // REAPING, for a later reaper.
+  // Called with the reap lock held, for a slot whose process is gone (`clean`: it had called mark_clean()).
+  // Must be idempotent: the reaper may die, and another one begins again.
+  // False: not everything could be given back now (the holder of an internal lock is stopped); the slot stays
+  // REAPING for a later reaper.
   using ReapHook = std::function<bool(SlotRef slot, bool clean)>;
   void on_reap(ReapHook hook) { reap_hooks_.push_back(std::move(hook)); }
-  // Gives back what all dead slots hold. How many slots were freed.
+  // Gives back what all dead slots hold. Returns how many slots were freed.
   unsigned reap();
-  // As reap(), but leaves it to somebody else who is at it, however long that takes: for those who have
-  // something else to do.
+  // As reap(), but returns at once if another thread or process is reaping, however long that takes: for
+  // callers that have other work to do.
   unsigned try_reap();
-  // As try_reap(), at most once a second: for waiters' slices.
+  // As try_reap(), but at most once a second: for waiters at the end of a slice.
   void check_deaths();
-  // Tells the others that this process leaves in good order; called at exit.
+  // Records that this process leaves in good order; called at exit.
   void mark_clean() noexcept;
 
-  // Claims a slot for a child to come.
+  // Claims a slot for a child that is about to be started.
   Result<ChildSlot> reserve_child();
-  // This process has another domain for its children from here on: nothing of this one can be offered to
+  // From here on this process uses another domain for its children: nothing of this one can be offered to
   // them.
   void set_aside() noexcept { set_aside_ = true; }
   bool is_set_aside() const noexcept { return set_aside_; }
-  // In the child: become the process of that slot, drop the parent's.
+  // In the child: makes this process the occupant of that slot and drops its copy of the parent's.
   void adopt(ChildSlot child) noexcept;
-  // In a child without a slot.
+  // In a child without a slot: drops its copy of the parent's.
   void detach() noexcept;
 
-  // Bytes that may be committed now; re-read from the machine when `committed` has reached it (unless set).
+  // Bytes that may be committed now. Unless a budget was set, it is derived from the machine's memory, and
+  // derived anew when `committed` has reached it.
   std::uint64_t budget(std::uint64_t committed) noexcept;
   void set_budget(std::uint64_t bytes) noexcept { header().budget.store(bytes, std::memory_order_relaxed); }
 
@@ -119,7 +123,8 @@ class Domain {
   Result<ChildSlot> claim_slot();
   bool process_has_left(const Slot& slot) const;
   bool has_another_slot(const Slot& slot) const;
-  // Descriptors that were closed under us may be somebody else's by now: not ours to close.
+  // Forgets descriptors that other code of this process closed: their numbers may belong to other files by
+  // now, so they must not be closed.
   void disown_foreign_descriptors() noexcept;
   bool reap_slot(std::uint32_t index);
   unsigned reap_all();
@@ -132,9 +137,10 @@ class Domain {
   os::Fd slot_lock_;  // the description whose lock proves that this process lives
   SlotRef self_;
   bool set_aside_ = false;  // stored once, while a child joins its parent's domain
-  // One word in a page that the kernel zeroes in every child, however it was made (MADV_WIPEONFORK).
+  // alive_here_ points at a word in a page that the kernel zeroes in every child, however the child was made
+  // (MADV_WIPEONFORK).
   static constexpr std::uint64_t kAttached = 1;
-  static constexpr std::uint64_t kAttaching = 2;  // one of several threads does it for all
+  static constexpr std::uint64_t kAttaching = 2;  // one of several threads attaches the process for all
   sync::Word* alive_here_ = nullptr;
   std::vector<ReapHook> reap_hooks_;
   std::vector<std::function<void()>> attach_hooks_;

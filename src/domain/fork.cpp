@@ -19,8 +19,8 @@ struct Member {
   bool was_attached = false;
 };
 
-// Process-private. The mutex is taken in prepare and given back on both sides, so forks of one process come
-// one after another and no registration changes in between.
+// Process-private. The mutex is locked in prepare and unlocked on both sides, so the forks of one process are
+// serialised and no registration changes in between.
 struct Registry {
   std::mutex mutex;
   std::vector<Member> members;
@@ -59,7 +59,7 @@ void after_fork_in_parent() {
 void after_fork_in_child() {
   Registry& all = registry();
   for (Member& member : all.members) {
-    // In a pid namespace of its own nobody here could tell whether it lives.
+    // If the child is in another pid namespace, no member could tell whether it lives.
     const bool attached =
         member.child.has_value() && member.domain->header().pid_namespace == os::pid_namespace();
     if (attached) {

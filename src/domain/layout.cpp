@@ -33,7 +33,7 @@ Plan make_plan(const PlanLimits& limits) {
 Plan plan_for(std::uint64_t data_bytes) {
   Plan plan{};
   plan.data_bytes = data_bytes;
-  // Below 64 MiB, where a limit leaves no more, everything shrinks with the segment.
+  // A segment below 64 MiB is made only where a limit allows no more; then all parts shrink with it.
   const bool small = plan.data_bytes < 64 * kMiB;
   const std::uint64_t blocks = std::clamp(plan.data_bytes / 4096, std::uint64_t{512}, std::uint64_t{1} << 22);
   const std::uint64_t chunks = small ? std::max(plan.data_bytes / 4, kMiB / 4)

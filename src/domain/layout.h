@@ -1,4 +1,5 @@
-// The control segment's first page and the plan of what lies behind it. docs/layout.md is the prose twin.
+// The control segment's first page and the plan of what lies behind it. docs/layout.md describes both in
+// prose.
 //
 // The segment is one sparse memory file, mapped whole by every process of the domain and never unmapped: all
 // locks live here, and all tables whose rows keep their type for ever.
@@ -39,9 +40,9 @@ struct Extent {
 
 inline constexpr std::uint32_t kSlotCount = 4096;
 
-// What a slot is. FREE -> NASCENT (claimed, its process not yet there) -> LIVE -> REAPING -> FREE with the
-// next generation. Every step is one store of the state word. LIVE and NASCENT slots whose byte is unlocked
-// are dead.
+// The states of a slot: FREE -> NASCENT (claimed, its process does not run yet) -> LIVE -> REAPING -> FREE
+// with the next generation. Every step is one store of the state word. The process of a LIVE or NASCENT slot
+// whose byte is unlocked is dead, unless it only closed its descriptors (Domain::process_has_left).
 enum class SlotState : std::uint8_t {
   kFree = 0,
   kNascent = 1,
@@ -52,7 +53,7 @@ enum class SlotState : std::uint8_t {
 struct alignas(64) Slot {
   sync::Word state;       // {generation:32, unused:23, clean:1, SlotState:8}
   sync::Word pid;         // 0 while nascent
-  sync::Word start_time;  // clock ticks since boot, with the pid names the process
+  sync::Word start_time;  // in clock ticks since boot; with the pid it identifies the process
   sync::Word reserved[5];
 };
 static_assert(sizeof(Slot) == 64);
@@ -60,7 +61,7 @@ static_assert(sizeof(Slot) == 64);
 struct Header {
   std::uint64_t magic;
   std::uint32_t layout_version;
-  std::uint32_t mutex_bytes;  // sizeof(pthread_mutex_t): two C libraries must agree on it
+  std::uint32_t mutex_bytes;  // sizeof(pthread_mutex_t): the C libraries of all members must agree on it
   std::uint64_t domain_id;    // random, never 0
   std::uint64_t control_bytes;
   std::uint64_t data_bytes;  // of data segment 0; its upper half is the private range
@@ -75,22 +76,22 @@ struct Header {
 };
 static_assert(sizeof(Header) <= 4096);
 
-// How large everything is made, from the address space that this process may use.
+// The sizes of all parts, derived from the limits of this process.
 struct Plan {
   std::array<Extent, kRegions> regions;
   std::uint64_t control_bytes;
   std::uint64_t data_bytes;
 };
-// The smallest data segment with which anything can be done.
+// The smallest usable data segment.
 inline constexpr std::uint64_t kSmallestSegment = std::uint64_t{512} << 10;
 struct PlanLimits {
   std::uint64_t address_space = UINT64_MAX;  // RLIMIT_AS
   std::uint64_t file_size = UINT64_MAX;      // RLIMIT_FSIZE
-  std::uint64_t segment = UINT64_MAX;        // what the user wants the data segment to have at most
+  std::uint64_t segment = UINT64_MAX;        // the user's limit for the data segment
 };
 Plan make_plan(const PlanLimits& limits);
-// Everything follows from the size of the data segment, a power of two: whoever joins checks the header by
-// it.
+// All sizes follow from that of the data segment, a power of two: a process that joins checks the header
+// against them.
 Plan plan_for(std::uint64_t data_bytes);
 
 }  // namespace forklift::domain

@@ -20,7 +20,8 @@ std::uint64_t state_word(SlotState state, std::uint32_t generation) {
 SlotState state_of(std::uint64_t word) { return static_cast<SlotState>(word & 0xff); }
 std::uint32_t generation_of(std::uint64_t word) { return static_cast<std::uint32_t>(word >> 32); }
 
-// Slot bytes lie behind the header in the control file; only the number matters to the kernel.
+// The locked bytes of slots lie behind the header in the control file; for the kernel only their offsets
+// matter.
 std::uint64_t lock_byte(std::uint32_t index) { return 4096 + std::uint64_t{index}; }
 
 }  // namespace
@@ -41,13 +42,14 @@ Result<ChildSlot> Domain::claim_slot() {
       const Result<bool> mine = os::try_lock_byte(*fresh, lock_byte(index));
       if (!mine) return mine.status();
       if (!*mine) continue;
-      // Grow the used range before the state, so that no claimed slot lies outside what a reaper looks at.
+      // Grow the used range before the state changes, so that no claimed slot lies outside the range that
+      // reapers scan.
       std::uint64_t used = header().slots_used.load(std::memory_order_relaxed);
       while (used < index + 1 && !header().slots_used.compare_exchange_weak(used, index + 1)) {
       }
       const std::uint32_t generation = generation_of(seen);
       slot.pid.store(0, std::memory_order_relaxed);
-      // The lock keeps other claimers away; only a reaper of the last generation could still be storing.
+      // The lock keeps other claimers away; only a reaper of the last generation could still store the state.
       if (slot.state.compare_exchange_strong(seen, state_word(SlotState::kNascent, generation))) {
         return ChildSlot{{index, generation}, *std::move(fresh)};
       }
@@ -91,7 +93,7 @@ Status Domain::try_attach() {
   std::uint64_t nobody = 0;
   while (!alive_here_->compare_exchange_strong(nobody, kAttaching)) {
     if (nobody == kAttached) return {};
-    ::usleep(100);  // another thread is at it
+    ::usleep(100);  // another thread is attaching this process
     nobody = 0;
   }
   Result<ChildSlot> slot = header().pid_namespace == os::pid_namespace()
@@ -134,36 +136,38 @@ bool Domain::is_dead(SlotRef ref) const {
   const Slot& slot = slots()[ref.index];
   const std::uint64_t word = slot.state.load(std::memory_order_acquire);
   if (generation_of(word) != ref.generation || state_of(word) == SlotState::kFree) return true;
-  if (ref == self_) return false;  // one's own description does not see its own lock
-  // Where our descriptors are gone, or somebody else's by now, we know nothing, so we claim nothing.
+  if (ref == self_) return false;  // a description does not see its own lock
+  // If other code closed our descriptors (their numbers may be reused by now), we know nothing and call no
+  // slot dead.
   if (slot_lock_.inode() != control_inode_) return false;
   const Result<bool> locked = os::byte_is_locked(slot_lock_, lock_byte(ref.index));
   if (!locked) return false;
   const std::uint64_t pid = slot.pid.load(std::memory_order_relaxed);
   if (*locked) {
-    // A child made by raw clone keeps its parent's description, and so the lock, alive.
+    // A child made by raw clone(2) keeps its parent's description open, and so the parent's byte locked.
     return pid != 0 && os::is_gone(static_cast<pid_t>(pid));
   }
   return process_has_left(slot);
 }
 
 // The slot's byte is unlocked: is the process gone, or has it only closed its descriptors? Pid and start time
-// survive exec, so the question is whether our memory is still mapped there.
+// survive exec, so the answer is whether the process still maps our memory.
 bool Domain::process_has_left(const Slot& slot) const {
   const std::uint64_t pid = slot.pid.load(std::memory_order_relaxed);
-  if (pid == 0) return true;  // nascent, and nobody holds the description any more
+  if (pid == 0) return true;  // nascent, and no process holds the description any more
   const auto task = static_cast<pid_t>(pid);
   if (os::is_gone(task)) return true;
   const std::uint64_t started = os::start_time(task);
   const std::uint64_t noted = slot.start_time.load(std::memory_order_relaxed);
-  if (started != 0 && noted != 0 && started != noted) return true;  // the pid has a new owner
+  if (started != 0 && noted != 0 && started != noted) return true;  // the pid was reused
   if (has_another_slot(slot)) return true;
-  // What cannot be learnt (no descriptor left to read /proc with) is no reason to take it for dead.
+  // If that is unknown (no descriptor left to read /proc with), the process is not taken for dead.
   const std::optional<bool> mapped = os::maps_inode(task, control_inode_);
   return mapped.has_value() && !*mapped;
 }
 
-// A process that called exec and joined anew maps our memory again, but lives in its new slot.
+// A process that called exec and joined anew maps our memory again, but occupies a new slot: the old one is
+// dead.
 bool Domain::has_another_slot(const Slot& slot) const {
   const std::uint64_t used = header().slots_used.load(std::memory_order_acquire);
   for (std::uint32_t index = 0; index < used && index < kSlotCount; ++index) {
@@ -191,12 +195,12 @@ bool Domain::reap_slot(std::uint32_t index) {
   for (const ReapHook& hook : reap_hooks_) {
     if (!hook(ref, clean != 0)) return false;
   }
-  // The generation is bumped last: until here another reaper would do the same again.
+  // The generation is incremented last: if this reaper dies before that, the next one repeats the same steps.
   slot.state.store(state_word(SlotState::kFree, ref.generation + 1), std::memory_order_release);
   return true;
 }
 
-// A reaper that died inside left a slot in REAPING; the loop takes it up.
+// A reaper that died in the middle left its slot REAPING; the loop finishes that slot.
 unsigned Domain::reap_all() {
   unsigned freed = 0;
   const std::uint64_t used = header().slots_used.load(std::memory_order_acquire);

@@ -2,10 +2,10 @@
 //
 //   while (!try_it()) {
 //     Status status = wait_for({row.event, row.spinner, row.peer_cpu}, ready, domain, deadline, hooks);
-//     if (!status) return status;      // kTimeout, or what the hooks said
+//     if (!status) return status;      // kTimeout, or the hooks' status
 //   }
 //
-// Thread safety: yes. No internal lock may be held.
+// Thread safety: yes. The caller may hold no internal lock.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,8 @@
 
 namespace forklift::domain {
 
-// Asked now and then while a call waits, with no lock held. A failed status ends the wait with it; nothing
-// was taken or sent then. (Python: run signal handlers.)
+// Polled now and then while a call waits, with no lock held. A failed status ends the wait, which returns it;
+// nothing was taken or sent then. (The Python bindings run signal handlers here.)
 class WaitHooks {
  public:
   virtual ~WaitHooks() = default;
@@ -27,22 +27,22 @@ class WaitHooks {
   std::int64_t slice_ns = sync::kQuietSliceNs;  // poll() is called at least this often
 };
 
-// How long this process spins at a place before it sleeps, learnt from how its waits there ended.
+// How long this process spins at a place before it sleeps, learnt from how its earlier waits there ended.
 //
-// Longer than usual where the last sleeps were hardly worth it: a sleep and its end cost two system calls and
-// up to 40 us, so an answer that takes 60 us is cheaper waited for awake. A long spin in vain is forgiven
-// only after many short sleeps.
+// It spins longer than usual where the last sleeps were short: a sleep and its wake-up cost two system calls
+// and up to 40 us, so for an answer that takes 60 us spinning is cheaper. After a long spin in vain it takes
+// many short sleeps until it spins long again.
 //
-// Not at all where spins have not paid lately: the peer is slow, or it is not running, since more threads are
-// ready to run than there are processors for. A spin is then tried now and then, ever more rarely; one that
-// pays brings the usual spin back at once.
+// It does not spin at all where spins have not paid off lately: the peer is slow, or it does not run because
+// there are more runnable threads than processors. It then tries a spin now and then, ever more rarely; a
+// spin that pays off restores the usual spin at once.
 //
-// Thread safety: yes; a word lost between threads delays what is learnt.
+// Thread safety: yes; an update that is lost between threads only delays the learning.
 class SpinPolicy {
  public:
   static constexpr std::int64_t kLongestNs = 100'000;
   static constexpr int kShortSleeps = 2, kShortSleepsAfterAll = 8;
-  // After so many spins in vain, one in 8, 16, ... kRarest waits spins.
+  // After kVainSpins spins in vain, only one in 8, 16, ... kRarest waits spins.
   static constexpr int kVainSpins = 4, kFirstRest = 8, kRarest = 256;
 
   // How long to spin now; 0: not at all.
@@ -55,7 +55,7 @@ class SpinPolicy {
   }
   bool is_long() const noexcept { return score_.load(std::memory_order_relaxed) >= kShortSleeps; }
 
-  // A spin has ended: did what was waited for come?
+  // A spin has ended; `paid`: the condition came true meanwhile.
   void note_spin(bool paid) noexcept {
     if (paid) {
       vain_.store(0, std::memory_order_relaxed);
@@ -67,7 +67,7 @@ class SpinPolicy {
     if (vain >= kVainSpins)
       rest_.store(std::min(kFirstRest << (vain - kVainSpins), kRarest) - 1, std::memory_order_relaxed);
   }
-  // The answer came after so long a sleep, which followed a spin. (The sleep's end is in it, too.)
+  // The condition came true after a sleep of `ns`, wake-up included, that followed a spin.
   void note_sleep(std::int64_t ns) noexcept {
     const int score = score_.load(std::memory_order_relaxed);
     score_.store(ns <= kLongestNs ? std::min(score + 1, kShortSleeps) : std::min(score, 0),
@@ -82,37 +82,38 @@ class SpinPolicy {
 
 struct WaitPoint {
   sync::EventCount& event;
-  sync::Word& spinner;                   // until when somebody spins here; 0 or past: nobody
+  sync::Word& spinner;                   // until when a thread spins here; 0 or past: none does
   const sync::Word& peer_cpu;            // processor on which the other end last ran, + 1; 0: unknown
-  std::int64_t spin_ns = sync::kSpinNs;  // the longest spin, but for a SpinPolicy
-  SpinPolicy* spin_policy = nullptr;     // this process's; nullptr: it learns nothing at this place
+  std::int64_t spin_ns = sync::kSpinNs;  // the longest spin where no SpinPolicy extends it
+  SpinPolicy* spin_policy = nullptr;     // of this process; nullptr: it learns nothing at this place
 };
 
-// For a place with many other ends, of which no one is waited for.
+// For a place with many peers, where the wait is for none of them in particular.
 inline const sync::Word kUnknownCpu{0};
 
-// Where a user's lock is waited for. Nobody notes where a holder runs: that would cost each acquisition a
-// cache line.
+// The place where a user's lock is waited for. The processor of the holder is not recorded: that would cost
+// each acquisition a cache line.
 inline WaitPoint lock_place(sync::EventCount& event, sync::Word& spinner, SpinPolicy& spin_policy) noexcept {
   return {event, spinner, kUnknownCpu, sync::kSpinNs, &spin_policy};
 }
 
-// Leaves word of where this end runs; stored only when it changes, since the other end's line is at stake.
+// Records on which processor this end runs. Stored only when it changes, since a store takes the cache line
+// away from the other end.
 inline void note_cpu(sync::Word& cpu) noexcept {
   const auto here = static_cast<std::uint64_t>(os::current_cpu()) + 1;
   if (cpu.load(std::memory_order_relaxed) != here) cpu.store(here, std::memory_order_relaxed);
 }
 
-// Can the other end run while this one spins? Not if it last ran on this very processor. Which processors
-// *this* process is allowed says nothing about its peer: both may be bound to one each.
+// Can the other end run while this one spins? Not if it last ran on this very processor. The processors that
+// *this* process may use say nothing about its peer: each of the two may be bound to a processor of its own.
 inline bool peer_runs_elsewhere(const sync::Word& peer_cpu) noexcept {
   static const bool several_cpus = os::online_cpus() > 1;
   if (!several_cpus) return false;
   return peer_cpu.load(std::memory_order_relaxed) != static_cast<std::uint64_t>(os::current_cpu()) + 1;
 }
 
-// One spinner a place: several would only take the processors from those they wait for. A spinner that died
-// is known by its time.
+// Each place has at most one spinner: several would only take the processors from the threads that they wait
+// for. The claim of a spinner that died expires.
 inline bool claim_spin(sync::Word& spinner, std::int64_t longest_ns) noexcept {
   const auto now = static_cast<std::uint64_t>(os::now_ns());
   const auto longest = static_cast<std::uint64_t>(longest_ns);
@@ -120,7 +121,7 @@ inline bool claim_spin(sync::Word& spinner, std::int64_t longest_ns) noexcept {
   return until < now && spinner.compare_exchange_strong(until, now + 2 * longest, std::memory_order_relaxed);
 }
 
-// Whether the condition came true while this thread was the place's spinner.
+// Spins if this thread can become the place's spinner. Returns whether the condition came true meanwhile.
 template <class Ready>
 bool spin_at(const WaitPoint& at, Ready&& ready) {
   if (!peer_runs_elsewhere(at.peer_cpu)) return false;
@@ -132,24 +133,25 @@ bool spin_at(const WaitPoint& at, Ready&& ready) {
   return came;
 }
 
-// The same without being the place's spinner: for a thread that only looks, and takes nothing.
+// The same without becoming the place's spinner: for a thread that only observes and takes nothing.
 template <class Ready>
 bool spin_beside(WaitPoint at, Ready&& ready) {
   sync::Word nobody{0};
   return spin_at({at.event, nobody, at.peer_cpu, at.spin_ns, at.spin_policy}, ready);
 }
 
-// How long one sleep may take before it is looked what has happened.
+// How long one sleep may take before the thread checks what has happened.
 inline std::int64_t slice_ns(const WaitHooks* hooks) noexcept {
   return hooks ? std::min(hooks->slice_ns, sync::slice_ns()) : sync::slice_ns();
 }
 
-// The same for a sleep that does nothing at its slices' ends but to look at its condition.
+// The same for a sleeper that does nothing at the end of a slice but check its condition.
 inline std::int64_t look_ns(const WaitHooks* hooks) noexcept {
   return hooks && hooks->slice_ns < sync::kSliceNs ? hooks->slice_ns : sync::lengthened(slice_ns(hooks));
 }
 
-// One slice's sleep on a ticket, which is given back; looks for deaths and asks the hooks behind it.
+// Sleeps for one slice on a ticket, checks for deaths, and cancels the ticket. In a build with long slices
+// the sleep goes on, with these checks and a poll of the hooks in between.
 inline Status sleep_a_slice(sync::EventCount& event, sync::EventCount::Ticket ticket, Domain& domain,
                             os::Deadline deadline, WaitHooks* hooks) {
   const std::int64_t until = sync::kLongSlices ? os::now_ns() + sync::kLongSliceNs : 0;
@@ -157,7 +159,7 @@ inline Status sleep_a_slice(sync::EventCount& event, sync::EventCount::Ticket ti
     const os::FutexWait how = event.sleep(ticket, deadline.left_ns(slice_ns(hooks)));
     const bool slept_on = how == os::FutexWait::kTimedOut && !deadline.passed() && os::now_ns() < until;
     if (!slept_on) event.cancel(ticket);
-    // Who sleeps on asks each time, as a sleeper that looks at its own condition would.
+    // A sleeper that goes on reaps each time, as one that checks its own condition would.
     if (slept_on) domain.try_reap();
     if (how == os::FutexWait::kTimedOut) domain.check_deaths();
     if (!slept_on) return {};
@@ -167,8 +169,8 @@ inline Status sleep_a_slice(sync::EventCount& event, sync::EventCount::Ticket ti
   }
 }
 
-// One sleep of at most a slice. Returns ok when the condition held or something has happened since (look
-// again), kTimeout, or what the hooks said.
+// One sleep of at most a slice. Returns ok when the condition holds or something has happened (check again),
+// kTimeout, or the hooks' status.
 template <class Ready>
 Status sleep_at(const WaitPoint& at, Ready&& ready, Domain& domain, os::Deadline deadline, WaitHooks* hooks) {
   const sync::EventCount::Ticket ticket = at.event.prepare();
@@ -185,7 +187,7 @@ Status sleep_at(const WaitPoint& at, Ready&& ready, Domain& domain, os::Deadline
   return {};
 }
 
-// Spins, then sleeps; the same answers.
+// Spins, then sleeps. The results are those of sleep_at().
 template <class Ready>
 Status wait_for(WaitPoint at, Ready&& ready, Domain& domain, os::Deadline deadline, WaitHooks* hooks) {
   if (deadline.passed()) return {Code::kTimeout, "the deadline passed"};

@@ -1,5 +1,5 @@
-// The audit of locks: L1, L2, L4, L5 of locks/tables.h (L3 says what a word means). Exact while nobody is
-// active.
+// The audit of locks: L1, L2, L4, L5 of locks/tables.h (L3 says what a word means). The result is exact while
+// no operation runs.
 #include <string>
 #include <unordered_map>
 

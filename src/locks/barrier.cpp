@@ -33,8 +33,8 @@ Status Barrier::step(Step&& change) {
   if (!attached()) return domain().not_attached();
   const BarrierState before = state();
   Status status = table_.arena().change_objects(std::forward<Step>(change));
-  // Who comes or goes wakes nobody; and whoever changes the state rings, also where others change it
-  // meanwhile.
+  // Arriving and leaving wake nobody unless they change the state. If another process changes the state in
+  // between, it wakes the waiters, too.
   if (state() != before) row_.event.notify_after_unlock(INT_MAX);
   return status;
 }
@@ -64,7 +64,7 @@ bool Barrier::has_record() const noexcept {
          cell.units.load(std::memory_order_relaxed) != 0;
 }
 
-// Who gives the barrier up is no party any more.
+// A process that drops the barrier is no longer a party.
 Barrier::~Barrier() {
   if (party_ == kNoCell || !attached()) return;
   (void)table_.arena().change_objects([&](sync::Transaction& change) -> Status {
@@ -145,7 +145,7 @@ Result<bool> Barrier::wait(const Arrival& arrival, os::Deadline deadline, WaitHo
       if (!status) return status;
       continue;
     }
-    // All are there and the action runs: nobody's time is over any more.
+    // All parties have arrived and the action runs: deadlines no longer count.
     const os::Deadline limit = state() == BarrierState::kActing ? os::Deadline::never() : deadline;
     table_.look_after_all(id_);
     Status status = domain::wait_for(
@@ -160,7 +160,7 @@ Result<bool> Barrier::wait(const Arrival& arrival, os::Deadline deadline, WaitHo
       if (!status) return status;
       continue;
     }
-    // An interrupt ends this call only: who leaves then has not been there.
+    // kInterrupted ends only this call: the party then leaves as if it had not arrived.
     if (status.code() != Code::kInterrupted) (void)abort();
     return status;
   }
@@ -174,7 +174,7 @@ Status Barrier::leave(const Arrival& arrival) {
       return {};
     const std::uint64_t phase = row_.state.load(std::memory_order_relaxed);
     if (phase == arrival.phase) {
-      table_.put_cell(change, arrival.cell);  // this round has not passed
+      table_.put_cell(change, arrival.cell);  // this round did not open
     } else if (has_record()) {
       change.set(table_.cell(party_).units, phase);
       table_.put_cell(change, arrival.cell);
@@ -211,7 +211,7 @@ Status Barrier::reset() {
   });
 }
 
-// Who had passed already goes on; everybody else learns of it, now or when it arrives.
+// Parties that had passed already go on; all others learn of the death, now or when they arrive.
 void Barrier::party_died(sync::Transaction& change, LockRow& row, std::uint64_t units, bool clean) {
   if (units != 0) {  // between rounds
     if (!clean && units == row.state.load(std::memory_order_relaxed))

@@ -19,7 +19,7 @@ void ring_bell(Cell& cell) noexcept {
   os::futex_wake(cell.bell, 1);
 }
 
-// Only while it is this very wait: the cell may have become another's.
+// Succeeds only while the cell belongs to this very wait; it may have been reused by another one.
 bool change_ticket(Cell& cell, std::uint64_t seen, TicketState to) noexcept {
   return cell.ticket.compare_exchange_strong(seen, with_state(seen, to));
 }
@@ -77,7 +77,8 @@ Status Condition::wait(std::uint32_t place, os::Deadline deadline, WaitHooks* ho
   const std::uint64_t ticket = cell.ticket.load();
   if (state_of(ticket) == TicketState::kWaiting && change_ticket(cell, ticket, TicketState::kIdle))
     return status;
-  // Notified after all: good for one whose time is over; one who was interrupted cannot use it.
+  // Notified after all. A wait whose time is over uses the notification; a wait that the hooks ended passes
+  // it on.
   if (status.code() == Code::kTimeout) return {};
   pass_on(table_, place);
   return status;
@@ -85,7 +86,7 @@ Status Condition::wait(std::uint32_t place, os::Deadline deadline, WaitHooks* ho
 
 void Condition::leave(std::uint32_t place) {
   table_.cell(place).ticket.store(0);
-  // Where the ledger's lock is stuck the record stays until this process ends, and means nothing.
+  // If the ledger's lock is stuck, the record stays until this process ends; it has no effect.
   (void)table_.arena().change_objects([&](sync::Transaction& change) -> Status {
     if (Owner::process_of(table_.cell(place).owner.load(std::memory_order_relaxed)) == table_.process())
       table_.put_cell(change, place);
@@ -106,7 +107,7 @@ std::size_t Condition::notify(Table& table, std::uint64_t object, std::size_t mo
   const std::uint32_t used = table.cells_used();
   for (std::uint32_t place = 0; place < used && most != 0; ++place) {
     const Cell& cell = table.cell(place);
-    // The ticket first: if it is still the same when it is changed below, so is the object.
+    // The ticket is read first: if it is unchanged when it is swapped below, so is the object.
     const std::uint64_t ticket = cell.ticket.load();
     if (state_of(ticket) == TicketState::kWaiting && cell.object.load(std::memory_order_acquire) == object)
       waiters.push_back({ticket, place});
@@ -117,7 +118,7 @@ std::size_t Condition::notify(Table& table, std::uint64_t object, std::size_t mo
   for (const Waiter& waiter : waiters) {
     if (done == most) break;
     Cell& cell = table.cell(waiter.place);
-    if (!change_ticket(cell, waiter.ticket, TicketState::kNotified)) continue;  // it has just given up
+    if (!change_ticket(cell, waiter.ticket, TicketState::kNotified)) continue;  // the waiter just gave up
     ring_bell(cell);
     ++done;
   }
@@ -137,8 +138,9 @@ std::size_t Condition::waiting() const noexcept {
 void Condition::pass_on(Table& table, std::uint32_t place) {
   Cell& cell = table.cell(place);
   std::uint64_t ticket = cell.ticket.load();
-  // Passed on before it is cleared, so that a death in between passes it on twice and not never; cleared only
-  // as it was seen, since a notifier may choose this very ticket meanwhile (tests/model/condition.pml).
+  // A notification is passed on before its ticket is cleared, so that a death in between passes it on twice
+  // rather than never. The ticket is cleared only if it is as it was seen, since a notifier may choose this
+  // very ticket meanwhile (tests/model/condition.pml).
   do {
     if (state_of(ticket) == TicketState::kNotified)
       notify(table, cell.object.load(std::memory_order_acquire), 1);
@@ -146,7 +148,8 @@ void Condition::pass_on(Table& table, std::uint32_t place) {
   } while (!cell.ticket.compare_exchange_strong(ticket, 0));
 }
 
-// A waiter looks whether somebody died with a notification, so that it is not idle until the regular check.
+// Checks whether a waiter died with a notification, so that the notification is not unused until the regular
+// check for deaths.
 void Condition::look_after_notified() {
   domain().check_deaths();
   const std::uint32_t used = table_.cells_used();

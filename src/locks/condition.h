@@ -6,13 +6,13 @@
 //   lock->acquire(...);
 //   condition->leave(*place);                               // not before: see below
 //
-// A notification is a ticket for one waiter that was enrolled when it was given; who comes later cannot take
-// it. Until `leave` the ticket belongs to the waiter's record: if it is killed before, the reaper gives the
-// ticket to the next one. (A reaper that is killed in that very act may give out one too many: a waiter then
-// wakes without cause, as conditions may.)
+// A notification goes to the ticket of one waiter that was enrolled when it was given; a later waiter cannot
+// take it. Until `leave` it belongs to that waiter's record: if the waiter is killed before, the reaper
+// passes the notification on to the next one. (A reaper that is killed in that very act may pass on one too
+// many: a waiter then has a spurious wake-up, as conditions may.)
 //
 // Thread and process safety: `notify` and `enrol` are ordered by the lock that the caller holds; nothing else
-// is asked of it.
+// is required of that lock.
 #pragma once
 
 #include "locks/table.h"
@@ -24,16 +24,17 @@ class Condition : public Object {
   static Result<std::shared_ptr<Condition>> create(Table& table);
   static Result<std::shared_ptr<Condition>> open(Table& table, LockId id);
 
-  // This thread's place among the waiters. kNoSpace, kStalled, kNotAttached.
+  // Enters this thread and returns its place among the waiters. Errors: kNoSpace, kStalled, kNotAttached.
   Result<std::uint32_t> enrol();
-  // Ok: notified. kTimeout, or what the hooks say: not, and a notification that came too late to be noticed
-  // was passed on.
+  // Ok: notified. kTimeout, or the hooks' status: not notified; a notification that came just as the hooks
+  // ended the wait was passed on.
   Status wait(std::uint32_t place, os::Deadline deadline, WaitHooks* hooks);
   void leave(std::uint32_t place);
-  // Makes the waiter look at its hooks.
+  // Wakes the waiter, which then polls its hooks.
   void ring(std::uint32_t place) noexcept;
 
-  // Notifies those who have waited longest, `most` of them or all if there are fewer. How many it were.
+  // Notifies the threads that have waited longest, `most` of them or all if there are fewer. Returns how
+  // many.
   std::size_t notify(std::size_t most);
   // Threads between enrol and their notification.
   std::size_t waiting() const noexcept;

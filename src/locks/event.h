@@ -1,5 +1,5 @@
-// Event: a flag that processes wait for. One word counts how often it was set, so that who waits notices even
-// if it is cleared again at once. Deaths leave nothing to repair.
+// Event: a flag that processes wait for. One word also counts how often it was set, so that a waiter notices
+// a set even if the flag is cleared again at once. A death leaves nothing to repair.
 #pragma once
 
 #include "locks/table.h"
@@ -15,7 +15,8 @@ class Event : public Object {
   // kNotAttached.
   Status set();
   Status clear();
-  // Ok: it is set, or was set since the call. kTimeout, or what the hooks say.
+  // Ok: the flag is set, or was set since the call began. Otherwise kTimeout, kNotAttached, or the hooks'
+  // status.
   Status wait(os::Deadline deadline, WaitHooks* hooks);
 
  private:

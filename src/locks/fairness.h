@@ -1,14 +1,15 @@
-// Letting a waiter have the lock for which it has waited long.
+// Hands a lock to a waiter that has waited for it for long.
 //
-// Who releases a lock and wants it again takes it before the one that was woken for it can: for short holds
-// that is what makes a contended lock fast, and whoever waits is overtaken now and then. Where somebody holds
-// it most of the time (works inside of it, lets go for an instant, and comes again), a waiter would be
-// overtaken for seconds. So a waiter that was overtaken and has waited for kLong says so in the row; who
-// releases then, and has woken somebody, lets others take it first the next time that it wants to wait for
-// it.
+// A thread that releases a lock and wants it again takes it before the waiter that was woken can. With short
+// holds that is what makes a contended lock fast, and waiters are overtaken only now and then. But where one
+// thread holds the lock most of the time (it works under the lock, releases it for an instant, and acquires
+// it again), a waiter would be overtaken for seconds. So a waiter that was overtaken and has waited for
+// kLongNs says so in the row. A process that then releases the lock and wakes a waiter lets others take it
+// first, the next time that it would wait for the lock.
 //
-// Only a word between those who are there, no part of who holds what: when it is wrong or stale, since a
-// waiter was killed, it costs one wait of kGiveWay. What is free can be had at any time by who only tries.
+// This is only a hint between the processes that use the lock, and no part of its ownership: if it is wrong
+// or stale, since a waiter was killed, it costs one wait of kGiveWayNs. A caller that only tries gets a free
+// lock at any time.
 //
 // Source: the starvation mode of Go's sync.Mutex.
 //
@@ -24,18 +25,19 @@
 
 namespace forklift::locks {
 
-// LockRow::overtaken: bit 0 while somebody has waited long, above it how often one who had slept has got it.
+// LockRow::overtaken: bit 0 is set while a waiter has waited long; the bits above count how often a waiter
+// that had slept then got the lock.
 inline constexpr std::uint64_t kWaitsLong = 1;
 inline constexpr std::uint64_t kGotIt = 2;
 
 class Fairness {
  public:
-  static constexpr std::int64_t kLongNs = 1'000'000;     // so long a wait is long
-  static constexpr std::int64_t kGiveWayNs = 2'000'000;  // others have so long to take it
+  static constexpr std::int64_t kLongNs = 1'000'000;     // a wait of this length is long
+  static constexpr std::int64_t kGiveWayNs = 2'000'000;  // how long others get to take the lock
 
-  // Has this process just released it to somebody who waited long?
+  // Has this process released the lock while somebody had waited long, and not given way since?
   bool owes() const noexcept { return owed_.load(std::memory_order_relaxed) != 0; }
-  // Before somebody is woken: what to owe them; 0: nothing.
+  // Called before a waiter is woken: the debt for owe(); 0: none.
   static std::uint64_t debt(const LockRow& row) noexcept {
     const std::uint64_t word = row.overtaken.load(std::memory_order_relaxed);
     return (word & kWaitsLong) != 0 && row.event.has_sleepers() ? word : 0;
@@ -45,15 +47,15 @@ class Fairness {
     owed_.store(debt, std::memory_order_relaxed);
   }
 
-  // Until it is not free any more, somebody has had it, or others had their time.
+  // Waits until the lock is taken, a waiter has had it, or kGiveWayNs have passed since the release.
   template <class Taken>
   void give_way(LockRow& row, Taken&& taken) noexcept {
     const std::uint64_t word = owed_.exchange(0, std::memory_order_relaxed);
     const std::int64_t limit = owed_at_ns_.load(std::memory_order_relaxed) + kGiveWayNs;
-    if (os::now_ns() >= limit) return;  // that was long ago
+    if (os::now_ns() >= limit) return;  // the release was long ago
     while (!taken() && row.overtaken.load(std::memory_order_relaxed) == word) {
       if (os::now_ns() >= limit) {
-        row.overtaken.fetch_and(~kWaitsLong, std::memory_order_relaxed);  // nobody came
+        row.overtaken.fetch_and(~kWaitsLong, std::memory_order_relaxed);  // no waiter took it
         return;
       }
       ::sched_yield();
@@ -65,18 +67,19 @@ class Fairness {
   std::atomic<std::int64_t> owed_at_ns_{0};
 };
 
-// One wait for a lock or semaphore, as the others should know of it.
+// One wait for a lock or semaphore. It tells the others through the row when it becomes a long one.
 class LongWait {
  public:
   explicit LongWait(LockRow& row) noexcept : row_(row) {}
   void before_sleep() noexcept {
     if (since_ns_ == 0) since_ns_ = os::now_ns();
   }
-  // Woken, and somebody else has it.
+  // This thread is awake, and another one has the lock.
   void overtaken() noexcept {
     if (since_ns_ != 0 && is_long()) row_.overtaken.fetch_or(kWaitsLong, std::memory_order_relaxed);
   }
-  // While each wait is a long one all are polite; the first short one, or the last, ends that.
+  // As long as every wait is a long one, processes that release the lock let others take it first; the first
+  // short wait, or the last waiter, ends that.
   void taken() noexcept {
     if (since_ns_ == 0 || (row_.overtaken.load(std::memory_order_relaxed) & kWaitsLong) == 0) return;
     row_.overtaken.fetch_add(kGotIt, std::memory_order_relaxed);

@@ -56,8 +56,9 @@ Status Mutex::acquire(os::Deadline deadline, WaitHooks* hooks, Took& how) {
   }
 }
 
-// Who did not acquire it releases it: legal for a Lock, which then is a signal from here on. The mark comes
-// first: killed in between, the lock is merely never taken over.
+// A thread that did not acquire the lock releases it. That is legal for a Lock; if the holder is another
+// process, the lock counts as a signal from then on. The mark is stored first: if this process is killed in
+// between, the lock is merely never taken over.
 Released Mutex::release_for_another() noexcept {
   if (!attached()) return Released::kNotAttached;
   std::uint64_t seen = owner();

@@ -1,11 +1,11 @@
-// Lock and RLock: one word says who holds it, so that the acquisition and the holder's record are one step.
+// Lock and RLock: one word says who holds the lock, so acquiring it and recording the holder are one step.
 //
 //   switch (lock->try_acquire()) { case Took::kNo: status = lock->acquire(deadline, hooks, &how); ... }
 //   lock->release();
 //
-// A holder that was killed loses the lock to whoever asks next (Took::kAbandoned), unless the lock was ever
-// released by a process that did not hold it: such a lock is a signal, and has no holder. Who ends in good
-// order while holding keeps it; any process may then release it.
+// When a holder was killed, the next process that asks takes the lock over (Took::kAbandoned), unless the
+// lock was ever released by a process that did not hold it: such a lock is used as a signal and has no
+// holder. A holder that exits in good order keeps the lock; any process may then release it.
 #pragma once
 
 #include "locks/fairness.h"
@@ -16,7 +16,7 @@ namespace forklift::locks {
 enum class Took : std::uint8_t {
   kNo,
   kYes,
-  kAbandoned  // from a holder that died
+  kAbandoned  // taken over from a holder that died
 };
 
 enum class Released : std::uint8_t {
@@ -43,13 +43,14 @@ class Mutex : public Object {
     }
     return try_again(seen, me);
   }
-  // For who would wait: kNo also where others shall have it first. acquire() then.
+  // For callers that would wait: kNo also while this process has to let others take the lock first. Call
+  // acquire() then.
   Took try_before_waiting() noexcept {
     if (fairness_.owes()) [[unlikely]]
       return Took::kNo;
     return try_acquire();
   }
-  // kTimeout, kNotAttached, or what the hooks say.
+  // kTimeout, kNotAttached, or the hooks' status.
   Status acquire(os::Deadline deadline, WaitHooks* hooks, Took& how);
 
   Released release() noexcept {
@@ -78,11 +79,11 @@ class Mutex : public Object {
   bool locked() const noexcept { return !Owner::is_free(owner()); }
   // Does this thread hold it?
   bool mine() const noexcept { return (owner() & ~Owner::kAbandoned) == table_.thread(); }
-  // How often this process holds it: 0 where another one does.
+  // How often this process has acquired it; 0 if it does not hold it.
   std::uint64_t depth() const noexcept;
   // Did its present holder take it over from one that died?
   bool abandoned() const noexcept { return locked() && (owner() & Owner::kAbandoned) != 0; }
-  // Is it taken over when its holder dies? Not once somebody else has released it.
+  // Is it taken over when its holder dies? Not after a process that did not hold it has released it.
   bool recovers() const noexcept { return row_.strayed.load(std::memory_order_acquire) == 0; }
 
  private:

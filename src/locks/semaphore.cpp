@@ -69,7 +69,8 @@ Status Semaphore::release(std::uint32_t units) {
   return {};
 }
 
-// This process's record, or as many as there are cells. With the ledger's lock held.
+// The index of this process's record, or the number of used cells if there is none. Call with the ledger's
+// lock held.
 std::uint32_t Semaphore::own_cell() const noexcept {
   const std::uint32_t used = table_.cells_used();
   const std::uint64_t me = table_.process();

@@ -1,9 +1,9 @@
-// Semaphore and BoundedSemaphore: a count, without owners, as in the standard library.
+// Semaphore and BoundedSemaphore: a count without owners, as in Python's standard library.
 //
-// With `recover`, what a killed process had taken and not given back comes back. Then a record says how many
-// units each process holds, and count and record change in one ledger transaction (some 100 ns and a lock
-// that all processes share, instead of one instruction). Meant for units that are given back where they were
-// taken: a unit that another process releases counts as a new one.
+// With `recover`, the units that a killed process had taken and not released come back. A record then says
+// how many units each process holds, and count and record change in one ledger transaction (some 100 ns and a
+// lock that all processes share, instead of one instruction). This is for units that are released by the
+// process that took them: a unit that another process releases counts as a new one.
 #pragma once
 
 #include "locks/fairness.h"
@@ -21,11 +21,11 @@ struct SemaphoreOptions {
 
 class Semaphore : public Object {
  public:
-  // kInvalid: a value above what it may be.
+  // kInvalid: the value or its maximum is too large.
   static Result<std::shared_ptr<Semaphore>> create(Table& table, const SemaphoreOptions& options);
   static Result<std::shared_ptr<Semaphore>> open(Table& table, LockId id);
 
-  // `taken` stays false when there is no unit, which is no error. kStalled, kNotAttached.
+  // `taken` stays false when there is no unit, which is no error. Errors: kStalled, kNotAttached.
   Status try_acquire(bool& taken) {
     if (recover_ || !attached()) [[unlikely]]
       return try_recorded(taken);
@@ -39,15 +39,16 @@ class Semaphore : public Object {
     }
     return {};
   }
-  // For who would wait: none also where others shall have it first. acquire() then.
+  // For callers that would wait: takes none also while this process has to let others take a unit first. Call
+  // acquire() then.
   Status try_before_waiting(bool& taken) {
     if (fairness_.owes()) [[unlikely]]
       return {};
     return try_acquire(taken);
   }
-  // kTimeout, or what the hooks say, besides.
+  // Errors: those of try_acquire(), kTimeout, or the hooks' status.
   Status acquire(os::Deadline deadline, WaitHooks* hooks);
-  // kInvalid: that would be more than it may have. All or none.
+  // Releases all units or none. kInvalid: the value would exceed its maximum.
   Status release(std::uint32_t units = 1);
 
   std::uint32_t value() const noexcept {

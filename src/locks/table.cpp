@@ -1,4 +1,4 @@
-// Making, freeing and reaping: what happens to locks outside of their own operations.
+// Making, freeing and reaping: what happens to locks outside of their operations.
 #include "locks/table.h"
 
 #include <algorithm>
@@ -91,7 +91,8 @@ Result<Right> Table::take_up(Kind kind, LockId id) {
   Result<arena::LeasePtr> hold = arena_.claim_row_for_self(object);
   if (!hold && hold.code() == Code::kInvalid) hold = arena_.hold(object);
   if (!hold) return hold.status();
-  // Between the look and the hold the last holder may have left, and somebody else have made a new one here.
+  // Between the check and the hold the last holder may have left, and a new object may have been made in this
+  // row.
   if (kind_of(id) != kind) return gone();
   return Right{id, *std::move(hold)};
 }
@@ -135,7 +136,8 @@ void Table::put_cell(sync::Transaction& change, std::uint32_t index) {
 void Table::look_after(std::uint64_t owner) {
   if (Owner::is_free(owner)) return;
   const domain::SlotRef slot = domain_.occupant(Owner::slot(owner));
-  // Another generation: reaped, and what it held is left as it is (a clean exit, or a lock used as a signal).
+  // Another generation: the holder was reaped, and the lock was left held (a clean exit, or a lock used as a
+  // signal).
   if (Owner::process(slot) != Owner::process_of(owner) || !domain_.is_dead(slot)) return;
   domain_.try_reap();
 }
@@ -148,7 +150,8 @@ void Table::look_after_all(LockId object) {
   }
 }
 
-// Before the last right goes: records that a process keeps when it drops a semaphore with units of it.
+// Called before the last right goes: frees the records that a process leaves when it drops a semaphore while
+// it holds units.
 bool Table::empty(std::uint32_t index) {
   const LockId id{index, generation_of(rows_[index].meta.load(std::memory_order_acquire))};
   const std::uint32_t used = cells_used();
@@ -176,7 +179,7 @@ bool Table::reap(domain::SlotRef slot, bool clean) {
           row.strayed.load(std::memory_order_acquire) == 0)
         row.state.compare_exchange_strong(owner, Owner::kAbandoned);
     }
-    // Whoever was woken last may have died before it took what it was woken for.
+    // The waiter that was woken last may have died before it took the lock.
     row.event.notify(1);
   }
   bool all = true;
@@ -199,8 +202,8 @@ bool Table::reap_cell(std::uint32_t index, std::uint64_t owner, bool clean) {
     if (kind == Kind::kBarrier)
       Barrier::party_died(change, *row, cell.units.load(std::memory_order_relaxed), clean);
     if (kind == Kind::kRecovering) {
-      // After a clean exit, which is no death, what was taken stays taken, as in the standard library; and no
-      // more comes back than there may be, where others have released what this process had taken.
+      // A clean exit is no death: the units stay taken, as in the standard library. And no more units come
+      // back than the maximum allows, since other processes may have released what this one had taken.
       const std::uint64_t units = cell.units.load(std::memory_order_relaxed);
       const std::uint64_t value = row->state.load(std::memory_order_relaxed);
       const std::uint64_t room = row->most.load(std::memory_order_relaxed) - value;

@@ -1,7 +1,8 @@
-// The table of users' locks as one process sees it, and what all kinds of them have in common.
+// The table of users' locks as one process sees it, and the base of all kinds of locks.
 //
-// A lock lives as a channel does: rights to it are leases in the arena's ledger, so forked children inherit
-// them, spawned ones are offered them, and the row is free when the last one has gone.
+// A lock lives as long as there is a right to it, as a channel does. Rights are leases in the arena's ledger:
+// forked children inherit them, spawned children are offered them, and the row is free when the last right is
+// gone.
 //
 // Thread and process safety: all functions may be called from any thread of any process.
 #pragma once
@@ -19,7 +20,7 @@ namespace forklift::locks {
 
 using domain::WaitHooks;
 
-// What names a lock within its domain.
+// Identifies a lock within its domain.
 struct LockId {
   std::uint32_t index = 0;
   std::uint32_t generation = 0;
@@ -43,8 +44,8 @@ class Table {
 
   // A new object of this kind. kNoSpace, kStalled, kNotAttached.
   Result<Right> make(Kind kind, std::uint64_t most, std::uint64_t state, std::uint64_t depth);
-  // Takes up a right that a parent entered for this process, or, where this process has the object already,
-  // another one. kInvalid: there is no such object of this kind (any more).
+  // Takes up a right that a parent entered for this process or, if this process has the object already, makes
+  // another right. kInvalid: there is no such object of this kind (any more).
   Result<Right> take_up(Kind kind, LockId id);
   // The object's kind; kNone: it does not exist.
   Kind kind_of(LockId id) const noexcept;
@@ -58,10 +59,10 @@ class Table {
   // Owner words of this process and of this thread.
   std::uint64_t process() const noexcept { return Owner::process(domain_.self()); }
   std::uint64_t thread() const noexcept { return process() | os::thread_id(); }
-  // Looks after a holder that might have died, and reaps it then.
+  // Checks whether a holder has died; if so, reaps it.
   void look_after(std::uint64_t owner);
-  // The same for everybody who has a record with this object, so that waiters need not wait for the regular
-  // check.
+  // The same for every process that has a record of this object, so that waiters need not wait for the
+  // regular check for deaths.
   void look_after_all(LockId object);
 
   // Parts of ledger transactions.
@@ -92,14 +93,14 @@ class Table {
   std::uint64_t capacity_;
 };
 
-// What the kinds have in common: a right to a row.
+// The base of all kinds of locks: a right to a row.
 class Object {
  public:
   LockId id() const noexcept { return id_; }
   Table& table() const noexcept { return table_; }
   // Enters a child as a holder, so that the object lives until the child has opened it.
   Status offer(domain::SlotRef child);
-  // Makes everybody who waits look again.
+  // Wakes all waiters, which then check again.
   void wake_all() noexcept;
 
  protected:

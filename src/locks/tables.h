@@ -1,16 +1,17 @@
-// Users' locks in shared memory: rows and holders' records. docs/layout.md is the prose twin.
+// Users' locks in shared memory: rows and holders' records. docs/layout.md describes them in prose.
 //
-// A row is a Lock, RLock, Semaphore, Condition, Event or Barrier. A record (cell) says which process is
-// inside something that its death must undo: a thread that waits on a condition, a party inside a barrier's
-// wait, units of a semaphore that recovers.
+// A row is a Lock, RLock, Semaphore, Condition, Event or Barrier. A record (cell) says that a process is in a
+// state that its death must undo: a thread waits on a condition, a party is inside a barrier's wait, the
+// process has units of a semaphore that recovers.
 //
-// Invariants (`Table::audit` checks each of them)
+// Invariants (`Table::audit` checks all but L3)
 //  L1. A row is in use (its count is the number of lease rows that name it) or in the free list.
 //  L2. A cell is in the free list, or has an owner and an object.
-//  L3. A lock's owner word says who holds it; that word's change is the acquisition and the release.
-//  L4. Of a semaphore that recovers: value + units in its cells = total.
-//  L5. Of a barrier: the parties inside are its cells without units.
-// Words marked [ledger] change through the arena's redo records, under its lock, only.
+//  L3. A lock's owner word says who holds the lock; the change of that word is the acquisition or the
+//     release.
+//  L4. For a semaphore that recovers: value + units in its cells = total.
+//  L5. For a barrier: the number of parties inside is the number of its cells without units.
+// Words marked [ledger] change only through the arena's redo records, under the arena's lock.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +30,7 @@ enum class Kind : std::uint8_t {
   kLock = 1,
   kRLock = 2,
   kSemaphore = 3,
-  kRecovering = 4,  // a semaphore that gets back what a killed process had taken
+  kRecovering = 4,  // a semaphore that gets back the units that a killed process had taken
   kCondition = 5,
   kEvent = 6,
   kBarrier = 7
@@ -42,8 +43,8 @@ constexpr Kind kind_in(std::uint64_t meta) noexcept {
 }
 
 // Who holds a lock: {left:1, generation:29, slot:12, thread:22}. All zero: nobody. Bit 63 with a thread: this
-// holder took over from one that died; without: nobody holds it, and the last one died. Slots are reaped
-// before their generation changes, so the low bits of it suffice.
+// holder took the lock over from one that died. Bit 63 without a thread: nobody holds the lock, and the last
+// holder died. Slots are reaped before their generation changes, so the low bits of the generation suffice.
 struct Owner {
   static constexpr std::uint64_t kAbandoned = std::uint64_t{1} << 63;
   static constexpr unsigned kSlotShift = 22;
@@ -66,7 +67,7 @@ struct Owner {
 static_assert(domain::kSlotCount == 1U << (Owner::kGenerationShift - Owner::kSlotShift));
 
 struct alignas(64) LockRow {
-  // What does not change while the object lives.
+  // What the operations of the lock do not change.
   Word meta;   // [ledger] as above
   Word count;  // [ledger] lease rows naming this row
   Word next;   // [ledger] free list: row index + 1
@@ -76,14 +77,15 @@ struct alignas(64) LockRow {
   // lock: Owner. semaphore: value ([ledger] where it recovers). event: {times set:63, set:1}.
   // barrier: [ledger] phase, how often it has opened.
   alignas(64) Word state;
-  // RLock: how often its holder has it. recovering: [ledger] total. barrier: [ledger] BarrierState.
+  // RLock: how often its holder has acquired it. recovering semaphore: [ledger] total. barrier: [ledger]
+  // BarrierState.
   Word depth;
   Word strayed;  // lock: 1 once a process that did not hold it has released it. barrier: [ledger] parties
                  // missing
   Word inside;   // barrier: [ledger] parties inside wait
   sync::EventCount event;
   Word spinner;
-  Word overtaken;  // lock, semaphore: does anybody wait long, and how often one got it (fairness.h)
+  Word overtaken;  // lock, semaphore: whether a waiter waits long, and how often one got it (fairness.h)
 };
 static_assert(sizeof(LockRow) == 128);
 
@@ -92,11 +94,11 @@ struct alignas(64) Cell {
   Word owner;   // [ledger] Owner; 0: the cell is free
   Word object;  // [ledger] {generation:32, row index:32}
   Word next;    // [ledger] free list: cell index + 1
-  // [ledger] semaphore: units held by the owner's process. barrier: 0 inside wait; else the phase that began
-  // when the owner's process left the last round that it was in
+  // [ledger] semaphore: units that the owner's process holds. barrier: 0 inside wait; otherwise the phase
+  // that began when the owner's process left its last round
   Word units;
-  Word ticket;  // condition: {sequence:62, TicketState:2}; changed by compare-and-swap, by its owner or not
-  std::atomic<std::uint32_t> bell;  // condition: rung after the ticket was changed by somebody else
+  Word ticket;  // condition: {sequence:62, TicketState:2}; changed by compare-and-swap, by any process
+  std::atomic<std::uint32_t> bell;  // condition: incremented after another thread changed the ticket
   std::uint32_t unused0;
   Word unused1[2];
 };
@@ -110,9 +112,9 @@ enum class TicketState : std::uint8_t {
 
 enum class BarrierState : std::uint8_t {
   kFilling = 0,
-  kActing = 1,     // all are there, the last one runs the action
-  kDraining = 2,   // open, until the last one has left
-  kResetting = 3,  // reset with parties inside: those leave with an error
+  kActing = 1,     // all parties have arrived; the last one runs the action
+  kDraining = 2,   // open, until the last party has left
+  kResetting = 3,  // reset with parties inside, which leave with an error
   kBroken = 4
 };
 
@@ -121,7 +123,7 @@ struct LockTable {
   Word rows_free;   // [ledger] row index + 1
   Word cells_used;  // [ledger]
   Word cells_free;  // [ledger] cell index + 1
-  Word sequence;    // of tickets: the order in which threads began to wait
+  Word sequence;    // counts tickets: the order in which threads began to wait
   Word unused[59];
 };
 static_assert(sizeof(LockTable) == 512);

@@ -9,8 +9,8 @@ namespace forklift::os {
 // Nanoseconds of CLOCK_MONOTONIC (the same clock in every process of the machine).
 std::int64_t now_ns() noexcept;
 
-// A point in time after which a wait gives up. Copyable, never wraps: huge and infinite time-outs are
-// `never`.
+// A point in time after which a wait gives up. Copyable. It never overflows: huge and infinite time-outs
+// become `never`.
 class Deadline {
  public:
   static Deadline never() noexcept { return Deadline(kNever); }
@@ -20,7 +20,7 @@ class Deadline {
     const std::int64_t now = now_ns();
     return ns >= kNever - now ? never() : Deadline(now + ns);
   }
-  // NaN and negative values are "at once", as the standard library treats them for its queues.
+  // NaN and negative values mean "at once", as for the queues of Python's standard library.
   static Deadline after_seconds(double seconds) noexcept {
     if (!(seconds > 0)) return Deadline(0);
     return seconds >= 9.0e9 ? never() : after_ns(static_cast<std::int64_t>(seconds * 1e9));

@@ -10,7 +10,8 @@
 namespace forklift::os {
 
 void Fd::close() noexcept {
-  // EINTR after close(2) leaves the descriptor closed on Linux: retrying would close somebody else's.
+  // EINTR after close(2) leaves the descriptor closed on Linux: a retry could close a descriptor that another
+  // thread has opened since.
   if (fd_ >= 0) ::close(std::exchange(fd_, -1));
 }
 

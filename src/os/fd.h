@@ -1,6 +1,6 @@
-// A file descriptor with one owner. Closed when the owner goes; moved, never copied.
+// A file descriptor with one owner. The destructor closes it; it can be moved, but not copied.
 //
-// Thread safety: as for an int. Fork: a child inherits the descriptor and, with it, an owner of its own.
+// Thread safety: that of an int. Fork: a child inherits the descriptor, and its copy of the Fd owns it there.
 #pragma once
 
 #include <utility>
@@ -33,13 +33,13 @@ class Fd {
   // Another descriptor for the same open file description, close-on-exec.
   Result<Fd> duplicate() const;
 
-  // A new open file description of the same inode (through /proc/self/fd), read-write and close-on-exec.
-  // OFD locks belong to a description, so each holder needs one of its own.
+  // A new open file description of the same inode (through /proc/self/fd), read-write and close-on-exec. OFD
+  // locks belong to a description, so each holder needs a description of its own.
   Result<Fd> reopen() const;
 
   Status set_close_on_exec() const;
 
-  // The inode behind the descriptor; 0 when the descriptor is not open (somebody closed it under us).
+  // The inode behind the descriptor; 0 when the descriptor is not open (other code of the process closed it).
   std::uint64_t inode() const noexcept;
 
  private:

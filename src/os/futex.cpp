@@ -32,7 +32,7 @@ FutexWait futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expec
 
 namespace {
 
-// As in linux/futex.h of kernels that have it.
+// struct futex_waitv of linux/futex.h, which headers before 5.16 do not have.
 struct WaitvWord {
   std::uint64_t expected;
   std::uint64_t address;
@@ -80,7 +80,7 @@ FutexWait futex_wait_any(std::span<const FutexWord> words, std::int64_t timeout_
     case ETIMEDOUT: return FutexWait::kTimedOut;
     case EINTR: return FutexWait::kInterrupted;
     case EAGAIN: return FutexWait::kChanged;
-    default:  // ENOSYS, or a filter of system calls that does not know it
+    default:  // ENOSYS, or the error of a system call filter that does not know the call
       missing.store(true, std::memory_order_relaxed);
       return look_now_and_then(words, deadline.when_ns());
   }

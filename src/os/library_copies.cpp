@@ -12,13 +12,13 @@
 #include <string>
 #include <string_view>
 
-// The word that the note leads to: 1 while this copy is in use. Its name and the note's form are the same in
-// every release.
+// The word to which the note leads: 1 while this copy is in use. The word's name and the note's form are the
+// same in every release.
 extern "C" {
 [[gnu::used, gnu::visibility("hidden")]] constinit std::atomic<std::uint32_t> forklift_copy_in_use{0};
 }
 
-// Name "forklift", type 1; the description is the distance from itself to the word.
+// The note has the name "forklift" and the type 1; its description is the distance from itself to the word.
 asm(R"(
   .pushsection .note.forklift, "a", %note
   .balign 4
@@ -43,7 +43,7 @@ std::string path_of(const dl_phdr_info& module) {
   return length > 0 ? std::string(path, static_cast<std::size_t>(length)) : "the program";
 }
 
-// The word of the copy in this module; nullptr: it has none.
+// The word of the copy in this module; nullptr if the module contains no copy.
 const std::atomic<std::uint32_t>* word_in(const dl_phdr_info& module) {
   for (int i = 0; i < module.dlpi_phnum; ++i) {
     const ElfW(Phdr) & segment = module.dlpi_phdr[i];
@@ -71,7 +71,7 @@ const std::atomic<std::uint32_t>* word_in(const dl_phdr_info& module) {
 
 struct Copies {
   std::string own;
-  std::string other;  // one that is in use, if there is one
+  std::string other;  // another copy that is in use; empty if there is none
 };
 
 Copies find_copies() {

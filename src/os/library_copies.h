@@ -1,8 +1,9 @@
-// Copies of this library in one process. A program and a plugin that each link the static library have one
-// each, with tables of its own: a queue that goes from one to the other would be read with the wrong ones.
+// Detects several copies of this library in one process. A program and a plugin that each link the static
+// library have one copy each, and each copy has its own tables: a queue that is passed from one copy to the
+// other would be read with the wrong tables.
 //
-// Each copy carries an ELF note with the place of a word, so that the copies find each other's, whatever
-// their release and however their files were loaded.
+// Each copy carries an ELF note that tells where its in-use word lies. By these notes the copies find each
+// other's words, whatever their releases are and however their files were loaded.
 //
 // Thread safety: yes.
 #pragma once
@@ -11,11 +12,11 @@
 
 namespace forklift::os {
 
-// Marks this copy as the one that is in use. kRefused, with the paths of both files: another one is.
-// FORKLIFT_COPIES=separate in the environment allows several.
+// Marks this copy as the one in use. kRefused, with the paths of both files: another copy is in use.
+// FORKLIFT_COPIES=separate in the environment allows several copies.
 Status claim_process();
 
-// Takes the mark back: the claim was for something that failed.
+// Removes the mark, after whatever it was claimed for has failed.
 void unclaim_process() noexcept;
 
 }  // namespace forklift::os

@@ -21,7 +21,7 @@ constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
 using File = std::unique_ptr<FILE, int (*)(FILE*)>;
 File open_text(const std::string& path) { return {std::fopen(path.c_str(), "re"), std::fclose}; }
 
-// One number of a control file; kUnlimited for "max" or when it cannot be read.
+// The number in a file of a control group; kUnlimited for "max" or if the file cannot be read.
 std::uint64_t read_number(const std::string& path) {
   const File file = open_text(path);
   char text[64];
@@ -40,7 +40,7 @@ std::uint64_t meminfo_available() {
   return kUnlimited;
 }
 
-// Walks from the process's group to the root: a limit anywhere above binds too.
+// Walks from the process's group to the root: the limits of its ancestors apply, too.
 std::uint64_t group_headroom(const std::string& root, std::string group, const char* limit,
                              const char* usage) {
   std::uint64_t least = kUnlimited;

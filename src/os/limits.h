@@ -1,4 +1,5 @@
-// How much this process may take: address space, memory (of its control groups and of the machine).
+// The limits of this process: address space, file size, and memory (of its control groups and of the
+// machine).
 #pragma once
 
 #include <sys/resource.h>
@@ -10,9 +11,9 @@ namespace forklift::os {
 // Soft RLIMIT_AS in bytes; UINT64_MAX when unlimited.
 std::uint64_t address_space_limit() noexcept;
 
-// RLIMIT_FSIZE, as far up as this process may set it, for as long as the object lives: making a file in
-// memory larger than the limit fails, and raises SIGXFSZ. The limit is the whole process's, so this is for
-// moments.
+// Raises RLIMIT_FSIZE as far as this process may, for as long as the object lives: making a memory file that
+// is larger than the limit fails and raises SIGXFSZ. The limit applies to the whole process, so the object
+// should live only for a moment.
 class LiftedFileSizeLimit {
  public:
   LiftedFileSizeLimit() noexcept;
@@ -20,7 +21,7 @@ class LiftedFileSizeLimit {
   LiftedFileSizeLimit(const LiftedFileSizeLimit&) = delete;
   LiftedFileSizeLimit& operator=(const LiftedFileSizeLimit&) = delete;
 
-  // In force now; UINT64_MAX when unlimited.
+  // The limit in force now; UINT64_MAX when unlimited.
   std::uint64_t bytes() const noexcept { return bytes_; }
 
  private:
@@ -29,12 +30,12 @@ class LiftedFileSizeLimit {
   std::uint64_t bytes_;
 };
 
-// Bytes that could still be used without swapping or being killed: the least of the machine's MemAvailable
-// and of (limit - usage) of every memory control group above this process (v2 and v1). Best effort.
+// Bytes that this process could still use without swapping or being killed: the minimum of the machine's
+// MemAvailable and of (limit - usage) of every memory control group above this process (v2 and v1). Best
+// effort.
 std::uint64_t available_memory() noexcept;
 
-// Bytes that are resident for this process alone, without files and memory that it shares; 0 if that cannot
-// be learnt.
+// Resident bytes of this process alone, without files and shared memory; 0 if the number is unknown.
 std::uint64_t own_memory() noexcept;
 
 }  // namespace forklift::os

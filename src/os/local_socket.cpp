@@ -12,7 +12,7 @@ namespace forklift::os {
 
 namespace {
 
-// As many descriptors as the kernel passes at once, so that none can be lost unseen.
+// The most descriptors that the kernel passes in one message, so that none can be lost unnoticed.
 constexpr std::size_t kMostPassed = 253;
 
 struct Address {
@@ -25,13 +25,13 @@ bool set_address(Address& address, const std::string& path) {
   if (path.size() >= sizeof address.it.sun_path) return false;
   address.it.sun_family = AF_UNIX;
   std::memcpy(address.it.sun_path, path.data(), path.size());
-  // An abstract address is all of its bytes.
+  // An abstract address is not terminated by a zero: it consists of all its bytes.
   if (!path.empty() && path.front() == '\0')
     address.bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
   return true;
 }
 
-// For people.
+// The path in messages for people: '@' stands for the leading zero of an abstract address.
 std::string shown(std::string path) {
   if (!path.empty() && path.front() == '\0') path.front() = '@';
   return path;

@@ -1,12 +1,12 @@
-// UNIX sockets with names: short messages between processes of one machine, descriptors along with them.
+// Named UNIX sockets: processes of one machine send each other short messages, and descriptors with them.
 //
 //   Result<Fd> listener = listen_at(path);              Result<Fd> peer = connect_to(path);
 //   Result<Fd> accepted = accept_from(*listener);          Status sent = send_packet(*peer, bytes, {});
 //
-// Packets (SOCK_SEQPACKET): one is received whole or not at all. The calls never wait; what would is a status
-// with EAGAIN. Everything is close-on-exec.
+// The sockets carry packets (SOCK_SEQPACKET), which keep message boundaries. No call blocks; one that would
+// block returns a status with EAGAIN. All descriptors are close-on-exec.
 //
-// Thread safety: as for the descriptors.
+// Thread safety: that of the descriptors.
 #pragma once
 
 #include <sys/types.h>
@@ -20,21 +20,22 @@
 
 namespace forklift::os {
 
-// A path that begins with a zero byte is an abstract address: no file, gone with the last descriptor of the
-// socket that has it, the same in the whole network namespace, and open to every user, so look at peer_of().
-// The path must fit into 107 bytes, and nothing may be there. kSystem.
+// Makes a listening socket. A path that begins with a zero byte is an abstract address: it has no file,
+// disappears with the last descriptor of its socket, is the same in the whole network namespace, and is open
+// to every user, so check peer_of(). The path must fit into 107 bytes and must not be in use. kSystem.
 Result<Fd> listen_at(const std::string& path);
-// kSystem: ENOENT and ECONNREFUSED (nobody listens), EAGAIN (too many wait already), EPROTOTYPE (a socket of
-// another sort).
+// kSystem: ENOENT and ECONNREFUSED (nobody listens), EAGAIN (the backlog is full), EPROTOTYPE (a socket of
+// another type is there).
 Result<Fd> connect_to(const std::string& path);
 Result<Fd> accept_from(const Fd& listener);
 
-// An abstract address as a lock: nothing is sent there. kSystem: EADDRINUSE (somebody has it).
+// An abstract address used as a lock, held as long as the descriptor is open; nothing is sent to it. kSystem:
+// EADDRINUSE (another socket has the address).
 Result<Fd> claim_address(const std::string& path);
 Result<bool> address_is_claimed(const std::string& path);
 
-// Who is at the other end, as the kernel noted it when the two were connected. pid 0: of a pid namespace that
-// is not seen from here.
+// The process at the other end, as the kernel recorded it when the sockets were connected. pid 0: it is in a
+// pid namespace that is not visible from this one.
 struct Credentials {
   pid_t pid = 0;
   uid_t user = 0;
@@ -45,10 +46,10 @@ Status send_packet(const Fd& socket, std::span<const std::byte> bytes, std::span
 
 struct Packet {
   std::size_t bytes = 0;  // 0: the other end is closed
-  bool cut = false;       // it was longer than there was room for
+  bool cut = false;       // bytes or descriptors were lost for lack of room
   std::vector<Fd> files;
 };
-// Of files beyond `most_files` none is kept.
+// If more than `most_files` descriptors come, none is kept and the packet is `cut`.
 Result<Packet> receive_packet(const Fd& socket, std::span<std::byte> into, std::size_t most_files);
 
 }  // namespace forklift::os

@@ -52,8 +52,8 @@ void Mapping::reset() noexcept {
 }
 
 Result<Mapping> Mapping::shared(const Fd& file, std::uint64_t offset, std::size_t bytes) {
-  // After mlockall(MCL_FUTURE) the kernel would populate the whole of it here, a terabyte of memory: it is
-  // mapped without access, unlocked, and made accessible then.
+  // After mlockall(MCL_FUTURE) the kernel would populate the whole mapping here, a terabyte of memory. So the
+  // file is first mapped without access, then unlocked, then made accessible.
   void* base =
       ::mmap(nullptr, bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, file.get(), static_cast<off_t>(offset));
   if (base == MAP_FAILED) return Status::system("mmap", errno, std::to_string(bytes) + " bytes, shared");
@@ -68,8 +68,9 @@ Result<Mapping> Mapping::shared(const Fd& file, std::uint64_t offset, std::size_
 Status Mapping::make_private(const Fd& file, std::uint64_t file_offset, std::size_t at, std::size_t bytes) {
   const auto map = [&] {
 #if defined(__SANITIZE_THREAD__)
-    // To the sanitizer mmap is a write to all of it. Here the same pages of the same file come again, so
-    // other threads may read and write them meanwhile.
+    // The thread sanitizer treats mmap as a write to the whole range. Here the new mapping shows the same
+    // pages of the same file, so other threads may access them meanwhile; the system call bypasses the
+    // sanitizer's interceptor.
     return reinterpret_cast<void*>(::syscall(SYS_mmap, base_ + at, bytes, PROT_READ | PROT_WRITE,
                                              MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, file.get(),
                                              static_cast<off_t>(file_offset)));
@@ -79,8 +80,9 @@ Status Mapping::make_private(const Fd& file, std::uint64_t file_offset, std::siz
   };
   void* base = map();
   if (base == MAP_FAILED && errno == ENOMEM) {
-    // Replacing a mapping takes no address space, but whoever is above a limit that was lowered afterwards is
-    // refused it all the same. Where only the soft limit was lowered, it is lifted for this one call.
+    // Replacing a mapping takes no address space, but the kernel refuses it to a process that exceeds an
+    // address space limit that was lowered later. Where only the soft limit was lowered, it is raised for
+    // this one call.
     rlimit limit{};
     if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
       const rlimit lifted{limit.rlim_max, limit.rlim_max};

@@ -1,8 +1,8 @@
 // A mapping of a memory file into this process, unmapped by its owner.
 //
 // Every mapping here is left out of core dumps (MADV_DONTDUMP): a dump would populate the whole sparse file
-// and keep the dying process's locks for seconds. The advice is lost whenever a range is mapped again, so the
-// only functions that map are the ones below, and each renews it.
+// and keep the dying process's locks for seconds. The advice is lost whenever a range is mapped again, so all
+// mapping is done by the functions below, and each of them gives the advice anew.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ class Mapping {
   static Result<Mapping> shared(const Fd& file, std::uint64_t offset, std::size_t bytes);
 
   // Replaces [at, at + bytes) of this mapping by a private (copy-on-write) view of the same file range.
-  // Atomic as seen by other threads: they find the old page or the new one. Page-aligned.
+  // Atomic as seen by other threads: they find the old page or the new one. All numbers must be page-aligned.
   Status make_private(const Fd& file, std::uint64_t file_offset, std::size_t at, std::size_t bytes);
 
   std::byte* data() const noexcept { return base_; }
@@ -40,8 +40,9 @@ class Mapping {
   std::size_t bytes_ = 0;
 };
 
-// Maps existing pages of the range into this process's page table, in bulk: for writing (creates what is
-// missing) or for reading. A hint: where the kernel lacks it (before 5.14) pages are touched one by one.
+// Fills this process's page table for the range in bulk: for writing (which also creates missing pages) or
+// for reading. A hint: where the kernel lacks the call (before 5.14), the pages are faulted in one by one
+// later.
 void populate_write(void* address, std::size_t bytes) noexcept;
 void populate_read(const void* address, std::size_t bytes) noexcept;
 

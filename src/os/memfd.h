@@ -1,4 +1,4 @@
-// Anonymous shared memory without a name: nothing to leak, and /dev/shm's size does not matter.
+// Anonymous shared memory: there is no name that could leak, and the size of /dev/shm does not matter.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ Result<Fd> create_memfd(const char* name, std::uint64_t bytes);
 Status punch_hole(const Fd& file, std::uint64_t offset, std::uint64_t bytes);
 
 // Makes the pages of the range exist. Cheaper than touching them one by one. It does not fail when memory is
-// short (the kernel kills somebody instead), hence the budget above this layer.
+// short (the kernel kills a process instead), hence the budget in the layers above.
 Status allocate_range(const Fd& file, std::uint64_t offset, std::uint64_t bytes);
 
 }  // namespace forklift::os

@@ -19,8 +19,9 @@ namespace forklift::os {
 
 namespace {
 
-// The part of /proc/PID/stat behind the command's closing parenthesis (a command may hold spaces and ')').
-// Into a caller's buffer and without stdio or locale: each forked child calls it, and would copy their pages.
+// The part of /proc/PID/stat behind the command's closing parenthesis (a command may hold spaces and ')'). It
+// reads into the caller's buffer and without stdio or the locale: each forked child calls it, and would have
+// to copy their pages.
 const char* stat_tail(pid_t pid, char* buffer, std::size_t capacity) noexcept {
   char path[40] = "/proc/";
   char* const end = std::to_chars(path + 6, path + 24, static_cast<int>(pid)).ptr;

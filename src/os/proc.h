@@ -1,4 +1,4 @@
-// What /proc tells about processes and threads, and who we are.
+// What /proc tells about processes and threads, the processors of this process, and pidfds.
 #pragma once
 
 #include <sys/types.h>
@@ -15,18 +15,19 @@ namespace forklift::os {
 // gone.
 char task_state(pid_t task) noexcept;
 
-// Start time in clock ticks since boot (field 22 of /proc/PID/stat); 0 if it cannot be read. With the pid
-// it names a process, but both survive exec, so it never proves that a program is still the same.
+// Start time in clock ticks since boot (field 22 of /proc/PID/stat); 0 if it cannot be read. Together with
+// the pid it identifies a process, but both survive exec, so they never prove that the process still runs the
+// same program.
 std::uint64_t start_time(pid_t pid) noexcept;
 
-// Is there no process (not even one that nobody has waited for) of this pid?
+// True if no process has this pid, not even a zombie.
 bool is_gone(pid_t pid) noexcept;
 
-// Does the process map the file with this inode? nullopt where that cannot be learnt: no permission, or no
-// descriptor left to read its maps with.
+// Does the process map the file with this inode? nullopt if that is unknown: no permission, or no free
+// descriptor to read its maps with.
 std::optional<bool> maps_inode(pid_t pid, std::uint64_t inode) noexcept;
 
-// The inode of this process's pid namespace: pids of another one mean nothing here.
+// The inode of this process's pid namespace: pids of another namespace mean nothing here.
 std::uint64_t pid_namespace() noexcept;
 
 // How many processors this thread may run on, at least 1.
@@ -41,7 +42,7 @@ int current_cpu() noexcept;
 // A descriptor for a process (pidfd_open). Readable once it has ended.
 Result<Fd> open_pidfd(pid_t pid);
 
-// Has the process behind the pidfd ended? Waits up to timeout_ms (-1: without end).
+// Has the process behind the pidfd ended? Waits up to timeout_ms (-1: no time-out).
 // kInterrupted when a signal handler ran first.
 Result<bool> wait_pidfd(const Fd& pidfd, int timeout_ms);
 

@@ -1,5 +1,6 @@
-// A pair of connected stream sockets as a pipe's ends: inherited and passed like any descriptor, at its end
-// when nobody holds the other one. The calls never wait.
+// A pair of connected stream sockets as the ends of a pipe. They are inherited and passed like any
+// descriptor; an end is at end-of-file when no process holds the other end. No call here blocks, except
+// wait_readable.
 #pragma once
 
 #include <cstddef>
@@ -10,28 +11,30 @@
 
 namespace forklift::os {
 
-// Close-on-exec; reading and writing them blocks, as for any socket.
+// Both are close-on-exec and in blocking mode.
 Result<std::pair<Fd, Fd>> stream_pair();
 
-// What poll(2) says just now, or after at most `timeout_ns` (negative: without end).
+// What poll(2) reports at once, or after at most `timeout_ns` (negative: no time-out).
 struct Readiness {
-  bool readable = false;  // also at the end
-  bool hung_up = false;   // nobody holds the other end
-  bool invalid = false;   // no such descriptor (any more)
+  bool readable = false;  // also at end-of-file
+  bool hung_up = false;   // no process holds the other end
+  bool invalid = false;   // the descriptor is not open (any more)
   bool interrupted = false;
 };
 Readiness wait_readable(int fd, std::int64_t timeout_ns) noexcept;
-// The hang-up alone: one call, whatever there is to read.
+// Looks only for a hang-up: one call, whether or not there is something to read.
 Readiness look(int fd) noexcept;
 
-// Bytes that can be read; 0 at the end, too.
+// Bytes that can be read now; 0 at end-of-file, too.
 std::size_t readable_bytes(int fd) noexcept;
-// What the kernel takes from a writer before it waits, in its own way of counting; 0 for no socket.
+// How much the kernel takes from a writer before the writer blocks, as the kernel counts (SO_SNDBUF); 0 if
+// `fd` is no socket.
 std::size_t send_buffer_bytes(int fd) noexcept;
-// Copies what comes next without taking it: how much, 0 at the end, -1 when there is nothing.
+// Copies the next bytes without consuming them. Returns how many; 0 at end-of-file, -1 when there is nothing.
 int peek(int fd, std::span<std::byte> into) noexcept;
 void discard(int fd, std::span<std::byte> through) noexcept;
-// False: it was not sent; the buffer is full (then there is enough to read) or nobody is at the other end.
+// False: the byte was not sent, since the buffer is full (then there is enough to read) or no process holds
+// the other end.
 bool send_byte(int fd, std::byte value) noexcept;
 
 }  // namespace forklift::os

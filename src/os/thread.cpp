@@ -30,7 +30,7 @@ constinit thread_local std::uint32_t thread_id = 0;
 
 std::uint32_t find_thread_id() noexcept {
   static std::once_flag installed;
-  // The one thread that a forked child has was another one's number in its parent.
+  // The only thread of a forked child has a new id; the cached one is the parent's.
   std::call_once(installed, [] { ::pthread_atfork(nullptr, nullptr, [] { thread_id = 0; }); });
   thread_id = static_cast<std::uint32_t>(::syscall(SYS_gettid));
   return thread_id;

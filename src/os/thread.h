@@ -1,10 +1,10 @@
-// Threads: the number by which the kernel knows one, and threads of our own, which take none of the program's
+// Threads: the kernel's thread id, and starting the library's own threads, which take none of the program's
 // signals.
 //
-//   os::SignalMask blocked;                                          // all signals, as long as it lives
+//   os::SignalMask blocked; // blocks all signals as long as it lives
 //   if (Status status = os::start_thread(thread, [&] { ... }, "a pool's collector"); !status) return status;
 //
-// Thread safety: a mask is its thread's own.
+// Thread safety: a SignalMask belongs to the thread that made it.
 #pragma once
 
 #include <signal.h>
@@ -22,14 +22,14 @@ extern constinit thread_local std::uint32_t thread_id;
 std::uint32_t find_thread_id() noexcept;
 }  // namespace detail
 
-// gettid(), remembered: one load. Right in a forked child, too; in a raw clone it is still the parent's.
+// gettid(), cached: one load. Correct in a forked child, too; in a raw clone(2) it is still the parent's.
 inline std::uint32_t thread_id() noexcept {
   const std::uint32_t known = detail::thread_id;
   return known != 0 ? known : detail::find_thread_id();
 }
 
-// What this thread's signal mask is, as long as this lives: what a thread or process inherits that is made
-// meanwhile.
+// Sets this thread's signal mask for as long as the object lives. Threads and processes that are started
+// meanwhile inherit it.
 class SignalMask {
  public:
   SignalMask() noexcept;  // every signal blocked
@@ -38,15 +38,15 @@ class SignalMask {
   SignalMask(const SignalMask&) = delete;
   SignalMask& operator=(const SignalMask&) = delete;
 
-  // Of this thread, now.
+  // This thread's mask now.
   static sigset_t current() noexcept;
 
  private:
   sigset_t before_;
 };
 
-// Starts `run` as a thread (std::thread or std::jthread) with every signal blocked: they are for the
-// program's own threads. kSystem: there can be no more threads; `what` says whose it would have been.
+// Starts `run` as a thread (std::thread or std::jthread) with every signal blocked: signals are for the
+// program's own threads. kSystem: no more threads can be made; `what` names the thread in the message.
 template <class Thread, class Run>
 Status start_thread(Thread& thread, Run&& run, const char* what) {
   const SignalMask blocked;

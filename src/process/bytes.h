@@ -1,4 +1,4 @@
-// Messages between processes that are no channel's: put together byte by byte.
+// Builds messages between processes that do not go through a channel.
 #pragma once
 
 #include <cstddef>

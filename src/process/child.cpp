@@ -46,7 +46,8 @@ Result<Child> Child::watch(pid_t pid) {
   if (pidfd) {
     child.pidfd_ = *std::move(pidfd);
   } else if (pidfd.status().errno_value() == ESRCH) {
-    // SIGCHLD is ignored: the kernel has reaped it already. Its sentinel shows that it has ended.
+    // SIGCHLD is ignored: the kernel has reaped the child already. An eventfd is its sentinel, readable at
+    // once.
     child.exitcode_ = kUnknownExit;
     child.pidfd_ = os::Fd(::eventfd(1, EFD_CLOEXEC));
     if (!child.pidfd_.valid()) return Status::system("eventfd", errno, "an ended child's sentinel");
@@ -62,7 +63,7 @@ Result<bool> Child::wait(os::Deadline deadline, const std::stop_token& stop) {
     if (!ended || !*ended) return ended;
     if (Status status = collect(); !status.ok()) return status;
     if (exitcode_) break;
-    // The descriptor is no longer ours (somebody closed everything): ask now and then instead.
+    // Other code closed our descriptor (and everything else): ask the kernel now and then instead.
     ::usleep(10'000);
     if (deadline.passed() || stop.stop_requested()) return false;
   }

@@ -1,4 +1,5 @@
-// A child of this process, or its parent: waiting for its end; of a child, how it ended; signals.
+// Watching a process: waiting for its end (a child or the parent), and for a child also its exit code and
+// signals.
 //
 // Thread safety: none; one thread at a time.
 #pragma once
@@ -13,24 +14,24 @@
 
 namespace forklift::process {
 
-// Until the process behind the pidfd has ended. False: the deadline passed, or a stop was requested.
+// Waits until the process behind the pidfd has ended. False: the deadline passed, or a stop was requested.
 Result<bool> wait_for_end(const os::Fd& pidfd, os::Deadline deadline, const std::stop_token& stop);
 
 class Child {
  public:
-  // Precondition: `pid` is a child of this process that nobody has waited for.
+  // Precondition: `pid` is a child of this process that has not been waited for.
   static Result<Child> watch(pid_t pid);
 
-  // Waits for the end: true when it has come; false when the deadline passed or a stop was requested. At the
-  // end the child is waited for, its pid free for others.
+  // Waits for the child's end: true when it has ended; false when the deadline passed or a stop was
+  // requested. After the end the child has been waited for, and its pid may be reused.
   Result<bool> wait(os::Deadline deadline, const std::stop_token& stop = {});
-  // Ok also when it is gone already.
+  // Ok also if the child has ended already.
   Status signal(int number) const;
 
   pid_t pid() const noexcept { return pid_; }
-  // Becomes readable when it has ended.
+  // Becomes readable when the child has ended.
   int sentinel() const noexcept { return pidfd_.get(); }
-  // After the end: exit code, or minus the signal's number; 255 when somebody else has waited for it.
+  // After the end: exit code, or minus the signal's number; 255 if other code has waited for it.
   std::optional<int> exitcode() const noexcept { return exitcode_; }
 
  private:

@@ -9,13 +9,13 @@ namespace forklift::process {
 namespace {
 
 constexpr const char* kNameVariable = "FORKLIFT_NAME";
-constexpr const char* kParentVariable = "FORKLIFT_PARENT";  // its name
+constexpr const char* kParentVariable = "FORKLIFT_PARENT";  // the parent's name
 constexpr const char* kSelfVariable = "FORKLIFT_SELF";      // "<rank>,<daemon>,<parent's pid>"
 
 struct Self {
   Identity identity{"MainProcess", -1, false};
   Parent parent;
-  pid_t pid = 0;  // of the process that this was told to
+  pid_t pid = 0;  // the process to which this applies: not its forked children
 };
 
 Self& self() {
@@ -23,7 +23,7 @@ Self& self() {
   return *instance;
 }
 
-// The variable's value, which is then gone from the environment.
+// The variable's value; removes the variable from the environment.
 std::string take_variable(const char* name) {
   const char* value = std::getenv(name);
   std::string text = value != nullptr ? value : "";

@@ -1,6 +1,6 @@
-// Who a process is: told to a child by its parent, asked for by this_process.h.
+// A process's name, rank and parent: the parent tells them to the child, and this_process.h reads them.
 //
-// Thread safety: become() before there are other threads; the others any time.
+// Thread safety: call become() before there are other threads, the other functions at any time.
 #pragma once
 
 #include <sys/types.h>
@@ -18,22 +18,22 @@ struct Identity {
 };
 
 struct Parent {
-  pid_t pid = 0;  // 0: this process was started by none of ours
+  pid_t pid = 0;  // 0: Forklift did not start this process
   std::string name;
 };
 
-// Of this process; a child of a bare fork has its parent's identity and no parent.
+// Of this process. A child of a bare fork has its parent's identity and no Parent.
 const Identity& own_identity();
 Parent own_parent();
 
-// In a child, first of all.
+// Called first of all in a child.
 void become(Identity identity, Parent parent);
-// The parent in its children's eyes: this process.
+// This process, as its children see their parent.
 Parent as_parent();
 
-// The same through the environment, for a child that is a fresh process.
+// The same in the form of environment variables, for a child that is a fresh process.
 std::vector<std::pair<std::string, std::string>> identity_variables(const Identity& identity);
-// Takes them out of it.
+// Reads the variables, removes them from the environment, and calls become().
 void become_what_environment_says();
 
 }  // namespace forklift::process

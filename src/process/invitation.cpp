@@ -21,7 +21,7 @@ struct Inherited {
   std::map<std::string, channel::ChannelId, std::less<>> channels;
 };
 
-// The next number of `text`, which is shortened by it and the separator behind it.
+// Takes the next number from the front of `text`, together with the separator behind it.
 bool take_number(std::string_view& text, std::uint32_t& number, char separator) {
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, number);
@@ -36,8 +36,8 @@ Status malformed(const char* variable, std::string_view text) {
           std::string(variable) + "=\"" + std::string(text) + "\" is not what a parent writes"};
 }
 
-// A descriptor of the process's own for one that it inherited; the inherited one stays what it is, since the
-// environment may lie about it.
+// Duplicates an inherited descriptor. The inherited one is left untouched, since the environment may be wrong
+// about it.
 Result<os::Fd> own_copy(std::uint32_t number) {
   const int copy = ::fcntl(static_cast<int>(number), F_DUPFD_CLOEXEC, 0);
   if (copy < 0) {
@@ -63,8 +63,8 @@ Status join_domain(std::string_view text) {
   domain::ChildSlot slot{{numbers[3], numbers[4]}, std::move(files[2])};
   Result<node::Node*> node = node::Node::join(std::move(files[0]), std::move(files[1]), std::move(slot));
   if (!node) return node.status();
-  // They were what the environment says, so they are ours to close: no program started from here shall
-  // inherit them, and with them the proof that this process lives.
+  // The descriptors were what the environment says, so this process may close them: no program that it starts
+  // may inherit them, and with them the lock that proves that this process lives.
   for (std::size_t i = 0; i < files.size(); ++i) ::close(static_cast<int>(numbers[i]));
   return {};
 }
@@ -86,7 +86,7 @@ Status read_channels(std::string_view text, Inherited& into) {
   return {};
 }
 
-// A daemon's program ends with the one that started it.
+// A daemon ends with the process that started it.
 Status take_lifeline() {
   const char* variable = std::getenv(kLifelineVariable);
   if (variable == nullptr) return {};

@@ -1,16 +1,16 @@
-// How a program that this process starts becomes a member of the domain: descriptors that it inherits and an
-// environment that names them. Both sides, for C++ and for the bindings.
+// How a program that this process starts becomes a member of the domain: it inherits descriptors, and its
+// environment names them. This file has both sides, for C++ and for the bindings.
 //
 //   FORKLIFT_DOMAIN    "<control fd>,<data fd>,<slot lock fd>,<slot index>,<slot generation>"
 //   FORKLIFT_CHANNELS  "<name>=<channel index>.<channel generation>;..."
-//   FORKLIFT_LIFELINE  for a daemon: the descriptor whose other end goes with the parent (lifeline.h)
+//   FORKLIFT_LIFELINE  for a daemon: the descriptor whose other end the parent holds (lifeline.h)
 //   FORKLIFT_FUNCTION  the registered function to run (spawned children of the same program only)
 //
-// The parent enters the child's slot as a holder of each channel beforehand, so none can vanish on the way;
-// if the child never comes, its slot's lock is free once the parent has closed its copy, and the reaper takes
-// everything back.
+// The parent enters the child's slot as a holder of each channel beforehand, so no channel can vanish on the
+// way. If the child never comes, its slot is unlocked as soon as the parent has closed its copy of the lock,
+// and the reaper takes everything back.
 //
-// Thread safety: the child's side before there are other threads (it changes the environment).
+// Thread safety: call the child's side before there are other threads (it changes the environment).
 #pragma once
 
 #include <string>
@@ -29,7 +29,7 @@ inline constexpr const char* kFunctionVariable = "FORKLIFT_FUNCTION";
 
 using NamedChannels = std::vector<std::pair<std::string, channel::ChannelPtr>>;
 
-// For the parent. Keep it until the child was started.
+// For the parent. Keep it until the child has been started.
 struct ProgramInvitation {
   node::Invitation invitation;
   std::vector<std::pair<std::string, std::string>> variables;  // to be set in the child
@@ -38,11 +38,11 @@ struct ProgramInvitation {
 // kInvalid: a name that is empty, occurs twice or holds '=' or ';'.
 Result<ProgramInvitation> invite_program(node::Node& node, const NamedChannels& channels);
 
-// For the child: joins the domain that the environment names, if it names one; takes the names out of the
-// environment, so that they do not reach this program's own children. Later calls do nothing and answer as
-// the first.
+// For the child: joins the domain that the environment names, if it names one, and removes the names from the
+// environment, so that they do not reach this program's own children. Later calls do nothing and return the
+// first call's status.
 Status accept_invitation();
-// Of the invitation. kInvalid: nothing was inherited under this name.
+// A channel of the invitation. kInvalid: nothing was inherited under this name.
 Result<channel::ChannelPtr> inherited_channel(std::string_view name);
 
 }  // namespace forklift::process

@@ -22,7 +22,7 @@ namespace {
 Status put_report(const RemoteError::Details& details, const channel::ChannelPtr& reports) {
   if (!reports) return {Code::kClosed, "there is no channel to the parent"};
   const std::vector<std::byte> bytes = encode_report(details);
-  // Unbounded, so only a stalled lock could keep it waiting.
+  // The channel is unbounded, so only a stalled lock could make this wait.
   return reports->put({bytes, {}, kErrorCodec, 0}, os::Deadline::after_seconds(5));
 }
 
@@ -34,7 +34,7 @@ void send_report(RemoteError::Details details, const channel::ChannelPtr& report
   try {
     sent = put_report(details, reports);
   } catch (const std::bad_alloc&) {
-    // Its text may be what there is no memory for.
+    // The text itself may be too large for the memory that is left.
     details.message.resize(std::min<std::size_t>(details.message.size(), 200));
     details.causes.clear();
     details.stack.clear();
@@ -48,8 +48,8 @@ void send_report(RemoteError::Details details, const channel::ChannelPtr& report
   }
 }
 
-// A forked child has its parent's frames below it. Whatever unwinds (an exception that the report itself
-// met, a thread that is being ended) must not come to them: the child would go on as its parent.
+// A forked child has its parent's frames below it. No unwinding (an exception thrown while the report is
+// made, a thread that ends) may reach them: the child would continue as if it were its parent.
 class NoWayBack {
  public:
   NoWayBack() = default;
@@ -68,7 +68,7 @@ class FileActions {
   FileActions(const FileActions&) = delete;
   FileActions& operator=(const FileActions&) = delete;
 
-  // Onto itself: clears close-on-exec in the child alone.
+  // Duplicates the descriptor onto itself, which clears close-on-exec in the child alone.
   int inherit(int file) { return ::posix_spawn_file_actions_adddup2(&actions_, file, file); }
   const posix_spawn_file_actions_t* get() const noexcept { return &actions_; }
 
@@ -84,7 +84,7 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   return result;
 }
 
-// An invitation of ours is for us, not for our children.
+// Is this a variable of an invitation to this process? Those must not reach its children.
 bool is_for_us(std::string_view variable) {
   constexpr std::string_view kOurs[] = {
       "FORKLIFT_DOMAIN=", "FORKLIFT_CHANNELS=", "FORKLIFT_LIFELINE=", "FORKLIFT_FUNCTION=",

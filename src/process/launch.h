@@ -16,21 +16,21 @@
 
 namespace forklift::process {
 
-// Before a copy is made, or what lies in the buffers would be written by both processes.
+// Call before a copy of the process is made; otherwise both processes would write what is in the buffers.
 void flush_streams();
 
-// The pid of a copy of this process that runs `entry` and ends with what it returns as exit code, or, when
-// an exception leaves it, with 1 after putting a report (report.h) into `reports`. Neither atexit handlers
-// nor destructors of static objects run in the child.
+// Starts a copy of this process that runs `entry`, and returns its pid. The child's exit code is what `entry`
+// returns; if an exception leaves `entry`, the child puts a report (report.h) into `reports` and exits with
+// 1. Neither atexit handlers nor destructors of static objects run in the child.
 Result<pid_t> fork_child(const std::function<int()>& entry, const channel::ChannelPtr& reports,
                          const Identity& identity);
 
-// The pid of a program that inherits the invitation's descriptors and variables besides this process's
-// environment. `path` empty: argv[0], looked up in PATH.
+// Starts a program, which inherits the invitation's descriptors and variables besides this process's
+// environment, and returns its pid. `path` empty: argv[0], looked up in PATH.
 Result<pid_t> start_program(const std::string& path, const std::vector<std::string>& argv,
                             const ProgramInvitation& invitation);
 
-// Runs `entry` as fork_child() does and answers the exit code.
+// Runs `entry` as the child of fork_child() does, and returns the exit code.
 int run_and_report(const std::function<int()>& entry, const channel::ChannelPtr& reports,
                    const Identity& identity);
 

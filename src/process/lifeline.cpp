@@ -21,8 +21,8 @@ struct Pipe {
   std::uint64_t inode = 0;  // of both ends
 };
 
-// Descriptors that were closed under us (close_range) may be somebody else's by now: not ours to close, and
-// above all not to be watched by a daemon.
+// The numbers of descriptors that other code closed (close_range) may belong to other files by now: they must
+// not be closed here and, above all, not be watched by a daemon.
 void disown_foreign(Pipe& pipe) {
   for (os::Fd* const end : {&pipe.read_end, &pipe.write_end}) {
     if (end->valid() && end->inode() != pipe.inode) (void)end->release();
@@ -30,7 +30,7 @@ void disown_foreign(Pipe& pipe) {
 }
 
 Pipe& own_pipe() {
-  static Pipe* const pipe = new Pipe;  // the write end closes with the process, not before
+  static Pipe* const pipe = new Pipe;  // never destroyed: the write end closes with the process
   return *pipe;
 }
 
@@ -41,7 +41,8 @@ void drop_pipe() {
   Pipe& pipe = own_pipe();
   disown_foreign(pipe);
   pipe.write_end.close();
-  // The read end is left to a daemon that looks at it next; whoever forks again replaces it.
+  // The read end stays open for a daemon, which uses it next; lifeline() replaces it if this process starts
+  // daemons itself.
   pipe.mutex.unlock();
 }
 
@@ -56,7 +57,7 @@ Result<int> lifeline() {
   if (!pipe.write_end.valid() || !pipe.read_end.valid()) {
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) return Status::system("pipe2", errno, "lifeline of daemons");
-    (void)pipe.write_end.release();  // the daemons of the read end that was closed live by it
+    (void)pipe.write_end.release();  // never closed: the daemons of the lost read end depend on it
     pipe.read_end = os::Fd(ends[0]);
     pipe.write_end = os::Fd(ends[1]);
     pipe.inode = pipe.read_end.inode();
@@ -65,8 +66,8 @@ Result<int> lifeline() {
 }
 
 Status end_with_parent(int read_end) {
-  // Whom a descriptor signals belongs to its open file description: the inherited one is shared with the
-  // parent's other children.
+  // The process that is signalled is a property of the open file description, and the inherited description
+  // is shared with the parent's other children.
   const std::string path = "/proc/self/fd/" + std::to_string(read_end);
   os::Fd own(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!own.valid()) return Status::system("open", errno, path);
@@ -76,7 +77,8 @@ Status end_with_parent(int read_end) {
     return Status::system("fcntl(F_SETSIG)", errno, "lifeline");
   }
   (void)own.release();  // stays open as long as the process
-  // It may have happened before the kernel was asked. The new description cannot tell, the old one can.
+  // The parent may have ended before the kernel was asked. The new description cannot tell that, the old one
+  // can.
   pollfd item{read_end, POLLIN, 0};
   if (::poll(&item, 1, 0) == 1 && (item.revents & POLLHUP) != 0) ::raise(SIGKILL);
   return {};

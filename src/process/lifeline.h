@@ -1,11 +1,12 @@
-// Daemons end with their parent, however it ends: also by SIGKILL, also in a busy loop.
+// Daemons end with their parent, however the parent ends (also by SIGKILL) and whatever the daemon does (also
+// in a busy loop).
 //
-// The parent holds the write end of a pipe, and nobody else does. A daemon holds a read end of its own and
-// has asked the kernel for SIGKILL when something happens to it (F_SETSIG), which is that the last writer is
-// gone. No thread, no polling; unlike PR_SET_PDEATHSIG it does not mistake the end of a thread for that of
-// the parent.
+// Only the parent holds the write end of a pipe. A daemon holds a read end of its own, and has asked the
+// kernel to send SIGKILL at an event on it (F_SETSIG); the only event is that the last writer is gone. This
+// needs no thread and no polling, and unlike PR_SET_PDEATHSIG it does not mistake the end of a thread for
+// that of the parent.
 //
-// Thread safety: yes. Fork: a child drops its copy of the write end, and makes a pipe of its own for its
+// Thread safety: yes. Fork: a child closes its copy of the write end, and makes a pipe of its own for its
 // daemons.
 #pragma once
 
@@ -18,8 +19,8 @@ inline constexpr const char* kLifelineVariable = "FORKLIFT_LIFELINE";
 // The read end of this process's pipe, close-on-exec, for the children to inherit; made by the first call.
 Result<int> lifeline();
 
-// In a child: SIGKILL for this process when its parent is gone, at once if it is gone already. `read_end` is
-// what it inherited; it stays open.
+// In a child: has the kernel send SIGKILL to this process when its parent is gone; at once, if the parent is
+// gone already. `read_end` is the inherited descriptor; it stays open.
 Status end_with_parent(int read_end);
 
 }  // namespace forklift::process

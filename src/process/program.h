@@ -1,15 +1,16 @@
-// What forklift::init() leaves behind for whoever starts a process of this program.
+// What forklift::init() records for the code that starts processes of this program.
 #pragma once
 
 #include <string>
 
 namespace forklift::process {
 
-// Channels of a spawned child.
+// The names of the channels that a spawned child inherits.
 inline constexpr const char* kReportsName = "forklift.reports";
 inline constexpr const char* kArgumentsName = "forklift.arguments";
 
-// init() has run. mark_initialised() answers whether it had before; the name is argv[0].
+// Whether init() has run. mark_initialised() records that, and returns whether it had run before; the name is
+// argv[0].
 bool initialised() noexcept;
 bool mark_initialised(std::string program_name);
 void unmark_initialised() noexcept;

@@ -20,7 +20,7 @@ namespace {
 struct Entry {
   Address function;
   Runner runner;
-  std::vector<Address> others;  // that wanted the same name
+  std::vector<Address> others;  // that were registered under the same name
 };
 
 struct Registry {
@@ -31,8 +31,8 @@ struct Registry {
 
 Registry& registry();
 
-// A fork by one thread while another one looks something up: the child, which looks its function up, would
-// wait for that thread for ever.
+// Locks the registry across forks: if one thread forked during a look-up of another one, the child, which
+// looks its function up, would wait for that thread for ever.
 Registry* made_for_forks() {
   ::pthread_atfork([] { registry().mutex.lock(); }, [] { registry().mutex.unlock(); },
                    [] { registry().mutex.unlock(); });
@@ -44,7 +44,7 @@ Registry& registry() {
   return *instance;
 }
 
-// By its name, where the linker kept it.
+// The function's name, if its symbol is exported.
 std::string described(Address function) {
   Dl_info info{};
   if (::dladdr(reinterpret_cast<void*>(function), &info) == 0 || info.dli_sname == nullptr ||
@@ -56,8 +56,8 @@ std::string described(Address function) {
   return plain ? plain.get() : info.dli_sname;
 }
 
-// Can a fresh process find a function by this name? Said when one is to be started, not when it is
-// registered: that is before main, where nobody could catch it.
+// Can a fresh process find a function by this name? This is checked when the process is started, not at
+// registration: that happens before main, where no code could catch an exception.
 Status usable(std::string_view name, const Entry& entry) {
   if (name.empty())
     return {Code::kInvalid, described(entry.function) +
@@ -92,7 +92,7 @@ Result<std::string> name_of(Address function) {
     if (!holds(entry, function)) continue;
     Status status = usable(name, entry);
     if (status.ok()) return name;
-    refused = std::move(status);  // it may have another name
+    refused = std::move(status);  // the function may have another name
   }
   if (!refused.ok()) return refused;
   return {Code::kInvalid, described(function) +

@@ -1,5 +1,5 @@
-// The functions that a fresh process of this program can be asked to run. Filled before main by static
-// objects (forklift/spawn.h), the same in parent and child because they run the same program.
+// The functions that a fresh process of this program can run on request. Static objects (forklift/spawn.h)
+// fill the registry before main. It is the same in parent and child because they run the same program.
 //
 // Thread safety: yes.
 #pragma once
@@ -17,12 +17,12 @@ using Runner = int (*)(const channel::ChannelPtr& arguments);
 using Address = void (*)();
 
 void register_function(std::string_view name, Address function, Runner runner);
-// kInvalid: never registered, or only under an empty name or one that another function has, too.
+// kInvalid: never registered, or only under an empty name or a name that another function has, too.
 Result<std::string> name_of(Address function);
 Result<Runner> runner_of(std::string_view name);
-// The hash of a registered function's name: short enough for every task of a pool to carry it.
+// The hash of a registered function's name: short enough to be carried by every task of a pool.
 Result<std::uint64_t> key_of(Address function);
-// kInvalid: no function, or several, of that key.
+// kInvalid: no function has that key, or several do.
 Result<Address> function_of(std::uint64_t key);
 
 }  // namespace forklift::process

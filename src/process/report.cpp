@@ -62,13 +62,13 @@ std::string current_type() {
   const std::unique_ptr<char, void (*)(void*)> name(
       abi::__cxa_demangle(type->name(), nullptr, nullptr, &failed), std::free);
   std::string text = failed == 0 && name ? name.get() : type->name();
-  // What std::throw_with_nested makes of a type; it is the type that was thrown that people look for.
+  // std::throw_with_nested wraps the type that was thrown, and that is the type that people look for.
   constexpr std::string_view kWrapper = "std::_Nested_exception<";
   if (text.starts_with(kWrapper)) text = text.substr(kWrapper.size(), text.size() - kWrapper.size() - 1);
   return text;
 }
 
-// What the exception being handled says; what it nests goes to `causes`.
+// The message of the exception that is being handled; its nested exceptions are appended to `causes`.
 std::string current_message(std::vector<std::string>& causes);
 
 void add_cause(const std::exception& outer, std::vector<std::string>& causes) {
@@ -123,7 +123,7 @@ std::optional<RemoteError::Details> failure_of(const std::function<void()>& body
     body();
     return std::nullopt;
   } catch (const abi::__forced_unwind&) {
-    throw;  // the thread is being ended: the C library must not be stopped
+    throw;  // the thread is ending: the C library's unwinding must go on
   } catch (const ThrowSite&) {
     return std::nullopt;  // never
   } catch (...) {
@@ -132,7 +132,8 @@ std::optional<RemoteError::Details> failure_of(const std::function<void()>& body
       details = describe_current_exception();
       details.stack = throw_stack(reinterpret_cast<const void*>(&failure_of));
     } catch (...) {
-      // Its own words could not be had (no memory, what() throws): that it failed must be told in any case.
+      // The exception could not be described (no memory, what() throws); that `body` failed must be reported
+      // in any case.
       details = {};
       details.type = "an exception that cannot be described";
     }

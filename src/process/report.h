@@ -1,4 +1,4 @@
-// An exception on its way from a child to its parent: a message of codec 5.
+// A child's report of an exception to its parent: a message of codec 5.
 //
 //   offset  size
 //   0       4     version, 2
@@ -8,7 +8,7 @@
 //   16      ...   strings: 4 bytes of length, then the bytes: type, message, process's name, stack (a frame a
 //                 line), causes
 //
-// little-endian. Nested exceptions are kept as text, outermost first; of more than 16, the first 16.
+// All numbers are little-endian. Nested exceptions are kept as text, outermost first, and at most 16 of them.
 #pragma once
 
 #include <cstddef>
@@ -25,17 +25,17 @@ namespace forklift::process {
 
 inline constexpr std::uint8_t kErrorCodec = 5;
 
-// Runs `body`. What leaves it, with the stack of its throw; nothing where it returns. The end of the thread
-// (pthread_exit) passes through.
+// Runs `body`. Returns the exception that leaves it, with the stack of its throw, or nothing if it returns.
+// The unwinding of a thread that ends (pthread_exit) passes through.
 std::optional<RemoteError::Details> failure_of(const std::function<void()>& body);
-// The exception that is being handled, without a stack. Precondition: inside a catch clause.
+// Describes the exception that is being handled, without a stack. Precondition: inside a catch clause.
 RemoteError::Details describe_current_exception();
 
 std::vector<std::byte> encode_report(const RemoteError::Details& details);
-// kCorrupt: it is no report.
+// kCorrupt: the bytes are no report.
 Result<RemoteError::Details> decode_report(std::span<const std::byte> bytes);
 
-// The report that lies in a channel, if there is one.
+// Takes the report from a channel, if there is one.
 std::optional<RemoteError::Details> take_report(channel::Channel& reports);
 
 // "std::out_of_range: no such key", the causes and the stack, a line each.

@@ -32,7 +32,7 @@ std::string demangled(const char* name) {
   return failed == 0 && plain ? plain.get() : name;
 }
 
-// "load(int)+0x2f (./train+0x51c2)"; without a name where the symbol is not exported.
+// "load(int)+0x2f (./train+0x51c2)"; without the function's name if the symbol is not exported.
 std::string describe_frame(void* frame) {
   Dl_info info{};
   if (::dladdr(frame, &info) == 0 || info.dli_fbase == nullptr) {
@@ -52,7 +52,7 @@ std::string describe_frame(void* frame) {
   return demangled(info.dli_sname) + offset_from(info.dli_saddr) + " (" + place + ")";
 }
 
-// Frames of the C++ library that throws lie innermost.
+// Is this a frame of the C++ library's throw? Those are the innermost ones.
 bool is_machinery(void* frame) {
   Dl_info info{};
   if (::dladdr(frame, &info) == 0 || info.dli_sname == nullptr) return false;
@@ -74,7 +74,7 @@ std::vector<std::string> throw_stack(const void* outermost) {
   std::vector<std::string> lines;
   for (int i = first; i < noted.count; ++i) {
     void* const frame = noted.frames[static_cast<std::size_t>(i)];
-    // The address behind a call may belong to the next function already.
+    // A return address may already belong to the next function.
     void* const call = static_cast<char*>(frame) - 1;
     if (::_Unwind_FindEnclosingFunction(call) == outermost) break;
     lines.push_back(describe_frame(frame));
@@ -93,7 +93,7 @@ class AsksForStack final : public std::type_info {
   }
 };
 
-// Under the name by which catch clauses refer to it.
+// Defined under the symbol by which catch clauses refer to it.
 extern const AsksForStack throw_site_type __asm__("_ZTI17ForkliftThrowSite");
 const AsksForStack throw_site_type;
 

@@ -1,4 +1,4 @@
-// Where an exception was thrown, for those that leave the function of a process.
+// Where an exception was thrown, for exceptions that leave the function of a process.
 //
 //   try {
 //     body();
@@ -8,22 +8,23 @@
 //   }
 //
 // An exception is thrown in two phases: first the frames are searched for a handler, with the whole stack
-// still there, then it is unwound. The search asks each catch clause in turn whether it takes the exception,
-// and the clause for ThrowSite, whose type information is ours, notes the stack and says no. So it is asked
-// exactly for exceptions that nobody further in handles, costs nothing otherwise, and nothing of the C++
-// library is replaced, as a wrapper of __cxa_throw would. Only libstdc++ has this question
-// (type_info::__do_catch); elsewhere there is no stack.
+// still there, then it is unwound. The search asks each catch clause in turn whether it takes the exception.
+// The clause for ThrowSite, whose type information is ours, records the stack and declines. So it is asked
+// only for exceptions that no inner handler takes, costs nothing otherwise, and replaces nothing of the C++
+// library, as a wrapper of __cxa_throw would. Only libstdc++ asks in this way (type_info::__do_catch); with
+// other libraries there is no stack.
 //
-// Thread safety: each thread has its own.
+// Thread safety: each thread has a record of its own.
 #pragma once
 
 #include <string>
 #include <vector>
 
-// In no namespace, so that its type information has the same symbol whatever ours is called.
+// In the global namespace, so that the symbol of its type information does not depend on the name of our
+// namespace.
 class ForkliftThrowSite {
  public:
-  // Defined nowhere, so that the compiler leaves the type information to stack.cpp.
+  // Not defined anywhere, so that the compiler emits no type information and that of stack.cpp is used.
   virtual ~ForkliftThrowSite();
 };
 
@@ -32,8 +33,8 @@ namespace forklift::process {
 using ThrowSite = ::ForkliftThrowSite;
 
 void forget_stack() noexcept;
-// Of the last exception that a ThrowSite was asked about, innermost frame first, up to `outermost` (a
-// function's address) at most; empty if there was none since forget_stack().
+// The stack of the last exception that a ThrowSite clause was asked about, innermost frame first, up to
+// `outermost` (a function's address) at most; empty if there was none since forget_stack().
 std::vector<std::string> throw_stack(const void* outermost);
 
 }  // namespace forklift::process

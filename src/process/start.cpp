@@ -22,14 +22,14 @@ Result<Child> watched(const Result<pid_t>& pid) {
   if (!pid) return pid.status();
   Result<Child> child = Child::watch(*pid);
   if (!child) {
-    // Nobody could wait for it: it shall not run on unseen.
+    // No caller could wait for this child, so it must not run on unnoticed.
     ::kill(*pid, SIGKILL);
     ::waitpid(*pid, nullptr, 0);
   }
   return child;
 }
 
-// What every program that is started is told: how to join, and, a daemon, how to end.
+// What every started program is told: how to join and, if it is a daemon, how to end.
 Result<ProgramInvitation> invite(node::Node& node, const NamedChannels& named, bool daemon) {
   Result<ProgramInvitation> invitation = invite_program(node, named);
   if (!invitation || !daemon) return invitation;

@@ -1,15 +1,16 @@
-// Starting a child by any method: what forklift::Process, groups and pools stand on.
+// Starting a child by any start method: forklift::Process, groups and pools are built on this.
 //
 //   Order order{.method = StartMethod::kForkserver, .call = {.function = "forklift.pool.worker", ...},
 //               .reports = reports, .identity = {.name = "PoolWorker-3", .daemon = true}};
 //   Result<Child> child = start_registered(node, order);
 //
 // `call.function` is a name of the registry (process/registry.h); its Runner gets `call.arguments`, and opens
-// by their numbers the channels and locks that `call` lists: the parent has entered the child as a holder of
-// each. On fork the same Runner runs in a copy of this process, with the objects that it has already.
+// the channels and locks that `call` lists by their numbers: the parent has entered the child as a holder of
+// each. With fork the same Runner runs in a copy of this process, which has the objects already.
 //
-// What the function throws is put into `reports` (report.h), and the child's exit code is then 1; otherwise
-// it is what the Runner returned. A daemon ends with this process, however that ends.
+// If the function throws, the exception is put into `reports` (report.h) and the child's exit code is 1;
+// otherwise the exit code is what the Runner returned. A daemon ends with this process, however this process
+// ends.
 //
 // Thread safety: yes.
 #pragma once
@@ -33,14 +34,15 @@ struct Order {
   Identity identity;
 };
 
-// kInvalid: not registered, or main has not called init(); kClosed: an argument is; kSystem, kPeerDied, ...
+// kInvalid: the function is not registered, or main has not called init(); kClosed: an argument is closed;
+// kSystem, kPeerDied, ...
 Result<Child> start_registered(node::Node& node, const Order& order);
 
-// A copy of this process that runs `entry`.
+// Starts a copy of this process that runs `entry`.
 Result<Child> start_forked(const std::function<int()>& entry, const channel::ChannelPtr& reports,
                            const Identity& identity);
 
-// Another program.
+// Starts another program.
 Result<Child> start_named(node::Node& node, const std::vector<std::string>& argv,
                           const NamedChannels& channels, bool daemon);
 

@@ -1,4 +1,4 @@
-// The parent's side: see zygote.h.
+// The parent's side of zygote.h.
 #include "process/zygote.h"
 
 #include <fcntl.h>
@@ -23,7 +23,7 @@ namespace forklift::process {
 namespace {
 
 constexpr std::int64_t kGraceNs = 5'000'000'000;
-// The program has to come to init() first.
+// For the first answer, before which the program has to come to init().
 constexpr std::int64_t kFirstAnswerNs = 60'000'000'000;
 
 class Zygote {
@@ -44,7 +44,7 @@ class Zygote {
     if (!pid) return pid.status();
     Result<Child> child = Child::watch(*pid);
     if (!child) {
-      ours.close();  // which ends it
+      ours.close();  // which ends the zygote
       ::kill(*pid, SIGKILL);
       ::waitpid(*pid, nullptr, 0);
       return child.status();
@@ -55,7 +55,7 @@ class Zygote {
     return {};
   }
 
-  // kPeerDied: it is gone. kStalled: it was stopped, and is gone now.
+  // kPeerDied: the zygote is gone. kStalled: it did not answer, and was killed.
   Result<Reply> ask(const std::vector<std::int32_t>& numbers, const std::vector<std::string>& variables,
                     std::span<const int> descriptors) {
     const Status sent = send_request(connection_.get(), numbers, variables, descriptors);
@@ -67,7 +67,7 @@ class Zygote {
       if (ready < 0 && errno == EINTR) continue;
       if (ready == 0 && !deadline.passed()) continue;
       Reply reply;
-      // Also where it is gone: the answer may have been its last word.
+      // Read also when the zygote is gone: it may have answered before it ended.
       const ssize_t got = ::recv(connection_.get(), &reply, sizeof reply, MSG_DONTWAIT);
       if (got == sizeof reply) {
         answered_ = true;
@@ -78,7 +78,7 @@ class Zygote {
     }
   }
 
-  // Waits for its end. What it says is how it ended.
+  // Waits for the zygote's end and returns how it ended.
   Status wait_for_end(bool stalled) {
     const pid_t pid = child_->pid();
     connection_.close();
@@ -109,7 +109,7 @@ class Zygote {
   bool exists() const noexcept { return child_.has_value(); }
   pid_t pid() const noexcept { return child_ ? child_->pid() : 0; }
 
-  // Its own word for why it cannot be copied, once.
+  // Prints why the zygote cannot be copied, once.
   void say_once(const Reply& reply) {
     if (said_) return;
     said_ = true;
@@ -128,7 +128,7 @@ class Zygote {
 };
 
 Zygote& own_zygote() {
-  static Zygote* const zygote = new Zygote;  // its connection closes with the process, not before
+  static Zygote* const zygote = new Zygote;  // never destroyed: the connection closes with the process
   return *zygote;
 }
 
@@ -140,7 +140,7 @@ void drop_zygote() {
   own_zygote().mutex.unlock();
 }
 
-// The pid that the child itself has said, where its zygote no longer can. 0: there is no child.
+// The pid that the child itself has sent, for when the zygote no longer can. 0: there is no child.
 pid_t announced(int go) {
   pollfd item{go, POLLIN, 0};
   const os::Deadline deadline = os::Deadline::after_ns(kGraceNs);
@@ -150,7 +150,7 @@ pid_t announced(int go) {
   return ::recv(go, &pid, sizeof pid, MSG_DONTWAIT) == sizeof pid ? pid : 0;
 }
 
-// The child runs from here on, or never.
+// Lets the child run. If it cannot be watched, it is killed instead.
 Result<std::optional<Child>> let_go(pid_t pid, int go) {
   Result<Child> child = Child::watch(pid);
   if (!child) {
@@ -159,7 +159,7 @@ Result<std::optional<Child>> let_go(pid_t pid, int go) {
     return child.status();
   }
   const char byte = 1;
-  (void)!::send(go, &byte, 1, MSG_NOSIGNAL);  // dead already: its exit code will say so
+  (void)!::send(go, &byte, 1, MSG_NOSIGNAL);  // if the child is dead already, its exit code says so
   return std::optional<Child>(*std::move(child));
 }
 

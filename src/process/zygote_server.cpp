@@ -1,4 +1,4 @@
-// The zygote's side: see zygote.h.
+// The zygote's side of zygote.h.
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -20,14 +20,15 @@
 namespace forklift::process {
 namespace {
 
-// 0: it cannot be learnt.
+// The number of threads of this process; 0 if it is unknown.
 int own_threads() {
   struct stat task{};
   if (::stat("/proc/self/task", &task) != 0 || task.st_nlink < 3) return 0;
-  return static_cast<int>(task.st_nlink) - 2;  // a folder for each, beside "." and ".."
+  return static_cast<int>(task.st_nlink) - 2;  // each thread has a folder, beside "." and ".."
 }
 
-// A copy of this process whose parent is this one's. As fork(3): 0 in the copy, -1 and errno.
+// Makes a copy of this process that has the same parent as this one. Returns as fork(3) does: 0 in the copy;
+// -1 and errno on failure.
 pid_t copy_beside_this() {
   int* thread_word = nullptr;
   void* robust_list = nullptr;
@@ -63,7 +64,7 @@ bool wait_for_go(int go) {
   return got == 1;
 }
 
-// Puts each descriptor under its number. False: there is no room for one.
+// Moves each descriptor to its number. False: no descriptor is free.
 bool put_in_place(Request& request) {
   for (std::size_t i = 0; i < request.numbers.size(); ++i) {
     const int number = request.numbers[i];
@@ -99,7 +100,7 @@ void become_child(Request& request) {
   }
 }
 
-// Who presses Ctrl-C means the program, whose end is the zygote's end anyway.
+// Ctrl-C is meant for the program; when the program ends, the zygote ends anyway.
 class InterruptIgnored {
  public:
   InterruptIgnored() {
@@ -133,7 +134,7 @@ bool serve_requests(os::Fd connection) {
       }
       if (reply.pid < 0) reply.error = errno;
     }
-    request->reset();  // from here on only the child keeps what it was sent
+    request->reset();  // from here on only the child holds the descriptors
     (void)!::send(connection.get(), &reply, sizeof reply, MSG_NOSIGNAL);
   }
 }
@@ -143,7 +144,7 @@ void serve_as_zygote() {
   ::unsetenv(kZygoteVariable);
   os::Fd connection(::fcntl(inherited, F_DUPFD_CLOEXEC, 0));
   ::close(inherited);
-  flush_streams();  // what was printed before init() is not the children's to print again
+  flush_streams();  // or the children would print again what was printed before init()
   if (!serve_requests(std::move(connection))) ::_exit(0);
 }
 

@@ -50,7 +50,7 @@ bool decode(std::span<const std::byte> bytes, Request& into) {
   while (!bytes.empty()) {
     const auto* text = reinterpret_cast<const char*>(bytes.data());
     const std::size_t length = ::strnlen(text, bytes.size());
-    if (length == bytes.size()) return false;  // without its zero
+    if (length == bytes.size()) return false;  // without a terminating zero
     into.variables.emplace_back(text, length);
     bytes = bytes.subspan(length + 1);
   }

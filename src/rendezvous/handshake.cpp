@@ -10,7 +10,7 @@
 namespace forklift::rendezvous {
 namespace {
 
-// Zero bytes and what is not printable end a text: it goes into messages for people.
+// A text ends at the first character that is not printable: it goes into messages for people.
 template <std::size_t N>
 std::string printable(const std::array<char, N>& text) {
   const auto end = std::find_if(text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; });
@@ -44,7 +44,7 @@ std::optional<Handshake> read_handshake(std::span<const std::byte> packet) {
   if (packet.size() < kFixed) return std::nullopt;
   std::memcpy(static_cast<void*>(&read), packet.data(), kFixed);
   if (read.magic != kHandshakeMagic) return std::nullopt;
-  // Of another protocol nothing else is known to mean the same.
+  // In another protocol the other fields may have another meaning.
   if (read.protocol != kHandshakeProtocol) return read;
   if (packet.size() != sizeof read) return std::nullopt;
   std::memcpy(static_cast<void*>(&read), packet.data(), sizeof read);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kSliceNs = 100'000'000;
 
-// What came of a conversation: an answer, or that it is worth another try.
+// The result of a conversation: an answer, or that another try is worthwhile.
 struct Conversation {
   bool again = false;
   os::Fd socket;
@@ -35,19 +35,20 @@ Status no_server(const NameLock& name_lock) {
 }
 
 bool will_pass(int error) {
-  // Nobody listens (yet, or any more), too many wait, or the end came in the middle.
+  // No socket listens (yet, or any more), the backlog is full, or the connection ended in the middle.
   return error == ENOENT || error == ECONNREFUSED || error == EAGAIN || error == ECONNRESET ||
          error == EPIPE || error == EINTR;
 }
 
-// Readable, or a reason to stop. `stop`: -1 or what ends the wait with kInterrupted.
+// Waits until the socket is readable. kInterrupted: `stop` (-1: none) became readable. kTimeout, or the
+// hooks' status.
 Status wait_readable(const os::Fd& socket, os::Deadline deadline, domain::WaitHooks* hooks, int stop) {
   for (;;) {
     std::array<pollfd, 2> items{pollfd{socket.get(), POLLIN, 0}, pollfd{stop, POLLIN, 0}};
     const std::int64_t slice = deadline.left_ns(kSliceNs);
     const timespec time{0, static_cast<long>(std::min<std::int64_t>(slice, 999'999'999))};
     const int ready = ::ppoll(items.data(), items.size(), &time, nullptr);
-    if (ready > 0 && items[1].revents != 0) return {Code::kInterrupted, "the served is being closed"};
+    if (ready > 0 && items[1].revents != 0) return {Code::kInterrupted, "the named domain is being closed"};
     if (ready > 0) return {};
     if (hooks != nullptr) {
       if (Status status = hooks->poll(); !status) return status;
@@ -56,7 +57,7 @@ Status wait_readable(const os::Fd& socket, os::Deadline deadline, domain::WaitHo
   }
 }
 
-// kRefused: what listens there is none of this user's servers. kTimeout: it does not answer.
+// kRefused: the process that listens there is no server of this user's. kTimeout: it does not answer.
 Result<Conversation> converse(const NameLock& name_lock, const Handshake& own, os::Deadline deadline,
                               domain::WaitHooks* hooks, int stop) {
   Result<os::Fd> socket = name_lock.knock();
@@ -93,7 +94,7 @@ Result<Conversation> converse(const NameLock& name_lock, const Handshake& own, o
   }
 }
 
-// What the server said, as a status: ok when this process is welcome.
+// The server's answer as a status: ok when this process is welcome.
 Status judge(const NameLock& name_lock, const Handshake& own, const Handshake& said) {
   if (Status match = check_match(own, said, "the program that serves \"" + name_lock.name() + "\""); !match)
     return match;
@@ -111,7 +112,7 @@ Status judge(const NameLock& name_lock, const Handshake& own, const Handshake& s
   }
 }
 
-// Ok: a member. `again`: try once more.
+// Ok: this process is a member, unless `again` is set: then try once more.
 Result<os::Fd> enter(NameLock& name_lock, const NamedDomainOptions& options, bool& again) {
   node::Node* const mine = node::Node::existing();
   const Handshake own = handshake(mine ? MessageType::kStandBy : MessageType::kJoin,
@@ -141,7 +142,7 @@ Status RetryPause::wait() {
     if (Status status = options_.hooks->poll(); !status) return status;
   }
   if (options_.deadline.passed()) return {Code::kTimeout, "the deadline passed"};
-  // Two that wait for each other shall not do so in step.
+  // An uneven pause, so that two processes that wait for each other do not retry in step.
   const std::int64_t uneven = (os::now_ns() / 64 + ::getpid()) % (pause_ns_ / 2);
   const timespec pause{0, static_cast<long>(options_.deadline.left_ns(pause_ns_ / 2 + uneven))};
   ::nanosleep(&pause, nullptr);
@@ -168,7 +169,7 @@ Result<os::Fd> join_at(NameLock& name_lock, const NamedDomainOptions& options) {
   RetryPause spin_policy(options);
   for (;;) {
     if (Status opened = name_lock.open_lock(false); !opened) return opened;
-    // While this is held the name cannot go to another domain.
+    // While this process holds the role, the name cannot go to another domain.
     const Result<bool> here = name_lock.share(Role::kJoiner);
     if (!here) return here.status();
     if (*here) {

@@ -1,5 +1,4 @@
-// The joiner's side of the handshake: knocks at the socket of a name and comes back as a member of its
-// domain.
+// The joiner's side of the handshake: connects to the socket of a name and joins its domain.
 //
 // Thread safety: yes.
 #pragma once
@@ -9,11 +8,11 @@
 
 namespace forklift::rendezvous {
 
-// Waits between tries, longer each time, until the deadline; asks the hooks.
+// Waits between tries, longer each time, until the deadline; polls the hooks.
 class RetryPause {
  public:
   explicit RetryPause(const NamedDomainOptions& options) : options_(options) {}
-  // kTimeout, or what the hooks say.
+  // kTimeout, or the hooks' status.
   Status wait();
 
  private:
@@ -21,15 +20,15 @@ class RetryPause {
   std::int64_t pause_ns_ = 1'000'000;
 };
 
-// Joins the domain that is served at `place`, as a member that stands by if so asked. The connection to its
-// server; its end is the server's. Errors as of NamedDomain::attach.
+// Joins the domain that is served under the name, as a member that stands by if the options say so. Returns
+// the connection to the server; it ends when the server ends. Errors: those of NamedDomain::attach.
 Result<os::Fd> join_at(NameLock& name_lock, const NamedDomainOptions& options);
 
-// Of a member whose server is gone: a connection to the next one. kTimeout: nobody answered (yet).
-// `stop` ends the wait when it is readable.
+// For a member whose server is gone: a connection to the next server. kTimeout: none has answered (yet). The
+// wait ends when `stop` becomes readable.
 Result<os::Fd> report_at(const NameLock& name_lock, node::Node& node, int stop, std::int64_t most_ns);
 
-// Whoever should answer does not: in words.
+// The error for a server that does not answer; the message says which process should.
 Status does_not_answer(NameLock& name_lock);
 
 }  // namespace forklift::rendezvous

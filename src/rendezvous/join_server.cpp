@@ -91,7 +91,7 @@ void JoinServer::admit() {
   Result<os::Fd> socket = os::accept_from(listener_);
   if (!socket) {
     const int error = socket.status().errno_value();
-    // The one who waits would make every further poll return at once.
+    // The connection that waits would make every further poll return at once.
     if (error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS)
       crowded_until_ns_ = os::now_ns() + kCrowdedNs;
     return;
@@ -100,7 +100,7 @@ void JoinServer::admit() {
   if (std::count_if(connections_.begin(), connections_.end(), waits) >=
       static_cast<std::ptrdiff_t>(kMostWaiting)) {
     connections_.erase(
-        std::find_if(connections_.begin(), connections_.end(), waits));  // who has waited longest
+        std::find_if(connections_.begin(), connections_.end(), waits));  // the one that has waited longest
   }
   connections_.push_back({*std::move(socket), os::now_ns() + kHandshakeNs});
 }
@@ -111,14 +111,14 @@ bool JoinServer::hear(Connection& connection) {
   if (!packet) return packet.status().errno_value() == EAGAIN || packet.status().errno_value() == EINTR;
   const bool member = connection.until_ns == 0;
   if (packet->bytes == 0 && member) expect_death();
-  // A member has nothing more to say.
+  // A member sends nothing more.
   if (packet->bytes == 0 || packet->cut || member) return false;
   return answer(connection, std::span(buffer).first(packet->bytes));
 }
 
 bool JoinServer::answer(Connection& connection, std::span<const std::byte> packet) {
   const std::optional<Handshake> heard = read_handshake(packet);
-  if (!heard) return false;  // none of ours: nothing that it would understand
+  if (!heard) return false;  // no program of ours, so it would understand no answer
   const auto send = [&connection](const Handshake& reply, std::span<const int> files = {}) {
     return os::send_packet(connection.socket, std::as_bytes(std::span(&reply, 1)), files).ok();
   };
@@ -129,7 +129,7 @@ bool JoinServer::answer(Connection& connection, std::span<const std::byte> packe
     (void)send(reply);
     return false;
   };
-  // What the kernel knows of it counts, not what it says of itself.
+  // What the kernel knows about the peer counts, not what the peer says of itself.
   const Result<os::Credentials> peer = os::peer_of(connection.socket);
   Handshake known = *heard;
   if (peer) known.user = peer->user;
@@ -150,7 +150,7 @@ bool JoinServer::answer(Connection& connection, std::span<const std::byte> packe
                                  invitation->child.lock.get()};
   connection.until_ns = 0;
   if (send(reply, files)) return true;
-  expect_death();  // the slot was for nobody
+  expect_death();  // no process has the slot
   return false;
 }
 

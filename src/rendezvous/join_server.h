@@ -1,15 +1,15 @@
-// Answers at the socket of a served domain: takes joining processes in, checks them, hands slots and
-// descriptors out, and hears when one is gone.
+// Answers at the socket of a served domain: accepts joining processes, checks them, gives them slots and
+// descriptors, and notices when one of them is gone.
 //
 //   JoinServer join_server(node, listener);
 //   while (!stopped) join_server.turn(stop_fd);       // waits until there is something to do
 //
-// A joining process has five seconds for its handshake, and no joining process keeps another waiting: nothing
-// here blocks but the wait for all of them together. A member's connection stays open; its end means that the
-// member is gone (or has left the name), and the dead are reaped at once and shortly afterwards, since a
-// process that ends closes one descriptor after the other.
+// A joining process has five seconds for its handshake, and no joining process delays another one: the only
+// call that blocks is the wait for all of them together. A member's connection stays open; its end means that
+// the member is gone (or has left the name). Dead processes are then reaped at once and again shortly
+// afterwards, since a process that ends closes one descriptor after the other.
 //
-// Thread safety: one thread at a time. At rest it uses no CPU.
+// Thread safety: one thread at a time. While nothing happens it uses no CPU.
 #pragma once
 
 #include <cstdint>
@@ -27,13 +27,14 @@ class JoinServer {
  public:
   JoinServer(node::Node& node, os::Fd listener) : node_(node), listener_(std::move(listener)) {}
 
-  // Waits for whatever happens first, `stop` (readable) included, and sees to it. `longest_ns`: of the wait.
+  // Waits until something happens, at most `longest_ns`, and handles it. Returns also when `stop` is
+  // readable.
   void turn(int stop, std::int64_t longest_ns = kNever);
 
-  // A member is about to be found dead: now, or within the next tenth of a second.
+  // Schedules reaping: a member is dead, and its slot will show it now or within the next tenth of a second.
   void expect_death();
 
-  // Guests and members.
+  // The number of joining processes and members.
   std::size_t connections() const noexcept { return connections_.size(); }
   void close() noexcept;
 
@@ -42,7 +43,7 @@ class JoinServer {
  private:
   struct Connection {
     os::Fd socket;
-    std::int64_t until_ns;  // of the handshake; 0: it is a member
+    std::int64_t until_ns;  // deadline of the handshake; 0: it is a member
   };
   void admit();
   // False: the connection is over.
@@ -54,8 +55,8 @@ class JoinServer {
   node::Node& node_;
   os::Fd listener_;
   std::list<Connection> connections_;
-  std::int64_t crowded_until_ns_ = 0;  // no descriptors left: nobody is admitted before
-  std::int64_t reap_at_ns_ = 0;        // 0: nobody is expected to have died
+  std::int64_t crowded_until_ns_ = 0;  // descriptors had run out: no process is admitted before
+  std::int64_t reap_at_ns_ = 0;        // 0: no death is expected
   int reaps_left_ = 0;
 };
 

@@ -23,7 +23,7 @@ std::string in_words(mode_t mode) {
   return std::string(text.data(), end);
 }
 
-// XDG_RUNTIME_DIR where it is what its specification says, else a folder among the temporary files.
+// XDG_RUNTIME_DIR if it is as its specification demands, otherwise a folder among the temporary files.
 std::string choose_directory() {
   struct stat info{};
   const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
@@ -85,7 +85,7 @@ std::string NameLock::socket_name(Role role) const {
   return socket_name(kNames[static_cast<std::size_t>(role)]);
 }
 
-// Names share the directory: each has bytes of its own in the 2^62 that a lock can name.
+// Names share the directory: each has bytes of its own among the 2^62 that a lock can cover.
 std::uint64_t NameLock::byte_of(Role role) const noexcept {
   return ((detail::hash_of(name_) >> 2) & ~std::uint64_t{3}) + static_cast<std::uint64_t>(role);
 }
@@ -121,7 +121,7 @@ Result<bool> NameLock::take(Role role) {
     if (!shared) return shared.status();
     return false;
   }
-  (void)os::unlock_byte(lock_, byte_of(role));  // one's own share
+  (void)os::unlock_byte(lock_, byte_of(role));  // this process's own shared lock
   return true;
 }
 

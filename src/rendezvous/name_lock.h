@@ -1,26 +1,28 @@
-// A served name, and which processes have which role in it. Nothing of it lies in the file system, so nothing
-// stays behind when a process is killed:
+// A served name, and which processes have which role for it. Nothing of it lies in the file system, so
+// nothing is left behind when a process is killed:
 //
 //   the socket    an abstract socket, to which joiners connect
-//   three roles   each taken by one process (an abstract socket that nobody talks to), or shared by several (a
-//                 shared lock on a byte of the runtime directory itself)
+//   three roles   each taken by one process (an abstract socket that carries no data), or shared by several
+//                 (a shared lock on a byte of the runtime directory itself)
 //
-// The runtime directory is $XDG_RUNTIME_DIR/forklift, or forklift-<uid> in the directory for temporary files:
-// made with mode 0700, and used only if it is a directory of this user's that nobody else may enter. Its
-// inode is part of the sockets' addresses, so that each directory has names of its own. An abstract address
-// has no owner: another user could take it first, so both ends look at the other's user (SO_PEERCRED); and it
-// is one of a network namespace: programs of several cannot meet.
+// The runtime directory is $XDG_RUNTIME_DIR/forklift, or forklift-<uid> in the directory for temporary files.
+// It is made with mode 0700, and used only if it is a directory of this user that no other user may enter.
+// Its inode is part of the sockets' addresses, so each directory has names of its own. An abstract address
+// has no owner: another user could take it first, so each end checks the other's user (SO_PEERCRED). It also
+// belongs to a network namespace: programs of different ones cannot meet.
 //
-// What the roles mean (the kernel frees them however their process ends):
-//   kServer   taken: whoever answers at the socket
-//   kMember   shared: members of the served domain that stand by; taken: a process that begins a new domain
-//   kJoiner   shared: those who are joining; taken: as above
-// So a name goes to a new domain only when nobody is left who has the old one, and a member that finds the
-// server gone takes over without anybody coming between. Who takes has the socket before it looks at the
-// shared locks, who shares has the lock before it looks for the socket: of two at once, at most one succeeds.
+// What the roles mean (the kernel frees a role however its process ends):
+//   kServer   taken: by the process that answers at the socket
+//   kMember   shared: by the members of the served domain that stand by; taken: by a process that begins a
+//             new domain
+//   kJoiner   shared: by the processes that are joining; taken: as above
+// So a name goes to a new domain only when no process of the old one is left, and a member that finds the
+// server gone takes over before any other domain can. A process that takes a role has the socket before it
+// checks the shared locks; a process that shares it has the lock before it checks the socket. Of two at the
+// same time, at most one succeeds.
 //
-// Thread safety: one thread at a time per object. Fork: the locks are the parent's, too: a child must call
-// abandon().
+// Thread safety: one thread at a time per object. Fork: the child has copies of the parent's locks and must
+// call abandon().
 #pragma once
 
 #include <array>
@@ -42,44 +44,44 @@ enum class Role : std::uint8_t {
 class NameLock {
  public:
   NameLock() = default;
-  // The directory is made if it is missing. kInvalid: no such name can be. kRefused: the directory is not
+  // The directory is made if it is missing. kInvalid: the name is not allowed. kRefused: the directory is not
   // safe. kSystem.
   static Result<NameLock> find(std::string_view name);
 
   const std::string& name() const noexcept { return name_; }
-  // For people.
+  // For messages.
   const std::string& directory() const noexcept { return directory_; }
 
-  // Before standing anywhere. kNotFound: nobody does, unless this is to `begin`. Call again after
-  // forget_lock().
+  // Call before taking or sharing a role. kNotFound: no process has any role (not checked if this process is
+  // to `begin`). Call again after forget_lock().
   Status open_lock(bool begin);
   // Leaves every role.
   void forget_lock() noexcept;
 
-  // False: somebody else roles there in a way that excludes this one.
+  // False: another process has the role in a way that excludes this.
   Result<bool> take(Role role);
   Result<bool> share(Role role);
   Status leave(Role role);
   // Does another process have the role?
   Result<bool> taken(Role role) const;
 
-  // Takes everything, for a domain that has not had the name. False: somebody is there; leave what was taken
-  // by forget_lock().
+  // Takes all roles, for a domain that has not had the name. False: another process has one; call
+  // forget_lock() to leave the roles that were taken.
   Result<bool> begin();
-  // From there to a server among its members, once the socket is open.
+  // Call after begin(), once the socket is open: keeps kServer, shares kMember and leaves kJoiner.
   Status settle();
 
-  // Who serves, as the kernel says; 0: unknown. For people.
+  // The process that serves, according to the kernel; 0: unknown. For messages.
   pid_t server() const;
-  // The socket's.
+  // The address of the socket.
   std::string address() const { return socket_name("served"); }
 
-  // Only with kServer taken.
+  // Precondition: this process has taken kServer.
   Result<os::Fd> open_socket();
   Result<os::Fd> knock() const;
-  // Nothing is held afterwards.
+  // Leaves every role.
   void clear() noexcept { forget_lock(); }
-  // In a forked child: closes, changes nothing.
+  // In a forked child: closes the descriptors and changes no lock.
   void abandon() noexcept;
 
  private:
@@ -90,9 +92,9 @@ class NameLock {
 
   std::string name_;
   std::string directory_;
-  std::string prefix_;  // of the addresses: the user's, the directory's and the name's
+  std::string prefix_;  // of the addresses; made from the directory and the name
   os::Fd folder_;
-  os::Fd lock_;                  // the directory, opened anew: shared locks are its
+  os::Fd lock_;                  // the directory, opened anew; the shared locks belong to this description
   std::array<os::Fd, 3> taken_;  // by role
 };
 

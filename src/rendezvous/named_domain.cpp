@@ -17,14 +17,14 @@
 
 namespace forklift::rendezvous {
 
-// This process's named domains, for the fork handlers and for the end of the program. Its mutex is held across a
-// fork.
+// This process's named domains, for the fork handlers and for the end of the program. The mutex is held
+// across a fork.
 struct NamedDomains {
   std::mutex mutex;
   std::vector<NamedDomain*> open;
-  std::vector<NameLock*> beginning;  // roles taken by serve(), of which a child shall have no copy
+  std::vector<NameLock*> beginning;  // roles taken by serve(); a child must have no copy
 
-  // A place of serve(), while it is one's own.
+  // Registers the NameLock of a serve() that is running, for the fork handlers.
   class Beginning {
    public:
     explicit Beginning(NameLock& name_lock) : name_lock_(name_lock) {
@@ -37,7 +37,7 @@ struct NamedDomains {
     }
     Beginning(const Beginning&) = delete;
     Beginning& operator=(const Beginning&) = delete;
-    // A step that makes or closes descriptors: no fork comes in between.
+    // Runs a step that makes or closes descriptors; no fork can happen in between.
     template <class Step>
     auto step(Step&& take) const {
       const std::lock_guard<std::mutex> lock(all().mutex);
@@ -58,7 +58,7 @@ struct NamedDomains {
   }
   static void after_fork_in_parent() {
     for (NamedDomain* served : all().open) {
-      // Out of threads: the name goes to somebody who has one.
+      // No thread could be started: the name goes to a process that can.
       if (served->threaded_ && !served->start()) served->abandon();
     }
     all().mutex.unlock();
@@ -82,7 +82,7 @@ struct NamedDomains {
     }
   }
   static void install() {
-    // After the domain's own handlers, so that this thread stops before them.
+    // Installed after the domain's own handlers, so that this thread is stopped before they run.
     static std::once_flag installed;
     std::call_once(installed, [] {
       ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
@@ -114,11 +114,12 @@ Result<NamedDomainPtr> NamedDomain::serve(std::string_view name, const NamedDoma
     const Result<bool> served = name_lock->taken(Role::kServer);
     if (served && *served) return served_already(*name_lock);
     beginning.step([](NameLock& here) { here.forget_lock(); });
-    // Its server has just gone, and another member takes over; or somebody looks whether it is served.
+    // The name's server has just gone and another member takes over, or a process checks whether the name is
+    // served.
     Status waited = spin_policy.wait();
     if (!waited) return waited.code() == Code::kTimeout ? does_not_answer(*name_lock) : waited;
   }
-  // Not before: who only finds that the name is served may still attach.
+  // Not before: a process that finds the name served must still be able to attach.
   Result<node::Node*> node = node::Node::current();
   if (!node) {
     name_lock->clear();
@@ -184,7 +185,7 @@ NamedDomain::~NamedDomain() { close(); }
 void NamedDomain::close() noexcept {
   NamedDomains& domains = NamedDomains::all();
   const std::lock_guard<std::mutex> lock(domains.mutex);
-  // Closed before, or a forked child, which has no part in it.
+  // Closed before, or this is a forked child, which has no part in the name.
   if (std::erase(domains.open, this) == 0) return;
   stop();
   serving_.store(false, std::memory_order_release);
@@ -205,10 +206,10 @@ void NamedDomain::abandon() noexcept {
 
 Status NamedDomain::start() {
   if (!stop_.valid()) stop_ = os::Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!stop_.valid()) return Status::system("eventfd", errno, "the served of a domain");
+  if (!stop_.valid()) return Status::system("eventfd", errno, "the thread of a named domain");
   std::uint64_t rung = 0;
   (void)!::read(stop_.get(), &rung, sizeof rung);
-  return os::start_thread(thread_, [this] { run(); }, "the served of a domain");
+  return os::start_thread(thread_, [this] { run(); }, "the thread of a named domain");
 }
 
 void NamedDomain::stop() noexcept {
@@ -247,14 +248,14 @@ void NamedDomain::run() {
 void NamedDomain::stand_by() {
   constexpr std::int64_t kLongestPauseNs = 200'000'000;
   if (connection_.valid()) {
-    // The server says nothing to its members: whatever there is to be read is its end.
+    // The server sends nothing to its members: a readable connection means that the server is gone.
     if (wait_for(connection_.get(), -1)) connection_.close();
     pause_ns_ = 500'000;
     return;
   }
   if (take_over() || find_server()) return;
   if (lost_) return;
-  // Another one took over, and does not listen yet.
+  // Another member took over and does not listen yet.
   (void)wait_for(-1, pause_ns_);
   pause_ns_ = std::min(pause_ns_ * 2, kLongestPauseNs);
 }
@@ -269,7 +270,7 @@ bool NamedDomain::take_over() {
   }
   join_server_ = std::make_unique<JoinServer>(node_, *std::move(listener));
   serving_.store(true, std::memory_order_release);
-  join_server_->expect_death();  // of the server that was
+  join_server_->expect_death();  // of the former server
   return true;
 }
 

@@ -1,13 +1,15 @@
-// A process's part in a served name: it answers at the socket, or stands by to do so when the server is gone.
+// A process's part in a served name: it answers at the socket, or stands by to take over when the server is
+// gone.
 //
-//   Result<NamedDomainPtr> served = NamedDomain::serve("camera", options);    // our domain gets the name
-//   Result<NamedDomainPtr> served = NamedDomain::attach("camera", options);   // we join the name's domain
-//   Result<NamedDomainPtr> served = NamedDomain::meet("camera", options);     // whichever of the two is right
-//   (*served)->close();                                                      // leaves the name, not the domain
+//   Result<NamedDomainPtr> served = NamedDomain::serve("camera", options);   // our domain gets the name
+//   Result<NamedDomainPtr> served = NamedDomain::attach("camera", options);  // we join the name's domain
+//   Result<NamedDomainPtr> served = NamedDomain::meet("camera", options);    // whichever of the two is right
+//   (*served)->close();                                                    // leaves the name, not the domain
 //
-// A thread of this process answers or stands by; it exists from serve or attach (unless told otherwise) to
-// close, sleeps without a time-out while nobody comes, and has no signals. When the server ends, however it
-// does, those who stand by hear it from their connection; the first to get the server's lock takes over.
+// A thread of this process answers or stands by. It runs from serve or attach (unless the options say
+// otherwise) until close, sleeps without a time-out while nothing happens, and blocks all signals. However
+// the server ends, the members that stand by notice it on their connections; the first one that takes the
+// server's role takes over.
 //
 // Thread safety: yes. Fork: the thread stops before a fork and goes on in the parent afterwards; a child has
 // the domain, but no part in the name (serving() is false, close() does nothing).
@@ -29,7 +31,7 @@ namespace forklift::rendezvous {
 struct NamedDomainOptions {
   // For the whole handshake, and for a server that is just being replaced.
   os::Deadline deadline = os::Deadline::after_seconds(5);
-  // Take over when the server is gone. Without it there is no thread.
+  // Take over when the server is gone. A member that does not stand by has no thread.
   bool stand_by = true;
   domain::WaitHooks* hooks = nullptr;
 };
@@ -39,13 +41,14 @@ using NamedDomainPtr = std::shared_ptr<NamedDomain>;
 
 class NamedDomain {
  public:
-  // kExists: it is served already. kInvalid: no name. kRefused: an unsafe directory. kStalled: who could
-  // serve is stopped. kInterrupted.
+  // kExists: the name is served already. kInvalid: the name is not allowed. kRefused: an unsafe directory.
+  // kStalled: the process that could serve is stopped. kInterrupted.
   static Result<NamedDomainPtr> serve(std::string_view name, const NamedDomainOptions& options = {});
-  // kNotFound: nobody serves it. kVersion, kRefused (another user, another pid namespace, no server of ours),
-  // kStalled (it does not answer), kInvalid (this process has a domain of its own), kNoSpace.
+  // kNotFound: no process serves the name. kVersion, kRefused (another user, another pid namespace, no server
+  // of ours), kStalled (the server does not answer), kInvalid (this process has a domain of its own),
+  // kNoSpace.
   static Result<NamedDomainPtr> attach(std::string_view name, const NamedDomainOptions& options = {});
-  // Attaches if the name is served, serves it if not.
+  // Attaches if the name is served; serves it if not.
   static Result<NamedDomainPtr> meet(std::string_view name, const NamedDomainOptions& options = {});
 
   ~NamedDomain();
@@ -54,9 +57,9 @@ class NamedDomain {
 
   const std::string& name() const noexcept { return name_; }
   node::Node& node() const noexcept { return node_; }
-  // Does this process answer just now?
+  // Does this process answer at the socket now?
   bool serving() const noexcept { return serving_.load(std::memory_order_acquire); }
-  // Others who stand by take over.
+  // Leaves the name; another member that stands by takes over.
   void close() noexcept;
 
  private:
@@ -83,7 +86,8 @@ class NamedDomain {
   std::int64_t pause_ns_ = 0;
   std::atomic<bool> serving_{false};
   bool threaded_ = false;
-  // The name cannot be had any more: somebody removed its files, and perhaps another domain has it.
+  // This process cannot get the name any more: the socket could not be opened, or another domain has the
+  // name.
   bool lost_ = false;
   std::thread thread_;
 };

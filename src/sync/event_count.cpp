@@ -21,8 +21,9 @@ void note_sleep(std::int64_t slept_for_ns, bool nothing_happened) noexcept {
 void EventCount::notify_slow(int count) noexcept {
   bell_.fetch_add(1, std::memory_order_seq_cst);
   if (os::futex_wake(bell_, count) > 0) return;
-  // Somebody is registered and nobody slept: a dead sleeper's count, or one that is just about to sleep (the
-  // bell has changed, so it will not). A new era forgets the former and costs the latter one more look.
+  // A sleeper is registered, but none was woken: the count is that of a dead sleeper, or of one that is just
+  // about to sleep (and will not, since the bell has changed). A new era drops the former and costs the
+  // latter one more check.
   std::uint64_t now = sleepers_.load(std::memory_order_relaxed);
   if ((now & 0xffffffffU) == 0) return;
   const std::uint64_t next_era = ((now >> 32) + 1) << 32;

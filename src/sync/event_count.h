@@ -1,7 +1,8 @@
-// What a process sleeps on until another one has changed something: an event count that heals itself.
+// An event count: what a process sleeps on until another one has made a condition true. It recovers by itself
+// from the death of a sleeper.
 //
 //   while (!condition()) {
-//     Event::Ticket ticket = event.prepare();
+//     EventCount::Ticket ticket = event.prepare();
 //     if (condition()) { event.cancel(ticket); break; }
 //     event.wait(ticket, slice_ns);
 //   }
@@ -9,14 +10,15 @@
 //   event.notify(1);
 //
 // `notify` costs a fence and a load while nobody sleeps. Sleepers are counted, and a sleeper that was killed
-// leaves its count behind; the next notify that wakes nobody notices, opens a new era with a count of zero
-// and wakes all, so that a stale count costs one system call and not one for every message.
+// leaves its count behind. The next notify that wakes nobody opens a new era with a count of zero and wakes
+// all, so a stale count costs one system call, not one for every message.
 //
-// No lost wake-up: a ticket holds the bell as it was *before* the registration. Whoever opens a new era rings
-// the bell afterwards, so a sleeper whose registration was wiped finds another bell and does not sleep.
+// No wake-up is lost: a ticket holds the value that the bell had *before* the registration. A notify that
+// opens a new era increments the bell afterwards, so a sleeper whose registration was wiped finds the bell
+// changed and does not sleep.
 //
-// A wake-up can still be swallowed by a death (the one sleeper that was woken is killed before it acts).
-// Therefore nobody sleeps longer than a slice (below) without looking for itself.
+// A death can still swallow a wake-up: the one sleeper that was woken is killed before it acts. Therefore no
+// thread sleeps longer than a slice (below) before it checks its condition itself.
 //
 // Source: event counts, D. P. Reed and R. K. Kanodia, CACM 22(2), 1979; the futex protocol is Linux's
 // futex(2).
@@ -27,33 +29,33 @@
 
 namespace forklift::sync {
 
-// The longest sleep without looking around: bounds how long a swallowed wake-up or an unnoticed death can
-// last. A thread that nothing happened to for kQuietAfter slices in a row takes longer ones, at 2 wake-ups a
-// second (about 0.01 % of a processor).
+// The longest sleep before a thread checks by itself. It bounds how long a swallowed wake-up or a death can
+// go unnoticed. After kQuietAfter slices in a row in which nothing happened, a thread takes the longer slice,
+// at 2 wake-ups a second (about 0.01 % of a processor).
 inline constexpr std::int64_t kSliceNs = 200'000'000;
 inline constexpr std::int64_t kQuietSliceNs = 500'000'000;
 inline constexpr int kQuietAfter = 5;
 
-// A slice bounds what a *death* can delay; between live processes every wait ends by a notification. The
-// build FORKLIFT_LONG_SLICES holds that to the test: there a sleeper that nobody woke looks for deaths and
-// asks its hooks as ever, but looks at its own condition only after ten seconds, so that a missing
-// notification shows as a test that takes so long.
+// A slice bounds what a *death* can delay; between live processes every wait ends by a notification. Builds
+// with FORKLIFT_LONG_SLICES test that claim: in them a sleeper that was not woken checks for deaths and polls
+// its hooks as usual, but checks its own condition only after ten seconds, so that a missing notification
+// shows as a test that takes that long.
 #ifdef FORKLIFT_LONG_SLICES
 inline constexpr bool kLongSlices = true;
 #else
 inline constexpr bool kLongSlices = false;
 #endif
 inline constexpr std::int64_t kLongSliceNs = 10'000'000'000;
-// A slice of a sleep that has no other part than to look at its condition.
+// The slice for a sleeper that does nothing at the end of a slice but check its condition.
 constexpr std::int64_t lengthened(std::int64_t slice) noexcept {
   return kLongSlices && slice < kLongSliceNs ? kLongSliceNs : slice;
 }
 
-// How long this thread may sleep now, and how its last sleep ended.
+// How long this thread may sleep now. note_sleep() records how its last sleep ended.
 std::int64_t slice_ns() noexcept;
 void note_sleep(std::int64_t slept_for_ns, bool nothing_happened) noexcept;
 
-// In shared memory; all-zero is valid. Any number of waiters and notifiers, no lock.
+// Lives in shared memory; all-zero is a valid state. Any number of waiters and notifiers, no lock.
 class EventCount {
  public:
   struct Ticket {
@@ -68,20 +70,20 @@ class EventCount {
     return {bell, static_cast<std::uint32_t>(before >> 32)};
   }
 
-  // Sleeps until notified or for `timeout_ns`; gives the ticket back in any case.
+  // Sleeps until notified or for `timeout_ns`, and cancels the ticket in any case.
   os::FutexWait wait(Ticket ticket, std::int64_t timeout_ns) noexcept {
     const os::FutexWait how = sleep(ticket, timeout_ns);
     cancel(ticket);
     return how;
   }
-  // As wait(), and keeps the ticket.
+  // As wait(), but does not cancel the ticket.
   os::FutexWait sleep(Ticket ticket, std::int64_t timeout_ns) noexcept {
     const os::FutexWait how = os::futex_wait(bell_, ticket.bell, timeout_ns);
     note_sleep(timeout_ns, how == os::FutexWait::kTimedOut);
     return how;
   }
 
-  // For sleeping on several events at once (os::futex_wait_any); the ticket is to be cancelled afterwards.
+  // For sleeping on several events at once (os::futex_wait_any); the caller cancels the ticket afterwards.
   os::FutexWord word(Ticket ticket) const noexcept { return {&bell_, ticket.bell}; }
 
   void cancel(Ticket ticket) noexcept {
@@ -91,7 +93,7 @@ class EventCount {
     }
   }
 
-  // A hint: one may come or go at any time, and one that was killed counts until a notify finds it missing.
+  // A hint: sleepers come and go at any time, and a killed one is counted until a notify wakes nobody.
   bool has_sleepers() const noexcept {
     return (sleepers_.load(std::memory_order_relaxed) & 0xffffffffU) != 0;
   }
@@ -100,7 +102,8 @@ class EventCount {
     full_fence();
     if ((sleepers_.load(std::memory_order_relaxed) & 0xffffffffU) != 0) notify_slow(count);
   }
-  // As notify, right behind the unlocking of a mutex inside which the condition was made true.
+  // As notify, for use directly after unlocking the mutex under which the condition was made true, or after
+  // the atomic read-modify-write that made it true.
   void notify_after_unlock(int count) noexcept {
     unlock_fence();
     if ((sleepers_.load(std::memory_order_relaxed) & 0xffffffffU) != 0) notify_slow(count);
@@ -115,11 +118,11 @@ class EventCount {
 };
 static_assert(sizeof(EventCount) == 16);
 
-// The longest spin before a sleep, unless more is known of what is waited for. A futex wake-up costs 6 to 29
-// us, a spinning reader sees a store in 0.1 us.
+// The longest spin before a sleep, unless the caller knows better. A futex wake-up costs 6 to 29 us; a
+// spinning reader sees a store after 0.1 us.
 inline constexpr std::int64_t kSpinNs = 20'000;
 
-// Spins until `condition()` or until so long has passed; whether the condition came true.
+// Spins until `condition()` holds or `longest_ns` have passed. Returns whether the condition came true.
 template <class Condition>
 bool spin_for(Condition&& condition, std::int64_t (*now_ns)() noexcept, std::int64_t longest_ns = kSpinNs) {
   const std::int64_t limit = now_ns() + longest_ns;

@@ -1,14 +1,15 @@
-// The redo record: several words change together or not at all, whoever is killed in between.
+// The redo record: several words change together or not at all, even if the process is killed in between.
 //
 //   Transaction change(record, base);
 //   change.set(list_head, block.next);
 //   change.set(block.count, 1);
 //   change.commit();
 //
-// How: the new (absolute) values are written into the record, then `count` is stored, then the words, then
-// `count` is cleared. Killed before the count: nothing happened. Killed behind it: whoever gets the lock next
-// calls replay(), which stores the same values again. Replay is idempotent because the words covered by a
-// record are changed only inside its lock. Cost: about 27 ns for ten words.
+// How: set() writes the new (absolute) values into the record; commit() stores `count`, then the words, and
+// then clears `count`. If the process is killed before `count` is stored, nothing has changed. If it is
+// killed after that, the next owner of the lock calls replay(), which stores the same values again. Replay is
+// idempotent because the words covered by a record are changed only under its lock. Cost: about 27 ns for ten
+// words.
 //
 // Source: redo logging with absolute values, as in ARIES' physical redo (Mohan et al., 1992), for one
 // transaction at a time.
@@ -20,7 +21,7 @@
 
 namespace forklift::sync {
 
-// In shared memory, beside the RobustMutex that guards it. All-zero is a valid, empty record.
+// Lives in shared memory, beside the RobustMutex that guards it. All-zero is a valid, empty record.
 struct alignas(64) RedoRecord {
   static constexpr std::size_t kCapacity = 40;
   struct Entry {
@@ -48,7 +49,7 @@ class Transaction {
   void commit() noexcept {
     crash_fence();
 #ifndef FORKLIFT_SEED_FAULT
-    // The step that the seeded fault leaves out: without it a death below is half a change.
+    // The seeded fault leaves out this step; then a death below leaves the change half done.
     record_.count.store(count_, std::memory_order_release);
 #endif
     crash_fence();
@@ -58,7 +59,7 @@ class Transaction {
     crash_fence();
   }
 
-  // Completes the change of an owner that died inside its commit. Call with the lock held.
+  // Completes the change of an owner that died inside commit(). Call with the lock held.
   static void replay(RedoRecord& record, std::byte* base) noexcept {
     const std::uint64_t count = record.count.load(std::memory_order_acquire);
     apply(record, count <= RedoRecord::kCapacity ? count : 0, base);

@@ -42,7 +42,7 @@ bool is_held(Sample& sample, const RobustList& list, const void* newer, const vo
          sample.entry().next == older;
 }
 
-// Do the pthread functions leave exactly what enter() and leave() would?
+// Do the pthread functions leave exactly the state that enter() and leave() would leave?
 bool behaves(RobustList& list) noexcept {
   Sample older;
   Sample newer;

@@ -1,12 +1,13 @@
 // The list of robust mutexes that a thread holds, which the kernel walks when the thread ends.
 //
-// glibc keeps it in its thread descriptor and enters pthread mutexes there; RobustMutex does the same without
-// the call, the dispatch over kinds of mutexes and the checks of what cannot be here, which take two thirds
-// of pthread_mutex_lock's and _unlock's time. What is relied on is the kernel's interface
-// (set_robust_list(2)) and the order of four fields in front of it, which glibc cannot change within an ABI:
-// old and new versions share mutexes. It is nevertheless looked at, once a process, on two mutexes that
-// pthread functions lock; where it is not so (another C library, a debugger that knows no such list) those
-// functions are used.
+// glibc keeps the list in its thread descriptor and enters pthread mutexes into it. RobustMutex does the same
+// itself and saves the call, the dispatch over kinds of mutexes and the checks for cases that cannot occur
+// here; these take two thirds of the time of pthread_mutex_lock and pthread_mutex_unlock. The code relies on
+// the kernel's interface (set_robust_list(2)) and on the order of the fields in front of it (RobustList
+// below), which glibc cannot change within an ABI: old and new versions share mutexes. Nevertheless
+// find_robust_list() verifies it, once in each process, on two mutexes that it locks with the pthread
+// functions. Where the check fails (another C library, a debugger that knows no such list), RobustMutex uses
+// the pthread functions.
 //
 // Source: Linux, Documentation/locking/robust-futex-ABI.rst; glibc, nptl/descr.h.
 #pragma once
@@ -21,13 +22,13 @@
 
 namespace forklift::sync {
 
-// As it lies in the thread descriptor.
+// The list's part of glibc's thread descriptor.
 struct RobustList {
-  std::int32_t tid;  // kept right across fork by the C library
+  std::int32_t tid;  // the C library keeps it correct across fork
   std::int32_t unused;
   void* last;                 // `previous` of the list's head
-  void* first;                // from here on struct robust_list_head: the newest entry
-  std::intptr_t word_offset;  // from an entry to its lock word
+  void* first;                // the newest entry; struct robust_list_head begins here
+  std::intptr_t word_offset;  // offset from an entry to its lock word
   void* pending;              // an entry that is just being locked or unlocked
 };
 
@@ -49,12 +50,12 @@ inline constexpr bool kRobustListKnown = false;
 inline std::byte* thread_pointer() noexcept { return nullptr; }
 #endif
 
-// Where every thread's list lies, from its thread pointer; 0: not looked for yet, or not to be used.
+// The offset of every thread's list from its thread pointer; 0: not searched for yet, or not to be used.
 inline std::atomic<std::ptrdiff_t> robust_list_offset{0};
-// Looks for it, once a process.
+// Searches for the list and sets robust_list_offset, once in each process.
 void find_robust_list() noexcept;
 
-// The calling thread's; nullptr: pthread functions are to be used.
+// The calling thread's list; nullptr: use the pthread functions.
 inline RobustList* robust_list() noexcept {
   if constexpr (!kRobustListKnown) return nullptr;
   const std::ptrdiff_t offset = robust_list_offset.load(std::memory_order_relaxed);
@@ -63,8 +64,9 @@ inline RobustList* robust_list() noexcept {
   return reinterpret_cast<RobustList*>(thread_pointer() + offset);
 }
 
-// A mutex as a member of that list: entries point at `next`, and `previous` lies in front of it. The lowest
-// bit of a pointer tells a mutex with priority inheritance, which may be anybody's neighbour.
+// A mutex as a member of that list: a pointer to an entry points at its `next`, and `previous` lies in front
+// of that. The lowest bit of a pointer marks a mutex with priority inheritance; the program may have such
+// mutexes, and they may be neighbours in the list.
 struct [[gnu::may_alias]] RobustEntry {
   void* previous;
   void* next;
@@ -75,7 +77,8 @@ inline RobustEntry& entry_at(void* pointer) noexcept {
   return *reinterpret_cast<RobustEntry*>(next - offsetof(RobustEntry, next));
 }
 
-// The steps of nptl's ENQUEUE_MUTEX and DEQUEUE_MUTEX. Who is killed within them has the mutex as `pending`.
+// The steps of nptl's ENQUEUE_MUTEX and DEQUEUE_MUTEX. A thread that is killed within them has the mutex as
+// `pending`, so the kernel finds it.
 inline void enter(RobustList& list, RobustEntry& entry) noexcept {
   entry_at(list.first).previous = &entry.next;
   entry.next = list.first;

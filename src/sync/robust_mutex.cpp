@@ -13,7 +13,7 @@ namespace forklift::sync {
 
 namespace {
 
-// About 2 us of looking before a sleep.
+// How often the lock word is polled before a sleep: about 2 us.
 constexpr int kLooks = 100;
 
 timespec seconds_from_now(long seconds) {
@@ -25,7 +25,8 @@ timespec seconds_from_now(long seconds) {
 
 int lock_until(pthread_mutex_t& mutex, const timespec& limit) {
 #if defined(__SANITIZE_THREAD__)
-  // GCC 12's thread sanitizer does not know of clocklock, and takes a timed lock with EOWNERDEAD for none.
+  // GCC 12's thread sanitizer does not know pthread_mutex_clocklock, and does not count a timed lock that
+  // returns EOWNERDEAD as acquired.
   for (;;) {
     const int rc = pthread_mutex_trylock(&mutex);
     const timespec now = seconds_from_now(0);
@@ -78,9 +79,9 @@ void RobustMutex::wake_next() noexcept {
 RobustMutex::Acquired RobustMutex::lock_slow(Status* why) noexcept {
   if (robust_list_offset.load(std::memory_order_relaxed) == 0) find_robust_list();
   int rc = pthread_mutex_trylock(&mutex_);
-  // Critical sections last tens of nanoseconds and a futex round trip microseconds, so it pays to look a
-  // while. glibc keeps the owner's thread id in the word: 0 means free. Reading it keeps the line shared
-  // meanwhile.
+  // Critical sections last tens of nanoseconds and a futex round trip microseconds, so polling for a while
+  // pays. glibc keeps the owner's thread id in the word: 0 means free. Plain reads leave the cache line
+  // shared meanwhile.
   for (int look = 0; rc == EBUSY && look < kLooks; ++look) {
     cpu_relax();
     if (__atomic_load_n(&mutex_.__data.__lock, __ATOMIC_RELAXED) == 0) rc = pthread_mutex_trylock(&mutex_);

@@ -3,15 +3,17 @@
 //   LockGuard guard(state.mutex, [&] { recover(state); });   // recover runs when the last owner died inside
 //   if (!guard.ok()) return guard.status();                  // kStalled: the owner is stopped, not dead
 //
-// What it rests on: PTHREAD_MUTEX_ROBUST. The kernel walks a dying thread's list of held robust mutexes and
-// hands them on with EOWNERDEAD (about 110 us after SIGKILL). A free one is locked, and one that nobody waits
-// for unlocked, right here (sync/robust_list.h), with the steps of the pthread functions in their order;
-// everything else is theirs, and both may be used on one mutex, by processes or by turns.
+// It is a PTHREAD_MUTEX_ROBUST mutex: the kernel walks a dying thread's list of held robust mutexes and hands
+// them on with EOWNERDEAD (about 110 us after SIGKILL). Locking a free mutex, and unlocking, are done inline
+// (sync/robust_list.h), with the steps of the pthread functions in their order. All other cases go to the
+// pthread functions. Both ways may be used on one mutex, by different processes or alternately by one.
 //
 // Rules
-//  1. Lives in the control segment only, which is never unmapped or recycled (glibc bug 14485).
-//  2. EOWNERDEAD means that a *thread* ended inside. Repair what the lock guards; conclude nothing else.
-//  3. Never held across a fork, a call into Python, a wait for a peer, or memory copies of unbounded size.
+//  1. It lives in the control segment only, which is never unmapped or recycled (glibc bug 14485).
+//  2. EOWNERDEAD means that a *thread* ended while it held the lock. Repair what the lock guards; conclude
+//     nothing else.
+//  3. It is never held across a fork, a call into Python, a wait for a peer, or memory copies of unbounded
+//     size.
 //  4. Lock order: channel end, chunk pool, arena. Recovery nests in the same order.
 // Not async-signal-safe.
 #pragma once
@@ -33,22 +35,24 @@ class RobustMutex {
     kFailed
   };
 
-  // Once, by whoever makes the segment, before anybody else can see it.
+  // Called once, by the process that makes the segment, before any other process can see it.
   Status init() noexcept;
 
-  // After kOwnerDied the caller owns the lock, must repair, then call consistent(). On kFailed `why` tells.
+  // After kOwnerDied the caller owns the lock; it must repair the guarded state, then call consistent().
+  // After kFailed `why` holds the reason.
   Acquired lock(Status* why) noexcept {
     RobustList* const mine = robust_list();
     if (mine != nullptr && take_if_free(*mine)) [[likely]]
       return Acquired::kClean;
     return lock_slow(why);
   }
-  // kFailed, with `why` untouched, when somebody alive holds it.
+  // kFailed when a live thread holds it.
   Acquired try_lock() noexcept;
   void consistent() noexcept { pthread_mutex_consistent(&mutex_); }
   void unlock() noexcept {
     RobustList* const mine = robust_list();
-    // Otherwise its owner had died and it was not repaired, which only the pthread function knows to say.
+    // Otherwise the last owner died and the mutex was not repaired; only the pthread function marks it as
+    // such.
     if (mine != nullptr && mutex_.__data.__owner == mine->tid) [[likely]]
       return give(*mine);
     pthread_mutex_unlock(&mutex_);
@@ -57,7 +61,8 @@ class RobustMutex {
  private:
   RobustEntry& entry() noexcept { return reinterpret_cast<RobustEntry&>(mutex_.__data.__list); }
 
-  // Its count of users, which pthread_mutex_destroy looks at, is left alone: nobody destroys it.
+  // Does not update the mutex's count of users: only pthread_mutex_destroy reads it, and nothing destroys the
+  // mutex.
   bool take_if_free(RobustList& mine) noexcept {
     mine.pending = &entry().next;
     crash_fence();
@@ -66,7 +71,7 @@ class RobustMutex {
                                              __ATOMIC_RELAXED);
     crash_fence();
     if (taken) [[likely]] {
-      // A free mutex has an owner where it was not repaired: lock_slow() says so.
+      // A free mutex whose owner field is set was not repaired; lock_slow() reports that.
       if (mutex_.__data.__owner == 0) [[likely]] {
         enter(mine, entry());
         crash_fence();
@@ -88,7 +93,7 @@ class RobustMutex {
     leave(entry());
     crash_fence();
     release_word();
-    // After the waking: a thread that is killed before it has the kernel do that.
+    // Cleared only after the wake-up: if the thread is killed before that, the kernel wakes a waiter instead.
     mine.pending = nullptr;
     crash_fence();
   }
@@ -106,8 +111,8 @@ class RobustMutex {
   pthread_mutex_t mutex_;
 };
 
-// How long an internal lock may be held by a live owner before waiters give up with kStalled. Critical
-// sections last microseconds, recovery some milliseconds; whoever holds one for seconds is stopped.
+// How long a live owner may hold an internal lock before waiters give up with kStalled. Critical sections
+// last microseconds, recovery some milliseconds; an owner that holds a lock for seconds is stopped.
 inline constexpr long kStallSeconds = 5;
 
 // Holds the mutex for a scope; runs `recover` first when the previous owner died inside.

@@ -1,14 +1,15 @@
-// A lock between the threads of one process, for sections of a few instructions.
+// A lock between the threads of one process, for critical sections of a few instructions.
 //
 //   const std::lock_guard<SpinLock> lock(lock_);
 //
-// Half the price of a std::mutex where nobody contends: one locked instruction instead of two, no call; none
-// while the process has only one thread, as glibc knows (one started inside a section finds it taken).
-// Whoever waits gives way after a few looks, so a holder that lost its processor gets it back, and sleeps in
-// small bits where that lasts (across a fork the fork's hooks hold it for milliseconds). No fairness.
+// Without contention it costs half as much as a std::mutex: one locked instruction instead of two, and no
+// call. It uses no locked instruction while the process has only one thread (which glibc knows); a thread
+// that is started inside a section still finds the lock taken. A waiter polls, then yields its processor
+// after a number of checks, so that a preempted holder can run, and then sleeps for short periods if the wait
+// lasts (the fork hooks hold the lock across a fork, for milliseconds). It is not fair.
 //
-// Process-private: nobody takes it over from the dead. A forked child may unlock what its parent's thread
-// held.
+// Process-private: nothing takes it over from a dead holder. A forked child may unlock what a thread of its
+// parent held.
 #pragma once
 
 #include <atomic>

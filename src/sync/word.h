@@ -12,15 +12,15 @@ namespace forklift::sync {
 using Word = std::atomic<std::uint64_t>;
 static_assert(sizeof(Word) == 8 && Word::is_always_lock_free);
 
-// Program order as a killer sees it: what stands before has happened when anything behind has. A thread dies
-// between two instructions and the kernel's exit path publishes all that it executed, so keeping the compiler
-// from reordering is enough, on weakly ordered machines too.
+// Program order as seen after a kill: if anything behind the fence has happened, everything before it has. A
+// thread dies between two instructions, and the kernel's exit path publishes every store that it executed, so
+// it is enough to keep the compiler from reordering, on weakly ordered machines, too.
 inline void crash_fence() noexcept { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
-// Store-load ordering between processors (Dekker's pattern: publish, then look whether somebody sleeps).
+// Store-load ordering between processors (Dekker's pattern: publish, then check for sleepers).
 inline void full_fence() noexcept {
 #if defined(__SANITIZE_THREAD__)
-  // The thread sanitizer does not model fences; a read-modify-write on any word orders the same.
+  // The thread sanitizer does not model fences; a read-modify-write of one common word gives the same order.
   static std::atomic<int> anchor{0};
   anchor.fetch_add(1, std::memory_order_seq_cst);
 #else
@@ -28,8 +28,8 @@ inline void full_fence() noexcept {
 #endif
 }
 
-// As full_fence, where a mutex has just been unlocked: on x86 that was a locked instruction, a full fence by
-// itself.
+// As full_fence, for use directly after unlocking a mutex: on x86 the unlock was a locked instruction, which
+// is a full fence itself.
 inline void unlock_fence() noexcept {
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
   std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -46,7 +46,8 @@ inline void cpu_relax() noexcept {
 #endif
 }
 
-// Takes a cache line from whoever has it, ahead of a store to it that would have to wait for that.
+// Fetches a cache line for writing, so that the store that follows need not wait for another processor to
+// give the line up.
 inline void fetch_to_write(const void* at) noexcept {
 #if defined(__x86_64__)
   asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(at)));

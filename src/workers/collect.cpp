@@ -1,4 +1,4 @@
-// Taking in answers: those who wait do it, for everybody. And messages that may go out again.
+// Taking in answers, which the waiting threads do for all jobs. And messages that may be sent again.
 #include <algorithm>
 
 #include "os/clock.h"
@@ -8,11 +8,11 @@
 namespace forklift::workers {
 namespace {
 
-// Who wants all answers of many tasks is woken for so many at once, at most,
+// A thread that wants all answers of many tasks is woken once for at most this many,
 constexpr std::uint32_t kMostWanted = 64;
-// and looks after so long in any case, so that no answer is late by more.
+// and checks after this time in any case, so that no answer is later than that.
 constexpr std::int64_t kLookNs = 1'000'000;
-// Answers that come faster than this are worth waiting for several.
+// If answers come faster than this, waiting for several at once pays.
 constexpr std::int64_t kFastNs = 50'000;
 
 }  // namespace
@@ -22,13 +22,13 @@ std::uint32_t Engine::pace_locked(const Job* job) const noexcept {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(job->wanted, job->running));
 }
 
-// Twice as many where they come fast, one at a time where they do not.
+// Waits for twice as many answers if they come fast, for one at a time if they do not.
 void Engine::learn_pace(Job& job, std::uint32_t least, bool came, std::int64_t waited_ns) noexcept {
   const bool fast = came && waited_ns < kFastNs * least;
   job.wanted = fast ? std::min(least * 2, kMostWanted) : 1;
 }
 
-// Counts a thread that waits for a job: whoever takes in answers wakes the others.
+// Counts a thread that waits for a job: the thread that takes in answers wakes the others.
 class Engine::Waiting {
  public:
   Waiting(Engine& engine, Job* job) : engine_(engine), job_(job) { add(1); }
@@ -46,10 +46,11 @@ class Engine::Waiting {
   Job* job_;
 };
 
-// Until `done_locked()` holds, which is asked with the lock held, after what has come was taken in.
+// Waits until `done_locked()` holds, which is called with the lock held, after the answers that are there
+// were taken in.
 template <class Done>
 Status Engine::await(Done&& done_locked, Job* job, os::Deadline deadline, channel::WaitHooks* hooks) {
-  flush();  // who waits has nothing more to submit
+  flush();  // a thread that waits submits nothing more
   const Waiting waiting(*this, job);
   Word& wanted = table_.header().answers_wanted;
   std::uint32_t seen = news_.load(std::memory_order_acquire);
@@ -68,7 +69,7 @@ Status Engine::await(Done&& done_locked, Job* job, os::Deadline deadline, channe
     }
     finish(after);
     if (done) return {};
-    // Somebody rang: perhaps it is the caller's own hooks that have something to say.
+    // Another thread called wake(): perhaps for the caller's own hooks.
     if (hooks != nullptr && seen != seen_before) {
       if (Status asked = hooks->poll(); !asked) return asked;
     }
@@ -116,7 +117,7 @@ Engine::Progress Engine::progress(Job& job) {
   Progress now;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    drain_locked(nullptr, after);  // who waits for this very job is told
+    drain_locked(nullptr, after);  // nullptr: threads that wait for this very job are woken, too
     now = {job.ended, job.answer_bytes, job.all_bytes};
   }
   finish(after);
@@ -133,7 +134,7 @@ Status Engine::wait(Job& job, os::Deadline deadline, channel::WaitHooks* hooks) 
 
 Status Engine::wait_end(Job& job, os::Deadline deadline, channel::WaitHooks* hooks) {
   Status ended = await([&] { return job.sealed && job.running == 0; }, &job, deadline, hooks);
-  // Another thread may have seen the end first, and be at it.
+  // Another thread may have seen the end first, and be making the calls.
   if (ended) make_calls();
   return ended;
 }
@@ -157,13 +158,13 @@ Status Engine::join(os::Deadline deadline, channel::WaitHooks* hooks) {
     if (!closing_) return {Code::kInvalid, "the pool is still running: close or terminate it first"};
   }
   Status joined = await([&] { return supervisor_ended_; }, nullptr, deadline, hooks);
-  // The thread that took in the last answers may not have called what follows them yet: it does so without
-  // the engine's lock. A caller of join counts on having been told of every job.
+  // The thread that took in the last answers may not have called the `on_end`s that follow them yet: it does
+  // so without the engine's lock. A caller of join() relies on every `on_end` having been called.
   if (joined) make_calls();
   return joined;
 }
 
-// A thread that does nothing but waiting, for jobs that somebody is to be told of.
+// Starts the collector if there is none yet: a thread that only waits, for jobs that have an `on_end`.
 Status Engine::need_collector_locked(Job& job) {
   if (!collector_.joinable()) {
     Status status = os::start_thread(collector_, [this] { run_collector(); }, "a pool's collector");
@@ -185,7 +186,8 @@ void Engine::run_collector() {
         await([this] { return eager_ == 0 || collector_ends_; }, nullptr, os::Deadline::never(), nullptr);
     lock.lock();
     if (!waited && broken_.ok()) {
-      // A lock that a stopped process holds, or our own domain lost: nobody would ever hear of it.
+      // A stopped process holds a lock, or this process lost its domain: without this, no caller would ever
+      // learn of it.
       After after;
       broken_ = std::move(waited);
       end_all_locked(Ending::kStopped, after);
@@ -209,7 +211,7 @@ Status Engine::retain(const channel::Outgoing& message, std::unique_ptr<Retained
   return {};
 }
 
-// Its worker has died. False: it cannot go out again, so it has to end.
+// Called for a task whose worker has died. False: the task cannot be sent again, so it has to end.
 bool Engine::send_again_locked(std::uint64_t task, Task& entry) {
   if (entry.retries == 0 || !entry.retained || mode_ == Mode::kTerminating || !broken_.ok()) return false;
   std::unique_ptr<Retained> next;

@@ -1,4 +1,4 @@
-// The table of tasks: entering, ending, and what a pool's user calls.
+// The table of tasks (entering and ending them), and the functions that a pool's user calls.
 #include "workers/engine.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace forklift::workers {
 namespace {
 
 constexpr std::uint32_t kGenerationMask = (std::uint32_t{1} << (kTaskBits - kPlaceBits)) - 1;
-// So many tasks wait at most until a worker is woken.
+// The most tasks that are submitted before a worker is woken.
 constexpr std::uint32_t kMostQuiet = 128;
 
 }  // namespace
@@ -88,7 +88,7 @@ void Engine::end_job_locked(Job& job, After& after) {
   job.eager = false;
 }
 
-// The one place where a task ends. It stays in the table only where its message is still on the way.
+// The one place where a task ends. The caller keeps its entry only if its message is still in the channel.
 void Engine::end_locked(std::uint64_t task, Answer answer, After& after) {
   Task& entry = *find_locked(task);
   Job& job = *entry.job;
@@ -120,7 +120,7 @@ void Engine::end_all_locked(Ending ending, After& after) {
   after.others = true;
 }
 
-// One message of a worker: an answer, or that it cannot work.
+// Takes in one message of a worker: an answer, or that it cannot work.
 void Engine::take_in_locked(const Job* mine, After& after) {
   const auto ending = static_cast<Ending>(incoming_.tag() >> kTaskBits);
   const std::uint64_t task = incoming_.tag() & kTaskMask;
@@ -137,7 +137,7 @@ void Engine::take_in_locked(const Job* mine, After& after) {
     return;
   }
   Task* const entry = find_locked(task);
-  if (entry == nullptr) return;  // it ended otherwise: stopped, or over its deadline
+  if (entry == nullptr) return;  // the task ended in another way: stopped, or over its deadline
   if (entry->cancelled) {
     table_.forget_cancelled(task);
   } else {
@@ -148,7 +148,7 @@ void Engine::take_in_locked(const Job* mine, After& after) {
 }
 
 void Engine::drain_locked(const Job* mine, After& after) {
-  // What is there now; those who answer meanwhile could keep us for ever.
+  // Only the answers that are there now: workers that answer meanwhile could keep this loop busy for ever.
   for (std::uint32_t left = answers_->size(); left > 0; --left) {
     Status got = answers_->get(incoming_, os::Deadline::after_ns(0));
     if (got) {
@@ -188,7 +188,7 @@ Status Engine::submit(const JobPtr& job, std::uint64_t index, const channel::Out
         after.mind = true;
       }
     }
-    // Somebody waits for many answers, and this one is not among them.
+    // A thread waits for several answers of a bulk job at once; this task's answer must wake it at once.
     if (!job->bulk && table_.header().answers_wanted.load(std::memory_order_relaxed) > 1) {
       table_.header().answers_wanted.store(1, std::memory_order_seq_cst);
       after.others = true;
@@ -201,7 +201,7 @@ Status Engine::submit(const JobPtr& job, std::uint64_t index, const channel::Out
   if (!put) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (find_locked(task) == nullptr) {
-      put = Status();  // it has ended already, with the pool
+      put = Status();  // the task has ended already, with the pool
     } else {
       end_locked(task, {}, after);
       job->answers.pop_back();
@@ -264,7 +264,7 @@ bool Engine::cancel(Job& job, std::uint64_t index) {
                (claim.tag.load(std::memory_order_relaxed) & kTaskMask) == task;
     }
     if (!begun) {
-      // Its answer may be there although no claim says so any more.
+      // The task may have been answered, so that no claim names it any more.
       drain_locked(&job, after);
       begun = job.tasks[index] != task;
     }

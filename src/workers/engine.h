@@ -1,5 +1,5 @@
-// The engine under every pool: tasks go to workers through one channel and come back through another, each
-// ends in exactly one answer, whoever is killed and whenever.
+// The engine under every pool: tasks go to the workers through one channel and their answers come back
+// through another. Each task ends in exactly one answer, whichever worker is killed at whatever time.
 //
 //   Result<std::unique_ptr<Engine>> engine = Engine::create(node, {.workers = 4}, start_worker);
 //   JobPtr job = (*engine)->make_job();
@@ -7,27 +7,27 @@
 //   std::vector<Answer> answers;
 //   while ((*engine)->collect(*job, answers, 64, Deadline::never())) { if (answers.empty()) break; ... }
 //
-// It knows no language: payloads are bytes and leases, and workers are made by the factory. A *job* is what
-// somebody waits for: one task or a million. Answers of a job come in the order in which its tasks ended;
-// each says which task it is, so putting them in order, and bounding how far a producer may be ahead, is the
-// caller's (forklift/pool.h has both).
+// The engine knows no programming language: payloads are bytes and leases, and a factory makes the workers. A
+// *job* is what a caller waits for: one task or a million. The answers of a job come in the order in which
+// its tasks ended, and each says which task it belongs to. Putting them in order, and bounding how far a
+// producer may be ahead, is up to the caller (forklift/pool.h does both).
 //
-// Who takes in answers: whoever waits in collect(), for all jobs; there is no hop through another thread. A
-// thread that waits when nobody else does exists only once a job has an `on_end`. One more thread per pool
-// sleeps until a worker dies, a deadline comes or the pool is told to stop; it starts workers, so the factory
-// is called in it (and in create()), one call at a time.
+// A thread that waits in collect() takes in the answers of all jobs itself; there is no hop through another
+// thread. Only once a job has an `on_end` there is a collector thread, which waits when no other thread does.
+// One more thread per pool, the supervisor, sleeps until a worker dies, a deadline comes or the pool is told
+// to stop. It starts workers, so the factory is called in it (and in create()), one call at a time.
 //
-// What became of a worker's task is decided by its worker slot's claim (worker_table.h, P1), after all answers
-// that were committed before its death have been taken in. A task that may be retried is retained here, and
-// what is private in its message is copied by the worker that receives it; so a retry sees what was
+// When a worker dies, the claim of its worker slot (worker_table.h, P1) decides which task it had, after all
+// answers that were committed before its death have been taken in. The message of a task that may be retried
+// is retained here, and the worker that receives it copies the private blocks in it; so a retry sees what was
 // submitted.
 //
-// Thread safety: all members from any thread, but for the destructor. No lock that guards the engine is held
-// while `on_end` or the factory runs, or while a job is destroyed. Process safety: an Engine belongs to the
-// process that made it; in a forked child nothing but abandon() may be called.
+// Thread safety: all members may be called from any thread, except the destructor. No lock that guards the
+// engine is held while `on_end` or the factory runs, or while a job is destroyed. Process safety: an Engine
+// belongs to the process that made it; in a forked child only abandon() may be called.
 //
-// Errors: kClosed (closed, terminated), kPeerDied (workers cannot be started: health()), and what
-// Channel::put answers.
+// Errors: kClosed (closed, terminated), kPeerDied (workers cannot be started: health()), and those of
+// Channel::put.
 #pragma once
 
 #include <sys/types.h>
@@ -51,14 +51,14 @@
 
 namespace forklift::workers {
 
-// A worker process as its parent has it. Called by one thread at a time.
+// The parent's handle on a worker process. Called by one thread at a time.
 class WorkerHandle {
  public:
   virtual ~WorkerHandle() = default;
   virtual pid_t pid() const = 0;
   // Becomes readable when the process has ended.
   virtual int sentinel() const = 0;
-  // After that: waits for it; the exit code, or minus the signal's number.
+  // Called after that: waits for the process. Returns the exit code, or minus the signal's number.
   virtual int wait() = 0;
   virtual void signal(int number) = 0;
 };
@@ -66,18 +66,18 @@ using WorkerFactory = std::function<Result<std::unique_ptr<WorkerHandle>>(const 
 
 struct EngineOptions {
   std::uint32_t workers = 1;
-  std::uint32_t spares = 0;       // more, started and ready, that wait to take the place of one that is gone
-  std::uint64_t most_tasks = 0;   // a worker is replaced after so many tasks; 0: never
+  std::uint32_t spares = 0;       // more workers, started and ready, each to replace one that is gone
+  std::uint64_t most_tasks = 0;   // a worker is replaced after this many tasks; 0: never
   std::uint64_t most_memory = 0;  // a worker is replaced when it has grown by more bytes; 0: never
 };
 
 struct TaskOptions {
-  std::int64_t time_ns = 0;   // it may run so long, then its worker is killed; 0: without end
-  std::uint32_t retries = 0;  // so often it runs again after a death of its worker
+  std::int64_t time_ns = 0;   // the longest run; then the worker is killed; 0: no limit
+  std::uint32_t retries = 0;  // how often it runs again after its worker died
 };
 
 struct Answer {
-  // Of memory that the payload keeps.
+  // The memory that the payload keeps.
   std::uint64_t bytes() noexcept {
     std::uint64_t sum = payload.bytes().size();
     for (const arena::LeasePtr& lease : payload.leases()) sum += lease->size();
@@ -90,7 +90,7 @@ struct Answer {
   int exitcode = 0;
 };
 
-// What somebody waits for. Its content belongs to the engine.
+// What a caller waits for. Its content belongs to the engine.
 class Job {
  public:
   Job() = default;
@@ -100,10 +100,10 @@ class Job {
  private:
   friend class Engine;
   std::vector<Answer> answers;
-  std::size_t collected = 0;         // so many of them are gone
-  std::uint64_t running = 0;         // submitted and not ended
-  std::uint64_t ended = 0;           // of all that were submitted
-  std::uint64_t answer_bytes = 0;    // of the answers that were not collected
+  std::size_t collected = 0;         // how many of them collect() has moved out
+  std::uint64_t running = 0;         // tasks submitted and not ended
+  std::uint64_t ended = 0;           // tasks ended
+  std::uint64_t answer_bytes = 0;    // of the answers that are not collected yet
   std::uint64_t all_bytes = 0;       // of all answers
   std::uint32_t waiters = 0;         // threads in a waiting call for this job
   std::vector<std::uint64_t> tasks;  // by index, while cancelling is possible (JobOptions::cancellable)
@@ -111,57 +111,58 @@ class Job {
   bool bulk = false;
   bool cancellable = false;
   bool sealed = false;
-  bool eager = false;        // the collector waits for it
-  std::uint32_t wanted = 1;  // how many answers make waking its collector worthwhile, as learnt
+  bool eager = false;        // the collector thread waits for it
+  std::uint32_t wanted = 1;  // how many answers are worth a wake-up of the waiting thread, as learnt
 };
 using JobPtr = std::shared_ptr<Job>;
 
 struct JobOptions {
-  bool bulk = false;         // its collector wants all answers, and need not hear of each at once (a map)
-  bool cancellable = false;  // Engine::cancel() will be asked
-  // Called once, when the job is sealed and every task has ended; one at a time, in the order in which the
-  // jobs ended. Whoever took in an answer does it: a thread that waits for something else of this pool, or
-  // the one that minds its workers. So it has to be short and wait for nothing; what is a user's goes to a
-  // thread of its own. Must not throw.
+  bool bulk = false;         // the caller wants all answers and need not get each at once (a map)
+  bool cancellable = false;  // Engine::cancel() may be called
+  // Called once, when the job is sealed and every task has ended; one call at a time, in the order in which
+  // the jobs ended. The thread that took in the last answer makes the call: a thread that waits for something
+  // else of this pool, the collector, or the supervisor. So the call has to be short and wait for nothing;
+  // user code goes to a thread of its own. Must not throw.
   std::function<void()> on_end = nullptr;
 };
 
 class Engine {
  public:
-  // Starts the workers. kInvalid: no workers.
+  // Starts the workers. kInvalid: `workers` is 0, or there are too many.
   static Result<std::unique_ptr<Engine>> create(node::Node& node, const EngineOptions& options,
                                                 WorkerFactory factory);
   ~Engine();
-  // terminate() and join(), and the engine's threads end: within some two seconds. What was collected, and
-  // what is still to be, stays. Not in an `on_end`; the destructor does it, too.
+  // terminate() and join(), then ends the engine's threads: within some two seconds. Answers that were taken
+  // in can still be collected. Must not be called in an `on_end`. The destructor does the same.
   void shut_down();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
-  // In a forked child, instead of the destructor: nothing here is the child's.
+  // For a forked child, instead of the destructor: nothing of the engine belongs to the child.
   static void abandon(std::unique_ptr<Engine> engine) noexcept { (void)engine.release(); }
 
   static JobPtr make_job(JobOptions options = {});
-  // `index` is what the answer will carry. `more`: another one follows at once, or flush(); the workers are
-  // then woken for several together. The tag of `message` is not used; its leases are taken when it succeeds.
+  // `index` is what the answer will carry. `more`: another submit() follows at once, or flush(); the workers
+  // are then woken for several tasks together. The tag of `message` is not used; its leases are taken on
+  // success.
   Status submit(const JobPtr& job, std::uint64_t index, const channel::Outgoing& message,
                 const TaskOptions& options = {}, bool more = false);
   void flush() noexcept;
-  // No more tasks for this job: on_end may come.
+  // Declares that the job gets no more tasks, so that its `on_end` may be called.
   void seal(const JobPtr& job);
-  // Seals the job and has it call `on_end` then: at once, in this thread, if all its tasks have ended.
-  // Instead of JobOptions::on_end. When it fails, nothing will be called.
+  // Seals the job and sets its `on_end`, instead of JobOptions::on_end; it is called at once, in this thread,
+  // if all tasks of the job have ended. On failure it is never called.
   Status after(const JobPtr& job, std::function<void()> on_end);
 
-  // Moves up to `most` answers of the job into `into` (which is emptied first), waiting for the first one;
-  // none behind that which makes them `most_bytes` together. Ok with none: no task of the job is left.
-  // kTimeout, kInterrupted.
+  // Moves up to `most` answers of the job into `into` (which is emptied first), waiting for the first one,
+  // and stops after the answer that brings their sum to `most_bytes`. Ok without answers: no task of the job
+  // is left. kTimeout, kInterrupted.
   Status collect(Job& job, std::vector<Answer>& into, std::size_t most, os::Deadline deadline,
                  channel::WaitHooks* hooks = nullptr, std::uint64_t most_bytes = UINT64_MAX);
-  // What has come of a job so far, collected or not.
+  // How far a job has come, whether its answers were collected or not.
   struct Progress {
-    std::uint64_t ended = 0;    // tasks
-    std::uint64_t waiting = 0;  // bytes of answers that were not collected
-    std::uint64_t bytes = 0;    // of all answers
+    std::uint64_t ended = 0;    // tasks that have ended
+    std::uint64_t waiting = 0;  // bytes of answers that are not collected yet
+    std::uint64_t bytes = 0;    // bytes of all answers
   };
   Progress progress(Job& job);
   // Waits until more than `seen` tasks of the job have ended, or none is left.
@@ -171,31 +172,34 @@ class Engine {
   Status wait(Job& job, os::Deadline deadline, channel::WaitHooks* hooks = nullptr);
   // Waits until the job is sealed, no task of it is left, and its `on_end` has returned.
   Status wait_end(Job& job, os::Deadline deadline, channel::WaitHooks* hooks = nullptr);
-  // Waits until at most `most` tasks have not been taken by a worker. kClosed, or why the pool cannot work.
+  // Waits until at most `most` tasks are left that no worker has taken. kClosed, or the reason why the pool
+  // cannot work.
   Status wait_for_room(std::uint32_t most, os::Deadline deadline, channel::WaitHooks* hooks = nullptr);
-  // How many of the job's tasks have ended, whether they were collected or not; for who watches a job grow.
-  // Of a job with an `on_end` always up to date, of others as far as somebody has taken answers in.
+  // How many of the job's tasks have ended, whether their answers were collected or not. Always up to date
+  // for a job with an `on_end`; for others it covers the answers that some thread has taken in.
   std::uint64_t ended(const Job& job);
-  // Ends the task as cancelled if it has not begun. False: it has begun, or ended, or there were more than
+  // Ends the task as cancelled if it has not begun. False: it has begun or ended, or there were more than
   // kCancelPlaces tasks when it was submitted.
   bool cancel(Job& job, std::uint64_t index);
-  // So all tasks of the job, those that were submitted last first: no worker is quicker.
+  // Does so for all tasks of the job, beginning with the one that was submitted last, which workers reach
+  // last.
   void cancel_all(Job& job);
 
-  // No more tasks: workers leave when all have ended.
+  // Accepts no more tasks; the workers leave when all tasks have ended.
   void close();
-  // All tasks end at once (kStopped), workers are terminated: SIGTERM, after a second SIGKILL.
+  // Ends all tasks at once (kStopped) and terminates the workers: SIGTERM, and after one second SIGKILL.
   void terminate();
-  // After close() or terminate(): until every worker is gone. Takes in answers meanwhile.
+  // Call after close() or terminate(): waits until every worker is gone. Takes in answers meanwhile.
   Status join(os::Deadline deadline, channel::WaitHooks* hooks = nullptr);
 
-  // kPeerDied when workers cannot be started or made ready; then every task ends as kStopped. What the last
-  // of them said is in `last_words`, as it was sent (empty: nothing).
+  // kPeerDied when workers cannot be started or made ready; then every task ends as kStopped. `last_words`
+  // gets what the last such worker sent by Worker::fail() (empty: nothing).
   Status health(channel::Incoming* last_words = nullptr);
   std::vector<pid_t> pids();
   std::uint64_t outstanding();
   node::Node& node() const noexcept { return node_; }
-  // Where no waiter sees it: wakes those in the waiting calls, which ask their hooks.
+  // For events that no waiter notices by itself: wakes the threads in the waiting calls, which then poll
+  // their hooks.
   void wake() noexcept;
 
  private:
@@ -211,37 +215,37 @@ class Engine {
     std::uint32_t generation = 0;
     std::uint32_t retries = 0;
     std::int64_t time_ns = 0;
-    bool cancelled = false;  // has ended, its message is still on the way
+    bool cancelled = false;  // has ended, but its message is still in the channel
     std::unique_ptr<Retained> retained;
     std::uint32_t next_free = 0;
   };
-  // A worker slot as the thread that minds it sees it.
+  // A worker slot as the supervisor sees it.
   struct Place {
     std::unique_ptr<WorkerHandle> worker;
     pid_t pid = 0;
     bool spare = false;
     bool told_to_leave = false;
-    std::uint64_t condemned = 0;     // the task for whose deadline it was killed
-    std::uint64_t watched = 0;       // a task with a deadline of which it has not said when it began,
+    std::uint64_t condemned = 0;     // the task for whose deadline the worker was killed
+    std::uint64_t watched = 0;       // a task with a deadline whose start the worker has not recorded,
     std::int64_t watched_since = 0;  // and since when
   };
   enum class Mode {
     kRunning,
-    kLeaving,     // told to leave: closed, and all tasks have ended
-    kTerminating  // being killed
+    kLeaving,     // workers are told to leave: closed, and all tasks have ended
+    kTerminating  // workers are being killed
   };
-  // What is to be done when the lock is not held any more.
+  // What finish() does once the lock is no longer held.
   struct After {
     std::vector<JobPtr> dropped;
-    bool calls = false;   // there is something in `calls_`
-    bool others = false;  // somebody else's answers came
-    bool mind = false;    // the supervisor has something to do
+    bool calls = false;   // `calls_` is not empty
+    bool others = false;  // answers came that another thread waits for
+    bool mind = false;    // the supervisor has work
   };
 
   Engine(node::Node& node, const EngineOptions& options, WorkerFactory factory);
   Status open();
 
-  // pool_engine.cpp; `_locked`: with mutex_ held
+  // engine.cpp; `_locked`: with mutex_ held
   Task* find_locked(std::uint64_t task) noexcept;
   Result<std::uint64_t> enter_locked(const JobPtr& job, std::uint64_t index, const TaskOptions& options);
   void end_locked(std::uint64_t task, Answer answer, After& after);
@@ -257,12 +261,12 @@ class Engine {
   template <class Done>
   Status await(Done&& done_locked, Job* job, os::Deadline deadline, channel::WaitHooks* hooks);
 
-  // pool_collect.cpp
+  // collect.cpp
   Status retain(const channel::Outgoing& message, std::unique_ptr<Retained>& into) const;
   bool send_again_locked(std::uint64_t task, Task& entry);
   std::uint32_t pace_locked(const Job* job) const noexcept;
   static void learn_pace(Job& job, std::uint32_t least, bool came, std::int64_t waited_ns) noexcept;
-  // pool_minder.cpp: all in the supervisor's thread, but for mind() and the first fill_seats()
+  // supervisor.cpp: all in the supervisor's thread, except mind() and the first fill_seats()
   void mind() noexcept;
   void run_supervisor();
   void fill_seats();
@@ -276,7 +280,7 @@ class Engine {
   void tell_to_leave();
   void put_down();
   bool anybody_left() const noexcept;
-  // pool_collect.cpp
+  // collect.cpp
   void run_collector();
   Status need_collector_locked(Job& job);
 
@@ -287,14 +291,14 @@ class Engine {
   channel::ChannelPtr answers_;
   WorkerTable table_;
 
-  std::mutex mutex_;  // guards what follows; taken before a channel's own locks
+  std::mutex mutex_;  // guards the members below; locked before a channel's own locks
   std::vector<Task> entries_;
   std::uint32_t free_ = 0;  // entry + 1
   std::uint64_t outstanding_ = 0;
-  std::uint64_t urgent_ = 0;                     // of these, not bulk
-  std::uint64_t eager_ = 0;                      // jobs with an on_end that has not come
-  std::map<std::int64_t, std::uint64_t> times_;  // deadlines of outstanding tasks
-  std::int64_t check_ns_;                        // when deadlines are looked at next
+  std::uint64_t urgent_ = 0;                     // of these, the ones of jobs that are not bulk
+  std::uint64_t eager_ = 0;                      // jobs whose on_end has not been called yet
+  std::map<std::int64_t, std::uint64_t> times_;  // time limits of outstanding tasks, with how many have each
+  std::int64_t check_ns_;                        // when deadlines are checked next
   channel::Incoming incoming_;
   std::unique_ptr<channel::Incoming> last_words_;
   Status broken_;
@@ -303,19 +307,19 @@ class Engine {
   Mode mode_ = Mode::kRunning;
   bool supervisor_ended_ = false;
   bool collector_ends_ = false;
-  std::deque<std::function<void()>> calls_;  // each `on_end` that is to be called, as the jobs ended
+  std::deque<std::function<void()>> calls_;  // `on_end`s to be called, in the order in which the jobs ended
   std::condition_variable collector_bell_;
   std::vector<pid_t> pids_;
   sigset_t signals_;  // the mask with which workers start
 
-  // Held while `on_end`s are called, so that they come in order whoever took in the answers. Taken before
-  // mutex_; an on_end may come back here.
+  // Held while `on_end`s are called, so that they come in order whichever thread took in the answers. Locked
+  // before mutex_. Recursive, since an on_end may call the engine.
   std::recursive_mutex calling_;
 
-  std::atomic<std::uint32_t> news_{0};   // changed when waiters should look again
-  std::atomic<std::uint32_t> quiet_{0};  // tasks that no worker was woken for
+  std::atomic<std::uint32_t> news_{0};   // changed when waiters should check again
+  std::atomic<std::uint32_t> quiet_{0};  // tasks for which no worker was woken yet
 
-  std::vector<Place> places_;  // the supervisor's
+  std::vector<Place> places_;  // used by the supervisor only
   std::int64_t kill_ns_ = 0;
   std::int64_t retry_ns_ = 0;
   Status start_failure_;

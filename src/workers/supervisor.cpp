@@ -1,5 +1,5 @@
-// The thread that minds a pool's workers: it sleeps until one dies, a deadline comes, or it is told
-// something.
+// The supervisor, the thread that looks after a pool's workers: it sleeps until a worker dies, a deadline
+// comes, or mind() rings.
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -20,10 +20,10 @@ namespace {
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 // Between SIGTERM and SIGKILL.
 constexpr std::int64_t kGraceNs = 1'000'000'000;
-// After a worker could not be started.
+// The pause after a worker could not be started.
 constexpr std::int64_t kStartAgainNs = 100'000'000;
-// Workers that die before they are ready: of their own doing, or killed by somebody, which is less their
-// fault.
+// The weights of workers that die before they are ready: by themselves, or by a signal from outside, which
+// says less about the pool.
 constexpr unsigned kOwnFailure = 10;
 constexpr unsigned kForeignFailure = 1;
 constexpr unsigned kMostFailures = 50;
@@ -85,7 +85,7 @@ void Engine::shut_down() {
     terminate();
     supervisor_.join();
   } else if (!supervisor_ended_) {
-    // It never ran: not all workers could be started.
+    // The supervisor never ran: not all workers could be started.
     for (Place& place : places_) {
       if (!place.worker) continue;
       place.worker->signal(SIGKILL);
@@ -236,7 +236,7 @@ void Engine::collect_dead() {
   }
 }
 
-// Nobody changes the worker slot's row any more, and what the worker had answered is in the channel.
+// No process changes the worker slot's row any more, and all answers of the worker are in the channel.
 void Engine::settle_death_locked(std::size_t worker_slot, int exitcode, After& after) {
   WorkerRow& row = table_.worker_slot(worker_slot);
   const Place& place = places_[worker_slot];
@@ -244,7 +244,8 @@ void Engine::settle_death_locked(std::size_t worker_slot, int exitcode, After& a
   const std::uint64_t tag = row.claim.tag.load(std::memory_order_acquire);
   bool its_own = tasks_->claim_taken(row.claim);
   if ((row.claim.place.load(std::memory_order_relaxed) & channel::Claim::kClaimed) == 0) {
-    // It died about to take the task. If somebody else has it written down, it is (or was) that one's.
+    // It died when it was about to take the task. If another claim names the task, that worker has (or had)
+    // it.
     for (std::size_t other = 0; other < table_.worker_slots(); ++other) {
       const channel::Claim& claim = table_.worker_slot(other).claim;
       if (other != worker_slot && claim.place.load(std::memory_order_acquire) != 0 &&
@@ -278,7 +279,7 @@ void Engine::settle_death_locked(std::size_t worker_slot, int exitcode, After& a
   clear_row(row);
 }
 
-// Not for ever: a pool whose workers cannot be made ready says so.
+// Workers are not started anew for ever: a pool whose workers cannot be made ready reports that.
 void Engine::note_failure_locked(unsigned weight, const std::string& why, After& after) {
   failures_ += weight;
   if (failures_ < kMostFailures || !broken_.ok()) return;
@@ -288,8 +289,8 @@ void Engine::note_failure_locked(unsigned weight, const std::string& why, After&
 
 // --- deadlines
 
-// A task's deadline counts from its begin, which its worker writes down. While it has not begun it cannot be
-// over before the shortest time that any task has.
+// A task's time counts from its start, which its worker records. A task that has not begun cannot reach its
+// deadline before the shortest time limit of all tasks has passed.
 std::int64_t Engine::enforce_deadlines() {
   const std::lock_guard<std::mutex> lock(mutex_);
   const std::int64_t now = os::now_ns();
@@ -302,7 +303,7 @@ std::int64_t Engine::enforce_deadlines() {
   return check_ns_;
 }
 
-// When this worker's task will be over its deadline. If it is, the worker is killed.
+// Returns when this worker's task will be over its deadline. If it is over already, kills the worker.
 std::int64_t Engine::check_deadline_locked(std::size_t worker_slot, std::int64_t now) {
   Place& place = places_[worker_slot];
   WorkerRow& row = table_.worker_slot(worker_slot);
@@ -320,7 +321,7 @@ std::int64_t Engine::check_deadline_locked(std::size_t worker_slot, std::int64_t
                                  ? static_cast<std::int64_t>(row.began.load(std::memory_order_relaxed))
                                  : place.watched_since;
   if (now - since < entry->time_ns) return since + entry->time_ns;
-  // From here on its answer does not count, or it has answered.
+  // If the exchange succeeds, the task's answer no longer counts; if it fails, the worker has answered.
   if (!row.fate.compare_exchange_strong(fate, task | kCondemned, std::memory_order_acq_rel)) return now;
   place.condemned = task;
   place.worker->signal(SIGKILL);

@@ -14,9 +14,10 @@
 namespace forklift::workers {
 namespace {
 
-// How often a worker looks at how much memory it has.
+// How often a worker checks how much memory it has.
 constexpr std::int64_t kMemoryLookNs = 20'000'000;
-// A task is over its deadline: the pool kills this process; should it not, nobody waits for us any more.
+// How long a worker whose task is over its deadline waits to be killed by the pool. After that the pool
+// itself must be gone, and the worker leaves.
 constexpr std::int64_t kCondemnedNs = 10'000'000'000;
 
 constexpr std::uint64_t bit_of(std::uint64_t place) noexcept { return std::uint64_t{1} << (place % 64); }
@@ -26,7 +27,8 @@ constexpr std::uint64_t bit_of(std::uint64_t place) noexcept { return std::uint6
 bool WorkerTable::is_cancelled(std::uint64_t task) const noexcept {
   const WorkerTableHeader& header = this->header();
   const std::uint64_t place = task & kPlaceMask;
-  // Behind the claim: either the pool sees that the task has begun, or we see that it shall not.
+  // The claim comes before this fence: either the pool sees that the task has begun, or this worker sees that
+  // it must not begin.
   sync::full_fence();
   if (header.cancelled.load(std::memory_order_acquire) == 0 || place >= kCancelPlaces) return false;
   return (header.shall_not_begin[place / 64].load(std::memory_order_acquire) & bit_of(place)) != 0;
@@ -54,7 +56,7 @@ Result<Worker> Worker::open(WorkerSlot worker_slot) {
   if (!worker_slot.tasks || !worker_slot.answers || !worker_slot.table)
     return {Code::kInvalid, "a worker without channels or table"};
   const domain::Domain& domain = worker_slot.tasks->domain();
-  if (!domain.attached()) return domain.not_attached();  // there are more processes than slots
+  if (!domain.attached()) return domain.not_attached();  // the domain has no slot left
   const std::size_t bytes = worker_slot.table->size();
   if (bytes < table_bytes(std::size_t{worker_slot.index} + 1))
     return {Code::kCorrupt, "a table of " + std::to_string(bytes) + " bytes has no worker slot " +
@@ -108,8 +110,8 @@ bool Worker::should_leave() noexcept {
   return memory > memory_at_open_ && memory - memory_at_open_ > worker_slot_.most_memory;
 }
 
-// The worker slot is one process's. A task that forks and whose copy comes back from it, too, would have two:
-// what the copy answers would be taken for the answer to the next task.
+// A worker slot belongs to one process. If a task forks and its copy returns from the task, too, there are
+// two: the pool would take the copy's answer for the answer to the next task.
 void Worker::end_copy() const noexcept {
   const domain::Domain& domain = this->domain();
   if (domain.attached() && domain.self() == slot_) return;
@@ -145,7 +147,7 @@ Status Worker::try_next(channel::Incoming& task) {
   }
 }
 
-// A message that is wrong is gone; the task that it was has to end nevertheless.
+// A malformed message is lost, but its task has to end nevertheless.
 Status Worker::take(channel::Incoming& task, os::Deadline deadline, channel::WaitHooks* hooks) {
   for (;;) {
     Status taken = worker_slot_.tasks->get(task, deadline, hooks, &row().claim);
@@ -188,7 +190,7 @@ Status Worker::accept(channel::Incoming& task, bool* mine) {
   return {};
 }
 
-// The pool has the same blocks still, to send them again.
+// The pool still holds the same blocks, to send them again, so the task gets copies.
 Status Worker::keep_private(channel::Incoming& task) {
   for (arena::LeasePtr& lease : task.leases()) {
     if (lease->kind() != arena::Kind::kPrivate) continue;
@@ -223,8 +225,8 @@ Status Worker::send(Ending ending, std::uint64_t task, const channel::Outgoing& 
   if (Status sent = worker_slot_.answers->put(message, os::Deadline::never()); !sent) return sent;
   if (!message.quiet) return {};
   untold_ = true;
-  // Either the pool, which lowers the number before it looks for answers, sees this one, or we see the
-  // number.
+  // The pool lowers the number before it looks for answers. So either the pool sees this answer, or this
+  // worker sees the lower number.
   sync::full_fence();
   const std::uint64_t now_wanted = table_.header().answers_wanted.load(std::memory_order_relaxed);
   if (now_wanted <= 1 || worker_slot_.answers->size() >= now_wanted || worker_slot_.tasks->empty()) tell();

@@ -1,21 +1,21 @@
-// A pool's worker, seen from inside: what a child process does with its worker slot.
+// A pool's worker, as seen by the child process that runs it.
 //
 //   Result<Worker> worker = Worker::open(worker_slot);
-//   ... make ready; where that fails: worker->fail(bytes, codec), and end
+//   ... make the process ready; if that fails: worker->fail(bytes, codec), and end it
 //   worker->ready();
 //   channel::Incoming task;
-//   while (worker->next(task)) {                            // kClosed: leave, in good order
+//   while (worker->next(task)) {                            // kClosed: end the process in good order
 //     ... run task.bytes(), task.leases()
 //     worker->answer(Ending::kValue, {.bytes = result, .codec = codec});
 //   }
 //
-// It knows no language: payloads are the language's own. Nothing here starts a thread, and next() and
-// answer() are short of everything but what a message needs, so that a loop over them runs at the channels'
-// speed.
+// A Worker knows no programming language: payloads are in the format of the language's layer. Nothing here
+// starts a thread, and next() and answer() do only what a message needs, so that a loop over them runs at the
+// channels' speed.
 //
-// Thread safety: none; one thread. Process safety: a Worker is the only one of its worker slot; it may be
-// killed at any instruction. Invariant: between next() and answer() the worker slot's claim names the task
-// (worker_table.h, P1).
+// Thread safety: none; use it from one thread. Process safety: a Worker is the only one for its worker slot;
+// it may be killed at any instruction. Invariant: between next() and answer() the worker slot's claim names
+// the task (worker_table.h, P1).
 #pragma once
 
 #include <span>
@@ -24,34 +24,37 @@
 
 namespace forklift::workers {
 
-// What a worker is given. A forked child has it by inheritance; another one opens the channels and the block.
+// What a worker gets from its pool. A forked child inherits it; any other child opens the channels and the
+// block.
 struct WorkerSlot {
   channel::ChannelPtr tasks;
   channel::ChannelPtr answers;
   arena::LeasePtr table;
   std::uint32_t index = 0;
-  std::uint64_t most_tasks = 0;   // it leaves after so many; 0: never
+  std::uint64_t most_tasks = 0;   // the worker leaves after this many tasks; 0: never
   std::uint64_t most_memory = 0;  // it leaves when it has grown by more bytes since open(); 0: never
 };
 
 class Worker {
  public:
-  // kCorrupt, kInvalid: the worker slot is none.
+  // kCorrupt, kInvalid: the worker slot is not valid.
   static Result<Worker> open(WorkerSlot worker_slot);
 
-  // It can take tasks. A spare one waits here until it is needed: kClosed when it never will be.
+  // Declares that the worker can take tasks. A spare worker waits here until it is needed; kClosed if it
+  // never will be.
   Status ready(channel::WaitHooks* hooks = nullptr);
-  // It cannot be made ready; the payload says why. End the process then.
+  // Declares that the worker cannot be made ready; the payload says why. End the process then.
   Status fail(std::span<const std::byte> bytes, std::uint8_t codec);
 
-  // The next task. kClosed: no more for this worker. kInterrupted: the hooks said so; nothing was taken.
-  // A message that cannot be used is answered here.
+  // The next task. kClosed: no more tasks for this worker. kInterrupted: the hooks ended the wait; nothing
+  // was taken. A message that cannot be used is answered here.
   Status next(channel::Incoming& task, channel::WaitHooks* hooks = nullptr);
   // As next(), but kTimeout instead of waiting.
   Status try_next(channel::Incoming& task);
 
-  // Once for each task: kValue or kError, with the payload. On failure (kOverBudget, ...) nothing was sent:
-  // answer something smaller. kClosed: the task is over its deadline, and this process about to be killed.
+  // Call once for each task: kValue or kError, with the payload. On failure (kOverBudget, ...) nothing was
+  // sent: answer with something smaller. kClosed: the task is over its deadline, and this process is about to
+  // be killed.
   Status answer(Ending ending, const channel::Outgoing& payload);
 
   std::uint32_t index() const noexcept { return worker_slot_.index; }
@@ -78,9 +81,9 @@ class Worker {
   WorkerTable table_;
   domain::SlotRef slot_;
   std::uint64_t done_ = 0;
-  std::uint64_t memory_at_open_ = 0;  // a forked process begins with all that its parent had
+  std::uint64_t memory_at_open_ = 0;  // a forked process begins with its parent's memory
   std::int64_t memory_seen_ns_ = 0;
-  bool untold_ = false;  // the pool was not woken for what this worker has answered
+  bool untold_ = false;  // this worker has answered without waking the pool
 };
 
 }  // namespace forklift::workers

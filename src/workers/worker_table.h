@@ -1,14 +1,15 @@
-// What a pool and its workers share besides two channels: a row for each worker slot, and which tasks are
-// cancelled before they begin. One block of kind share, zeroed when the pool is made. docs/layout.md says the
-// same in prose.
+// What a pool and its workers share besides two channels: a row for each worker slot, and the set of tasks
+// that were cancelled before they began. It lies in one block of kind share, zeroed when the pool is made.
+// docs/layout.md describes it in prose.
 //
 // Invariants
-//  P1. A task's tag is in the claim of a worker slot from before the task leaves the channel until after its
-//      answer is in the other one. So a process that finds a worker dead finds the task that it had.
-//  P2. The lines of a worker slot have one writer each, the worker and the pool. The exception is `fate`,
+//  P1. A task's tag is in the claim of a worker slot from before the task leaves the task channel until after
+//      its answer is in the answer channel. So a process that finds a worker dead also finds the task that
+//      the worker had.
+//  P2. A row has two cache lines with one writer each, the worker and the pool. The exception is `fate`,
 //      which both change, by compare-and-swap, and only for tasks with a deadline.
-//  P3. A worker slot belongs to one worker at a time. The pool clears it after the death, when nobody else
-//      can.
+//  P3. A worker slot belongs to one worker at a time. The pool clears its row after the worker's death, when
+//      no other process can change it.
 #pragma once
 
 #include <cstddef>
@@ -21,24 +22,25 @@ namespace forklift::workers {
 
 using sync::Word;
 
-// A message's tag: bits 0 to 55 which task, bits 56 to 63 what about it.
+// A message's tag: bits 0 to 55 are the task's number, bits 56 to 63 say what the message is.
 inline constexpr unsigned kTaskBits = 56;
 inline constexpr std::uint64_t kTaskMask = (std::uint64_t{1} << kTaskBits) - 1;
 
-// On the way to a worker.
+// In messages to a worker.
 inline constexpr std::uint64_t kTimedTask = std::uint64_t{1} << 56;  // has a deadline: `fate` counts
-// May be sent again: what is private in it is copied on receipt.
+// May be sent again: the worker copies the private blocks in it on receipt.
 inline constexpr std::uint64_t kRetainedTask = std::uint64_t{2} << 56;
 inline constexpr std::uint64_t kStopTask = std::uint64_t{4}
                                            << 56;  // no task: the worker that takes it leaves
 
-// On the way back: how a task ended. Those from kDied on are found by the pool itself.
+// In messages to the pool: how a task ended. The pool itself determines those from kDied on.
 enum class Ending : std::uint8_t {
   kValue = 1,
-  kError = 2,      // the task's function failed; the payload says how, in the language's own words
-  kCancelled = 3,  // taken back before it began
-  kBadStart = 4,   // no task: a worker could not be made ready; the payload as kError's
-  // its message could not be used; the payload says why, as text. Without a task: one was lost
+  kError = 2,      // the task's function failed; the payload says how, in the language's own format
+  kCancelled = 3,  // cancelled before it began
+  kBadStart = 4,   // no task: a worker could not be made ready; payload as for kError
+  // the task's message could not be used; the payload says why, as text. Without a task number: a task was
+  // lost
   kUnreadable = 5,
   kDied = 16,      // the worker died
   kTimedOut = 17,  // over its deadline; the worker was killed
@@ -47,7 +49,7 @@ enum class Ending : std::uint8_t {
 
 enum class WorkerState : std::uint64_t {
   kStarting = 0,
-  kReady = 1,    // waits at the gate, or works
+  kReady = 1,    // waits at its gate, or works
   kLeaving = 2,  // will end by itself, in good order
   kFailed = 3,   // could not be made ready
 };
@@ -59,14 +61,14 @@ enum class Gate : std::uint64_t {
 };
 
 struct alignas(64) WorkerRow {
-  // The worker's.
+  // Written by the worker.
   channel::Claim claim;
   Word began;  // when the claimed task began, where it has a deadline: CLOCK_MONOTONIC, ns
   Word fate;   // the claimed task, where it has a deadline, while its answer may still come; then 0
-  Word state;  // SeatState
+  Word state;  // WorkerState
   Word done;   // tasks answered
   Word unused0[2];
-  // The pool's.
+  // Written by the pool.
   Word gate;  // Gate
   sync::EventCount bell;
   Word unused1[5];
@@ -76,15 +78,15 @@ static_assert(sizeof(WorkerRow) == 128);
 // In `fate`: the pool has decided that the task has ended.
 inline constexpr std::uint64_t kCondemned = std::uint64_t{1} << 63;
 
-// A task's number: its generation, then its place in the pool's table. The place is its own until its message
-// has been taken, so one bit for each says which tasks shall not begin.
+// A task's number: its generation, then its place in the pool's table. The place is not reused until the
+// task's message has been taken, so one bit for each place says which tasks must not begin.
 inline constexpr unsigned kPlaceBits = 26;
 inline constexpr std::uint64_t kPlaceMask = (std::uint64_t{1} << kPlaceBits) - 1;
 inline constexpr std::size_t kCancelWords = 2040;
 inline constexpr std::size_t kCancelPlaces = kCancelWords * 64;
 
 struct WorkerTableHeader {
-  Word answers_wanted;  // so many wake the pool; 0 and 1: each does
+  Word answers_wanted;  // how many answers wake the pool; 0 and 1: each one does
   Word cancelled;       // how many bits are set below
   Word unused[6];
   Word shall_not_begin[kCancelWords];  // bit by place
@@ -110,7 +112,7 @@ class WorkerTable {
     return reinterpret_cast<WorkerRow*>(block_->data() + sizeof(WorkerTableHeader))[index];
   }
 
-  // For the pool. False: the task's place is none of the first kCancelPlaces.
+  // For the pool. False: the task's place is not among the first kCancelPlaces.
   bool enter_cancelled(std::uint64_t task) const noexcept;
   void forget_cancelled(std::uint64_t task) const noexcept;
   // For a worker that has claimed the task.
