@@ -178,8 +178,7 @@ PyGetSetDef lock_attributes[] = {
     {"abandoned", get_abandoned, nullptr,
      "Whether the present holder took the lock over from a process that died holding it.", nullptr},
     {"recovers", get_taken_over, nullptr,
-     "Whether the lock is taken over, or the units come back, when their holder dies. For a lock this "
-     "becomes "
+     "Whether the lock is taken over, or the units come back, when their holder dies. For a lock this turns "
      "false for good when a process that does not hold it releases it.",
      nullptr},
     {"_recovers", get_recovers, nullptr, nullptr, nullptr},
