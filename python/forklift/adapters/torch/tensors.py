@@ -1,4 +1,4 @@
-"""torch's CPU tensors: shared memory, as from ``torch.multiprocessing``, without a descriptor for each tensor.
+"""torch's CPU tensors: shared memory, as from ``torch.multiprocessing``, without a descriptor for each one.
 
 The core imports this module when it first meets torch: when the program has imported torch and sends an
 object that may be a tensor, or when a tensor is received. Then:
