@@ -59,7 +59,7 @@ def _call_of(func: Any, args: Any, kwds: Any) -> tuple[Any, Any, int]:
 
 
 class Calls:
-    """A pool's calls. Without Forklift's engine (`_core` is None) they call the standard library's methods."""
+    """A pool's calls. Without Forklift's engine (`_core` is None) they call the standard library's."""
 
     _core: Any = None
     _state: str

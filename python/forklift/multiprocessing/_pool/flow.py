@@ -155,7 +155,7 @@ class Flow:
             self.changed.notify_all()
 
     def let_go(self) -> None:
-        """Lift the bound in bytes: send all tasks even if no results are taken, as in the standard library."""
+        """Lift the bound in bytes: send all tasks even if no result is taken, as in the standard library."""
         with self.changed:
             self.bounded = False
             self.changed.notify_all()
