@@ -2,9 +2,9 @@
 """Draws docs/images/architecture.svg: the rooms of src/rooms.txt as layers over shared memory.
 
 tools/architecture.py            writes the drawing
-tools/architecture.py --check    fails if it is not what src/rooms.txt gives
+tools/architecture.py --check    fails if the file differs from what src/rooms.txt gives
 
-A room without a folder in src/ is planned and is left out.
+A room without a folder in src/ is planned, and the drawing leaves it out.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from svg import Drawing  # noqa: E402
 
 WIDTH, LEFT, STACK = 860.0, 20.0, 640.0
 LAYER, GAP = 26.0, 4.0
-MEMORY = LEFT + STACK + 30  # where the shared memory's column begins
-SHORT = 78  # characters of a room's description that fit
+MEMORY = LEFT + STACK + 30  # the left edge of the column for shared memory
+SHORT = 78  # the characters of a room's description that fit
 
 
 def present(root: Path) -> list[Room]:
@@ -31,7 +31,7 @@ def present(root: Path) -> list[Room]:
 
 
 def short(room: Room) -> str:
-    """What the room holds, without markup and details that do not fit."""
+    """The room's description, without markup and without details that do not fit."""
     words = room.holds.replace("`", "")
     for end in (": ", " (", ", with "):
         if len(words) > SHORT:
@@ -75,7 +75,7 @@ def _box(page: Drawing, x: float, y: float, width: float, name: str, place: str)
 
 
 def _memory(page: Drawing, core_top: float, bottom: float) -> None:
-    """The column at the right: other processes above, what all of them map below."""
+    """Draw the right column: other processes above, the memory that all processes map below."""
     width = WIDTH - MEMORY - 20
     middle = MEMORY + width / 2
     page.rectangle(MEMORY, 44, width, core_top - 64, "box", 4)

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Compiles every public header and the examples with each compiler and standard that is here.
+"""Compiles every public header and the examples with each installed compiler and standard.
 
-    tools/check_compilers.py             # says what failed, and what was not there to be tried
+    tools/check_compilers.py             # prints what failed, and which compilers are not installed
 
-Nothing is built: -fsyntax-only. `make compilers` and CI call it. For each of g++ and clang++: C++20, C++23,
-and C++26 where the compiler knows it; all headers in one file, then each example. With libc++ each header by
-itself: those that need <stop_token> or std::atomic_ref, which libc++ has only
-lately, are counted and left out.
+It builds nothing (-fsyntax-only). `make compilers` and CI call it. For each of g++ and clang++ it tries
+C++20, C++23, and C++26 if the compiler knows it: all headers in one file, then each example. With libc++ it
+compiles each header by itself. Headers that need <stop_token> or std::atomic_ref, which only recent versions
+of libc++ have, do not fail but are counted.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ ROOT = Path(__file__).resolve().parent.parent
 INCLUDE = ROOT / "include"
 HEADERS = sorted((INCLUDE / "forklift").glob("**/*.h"))
 EXAMPLES = sorted((ROOT / "examples").glob("*/*.cpp"))
-# In the order in which they are preferred; the first that is there.
+# Names of each compiler in the order of preference. The first that is installed is used.
 COMPILERS = (("g++",), ("clang++-14", "clang++-15", "clang++-16", "clang++-17", "clang++-18", "clang++"))
 STANDARDS = (("-std=c++20",), ("-std=c++23", "-std=c++2b"), ("-std=c++26", "-std=c++2c"))
 FLAGS = ("-fsyntax-only", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}")
-# What libc++ lacks in the version that is tried.
+# Errors that mean that the installed libc++ lacks something.
 LACKING = ("'stop_token' file not found", "no template named 'atomic_ref'", "no type named 'stop_token'")
 
 
 def compile_text(compiler: str, flags: tuple[str, ...], text: str) -> str:
-    """What the compiler says; empty: nothing."""
+    """The compiler's messages; empty if the text compiles without any."""
     done = subprocess.run(
         [compiler, *flags, "-x", "c++", "-"], input=text, capture_output=True, text=True, check=False
     )
@@ -47,7 +47,7 @@ def works(compiler: str, *flags: str) -> bool:
 
 
 def jobs_of(compiler: str) -> list[tuple[str, str, tuple[str, ...], str]]:
-    """Name, compiler, flags and text of each file that is to be compiled."""
+    """(name, compiler, flags, text) for each file to compile."""
     every = "".join(f'#include "{header.relative_to(INCLUDE)}"\n' for header in HEADERS)
     jobs: list[tuple[str, str, tuple[str, ...], str]] = []
     for spellings in STANDARDS:

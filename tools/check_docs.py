@@ -1,7 +1,8 @@
-"""Make the reference of the C++ API with Doxygen, and check that nothing public lacks a word: make docs
+"""Make the reference of the C++ API with Doxygen, and check that each public declaration has a comment.
 
-Left out are what means the same in the standard library (copying, comparing, iterating), the specialisations
-of ValueTraits, what only the library itself calls, and the structures of DLPack, which are its own.
+`make docs` calls it. These need no comment: members that mean what they mean in the standard library
+(copying, comparing, iterating), the specialisations of ValueTraits, members that only the library itself
+calls, and the structures of DLPack.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-# What means what it means in the standard library, is the library's own, or is inherited.
+# Doxygen's warnings about declarations that need no comment (see above), or that are inherited.
 _SAYS_ITSELF = re.compile(
     r"operator(=|==|!=|\*|->|\+\+| bool)\(|~\w+\(\)|"
     r"Member (size|empty|data|begin|end|swap|push_back)\(|"
@@ -29,7 +30,7 @@ def main() -> int:
     run = subprocess.run(
         ["doxygen", "docs/Doxyfile"], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
-    # Line numbers are of the filtered text, so they are of no use.
+    # Remove the line numbers: they count the lines of the filtered text.
     lines = (re.sub(r"^.*/(\w+\.h):\d+: ", r"\1: ", line) for line in run.stderr.splitlines() if line)
     wrong = sorted({line for line in lines if not _SAYS_ITSELF.search(line)})
     print("\n".join(wrong))

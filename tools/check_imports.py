@@ -2,12 +2,12 @@
 
 python tools/check_imports.py [PACKAGE]
 
-- No circle: imports inside functions count, imports for type checkers (`if TYPE_CHECKING:`) do not.
+- There is no circle. Imports inside functions count, imports for type checkers (`if TYPE_CHECKING:`) do not.
 - A module imports modules of its own or an earlier room only (ROOMS).
 
 A string that is an argument of a call and names a module counts as an import, too: in full
-(`__import__("forklift.errors")`) or relative to the package that the call stands in (`_module(".queues")`).
-What a package exports lazily, by a table of names, does not count.
+(`__import__("forklift.errors")`) or relative to the package of the calling module (`_module(".queues")`).
+Names that a package exports lazily, by a table, do not count.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-# From the first to the last. A module belongs to the room that has the longest beginning of its name.
+# The rooms in order. A module belongs to the room with the longest prefix of the module's name.
 ROOMS = (
     ("forklift._core", "forklift.errors", "forklift.generic", "forklift.child_boot"),
     ("forklift.multiprocessing._start.invitation",),
@@ -47,7 +47,7 @@ class Import(NamedTuple):
 
 
 def modules_of(package: Path) -> dict[str, Path]:
-    """The names and files of all modules of a package. Extension modules are known by their stubs."""
+    """The names and files of all modules of a package. The stub stands for an extension module."""
     found: dict[str, Path] = {}
     for path in sorted(package.glob("**/*.py*")):
         if path.suffix in (".py", ".pyi"):
@@ -75,7 +75,7 @@ def nodes_at_run_time(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def names_in(node: ast.AST, package: str) -> Iterator[str]:
-    """The full names that a statement imports, or a call mentions, with what is imported from a module."""
+    """The full names that a statement imports or a call mentions; for `from a import b` it is a.b."""
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
     elif isinstance(node, ast.ImportFrom):
@@ -98,13 +98,13 @@ def imports_of(name: str, modules: dict[str, Path]) -> Iterator[Import]:
         for mentioned in names_in(node, package):
             target = mentioned
             if isinstance(node, ast.ImportFrom) and target not in modules:
-                target = target.rpartition(".")[0]  # what is imported is no module
+                target = target.rpartition(".")[0]  # the imported name is not a module
             if target in modules and target != name:
                 yield Import(target, getattr(node, "lineno", 0))
 
 
 def circles(graph: dict[str, set[str]]) -> list[list[str]]:
-    """The strongly connected parts of more than one module (Tarjan's algorithm)."""
+    """The strongly connected components of more than one module (Tarjan's algorithm)."""
     index: dict[str, int] = {}
     lowest: dict[str, int] = {}
     path: list[str] = []
@@ -132,7 +132,7 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
 
 
 def room_of(name: str) -> int | None:
-    """The number of the room of a module; None: it has none."""
+    """The number of a module's room; None if it has no room."""
     best, length = None, 0
     for number, rooms in enumerate(ROOMS):
         for each in rooms:

@@ -2,12 +2,12 @@
 
 python tools/check_layers.py [ROOT]
 
-- A room (a folder of src/, with whatever folders it has) includes itself and earlier rooms only.
+- A room (a folder of src/ with its subfolders) includes files of itself and of earlier rooms only.
 - A public header (include/forklift) includes public headers of its own or an earlier room only, and never
   a file of src/.
-- No two files of src/ have one name, unless they are the same concept in two rooms.
+- No two files of src/ have the same name, unless they are the same concept in two rooms.
 - The table in docs/design.md is that of src/rooms.txt.
-- No source file is longer than can be read at a sitting.
+- No source file is longer than its folder allows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-# Stems that stand in several rooms: the same concept in each, the lower one for the upper one.
+# Names of files (without suffix) that several rooms may have: each is the same concept, and the file of the
+# earlier room serves the one of the later room.
 SAME_CONCEPT = {
     *("audit", "barrier", "condition", "domain", "event", "frozen", "lock", "pipe", "process", "semaphore"),
     *("table", "tables", "waiting"),
@@ -37,7 +38,7 @@ class Room:
     part: str  # "core" or "upper"
     holds: str
     ignorant_of: str
-    headers: tuple[str, ...]  # of include/forklift; "*": all that no other room has
+    headers: tuple[str, ...]  # of include/forklift; "*": all headers that no other room has
 
 
 def read_rooms(root: Path) -> list[Room]:
@@ -50,7 +51,7 @@ def read_rooms(root: Path) -> list[Room]:
 
 
 class Order:
-    """Which room comes before which, and whose the public headers are."""
+    """The order of the rooms, and the room of each public header."""
 
     def __init__(self, rooms: list[Room]) -> None:
         self.rank = {room.name: at for at, room in enumerate(rooms)}
@@ -61,13 +62,13 @@ class Order:
         return self._of_header.get(name, self._others)
 
 
-# Where the length of files counts.
+# The folders in which the length of files is checked.
 SOURCES = ("include", "src", "bindings", "python", "tests", "bench", "examples", "tools")
 SUFFIXES = (".h", ".cpp", ".py")
 LINES_WANTED = 400
 LINES_MOST = 450
-# Here no file is longer than wanted, and no Python function than FUNCTION_MOST (clang-tidy says the same of
-# C++: readability-function-size).
+# In these folders no file may be longer than LINES_WANTED, and no Python function longer than FUNCTION_MOST
+# (for C++ functions clang-tidy checks readability-function-size).
 STRICT = ("src", "bindings", "python")
 FUNCTION_MOST = 80
 
@@ -75,14 +76,14 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^">]+)[">]', re.MULTIL
 
 
 def includes(path: Path) -> Iterator[tuple[int, str]]:
-    """The line and the name of each include of a file."""
+    """The line number and the included name of each include of a file."""
     text = path.read_text(encoding="utf-8", errors="replace")
     for match in INCLUDE.finditer(text):
         yield text.count("\n", 0, match.start()) + 1, match.group(2)
 
 
 def room_of_include(name: str, file: Path, root: Path, order: Order) -> tuple[str | None, bool]:
-    """The room that an included file belongs to (None: not ours), and whether it is a public header."""
+    """The room of an included file (None: not of this project), and whether it is a public header."""
     head, _, rest = name.partition("/")
     if head == "forklift" and rest:
         return order.room_of_header(rest), True
@@ -132,12 +133,12 @@ def check_rooms(root: Path) -> Iterator[str]:
 
 
 def table_of(rooms: list[Room]) -> list[str]:
-    """The rows of docs/design.md, as far as they are of src/."""
+    """The rows for src/ that docs/design.md must have."""
     return [f"| `src/{room.name}/` | {room.holds} | {room.ignorant_of} |" for room in rooms]
 
 
 def check_table(root: Path) -> Iterator[str]:
-    """In docs/design.md the rooms stand in the words and in the order of src/rooms.txt."""
+    """Check that docs/design.md has the rooms in the words and in the order of src/rooms.txt."""
     text = (root / "docs" / "design.md").read_text(encoding="utf-8")
     table = text.partition(TABLE_BEGIN)[2].partition(TABLE_END)[0]
     rows = [line for line in table.splitlines() if line.startswith("| `src/")]
@@ -153,7 +154,7 @@ def check_table(root: Path) -> Iterator[str]:
 
 
 def check_bindings(root: Path) -> Iterator[str]:
-    """What a thread that waits for the lock of an ending interpreter must not be unwound through: gil.h."""
+    """Check that only bindings/core/gil.* use functions that wait for the interpreter lock (see gil.h)."""
     unsafe = re.compile(r"gil_scoped_(release|acquire)|PyGILState_Ensure|Py_BEGIN_ALLOW")
     for path in sorted((root / "bindings").glob("**/*.*")):
         text = path.read_text(encoding="utf-8")
@@ -163,7 +164,7 @@ def check_bindings(root: Path) -> Iterator[str]:
 
 
 def check_lengths(root: Path) -> Iterator[tuple[bool, str]]:
-    """(whether it is an error, the words) for each file that is longer than wanted."""
+    """(whether it is an error, the message) for each file or function that is longer than wanted."""
     for folder in SOURCES:
         most = LINES_WANTED if folder in STRICT else LINES_MOST
         for path in sorted((root / folder).glob("**/*")):

@@ -2,8 +2,8 @@
 
 python tools/check_names.py [ROOT]
 
-Each had a meaning that only its author knew, where the field has a term. The check looks at code and
-documents, but not at CHANGELOG.md and docs/decisions, which tell history.
+Each of these names had a meaning that only its author knew, although the field has a term for it. The check
+reads code and documents, except CHANGELOG.md and docs/decisions, which tell history.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-# Whole words, and what says the same.
+# Whole words, each with its replacement.
 GIVEN_UP = {
     "Way": "Endpoint",
     "Parcel": "MessageBuilder",
@@ -80,7 +80,7 @@ GIVEN_UP_MEMBERS = {
 
 FOLDERS = ("src", "include", "bindings", "python", "tests", "bench", "examples", "docs", "tools", "cmake")
 SUFFIXES = (".h", ".cpp", ".py", ".pyi", ".md", ".pml", ".cmake", ".txt", ".sh", ".toml")
-# Where they may stand: history, and the test of this check.
+# Files and folders that may have these names: history, and the test of this check.
 HISTORY = ("docs/decisions", "tests/python/tools/test_names.py")
 
 WORD = re.compile(

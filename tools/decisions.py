@@ -2,10 +2,10 @@
 
 python tools/decisions.py [--check] [ROOT]
 
-Without --check it writes docs/decisions/README.md. With --check it writes nothing and fails where
+Without --check it writes docs/decisions/README.md. With --check it writes nothing, and fails if
 
 - a decision does not have the form of docs/decisions/README.md, or a number is used twice,
-- a decision links to one that does not exist, or a status is not answered by the other decision's status,
+- a decision links to one that does not exist, or only one of two related decisions states the relation,
 - a file of this tree cites a decision that does not exist,
 - the index is out of date,
 - docs/design.md is too long to be read in a quarter of an hour.
@@ -35,14 +35,15 @@ AREAS = (
     "build and tests",
 )
 
-# What a decision says of another, and what the other says in return.
+# The relations that a decision's status states, each with the one that the other decision's status must
+# state.
 RELATIONS = {"refines": "refined by", "supersedes": "superseded by"}
 ANSWERS = RELATIONS | {there: here for here, there in RELATIONS.items()}
 
 SECTIONS = ("Context", "Decision", "Measured", "Tried and dropped")
 REQUIRED_SECTIONS = SECTIONS[:2]
 
-# Where citations are looked for.
+# The files in which citations are checked.
 CITING_FOLDERS = ("src", "include", "bindings", "python", "tests", "bench", "tools", "examples", "docs")
 CITING_SUFFIXES = (".h", ".cpp", ".py", ".pyi", ".md", ".pml", ".sh", ".txt", ".cmake")
 
@@ -93,7 +94,7 @@ class Decision:
 
     @property
     def relations(self) -> list[tuple[str, str]]:
-        """What the status says of other decisions: (relation, number)."""
+        """The relations to other decisions that the status states: (relation, number)."""
         return [(match[1].strip(), match[2]) for match in RELATION.finditer(self.status)]
 
     @property
@@ -102,7 +103,7 @@ class Decision:
 
 
 def read_decisions(root: Path) -> tuple[list[Decision], list[str]]:
-    """The decisions that can be read, and what is wrong with the form of the files."""
+    """The decisions that can be parsed, and the errors in the form of the files."""
     decisions: list[Decision] = []
     errors: list[str] = []
     for path in sorted((root / "docs" / "decisions").glob("*")):

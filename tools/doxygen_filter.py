@@ -1,13 +1,13 @@
-"""Show Doxygen the comments of our headers: python tools/doxygen_filter.py HEADER
+"""Turn the comments of a public header into Doxygen's form: python tools/doxygen_filter.py HEADER
 
-The headers are written to be read as they are: plain comments. What Doxygen needs beside that follows from
-where a comment stands:
+The headers have plain comments, since people read them as they are. The place of a comment says what it
+describes (decisions/0087):
 
-- the first comment of a file describes the file, and its first sentence a class of that name that has no
-  comment of its own;
+- the first comment of a file describes the file; its first sentence also describes a class that it names and
+  that has no comment of its own;
 - a comment behind a declaration describes that declaration;
-- a comment on lines of its own describes what follows it without an empty line between, be it one declaration
-  or several (overloads, for the most part).
+- a comment on lines of its own describes the declarations that follow it without an empty line between, one
+  or several (mostly overloads).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _BEHIND = re.compile(r"^(.*\S)\s+// (.*)$")
 
 
 def _words(text: str) -> str:
-    """Without what Doxygen would take for a command, a tag or a link."""
+    """The text with those characters escaped that Doxygen would take for a command, a tag or a link."""
     return re.sub(r"([@\\<>#&%])", r"\\\1", text)
 
 
 def _shown(text: str, indent: int) -> str:
-    # Four more columns are an example, in Markdown.
+    # A line that is indented by two columns more is an example; Markdown wants four more columns.
     example = text.startswith("  ")
     return " " * indent + "/// " + ("    " + text if example else _words(text))
 
@@ -38,8 +38,8 @@ class _Filter:
         self.lines: list[str] = []
         self.comment: list[str] = []  # describes the declarations that follow
         self.indent = 0
-        self.complete = True  # nothing of a declaration is missing
-        self.reading = False  # a comment
+        self.complete = True  # the lines so far end with a complete declaration
+        self.reading = False  # the last line was a line of a comment
 
     def line(self, line: str) -> None:
         indent = len(line) - len(line.lstrip())
@@ -60,7 +60,7 @@ class _Filter:
             self.lines += [_shown(text, indent) for text in self.comment]
         named = _CLASS.match(code)
         if named and not self.comment and named[1] in re.findall(r"\w+", self.headline):
-            # Above the template's parameters.
+            # Insert it above the template's parameters.
             at = len(self.lines) - (1 if self.lines[-1].startswith("template") else 0)
             self.lines.insert(at, _shown(self.headline, 0))
         self.complete = not code.strip() or code.endswith((";", "}", "{", ",", ":")) or code.startswith("#")

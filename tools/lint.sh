@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every static check, each to its end, so that one run names everything that is wrong.
+# Runs every static check, each to its end, so that one run reports all errors.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PWD/.venv/bin:$PATH"
@@ -18,7 +18,7 @@ step() {
 }
 
 format_cpp() { git ls-files -co --exclude-standard '*.h' '*.cpp' | xargs -r clang-format --dry-run -Werror; }
-# Each source by itself: it must include what it uses.
+# Compiles each source by itself, since it must include what it uses.
 tidy() {
   cmake --preset release -B build/tidy -DFORKLIFT_UNITY=OFF --log-level=WARNING >/dev/null &&
     python tools/tidy.py build/tidy

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Puts six rows of bench/results.json into README.md, so that no figure there is written by hand.
+"""Writes six rows of bench/results.json into README.md, so that no figure there is written by hand.
 
 tools/readme_table.py            rewrites README.md
-tools/readme_table.py --check    fails if README.md says something else, or if bench/RESULTS.md, which has the
-                                 whole table, does not show the same figures
+tools/readme_table.py --check    fails if README.md has other figures, or if bench/RESULTS.md, which has the
+                                 whole table, does not have the same rows
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rows.spec import Comparison  # noqa: E402
 BEGIN = "<!-- measured: written by tools/readme_table.py -->\n"
 END = "<!-- /measured -->\n"
 
-# A row of each kind with its strongest peer, and one in which Forklift is not faster.
+# One row of each kind with its strongest peer, and one row in which Forklift is not faster.
 ROWS = (
     ("queue-rtt", "multiprocessing"),
     ("array-1M", "multiprocessing"),

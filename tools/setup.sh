@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Installs what a fresh Debian 12 / Ubuntu 22.04 (or newer) machine lacks and makes .venv with pinned packages.
+# Installs what a fresh Debian 12 / Ubuntu 22.04 (or newer) machine lacks and makes .venv with pinned
+# packages.
 #
 #   tools/setup.sh demo     what building the wheel and running the examples need
-#   tools/setup.sh          and what building and running the tests need
-#   tools/setup.sh lint     and what `make lint` needs
-#   tools/setup.sh bench    and the peers that the C++ benchmarks compare with, as far as there are packages
+#   tools/setup.sh          the same, and what building and running the tests need
+#   tools/setup.sh lint     the same, and what `make lint` needs
+#   tools/setup.sh bench    the same as the second, and those peers of the C++ benchmarks that have packages
 #
-# System packages need root or sudo; otherwise this names them and fails. Nothing is touched that is there
-# already, and a run in which nothing changed takes a fraction of a second.
-# Environment: PYTHON (which interpreter, default python3), PIP_ARGS (more arguments for pip install).
+# System packages need root or sudo; without these, the script names the packages and fails. It does not touch
+# what is installed already, and a run in which nothing changed takes a fraction of a second.
+# Environment: PYTHON (the interpreter, default python3), PIP_ARGS (more arguments for pip install).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -21,7 +22,7 @@ have_header() {
   printf '#include <%s>\nint main() {}\n' "$1" | "${CXX:-c++}" -std=c++20 -x c++ -fsyntax-only - 2>/dev/null
 }
 
-# The first of the given packages that this distribution has.
+# Prints the first of the given packages that this distribution has.
 first_available() {
   local package
   for package in "$@"; do
@@ -33,7 +34,7 @@ first_available() {
   echo "$1"
 }
 
-# One word a need: the packages that meet it, in order of preference, joined by "|".
+# Prints one line for each need: the packages that meet it, in order of preference, joined by "|".
 missing_packages() {
   local needs=()
   command -v "${CXX:-c++}" >/dev/null && command -v make >/dev/null || needs+=(build-essential)
@@ -91,7 +92,7 @@ install_packages() {
     "${packages[@]}" >&2
 }
 
-# Peers with packages of their own. None of them is needed: the benchmarks say which are missing.
+# Installs the peers that have packages. None of them is required: the benchmarks say which are missing.
 install_peers() {
   local wanted=() package
   have_header zmq.h || wanted+=(libzmq3-dev)
@@ -109,7 +110,8 @@ check_python() {
   }
 }
 
-# .venv, made anew when the interpreter changed, completed when a pinned version did. Each level holds the one before.
+# Makes .venv, anew if the interpreter changed, and installs the pinned packages if a pin changed. Each level holds
+# the one before.
 make_venv() {
   local levels=(demo test lint) stamp=.venv/setup.stamp key need=1 has=-1 i
   for i in "${!levels[@]}"; do
@@ -137,7 +139,7 @@ make_venv() {
   printf '%s\n%s\n' "${levels[need]}" "$key" >"$stamp"
 }
 
-# The system's part is looked at again only when this script or the compiler changed.
+# System packages are checked again only if this script, the compiler or the interpreter's name has changed.
 system_stamp=".cache/setup-system-$want"
 system_key="$(sha256sum tools/setup.sh | cut -d' ' -f1) ${CXX:-c++} $python"
 if [ "$(cat "$system_stamp" 2>/dev/null)" != "$system_key" ]; then

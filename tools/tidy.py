@@ -1,9 +1,9 @@
-"""Run clang-tidy over the core, the benchmarks and the examples, in parallel, and only over what changed.
+"""Run clang-tidy over the changed files of the core, the benchmarks and the examples, in parallel.
 
 python tools/tidy.py BUILD_DIR      (a configured build folder with compile_commands.json)
 
-A file is checked again when it, any header of the project, .clang-tidy or the program changed; the
-verdicts of clean files are kept in .cache/tidy.
+A file is checked again when the file itself, any header in include/ or src/, .clang-tidy, this script or
+clang-tidy has changed. .cache/tidy remembers which files were clean.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def common_key(program: str) -> str:
 
 
 def check(program: str, build: Path, path: Path, common: str) -> tuple[Path, str, float]:
-    """The complaints about one file (none: it is clean), and how long it took."""
+    """(the file, clang-tidy's messages about it or "" if it is clean, the seconds that the check took)"""
     key = hashlib.sha256(common.encode() + str(path).encode() + path.read_bytes()).hexdigest()
     if (CACHE / key).exists():
         return path, "", 0.0

@@ -37,8 +37,8 @@ void block_dealloc(PyObject* self) {
   type->tp_free(self);
   Py_DECREF(type);
   if (!lease) return;
-  // Waits for the arena's lock, perhaps for the kernel: others run meanwhile. An exception that is being
-  // handled stays where it is, in the thread's state.
+  // Dropping the lease may wait for the arena's lock and call the kernel, so other threads run meanwhile. An
+  // exception that is set stays in this thread's state and need not be saved.
   GilRelease released;
   lease.reset();
 }
@@ -63,7 +63,8 @@ PyObject* block_get_mode(PyObject* self, void*) {
   return PyLong_FromLong(static_cast<long>(block_mode(self)));
 }
 
-// Inside a message: a handle. Otherwise only for a child that is being started.
+// Inside a message, a shared or frozen block pickles as a handle. In all other cases a block pickles only
+// among the arguments of a child that is being started.
 PyObject* block_reduce(PyObject* self, PyObject*) {
   const BlockMode mode = block_mode(self);
   MessageWriter* writer = current_message();
@@ -79,7 +80,7 @@ PyObject* block_reduce(PyObject* self, PyObject*) {
   return reduced;
 }
 
-// _offer(slot, generation): what claim_block() takes in the child.
+// _offer(slot, generation): enters the child as a holder and returns the arguments of its claim_block() call.
 PyObject* block_offer(PyObject* self, PyObject* arguments) {
   domain::SlotRef child;
   if (!PyArg_ParseTuple(arguments, "II:_offer", &child.index, &child.generation)) return nullptr;
@@ -162,7 +163,7 @@ PyObject* block_address(PyObject*, PyObject* block) {
   return PyLong_FromVoidPtr(as_block(block)->data);
 }
 
-// A frozen array or block is made writable, filled and closed again by freeze() alone.
+// Makes the block frozen. Only freeze() calls this, after it has filled the block that it allocated.
 PyObject* block_seal(PyObject* self, PyObject*) {
   as_block(self)->writable = false;
   as_block(self)->mode = BlockMode::kFrozen;
@@ -202,7 +203,7 @@ void refill_block(PyObject* block, arena::LeasePtr lease) noexcept {
 PyObject* block_under(PyObject* array) noexcept {
   PyTypeObject* const array_type = Py_TYPE(array);
   PyObject* base = head_of(array).base;
-  // NumPy keeps such chains short.
+  // NumPy collapses chains of views, so few steps reach the array that refers to the block.
   for (int i = 0; i < 8 && base && Py_TYPE(base) == array_type; ++i) base = head_of(base).base;
   if (!base || !is_block(base) || block_mode(base) == BlockMode::kPlain || !block_lease(base)) return nullptr;
   return base;

@@ -1,8 +1,9 @@
-// forklift._core.Block: memory of the arena as a Python object with the buffer protocol, 64-byte aligned. It
-// is what received arrays, shared values, and shared and frozen objects rest on; the last reference gives the
-// lease back.
+// forklift._core.Block: memory of the arena as a Python object with the buffer protocol, 64-byte aligned.
 //
-// All functions need the interpreter lock.
+// Received arrays, shared values, and shared and frozen objects lie in blocks. A Block owns a lease, and
+// drops it when the last reference to the Block is gone.
+//
+// All functions must be called with the interpreter lock held.
 #pragma once
 
 #include <Python.h>
@@ -13,14 +14,15 @@
 
 namespace forklift::py {
 
-// What becomes of an array over the block when it is sent.
+// How an array over the block is sent.
 enum class BlockMode : std::uint8_t {
-  kPlain = 0,   // it is copied, like any array; the block itself goes to children as an argument
-  kShared = 1,  // a handle: the receiver sees the same memory
-  kFrozen = 2   // likewise, and nobody may write
+  kPlain = 0,   // copied, like any array; the block itself can only be an argument of a child
+  kShared = 1,  // as a handle: the receiver sees the same memory
+  kFrozen = 2   // as a handle to memory that no process may write
 };
 
-// Bytes [offset, offset + length) of the lease. New reference, or nullptr with an exception set.
+// A Block over the bytes [offset, offset + length) of the lease's memory. New reference, or nullptr with an
+// exception set.
 PyObject* make_block(arena::LeasePtr lease, std::size_t offset, std::size_t length, bool writable,
                      BlockMode mode = BlockMode::kPlain);
 
@@ -28,24 +30,26 @@ bool is_block(PyObject* object) noexcept;
 BlockMode block_mode(PyObject* block) noexcept;
 const arena::LeasePtr& block_lease(PyObject* block) noexcept;
 bool block_is_exported(PyObject* block) noexcept;
-// The lease, which the block then no longer has: its buffer can no longer be had.
+// Takes the lease out of the block. From then on a request for the block's buffer raises BufferError.
 arena::LeasePtr empty_block(PyObject* block) noexcept;
+// Gives an emptied block a lease again.
 void refill_block(PyObject* block, arena::LeasePtr lease) noexcept;
 
-// The shared or frozen block under an ndarray and its views; nullptr (no exception) where there is none.
-// Borrowed.
+// The shared or frozen block in which an ndarray, or the array of which it is a view, lies. Borrowed
+// reference; nullptr without an exception if there is none.
 PyObject* block_under(PyObject* array) noexcept;
 
-// Enters a handle on a block into a message; its index among the message's leases.
+// Adds a handle on the block to the message. Returns its index among the message's leases.
 std::uint32_t place_block(PyObject* block, MessageWriter& writer);
-// The block behind a lease of a message, which must be of the share kind. New reference, or nullptr with
+// Makes a block over a lease of the message, which must be of Kind::kShare. New reference, or nullptr with
 // CorruptError set.
 PyObject* take_block(MessageReader& reader, std::uint32_t lease, std::uint8_t mode);
 
-// A new block; 0 bytes become 1. Releases the interpreter lock. New reference, or nullptr with an exception.
+// Allocates a block, for 0 bytes one of 1 byte. Releases the interpreter lock meanwhile. New reference, or
+// nullptr with an exception set.
 PyObject* new_block(std::size_t bytes, BlockMode mode, arena::Kind kind, bool zeroed);
 
-// The type and its functions; at import. 0 on success.
+// Adds the type and its functions when the module is imported. 0 on success, -1 with an exception set.
 int add_block_type(PyObject* module);
 
 }  // namespace forklift::py

@@ -22,7 +22,7 @@ namespace forklift::py {
 
 namespace {
 
-// Runs `call` (a Result) without the interpreter lock and raises its failure.
+// Runs `call`, which returns a Result, without the interpreter lock. Raises if the Result is a failure.
 template <class Call>
 auto without_gil(Call&& call) {
   auto result = [&] {
@@ -40,7 +40,7 @@ node::Node* current() {
   return without_gil([] { return node::Node::current(); });
 }
 
-// What a child to come needs: descriptors that it must inherit and the slot that is reserved for it.
+// What a child needs to join the domain: the descriptors that it must inherit and the slot reserved for it.
 struct Invitation {
   node::Invitation parts;
   int control() const { return parts.control.get(); }
@@ -48,7 +48,7 @@ struct Invitation {
   int lock() const { return parts.child.lock.get(); }
 };
 
-// One pickle may carry an invitation several times; its descriptors are taken over once.
+// A pickle may contain the same invitation several times, but its descriptors may be taken over only once.
 bool is_first(int control, domain::SlotRef slot) {
   static auto* const joined = new std::set<std::tuple<int, std::uint32_t, std::uint32_t>>;
   return joined->insert({control, slot.index, slot.generation}).second;
@@ -67,8 +67,8 @@ bool join(int control, int data, int lock, std::uint32_t index, std::uint32_t ge
   return true;
 }
 
-// A child that is a fresh interpreter was told whose it is before it needed this module (forklift.child_boot).
-// Where that cannot be, whatever needs a domain says why.
+// A child that is a fresh interpreter has received its invitation before it imports this module
+// (forklift.child_boot). If it cannot join, every later call that needs a domain fails with the reason.
 void join_as_invited() {
   const nb::object invited = nb::steal(PyImport_GetModule(nb::str("forklift.child_boot").ptr()));
   if (!invited.is_valid()) {

@@ -1,4 +1,4 @@
-// The process's domain: joining, inviting a child, budget, counters, audit.
+// forklift._core's functions on this process's domain: joining it, inviting a child, budget, counters, audit.
 #pragma once
 
 #include <nanobind/nanobind.h>

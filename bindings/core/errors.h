@@ -1,5 +1,5 @@
-// A Status of the core as a Python exception. Classes live in forklift/errors.py; each kind of failure has
-// one, so that a program can tell them apart.
+// Turns a Status of the core into a Python exception. Forklift's own classes are in forklift/errors.py; each
+// kind of failure has one, so that a program can tell them apart.
 #pragma once
 
 #include <Python.h>
@@ -10,10 +10,11 @@
 
 namespace forklift::py {
 
-// Sets the exception for a failed status and returns nullptr, for `return raise(status);`. kInterrupted keeps
-// the exception that is set already. kTimeout is the built-in TimeoutError: queues raise their own instead.
+// Sets the exception for a failed status and returns nullptr, for `return raise(status);`. For kInterrupted
+// it keeps the exception that the signal handler has set. kTimeout becomes the built-in TimeoutError; queues
+// do not pass it here, since they raise queue.Empty or queue.Full.
 PyObject* raise(const Status& status);
-// The same where nanobind calls us: it throws the exception that was set.
+// The same for functions that nanobind calls: throws nanobind::python_error if the status is a failure.
 void require(const Status& status);
 template <class T>
 T require(Result<T> result) {
@@ -21,12 +22,12 @@ T require(Result<T> result) {
   return *std::move(result);
 }
 
-// The exception that is set, taken out of the thread's state: new reference, or nullptr if there is none.
+// Takes the exception that is set out of the thread's state. New reference, or nullptr if there is none.
 PyObject* take_exception() noexcept;
-// Sets it again; steals the reference.
+// Sets the exception again. Steals the reference.
 void put_exception(PyObject* exception) noexcept;
 
-// Puts the set exception aside for as long as it lives, for code that must run without one.
+// Puts the exception that is set aside during a scope whose code must run without one.
 class KeepError {
  public:
   KeepError() noexcept : exception_(take_exception()) {}
@@ -40,7 +41,7 @@ class KeepError {
   PyObject* exception_;
 };
 
-// An attribute of an importable module, or nullptr with an exception set. The caller owns the reference.
+// Imports the module and gets its attribute. New reference, or nullptr with an exception set.
 PyObject* import_attribute(const char* module, const char* name);
 
 }  // namespace forklift::py

@@ -11,7 +11,8 @@ namespace forklift::py {
 
 namespace {
 
-// 0: unknown. A thread stays what it is, but for the one that survives a fork.
+// 1: this is the main thread, -1: it is another one, 0: not known yet. Only a fork changes this: the thread
+// that calls it is the main thread of the child.
 thread_local signed char main_thread = 0;
 
 bool find_out() noexcept {
@@ -32,7 +33,8 @@ void GilRelease::acquire() {
   try {
     PyEval_RestoreThread(state);
   } catch (...) {
-    // pthread_exit, by which a finalizing interpreter rids itself of other threads: it must not unwind us.
+    // A finalizing interpreter ends other threads by pthread_exit, whose unwinding must not pass these
+    // frames.
     for (;;) ::pause();
   }
 }

@@ -1,14 +1,15 @@
-// The interpreter lock around calls into the core.
+// Releases the interpreter lock around calls into the core, and takes it again.
 //
 //   GilRelease released;                     // from here on other Python threads run
 //   PyHooks hooks(released);                 // signal handlers run while the core waits
 //   Status status = channel->put(message, deadline, &hooks);
-//   released.acquire();                      // before anything of Python is touched
+//   released.acquire();                      // before any Python object is used
 //
-// No core lock is held while a PyHooks polls, so Python code may run there.
+// The core holds none of its locks while it calls PyHooks::poll(), so Python code may run there.
 //
-// nanobind's own gil_scoped_release must not be used: when the interpreter ends, a thread that waits for the
-// lock is unwound, and its destructor, which is noexcept, would end the program (tools/check_layers.py).
+// nanobind's own gil_scoped_release must not be used (tools/check_layers.py checks that): when the
+// interpreter ends, it unwinds the threads that wait for its lock, and the noexcept destructor of
+// gil_scoped_release would terminate the program.
 #pragma once
 
 #include <Python.h>
@@ -24,8 +25,8 @@ class GilRelease {
   GilRelease(const GilRelease&) = delete;
   GilRelease& operator=(const GilRelease&) = delete;
 
-  // Both may be called repeatedly. A thread that asks for the lock of an interpreter that is gone sleeps for
-  // ever: older Pythons would end it by unwinding through our frames.
+  // acquire() and release() may be called repeatedly. A thread that calls acquire() after the interpreter has
+  // ended sleeps for ever: older Pythons would end the thread by unwinding through the caller's frames.
   void acquire();
   void release() noexcept {
     if (!state_) state_ = PyEval_SaveThread();
@@ -35,7 +36,7 @@ class GilRelease {
   PyThreadState* state_;
 };
 
-// The interpreter lock, in whichever thread.
+// Holds the interpreter lock in any thread, also one that Python did not start.
 class WithGil {
  public:
   WithGil();
@@ -47,20 +48,21 @@ class WithGil {
   PyGILState_STATE state_;
 };
 
-// Is the interpreter on its way out, so that its lock may never come?
+// True when the interpreter is being finalized: a thread that then waits for its lock may wait for ever.
 bool interpreter_ends() noexcept;
 
-// Is this the thread in which Python runs signal handlers?
+// True in the thread in which Python runs signal handlers.
 bool on_main_thread() noexcept;
 
-// Runs signal handlers in the main thread: at once when a signal interrupts a sleep there, and at the end of
-// each slice for one that came just before the sleep began. A handler that raises ends the wait with
-// kInterrupted, its exception being set.
+// Runs Python's signal handlers while the main thread waits: at once when a signal interrupts a sleep, and at
+// the end of the slice when the signal came just before the sleep began (decisions/0028). If a handler
+// raises, the wait ends with kInterrupted and the exception is set.
 class PyHooks final : public channel::WaitHooks {
  public:
   explicit PyHooks(GilRelease& released) noexcept : released_(released), main_(on_main_thread()) {}
   Status poll() override;
-  // Readable once the parent is gone: ends a wait with kPeerDied. -1: none.
+  // A descriptor that becomes readable when the parent process is gone; the wait then ends with kPeerDied.
+  // -1: none.
   int orphan_fd = -1;
 
  private:

@@ -1,4 +1,4 @@
-// forklift._core: what Python sees of libforklift. One file a concept; this one only puts them together.
+// forklift._core: the extension module. Each concept has a file of its own, and this one registers them.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
@@ -22,8 +22,8 @@
 
 namespace {
 
-// Equal to the function that nanobind registers with atexit, for the sake of its leak checker, which is off
-// here.
+// Makes an object equal to the function that nanobind registers with atexit for its leak checker, so that
+// atexit.unregister() finds that function. The leak checker is off here.
 PyObject* is_nanobinds(PyObject*, PyObject* other, int operation) {
   bool same = false;
   if (operation == Py_EQ && PyFunction_Check(other)) {
@@ -34,7 +34,7 @@ PyObject* is_nanobinds(PyObject*, PyObject* other, int operation) {
   return PyBool_FromLong(same ? 1 : 0);
 }
 
-// Each forked child would free that function, and copy twenty pages for it.
+// Unregisters nanobind's atexit function: each forked child would free it, and copy twenty pages for that.
 void forget_cleanup() {
   PyType_Slot slots[] = {{Py_tp_richcompare, reinterpret_cast<void*>(is_nanobinds)}, {0, nullptr}};
   PyType_Spec spec{"forklift._core._Cleanup", sizeof(PyObject), 0, Py_TPFLAGS_DEFAULT, slots};
@@ -48,7 +48,7 @@ void forget_cleanup() {
 NB_MODULE(_core, m) {
   m.doc() = "The C++ core of Forklift. Private: use the forklift package.";
   m.attr("__version__") = FORKLIFT_VERSION;
-  // A program may leave a pool alone until the interpreter ends.
+  // A program may keep a pool, whose objects nanobind would report as leaked, until the interpreter ends.
   nanobind::set_leak_warnings(false);
   forget_cleanup();
   if (forklift::py::add_block_type(m.ptr()) != 0 || forklift::py::add_pickling_types(m.ptr()) != 0 ||

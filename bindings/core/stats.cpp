@@ -22,7 +22,7 @@ Status count_into(int file, std::uint64_t offset, bool from_zero) {
     row->shared_bytes = counters.shared_bytes.load();
     row->pipe_bytes = counters.pipe_bytes.load();
   }
-  // In place of the page that was counted in: nobody has to ask where the counters are.
+  // The file's page replaces the page of `counters` in place, so its address stays a constant.
   void* const moved =
       ::mremap(page, sizeof(Counters), sizeof(Counters), MREMAP_MAYMOVE | MREMAP_FIXED, &counters);
   if (moved == MAP_FAILED) {

@@ -1,5 +1,5 @@
-// What this process has sent and received, for forklift.stats(). Counters of the process, not of the domain;
-// relaxed: read them when nobody sends.
+// Counts what this process (not the whole domain) has sent and received, for forklift.stats(). The counters
+// are relaxed atomics: they are exact only when read while no thread sends or receives.
 #pragma once
 
 #include <atomic>
@@ -9,29 +9,32 @@
 
 namespace forklift::py {
 
-// A page of its own, so that it can be a page of a file (count_into): then nobody's death loses its counts.
+// The counters fill a whole page, so that count_into() can map a page of a file in its place. The counts in a
+// file outlive the process.
 struct alignas(4096) Counters {
   std::atomic<std::uint64_t> messages_put{0};
   std::atomic<std::uint64_t> messages_got{0};
-  std::atomic<std::uint64_t> inline_bytes{0};  // in the messages themselves
+  std::atomic<std::uint64_t> inline_bytes{0};  // inside the messages
   std::atomic<std::uint64_t> block_bytes{0};   // copied into blocks of the arena
   std::atomic<std::uint64_t> shared_bytes{0};  // in blocks that were sent as a handle, without a copy
-  // Payload that went through a pipe or a socket. Nothing in Forklift sends any.
+  // Payload that went through a pipe or a socket. Always 0: nothing in Forklift sends any.
   std::atomic<std::uint64_t> pipe_bytes{0};
-  std::atomic<std::uint64_t> pid{0};  // in a file only: whose they are
+  std::atomic<std::uint64_t> pid{0};  // the process that counts; set only in a file
 };
 static_assert(sizeof(Counters) == 4096);
 inline Counters counters;
 
-// From here on this process counts in the page of `file` at `offset`, from zero (a forked child's are its
-// parent's until then) or from what it has counted so far. Before there are other threads that send.
+// Makes this process count in the page of `file` at `offset` from now on. `from_zero`: discards what the
+// counters hold (in a forked child, the parent's counts); otherwise keeps it. Call it before other threads
+// send.
 Status count_into(int file, std::uint64_t offset, bool from_zero);
 
-// A plain add: two threads that meet may lose a count, an atomic add on every message would cost more.
+// Not an atomic add, which would cost more on every message: when two threads add at once, one count may be
+// lost.
 inline void bump(std::atomic<std::uint64_t>& counter, std::uint64_t by) noexcept {
   counter.store(counter.load(std::memory_order_relaxed) + by, std::memory_order_relaxed);
 }
-// A message that was sent, with so many bytes in itself.
+// Counts a sent message with `inline_bytes` bytes inside it.
 inline void count_put(std::uint64_t inline_bytes) noexcept {
   bump(counters.messages_put, 1);
   bump(counters.inline_bytes, inline_bytes);

@@ -1,4 +1,4 @@
-// Making, handing over and looking at locks and semaphores: everything but acquire and release.
+// Creates locks and semaphores, hands them to children and reports their state: all but acquire and release.
 #include <cerrno>
 #include <utility>
 
@@ -29,7 +29,8 @@ locks::Object& object_of(PyObject* self) {
                      : static_cast<locks::Object&>(*lock->semaphore);
 }
 
-// Calls `make(table)`, which answers a Result, without the interpreter lock, and keeps what it made.
+// Calls `make(table)`, which returns a Result, without the interpreter lock, and stores its value in `into`.
+// `known` is the node to use; nullptr: the process's own, which is made if there is none.
 template <class Make, class Pointer>
 PyObject* fill(Pointer& into, node::Node* known, Make&& make) {
   using Answer = decltype(make(known->locks()));
@@ -49,7 +50,8 @@ PyObject* make_lock(PyObject* self, PyObject* recursive) {
               [&](locks::Table& table) { return locks::Mutex::create(table, truth != 0); });
 }
 
-// As the standard library's SemLock reports it: int arguments, and what sem_open says about the value.
+// Checks the arguments as the standard library's SemLock does: they must be ints, and a wrong value raises
+// the OSError of sem_open.
 PyObject* make_semaphore(PyObject* self, PyObject* arguments) {
   int value = 0;
   int most = 0;
@@ -65,7 +67,7 @@ PyObject* make_semaphore(PyObject* self, PyObject* arguments) {
               [&](locks::Table& table) { return locks::Semaphore::create(table, options); });
 }
 
-// In a spawned child: what the parent has offered.
+// In a spawned child: opens the lock or semaphore that the parent has offered.
 PyObject* open_again(PyObject* self, PyObject* arguments) {
   locks::LockId id;
   int is_lock = 0;
@@ -160,9 +162,9 @@ PyMethodDef lock_base_methods[] = {
     {"_count", count, METH_NOARGS, "Num of `acquire()`s minus num of `release()`s for this process."},
     {"_get_value", get_value, METH_NOARGS, "Get the value of the semaphore."},
     {"_is_zero", is_zero, METH_NOARGS, "Return whether semaphore has value zero."},
-    {"_after_fork", nothing, METH_NOARGS, "Nothing to rezero: a child's counts are its own."},
+    {"_after_fork", nothing, METH_NOARGS, "Does nothing: each process has counts of its own."},
     {"locked", is_zero, METH_NOARGS,
-     "locked($self, /)\n--\n\nWould an acquire by another thread or process have to wait?"},
+     "locked($self, /)\n--\n\nWhether an acquire by another thread or process would have to wait."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -176,8 +178,8 @@ PyGetSetDef lock_attributes[] = {
     {"abandoned", get_abandoned, nullptr,
      "Whether the present holder took the lock over from a process that died holding it.", nullptr},
     {"recovers", get_taken_over, nullptr,
-     "Whether a holder's death gives it back. No longer so once a process that did not hold the lock has "
-     "released it.",
+     "Whether the lock is taken over, or the units come back, when their holder dies. For a lock this turns "
+     "false for good when a process that does not hold it releases it.",
      nullptr},
     {"_recovers", get_recovers, nullptr, nullptr, nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},

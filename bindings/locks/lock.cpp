@@ -1,4 +1,4 @@
-// The way of an acquisition and a release: C functions, which let go of the interpreter lock only to wait.
+// Acquire and release: C functions that release the interpreter lock only to wait.
 #include "bindings/locks/lock.h"
 
 #include <cerrno>
@@ -18,7 +18,8 @@ namespace {
 using locks::Released;
 using locks::Took;
 
-// The acquirer is told by a warning. Where a filter makes that an exception, the lock is given back first.
+// Emits AbandonedLockWarning to the acquirer. If a filter turns the warning into an exception, releases the
+// lock before the exception is raised.
 PyObject* warn_abandoned(PyObject* self) {
   PyObject* category = import_attribute("forklift.errors", "AbandonedLockWarning");
   const int refused =
@@ -162,7 +163,7 @@ PyObject* semaphore_exit(PyObject* self, PyObject* const*, Py_ssize_t) {
   return semaphore_release(self, nullptr);
 }
 
-// --- either, for SemLock itself
+// --- a lock or a semaphore, for the class SemLock itself
 
 PyObject* any_acquire(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords) {
   return as_lock(self)->mutex ? lock_acquire(self, arguments, count, keywords)
@@ -183,8 +184,8 @@ PyCFunction method(Function function) {
 
 constexpr const char* kAcquire =
     "acquire($self, /, block=True, timeout=None)\n--\n\n"
-    "Acquire the semaphore/lock, waiting for at most timeout seconds (None: without end), or not at all if\n"
-    "block is false. Whether it was acquired.";
+    "Acquire the semaphore/lock. Wait for at most timeout seconds (None: without end), or not at all if\n"
+    "block is false. Returns whether it was acquired.";
 constexpr const char* kRelease = "release($self, /)\n--\n\nRelease the semaphore/lock.";
 
 template <auto Acquire, auto Release, auto Enter, auto Exit>
@@ -217,7 +218,7 @@ void lock_dealloc(PyObject* self) {
   type->tp_free(self);
   Py_DECREF(type);
   if (mutex || semaphore) {
-    const GilRelease released;  // a right is given up: an internal lock is taken
+    const GilRelease released;  // dropping a right to the object takes an internal lock
     mutex.reset();
     semaphore.reset();
   }
@@ -237,7 +238,7 @@ bool parse_timeout(PyObject* timeout, os::Deadline& deadline) {
   if (!timeout || timeout == Py_None) return true;
   const double seconds = PyFloat_AsDouble(timeout);
   if (seconds == -1.0 && PyErr_Occurred()) return false;
-  if (std::isnan(seconds)) {  // what sem_timedwait says
+  if (std::isnan(seconds)) {  // as sem_timedwait fails
     errno = EINVAL;
     PyErr_SetFromErrno(PyExc_OSError);
     return false;

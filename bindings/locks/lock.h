@@ -1,14 +1,15 @@
-// Locks, semaphores, conditions, events and barriers for forklift.multiprocessing.synchronize, which gives
-// them the standard library's faces.
+// Locks, semaphores, conditions, events and barriers for forklift.multiprocessing.synchronize, whose classes
+// have the standard library's interface.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
 namespace forklift::py {
 
-// SemLockCore, LockCore and SemaphoreCore, bases of the classes in synchronize.py. -1 with an exception set.
+// Adds SemLockCore, LockCore and SemaphoreCore, from which the classes in synchronize.py derive. 0 on
+// success, -1 with an exception set.
 int add_lock_types(PyObject* module);
-// ConditionCore, EventCore, BarrierCore, which classes in synchronize.py hold.
+// Adds ConditionCore, EventCore and BarrierCore, which the classes in synchronize.py hold as `_core`.
 void bind_waits(nanobind::module_& module);
 
 }  // namespace forklift::py

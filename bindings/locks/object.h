@@ -1,4 +1,4 @@
-// What a lock object is, for the files that implement its methods.
+// The layout of a lock object, for the files that implement its methods.
 #pragma once
 
 #include <Python.h>
@@ -8,12 +8,12 @@
 
 namespace forklift::py {
 
-// Either of the two, or neither before __init__.
+// Has either a mutex or a semaphore; before __init__, neither.
 struct LockObject {
   PyObject ob_base;
   locks::MutexPtr mutex;
   locks::SemaphorePtr semaphore;
-  // Of a semaphore: acquisitions less releases through this object by the process `counted_by`, and the
+  // For a semaphore: acquisitions minus releases through this object by the process `counted_by`, and the
   // thread of the last acquisition.
   long count;
   std::uint64_t counted_by;
@@ -22,13 +22,15 @@ struct LockObject {
 
 inline LockObject* as_lock(PyObject* self) { return reinterpret_cast<LockObject*>(self); }
 
-// (block=True, timeout=None) as SemLock.acquire takes them. `block` false: `deadline` is at once.
+// Parses (block=True, timeout=None) as SemLock.acquire does. If `block` is false, `deadline` has passed
+// already. False with an exception set.
 bool parse_acquire(PyObject* const* arguments, Py_ssize_t count, PyObject* keywords, bool& block,
                    os::Deadline& deadline);
-// Seconds or None. A negative time-out is "at once", one beyond 280 years without end; OSError for NaN.
+// Parses a time-out: a number of seconds, or None, which leaves `deadline` as it is. A negative number means
+// "do not wait", one above 280 years "without end". False with an exception set; NaN raises OSError.
 bool parse_timeout(PyObject* timeout, os::Deadline& deadline);
 
-// What is not on the way of an acquisition (lifetime.cpp).
+// Defined in lifetime.cpp: everything but acquire and release.
 extern PyMethodDef lock_base_methods[];
 extern PyGetSetDef lock_attributes[];
 PyObject* raise_not_made(PyObject* self);

@@ -1,4 +1,4 @@
-// Conditions, events and barriers: what synchronize.py's classes hold and call.
+// Conditions, events and barriers: the objects that the classes in synchronize.py hold and call.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
@@ -35,7 +35,8 @@ using locks::LockId;
   throw nb::python_error();
 }
 
-// Runs `call` without the interpreter lock; signal handlers run while it waits. Answers a Status or Result.
+// Runs `call` without the interpreter lock and returns its Status or Result. Signal handlers run while it
+// waits.
 template <class Call>
 auto waiting(Call&& call) {
   GilRelease released;
@@ -54,7 +55,7 @@ T got(Result<T> result) {
   return *std::move(result);
 }
 
-// True: it came. False: the time is over.
+// True: what was waited for happened. False: the time is over. Raises for any other failure.
 bool came(const Status& status) {
   if (status) return true;
   if (status.code() == Code::kTimeout) return false;
@@ -84,7 +85,7 @@ using ConditionCore = Holder<ConditionPtr>;
 using EventCore = Holder<EventPtr>;
 using BarrierCore = Holder<BarrierPtr>;
 
-// What all of them have.
+// The methods that all three classes have.
 template <class Core>
 void bind_common(nb::class_<Core>& type) {
   type.def("offer", [](const Core& self, std::uint32_t index, std::uint32_t generation) {
@@ -160,7 +161,7 @@ void bind_barrier(nb::module_& module) {
                         make_with([&](locks::Table& table) { return Barrier::create(table, parties); })};
                   })
       .def_static("open", opener<Barrier>())
-      // None: the barrier is broken.
+      // Returns None if the barrier is broken.
       .def("arrive",
            [](const BarrierCore& self) {
              const Arrival arrival = got(waiting([&](PyHooks* hooks) { return self.object->arrive(hooks); }));

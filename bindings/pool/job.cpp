@@ -1,4 +1,4 @@
-// Jobs: sending their tasks. What became of these is taken in by job_results.cpp.
+// Jobs: sending their tasks. job_results.cpp receives the answers.
 #include <algorithm>
 #include <limits>
 
@@ -12,7 +12,7 @@
 namespace forklift::py {
 namespace {
 
-// Small tasks are handed to the engine so many at a time, without the interpreter lock.
+// How many small tasks are handed to the engine at a time, without the interpreter lock.
 constexpr std::size_t kBatch = 256;
 
 }  // namespace
@@ -47,7 +47,7 @@ PoolJob::PoolJob(nb::object core, nb::object label, std::uint64_t number, bool e
       core_(nb::cast<PoolCore&>(keeper_)),
       label_(std::move(label)),
       number_(number) {
-  (void)core_.engine();  // raises in another process
+  (void)core_.engine();  // raises if another process made the pool
   workers::JobOptions options{.bulk = true};
   if (eager) {
     options.on_end = [state = state_, ended = core_.ended(), number] {
@@ -71,7 +71,7 @@ nb::object PoolJob::failure(const Status& status, std::uint64_t index) {
 
 // --- sending
 
-// One task by itself.
+// Sends one task in a message of its own.
 PoolJob::Fed PoolJob::send(Callee& callee, PyObject* arguments, Style style, std::uint64_t index,
                            const workers::TaskOptions& options, bool patient) {
   const WriterLoan writer;
@@ -143,9 +143,9 @@ std::uint64_t PoolJob::feed_some(Callee& callee, PyObject* items, bool starred, 
         raise(room);
         throw nb::python_error();
       }
-      // Where the pool has stopped submit() says why.
+      // If the pool has stopped, submit() fails with the reason.
     }
-    // Encoding may run code of the program's, which may change the list.
+    // Encoding may run the program's code, and that may change the list.
     const Py_ssize_t begin = static_cast<Py_ssize_t>(next * chunk);
     if (begin >= PySequence_Fast_GET_SIZE(items)) return last;
     const nb::object arguments =
@@ -218,7 +218,7 @@ int PoolJob::visit(visitproc visitor, void* argument) const {
 }
 
 void PoolJob::clear() {
-  // Emptied before a destructor of theirs may look at it.
+  // Empty the members first: the destructors of what they held may look at this object.
   const auto early = std::exchange(early_, {});
   const nb::object stopped = std::exchange(stop_error_, {});
   const nb::object label = std::exchange(label_, nb::none());

@@ -1,4 +1,4 @@
-// Jobs: taking in what became of their tasks, and waiting for it.
+// Jobs: receiving their tasks' answers, and waiting for them.
 #include <algorithm>
 #include <limits>
 
@@ -9,10 +9,10 @@
 namespace forklift::py {
 namespace {
 
-// So many of a map's tasks are on their way at most.
+// How many tasks of a map may be sent and not yet ended.
 constexpr std::uint64_t kWindow = 8192;
 constexpr std::size_t kTakenAtOnce = 256;
-// An iteration's results that are taken before they are asked for, at most.
+// How many bytes of results an iteration takes from the engine before the program asks for them.
 constexpr std::uint64_t kTakenBytes = std::uint64_t{4} << 20;
 
 }  // namespace
@@ -34,7 +34,7 @@ Status PoolJob::collect(std::vector<workers::Answer>& answers, std::size_t most,
 void PoolJob::put_in_place(nb::list& values, std::size_t chunk, std::uint64_t index, bool ok,
                            nb::object value, nb::object& error) {
   if (!ok) {
-    if (error.is_none()) error = std::move(value);  // the first one counts
+    if (error.is_none()) error = std::move(value);  // keep the first error
     return;
   }
   const auto begin = static_cast<Py_ssize_t>(index * chunk);
@@ -124,7 +124,8 @@ void PoolJob::wait_progress(std::uint64_t seen) const {
   if (seen < refused_) return;
   seen -= refused_;
   const GilRelease released;
-  // What keeps it from waiting keeps the pool from working, too: whoever sends or takes next hears of it.
+  // Ignore a failure to wait: it means that the pool does not work, and the next call that sends or takes
+  // reports that.
   (void)engine.wait_progress(*job_, seen, os::Deadline::never());
 }
 

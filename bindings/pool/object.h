@@ -1,4 +1,4 @@
-// What a pool and its jobs are, for the files that implement their methods.
+// The classes of a pool and its jobs, for the files that implement their methods.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -17,7 +17,7 @@ namespace forklift::py {
 
 namespace nb = nanobind;
 
-// Jobs that somebody in Python is to be told of: their numbers, as they end.
+// The numbers of watched jobs that have ended, in that order. The pool's callback thread waits for them.
 struct Ended {
   std::mutex mutex;
   std::condition_variable bell;
@@ -33,15 +33,15 @@ class PoolCore {
   PoolCore(const PoolCore&) = delete;
   PoolCore& operator=(const PoolCore&) = delete;
 
-  // Raises where this is another process than the one that made the pool.
+  // Raises ValueError in any process but the one that made the pool.
   workers::Engine& engine() const;
   channel::Channel& tasks() const noexcept { return *factory_->tasks; }
   const std::shared_ptr<Ended>& ended() const noexcept { return ended_; }
   bool full(bool large) const noexcept;
-  // Where it is full: waits until the workers have taken so much that more tasks make sense.
+  // Waits, if the pool is full, until the workers have taken half of the tasks that make it full.
   Status wait_for_room(bool large, PyHooks& hooks) const;
 
-  // What became of a task: (is it a value, the value or the exception). Steals nothing.
+  // The outcome of a task: (true, its value) or (false, its exception). Takes the payload out of `answer`.
   std::pair<bool, nb::object> outcome(workers::Answer& answer, nb::handle label);
   nb::object stopped(nb::handle label, std::uint64_t index);
 
@@ -65,15 +65,16 @@ class PoolCore {
 // One job of the engine: a call, a map, an iteration.
 class PoolJob {
  public:
-  // `eager`: taken in without anybody waiting, so that wait() and has_ended() need none who collects.
+  // `eager`: the engine receives the job's answers even when no thread waits for them, so that has_ended()
+  // and wait() work without collect().
   PoolJob(nb::object core, nb::object label, std::uint64_t number, bool eager);
 
-  // None; False where the workers have enough to do (unless patient); or the exception that keeps the task
-  // from being sent.
+  // Sends one task. Returns None, or False if the pool is full and the caller is not `patient`. A task that
+  // cannot be sent ends with the exception that says why, as by fail().
   nb::object submit(nb::handle function, nb::handle arguments, unsigned style, std::uint64_t index,
                     double seconds, std::uint32_t retries, bool patient);
-  // `most` tasks of `chunk` items each, from task `next` on; the task that would come next. Stops early where
-  // the workers have enough to do (unless patient).
+  // Sends up to `most` tasks of `chunk` items each, from task `next` on. Returns the first task that was not
+  // sent. Stops early when the pool is full, unless the caller is `patient`.
   std::uint64_t feed(nb::handle function, nb::handle items, bool starred, std::size_t chunk,
                      std::uint64_t next, std::uint64_t most, double seconds, std::uint32_t retries,
                      bool patient);
@@ -82,27 +83,28 @@ class PoolJob {
     ++refused_;
   }
   void seal();
-  // In the calling thread from begin to end: the results in `values`. The first error, or None.
+  // Sends all tasks and receives their results into `values`, all in the calling thread. Returns the first
+  // error or None.
   nb::object map(nb::handle function, nb::handle items, bool starred, std::size_t chunk, double seconds,
                  std::uint32_t retries, nb::list values, nb::object progress);
   nb::object call(nb::handle function, nb::handle arguments, unsigned style, double seconds,
                   std::uint32_t retries);
 
-  // How many tasks have ended so far, those that could not be sent included.
+  // How many tasks have ended so far, including those that could not be sent.
   std::uint64_t ended() const;
   bool has_ended() const { return state_->ended.load(std::memory_order_acquire); }
   bool wait(nb::handle timeout);
-  // Is to be told when it ends: its number comes out of PoolCore::next_ended().
+  // From now on PoolCore::next_ended() returns this job's number when the job has ended.
   void watch();
-  // What has come: (tasks that ended or could not be sent, bytes of results that were not taken, bytes of all
-  // results).
+  // (tasks that have ended or could not be sent, bytes of results that were not taken yet, bytes of all
+  // results)
   nb::tuple progress() const;
-  // Waits until there are more of the former than `seen`, or no task is left.
+  // Waits until more than `seen` tasks have ended or could not be sent, or until no task is left.
   void wait_progress(std::uint64_t seen) const;
-  // What has come, as many as fit into a few megabytes, waiting for the first: [(index, ok, value)]; None: no
-  // task is left; []: time is up.
+  // Waits for the first result and takes those that have arrived, up to a few megabytes: [(index, ok,
+  // value)]. None: no task is left. []: the time is over.
   nb::object take(std::size_t most, nb::handle timeout);
-  // All that has come into `values`: the first error, or None.
+  // Takes all results that have arrived into `values`. Returns the first error or None.
   nb::object gather(nb::list values, std::size_t chunk);
 
   // For the garbage collector: exceptions refer to the frames that raised them, and so to this object.
@@ -138,8 +140,8 @@ class PoolJob {
   workers::JobPtr job_;
   std::shared_ptr<State> state_ = std::make_shared<State>();
   std::uint64_t number_;
-  std::vector<std::pair<std::uint64_t, nb::object>> early_;  // those that could not be sent
-  std::uint64_t refused_ = 0;                                // how many there have been of them
+  std::vector<std::pair<std::uint64_t, nb::object>> early_;  // tasks that could not be sent: index, exception
+  std::uint64_t refused_ = 0;                                // how many tasks could not be sent
   nb::object stop_error_;                                    // one for all tasks that a stopped pool refuses
 };
 

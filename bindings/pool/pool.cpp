@@ -1,4 +1,4 @@
-// The pool itself: its life, and what became of its tasks in Python's terms.
+// PoolCore: the pool's construction and end, and the outcomes of its tasks as Python values and exceptions.
 #include "bindings/pool/pool.h"
 
 #include <nanobind/stl/vector.h>
@@ -17,9 +17,10 @@
 namespace forklift::py {
 namespace {
 
-// Tasks that wait for a worker, at most, before those who are not in a hurry wait, too.
+// How many tasks wait for a worker before the pool counts as full: patient callers then wait, others leave
+// the task to the feeder.
 constexpr std::uint32_t kMostQueued = 4096;
-// The same for tasks with blocks of memory, for each worker.
+// The same for tasks whose messages have blocks, per worker.
 constexpr std::uint32_t kMostLargeQueued = 2;
 
 nb::object call_failures(const char* name, nb::tuple arguments) {
@@ -30,7 +31,7 @@ nb::object call_failures(const char* name, nb::tuple arguments) {
   return made;
 }
 
-// The value of an answer; invalid, with an exception set, if it cannot be had.
+// The value of an answer; an invalid object with an exception set if it cannot be decoded.
 nb::object decode_answer(channel::Incoming& payload) {
   const ReaderLoan reader;
   reader->message = std::move(payload);
@@ -84,7 +85,7 @@ PoolCore::~PoolCore() {
     return;
   }
   if (WorkerFactory::minding() == factory_.get()) {
-    // The interpreter collected garbage in the very thread that the engine would wait for.
+    // The garbage collector runs in the supervisor thread, for which the engine's destructor would wait.
     std::thread([factory = std::move(factory_), engine = std::move(engine_)]() mutable {
       engine.reset();
       factory.reset();
@@ -104,7 +105,7 @@ bool PoolCore::full(bool large) const noexcept {
   return tasks().size() >= (large ? kMostLargeQueued * workers_ : kMostQueued);
 }
 
-// Not for each task that is taken: half of the room is worth waking up for.
+// Waits until half of the room is free, so that the caller is not woken for each task that a worker takes.
 Status PoolCore::wait_for_room(bool large, PyHooks& hooks) const {
   if (!full(large)) return {};
   return engine_->wait_for_room(large ? kMostLargeQueued * workers_ / 2 : kMostQueued / 2,

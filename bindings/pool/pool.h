@@ -7,7 +7,7 @@ namespace forklift::py {
 
 void bind_pool(nanobind::module_& module);
 
-// One file each; called by bind_pool.
+// Called by bind_pool; each is in a file of its own.
 void bind_pool_job(nanobind::module_& module);
 void bind_pool_worker(nanobind::module_& module);
 

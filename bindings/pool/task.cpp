@@ -31,8 +31,8 @@ PyObject* from_failures(const char* name) {
   return import_attribute("forklift.multiprocessing._pool.failures", name);
 }
 
-// Functions, built-in ones and classes pickle as their name, unless the program has its own way for
-// functions.
+// Whether the object is a function, built-in function or class, which pickles as its name, and the program
+// has not registered a reducer for its type.
 bool goes_by_name(PyObject* function) {
   if (!PyFunction_Check(function) &&
       !(PyCFunction_Check(function) &&
@@ -83,7 +83,8 @@ bool Callee::open(PyObject* function) {
   return true;
 }
 
-// False with the exception that was set before: cloudpickle is not there, or does not help.
+// False if cloudpickle is not installed or cannot pickle the function either; the exception that was set
+// before the call is then set again.
 bool Callee::open_by_value() {
   PyObject* error = take_exception();
   static PyObject* const pickle_function = from_failures("pickle_by_value");
@@ -179,7 +180,7 @@ PyObject* call_with(PyObject* function, PyObject* items, PyObject* named) {
   return arguments ? PyObject_Call(function, arguments.get(), named) : nullptr;
 }
 
-// The exception that is set stays so.
+// Records the item at which a task failed. Keeps the exception that is set.
 void note(Failure& failure, Py_ssize_t place, PyObject* item) {
   const KeepError keep;
   failure.place = place;

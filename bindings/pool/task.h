@@ -1,14 +1,15 @@
-// What travels between a pool and its workers: a task's message, and the answer's.
+// The messages between a pool and its workers: tasks and answers.
 //
-// A task is a TaskHead, the function's pickle where it travels apart, and the arguments as the native codec
-// or pickle encodes them; the message's codec says which. An answer with a value is that value; one with an
-// error is the tuple that forklift.multiprocessing._pool.failures describes it by.
+// A task is a TaskHead, the function's pickle if it is separate, and the arguments, encoded by the native
+// codec or by pickle, as the message's codec says. An answer is the encoded value, or for an error the tuple
+// that describes it (`Description` in forklift.multiprocessing._pool.workers).
 //
-// A function that is found by its name (a module's function, a class) is pickled once for a whole map, and
-// unpickled once by a worker. Others are one pickle with the arguments, as in the standard library: what a
-// task does to their state ends with it. A function that pickle refuses goes by cloudpickle, if there is one.
+// A function that pickles as its name (a module's function, a class) is pickled once for a whole map, and
+// unpickled once by each worker. Any other function is in one pickle with the arguments, as in the standard
+// library, so each task gets a copy of its own, and changes to that copy's state end with the task. A
+// function that pickle refuses is pickled by cloudpickle, if that is installed.
 //
-// All functions need the interpreter lock.
+// All functions must be called with the interpreter lock held.
 #pragma once
 
 #include <Python.h>
@@ -22,36 +23,36 @@
 
 namespace forklift::py {
 
-// How the arguments are given.
+// How a task's arguments are passed to its function.
 enum class Style : std::uint8_t {
   kCall = 0,       // a tuple: function(*arguments)
-  kCallNamed = 1,  // a tuple and a dictionary
+  kCallNamed = 1,  // a tuple and a dictionary: function(*items, **named)
   kItem = 2,       // function(item)
   kStarItem = 3,   // function(*item)
-  kChunk = 4,      // a list, of which each is an item
-  kStarChunk = 5,
+  kChunk = 4,      // a list: function(item) for each
+  kStarChunk = 5,  // a list: function(*item) for each
 };
 
 struct TaskHead {
   Style style = Style::kCall;
-  std::uint8_t keep = 0;  // 1: the function may be kept for the next task
+  std::uint8_t keep = 0;  // 1: the worker may keep the function for later tasks
   std::uint16_t unused = 0;
-  std::uint32_t function_bytes = 0;  // 0: the arguments are a tuple of the function and them
+  std::uint32_t function_bytes = 0;  // 0: the payload is a tuple of the function and its arguments
 };
 
-// A function that is to be called in a worker. Refers to it.
+// A function that workers shall call. Holds a borrowed reference to it.
 class Callee {
  public:
-  // False with an exception set: it cannot be sent.
+  // False with an exception set if the function cannot be sent.
   bool open(PyObject* function);
-  // The whole message of a task. False with an exception set; the writer is empty then.
+  // Writes the whole message of a task. False with an exception set; the writer is then empty.
   bool encode(PyObject* arguments, Style style, MessageWriter& writer);
 
  private:
   enum class How : std::uint8_t {
-    kByName,    // by reference: the same object each time
-    kTogether,  // with the arguments
-    kAlone      // a pickle that only cloudpickle could make
+    kByName,    // a separate pickle of the name: a worker uses the same object for each task
+    kTogether,  // in one pickle with the arguments
+    kAlone      // a separate pickle by cloudpickle
   };
   void begin(Style style, MessageWriter& writer) const;
   bool open_by_value();
@@ -61,40 +62,41 @@ class Callee {
   How how_ = How::kTogether;
 };
 
-// Functions that a worker keeps.
+// The unpickled functions that a worker keeps for later tasks.
 class KeptFunctions {
  public:
   KeptFunctions() = default;
   ~KeptFunctions();
   KeptFunctions(const KeptFunctions&) = delete;
   KeptFunctions& operator=(const KeptFunctions&) = delete;
-  // New reference; nullptr with an exception set.
+  // The function of this pickle. New reference; nullptr with an exception set.
   PyObject* load(std::string_view pickle, bool keep);
 
  private:
   std::vector<std::pair<std::string, PyObject*>> kept_;
 };
 
-// What a task was about when it failed.
+// The item at which a task failed.
 struct Failure {
-  static constexpr Py_ssize_t kFunction = -1;  // the function is not there
+  static constexpr Py_ssize_t kFunction = -1;  // as `place`: the function itself could not be unpickled
 
   Failure() = default;
   ~Failure() { Py_XDECREF(item); }
   Failure(const Failure&) = delete;
   Failure& operator=(const Failure&) = delete;
 
-  Py_ssize_t place = 0;      // of the item in the task
-  PyObject* item = nullptr;  // owned, in a tuple; nullptr: not known
+  Py_ssize_t place = 0;      // the item's index in the task
+  PyObject* item = nullptr;  // owned: a tuple that holds the item; nullptr: not known
 };
 
-// Calls what the message asks for, having given up the message. New reference, or nullptr with an exception.
+// Decodes the task in the message, clears the reader and calls the function. New reference, or nullptr with
+// an exception set.
 PyObject* perform_task(MessageReader& reader, KeptFunctions& functions, Failure& failure);
 
-// The value that a message carries, whichever codec of Python's it has. New reference, or nullptr with an
+// Decodes the value in a message, by the native codec or by pickle. New reference, or nullptr with an
 // exception set.
 PyObject* decode_object(MessageReader& reader);
-// False with an exception set.
+// Encodes a value, natively if that codec knows it, or else by pickle. False with an exception set.
 bool encode_object(PyObject* object, MessageWriter& writer);
 
 }  // namespace forklift::py

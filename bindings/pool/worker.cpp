@@ -1,4 +1,4 @@
-// A worker process's side: takes a task, calls it, answers.
+// PoolWorker, the worker process's side of a pool: takes a task, calls its function, sends the answer.
 #include <nanobind/nanobind.h>
 
 #include <optional>
@@ -39,7 +39,7 @@ class PoolWorker {
     worker_ = *std::move(opened);
   }
 
-  // False: it shall leave.
+  // Reports that the worker can take tasks. False: the worker shall leave.
   bool ready() {
     GilRelease released;
     PyHooks hooks(released);
@@ -49,7 +49,7 @@ class PoolWorker {
     return go_on(status);
   }
 
-  // It could not be made ready.
+  // Reports that the worker could not be made ready.
   void fail(nb::handle description) {
     const WriterLoan writer;
     if (!encode_object(description.ptr(), *writer)) throw nb::python_error();
@@ -57,7 +57,8 @@ class PoolWorker {
     (void)worker_->fail({writer->bytes.data(), writer->bytes.size()}, writer->codec);
   }
 
-  // Until it shall leave. `describe(exception)` and `unsendable(exception, result)`: what is sent instead.
+  // Performs tasks until the worker shall leave. For a task that raises, sends describe(exception, place,
+  // item); for a result that cannot be sent, unsendable(exception, result).
   void run(nb::object describe, nb::object unsendable) {
     KeptFunctions functions;
     while (take_one(functions, describe, unsendable)) {
@@ -65,7 +66,8 @@ class PoolWorker {
   }
 
  private:
-  // Is there more to do? The parent's death ends a worker as being told to leave does.
+  // False: the worker shall leave, since the pool told it to or the parent is dead. Raises for other
+  // failures.
   static bool go_on(const Status& status) {
     if (status) return true;
     if (status.code() == Code::kClosed || status.code() == Code::kPeerDied) return false;
@@ -101,13 +103,14 @@ class PoolWorker {
     return answered ? *answered : answer_error(unsendable(exception(), result));
   }
 
-  // The exception that is set, if it is one that ends the task and not the worker.
+  // Takes the exception that is set. One that is no Exception (SystemExit, KeyboardInterrupt) passes through
+  // and ends the worker.
   static nb::object exception() {
     if (!PyErr_ExceptionMatches(PyExc_Exception)) throw nb::python_error();
     return nb::steal(take_exception());
   }
 
-  // Is there more to do? Nothing, with an exception set: it was not sent.
+  // Whether the worker shall go on. nullopt, with an exception set: the answer was not sent.
   std::optional<bool> answer(Ending ending, MessageWriter& writer) {
     auto put = [&](const channel::Outgoing& message, PyHooks&) { return worker_->answer(ending, message); };
     const std::size_t inline_bytes = writer.bytes.size();

@@ -50,7 +50,7 @@ class PythonWorker final : public workers::WorkerHandle {
     Py_DECREF(python_);
   }
   pid_t pid() const override { return pid_; }
-  // A worker's own children may keep the pipe open that is its sentinel in Python.
+  // Prefer the pidfd: Python's own sentinel is a pipe, which the worker's children may hold open.
   int sentinel() const override { return pidfd_.valid() ? pidfd_.get() : sentinel_; }
   void signal(int number) override {
     if (pidfd_.valid()) ::syscall(SYS_pidfd_send_signal, pidfd_.get(), number, nullptr, 0);

@@ -1,8 +1,8 @@
-// Worker processes of a Python pool: the engine's factory, which asks Python for a process object.
+// Makes the worker processes of a Python pool: the engine's factory, which asks Python for process objects.
 //
-// The engine calls it in create() and in the thread that minds the workers, which the interpreter does not
-// know: the interpreter lock is taken here, and nothing of the engine is locked meanwhile. Signals go through
-// a descriptor of the process, so that they need no interpreter lock and never meet another process.
+// The engine calls it in create() and in its supervisor thread, which Python did not start. The factory takes
+// the interpreter lock itself, and the engine holds none of its locks meanwhile (decisions/0081). Signals go
+// through a pidfd, so they need no interpreter lock and cannot hit another process that got the same pid.
 #pragma once
 
 #include <Python.h>
@@ -12,18 +12,18 @@
 
 namespace forklift::py {
 
-// What the pool's threads share with its Python side.
+// The state that the engine's threads share with the Python side of the pool.
 struct WorkerFactory {
   PyObject* python = nullptr;  // forklift.multiprocessing._pool.workers.WorkerFactory: start(), wait()
-  PyObject* error = nullptr;   // what start() raised last; under the interpreter lock
-  channel::ChannelPtr tasks;   // from the first worker on
+  PyObject* error = nullptr;   // what start() raised last; guarded by the interpreter lock
+  channel::ChannelPtr tasks;   // the channel of tasks; set when the first worker starts
 
   WorkerFactory() = default;
   WorkerFactory(const WorkerFactory&) = delete;
   WorkerFactory& operator=(const WorkerFactory&) = delete;
   ~WorkerFactory();
   Result<std::unique_ptr<workers::WorkerHandle>> start(const workers::WorkerSlot& worker_slot);
-  // The worker factory for which this thread is running Python code just now, or nullptr.
+  // The factory for which this thread is running Python code at this moment, or nullptr.
   static const WorkerFactory* minding() noexcept;
 };
 

@@ -7,7 +7,7 @@ namespace nb = nanobind;
 
 namespace forklift::py {
 
-// Does not wait, so it keeps the interpreter lock.
+// process::lifeline() does not wait, so the binding keeps the interpreter lock.
 void bind_lifeline(nb::module_& module) {
   module.def("lifeline", [] {
     const Result<int> read_end = process::lifeline();

@@ -1,6 +1,6 @@
-// Python's daemons end with their parent (process/lifeline.h): lifeline() in the parent. What the child does
-// is in forklift.child_boot, since a daemon may need nothing else. forklift.multiprocessing._start.lifeline says who
-// counts.
+// forklift._core.lifeline(), for Python's daemons, which end with their parent (process/lifeline.h). The
+// parent calls it. The child's side is in forklift.child_boot, because a daemon may need nothing else of
+// Forklift. forklift.multiprocessing._start.lifeline decides which children get a lifeline.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -21,7 +21,7 @@ namespace forklift::py {
 
 namespace {
 
-// Runs `call(node)` without the interpreter lock: a Result.
+// Runs `call(node)`, which returns a Result, without the interpreter lock. Raises if the Result is a failure.
 template <class Call>
 auto with_node(Call&& call) {
   using Answer = decltype(call(std::declval<node::Node&>()));
@@ -34,7 +34,8 @@ auto with_node(Call&& call) {
   return *std::move(answer);
 }
 
-// Signal handlers run while it waits.
+// Serves or joins the domain with that name, as `call` does, for at most `timeout` seconds. Signal handlers
+// run while it waits.
 template <class Call>
 rendezvous::NamedDomainPtr open_socket(Call&& call, const std::string& name, double timeout, bool stand_by) {
   GilRelease released;
@@ -49,7 +50,7 @@ rendezvous::NamedDomainPtr open_socket(Call&& call, const std::string& name, dou
   return *std::move(served);
 }
 
-// A NamedDomain that is no Python object's base: nanobind keeps the pointer.
+// The Python object `NamedDomain`. nanobind manages this struct, and the struct shares the NamedDomain.
 struct PyNamedDomain {
   rendezvous::NamedDomainPtr served;
 };
@@ -66,7 +67,7 @@ Status publish(const std::string& name, arena::ObjectKind kind, std::uint32_t in
   return (*node)->names().publish(name, what);
 }
 
-// (sort, flags of the channel or topic, index, generation, the sort in words)
+// (type of the object, flags of the channel or topic, index, generation, the type's name)
 using Found = std::tuple<std::uint64_t, std::uint64_t, std::uint32_t, std::uint32_t, std::string>;
 Result<Found> find(node::Node& node, const std::string& name) {
   Result<node::Published> found = node.names().find(name);

@@ -1,4 +1,4 @@
-// Domains with names: serving, attaching, publishing.
+// Named domains for forklift.objects.naming: serving, attaching, publishing.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -1,4 +1,4 @@
-// Programs in any language as children, and what this one inherited as such a child.
+// Invites programs in any language to be children, and opens what this process inherited as such a child.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -2,15 +2,15 @@
 
     from forklift.multiprocessing import Process, Queue   # instead of multiprocessing
 
-Arrays that pass through a queue travel through shared memory. ``forklift.Tensor`` is memory that processes
-share: what one writes, the others see.
+Arrays that pass through a queue travel through shared memory. A ``forklift.Tensor`` lies in memory that
+processes share: what one process writes, the others see.
 """
 
 import os as _os
 import sys as _sys
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # as everywhere on the way of a child that is a fresh interpreter
+if TYPE_CHECKING:  # not `from typing import`: every child that is a fresh interpreter imports this module
     from typing import Any
 
     from forklift import multiprocessing as multiprocessing
@@ -54,8 +54,9 @@ if TYPE_CHECKING:  # as everywhere on the way of a child that is a fresh interpr
     from forklift.objects.portable import PortableQueue, Program, inherited
     from forklift.patch import install
 
-# Imported when the program first uses them: every child that is a fresh interpreter imports this package, and
-# many use nothing of it, not even queues and locks, which need the C++ core.
+# These modules are imported when the program first uses a name: every child that is a fresh interpreter
+# imports this package, and many children use nothing of it, not even queues and locks, which need the C++
+# core.
 _LATER = {
     "_core": (
         "Tensor",
@@ -106,7 +107,7 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> "Any":
         if name in _MODULE_OF:
             module = "forklift." + _MODULE_OF[name]
-            __import__(module)  # importlib is one more module for children to read
+            __import__(module)  # not importlib, which would be one more module for children to load
             value = getattr(_sys.modules[module], name)
             globals()[name] = value
             return value
@@ -121,7 +122,7 @@ def __dir__() -> list[str]:
 
 
 if "FORKLIFT_DOMAIN" in _os.environ:
-    # Another program started this one with queues: join its domain before this process makes its own.
+    # A forklift.Program or a C++ program started this one. Join its domain before this process makes its own.
     from forklift.objects.portable import _accept_invitation
 
     _accept_invitation()

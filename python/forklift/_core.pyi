@@ -1,4 +1,4 @@
-"""The C++ core. Private: use the forklift package, which documents what these do."""
+"""The C++ core. Private: use the forklift package, which documents these functions and classes."""
 
 from collections.abc import Sequence
 from typing import Any, Generic, Literal, TypeAlias, overload
@@ -34,15 +34,15 @@ _Index: TypeAlias = int | slice | Any
 class Tensor:
     """A typed, strided view of memory that processes can share.
 
-    A tensor made by ``forklift.empty``, ``zeros`` or ``tensor`` lies in shared memory: sent through a queue
-    it arrives as the same memory, and what one process writes the others see; ordering accesses is the
-    program's business. A tensor over other memory (``from_numpy``, ``from_dlpack``) is copied into shared
-    memory when it is sent, and stays where it is. Views keep their memory alive.
+    A tensor made by ``forklift.empty``, ``zeros`` or ``tensor`` lies in shared memory. Sent through a queue
+    it arrives as the same memory, and what one process writes, the others see; the program must order the
+    accesses itself. A tensor over other memory (``from_numpy``, ``from_dlpack``) is copied into shared memory
+    when it is sent; the original stays where it is. Views keep their memory alive.
     """
 
     @staticmethod
     def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
-        """A view of the array's memory, without a copy. TypeError for dtypes that are no numbers."""
+        """A view of the array's memory, without a copy. TypeError for dtypes that are not numbers."""
 
     @staticmethod
     def from_dlpack(object: Any) -> Tensor:
@@ -70,11 +70,11 @@ class Tensor:
     def readonly(self) -> bool: ...
     @property
     def is_shared(self) -> bool:
-        """Is it sent as a handle, or must it be copied?"""
+        """Whether it is sent as a handle, and not copied."""
 
     def is_contiguous(self) -> bool: ...
     def same_view(self, other: Tensor) -> bool:
-        """The same elements of the same memory, as this process sees it."""
+        """Whether both are views of the same elements of the same memory in this process."""
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """An array over the same memory. TypeError for bfloat16. ``asnumpy`` is another name for it."""
@@ -85,7 +85,7 @@ class Tensor:
     def permute(self, order: Sequence[int]) -> Tensor: ...
     def as_readonly(self) -> Tensor: ...
     def clone(self) -> Tensor:
-        """A copy in shared memory, without gaps."""
+        """A contiguous copy in shared memory."""
 
     def fill(self, value: complex) -> None: ...
     def item(self) -> Any:
@@ -114,7 +114,7 @@ def _view(tensor: Tensor, dtype: str) -> Tensor: ...
 def _import_any(object: Any) -> tuple[Tensor, str]: ...
 def _delivering() -> bool: ...
 def empty(shape: Sequence[int], dtype: DTypeName | str = "float32") -> Tensor:
-    """A new tensor in shared memory; its elements are whatever was there."""
+    """A new tensor in shared memory, with uninitialised elements."""
 
 def zeros(shape: Sequence[int], dtype: DTypeName | str = "float32") -> Tensor:
     """A new tensor of zeros in shared memory."""
@@ -127,7 +127,7 @@ class Block:
 
     @property
     def mode(self) -> int:
-        """What becomes of arrays over it when they are sent: 0 a copy, 1 a handle, 2 a read-only handle."""
+        """How arrays over it are sent: 0 as a copy, 1 as a handle, 2 as a handle to read-only memory."""
 
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
@@ -141,7 +141,7 @@ def block_under(array: Any, /) -> Block | None: ...
 def block_address(block: Block, /) -> int: ...
 
 class FrozenNode:
-    """A list, tuple or dictionary in a block; see forklift/frozen.py."""
+    """A list, tuple or dictionary in a block; see forklift/objects/frozen.py."""
 
     @property
     def _block(self) -> Block: ...
@@ -215,7 +215,7 @@ class ReaderCore:
     def _leave(self) -> None: ...
 
 class Loan:
-    """An array in shared memory that is put when the block is left; see docs/semantics.md."""
+    """An array in shared memory that is put at the end of the ``with`` block; see docs/semantics.md."""
 
     def __enter__(self) -> np.ndarray[Any, Any]: ...
     def __exit__(self, kind: Any, error: Any, trace: Any, /) -> None: ...
@@ -272,10 +272,10 @@ class PipeCore(Generic[_Send, _Receive]):
     def _let_go(self) -> None: ...
 
 def make_pipe(first: PipeCore[Any, Any], second: PipeCore[Any, Any], duplex: bool, /) -> None:
-    """Connect two new objects: both ways, or from the second to the first."""
+    """Connect two new objects: in both directions, or only from the second to the first."""
 
 def set_standard_connection(standard: type, /) -> None:
-    """Whose methods serve objects that were made on a descriptor."""
+    """Set the class whose methods serve objects that were made on a descriptor."""
 
 class SemLockLifetime:
     handle: int
@@ -382,7 +382,7 @@ class ProgramInvitation:
     def close(self) -> None: ...
 
 class NamedDomain:
-    """A process's part in a served name."""
+    """This process's part in serving a name."""
 
     @property
     def name(self) -> str: ...
@@ -400,7 +400,7 @@ KIND_TOPIC: int
 
 def publish(name: str, kind: int, index: int, generation: int, sort: int, /) -> None: ...
 def find_published(name: str, /) -> tuple[int, int, int, int, str]:
-    """Its type, a channel's or topic's flags, row and generation, the type in words."""
+    """(type, flags of a channel or topic, row, generation, the type's name)"""
 
 def unpublish(name: str, /) -> bool: ...
 def published() -> list[tuple[str, str]]: ...
@@ -416,8 +416,8 @@ def invite_program(queues: Sequence[tuple[str, QueueBase]]) -> ProgramInvitation
 def accept_invitation() -> None: ...
 def open_inherited(queue: QueueBase, name: str) -> None: ...
 def set_budget(bytes: int) -> None:
-    """How many bytes of memory messages and tensors may take, for all processes of the domain. 0: as much as
-    the machine and its control groups leave."""
+    """Limit the bytes of memory that messages and tensors may take, for all processes of the domain. 0: as
+    much as the machine and its control groups leave."""
 
 def stats() -> dict[str, int]:
     """Counters of this process (``messages_put``, ``messages_got``; ``inline_bytes`` in messages,
@@ -427,13 +427,13 @@ def stats() -> dict[str, int]:
     ``processes``)."""
 
 def reap() -> int:
-    """Give back what dead processes of the domain held. How many there were."""
+    """Give back what dead processes of the domain held. Returns how many there were."""
 
 def trim(keep: int = 0) -> int:
-    """Give free memory that is kept warm back to the system, but for `keep` bytes. How many went back."""
+    """Give cached free memory back to the system, except `keep` bytes. Returns how many bytes went back."""
 
 def audit() -> list[str]:
-    """Every violated invariant of the shared tables, in words; exact only while nobody else uses them."""
+    """Each violated invariant of the shared tables, as text. Exact only while nothing else uses them."""
 
 class PoolCore:
     """The engine of a pool (``forklift.multiprocessing.pool``)."""

@@ -1,12 +1,12 @@
-"""The start of a child that is a fresh interpreter: takes over what the parent gave it.
+"""The start of a child that is a fresh interpreter: it takes over what its parent gave it.
 
-Every such child imports this module, and many run a function that uses nothing of Forklift. So it imports
-only what ``multiprocessing`` has imported anyway. When something first needs the C++ core, the core is loaded
-and joins the parent's domain, before the child can make one of its own. Until then the child's slot is
-reserved, and its descriptors prove that the child lives.
+Every such child imports this module, and many run a function that uses nothing of Forklift. So this module
+imports only what ``multiprocessing`` has imported anyway. When something first needs the C++ core, the core
+is loaded and joins the parent's domain, before the child can make a domain of its own. Until then the child's
+slot is reserved, and its descriptors prove that the child lives.
 
-Features that need work done at every child's start add a function here (`add_task`); so the modules that
-start processes know none of the features.
+A feature that needs work done at the start of every child adds a function here (`add_task`), so the modules
+that start processes need not know the feature.
 """
 
 import os
@@ -21,20 +21,21 @@ else:
 
 __all__ = ["accept", "add_task", "begin", "end_with_parent", "inherited", "take", "tasks", "unpack"]
 
-# A dictionary for its order; the values mean nothing.
+# An ordered set: a dictionary whose values mean nothing.
 _tasks: "dict[Callable[[], object], None]" = {}
 
-# Process; descriptors of control segment, data segment and lock; what they are; the slot and its generation.
+# An invitation that the core has not used yet: this process; the descriptors of the control segment, the data
+# segment and the lock; their identities; the slot and its generation.
 _waiting: tuple[int, tuple[int, ...], list[tuple[int, int]], int, int] | None = None
 _knows_forks = False
 
-# The collector's thresholds, while it is called less than they say.
+# The garbage collector's own thresholds while _collect_less() has raised them, else None.
 _thresholds: tuple[int, int, int] | None = None
 _FEW_COLLECTIONS = 100_000
 
 
 def inherited(index: int) -> int:
-    """The descriptor that the fork server passed on under this index."""
+    """The descriptor that the fork server passed to this child at this index."""
     from multiprocessing import forkserver
 
     descriptors: Any = forkserver.get_inherited_fds()
@@ -42,9 +43,9 @@ def inherited(index: int) -> int:
 
 
 def accept(control: Any, data: Any, lock: Any, slot: int, generation: int) -> None:
-    """Join the parent's domain: at once if the core is loaded (in a fork server's child), else when it is.
+    """Join the parent's domain: now if the core is loaded (in a fork server's child), else once it is loaded.
 
-    One pickle may call this several times.
+    Unpickling one object may call this several times.
     """
     global _waiting, _knows_forks
     fds = tuple(each if isinstance(each, int) else int(each.detach()) for each in (control, data, lock))
@@ -56,7 +57,7 @@ def accept(control: Any, data: Any, lock: Any, slot: int, generation: int) -> No
         return
     _waiting = (os.getpid(), fds, [_identity(fd) for fd in fds], slot, generation)
     for fd in fds:
-        # Not inherited by programs that the child executes: its slot must be free once the child is gone.
+        # Programs that the child executes must not inherit it: the slot must be free once the child is gone.
         os.set_inheritable(fd, False)
     if not _knows_forks:
         _knows_forks = True
@@ -72,10 +73,10 @@ def _identity(fd: int) -> tuple[int, int]:
 
 
 def take() -> tuple[int, ...] | None:
-    """For the core, while it is imported: control, data, lock, slot, generation; None without an invitation.
+    """Hand the invitation to the core, which calls this while it is imported.
 
-    A process that has closed the descriptors counts as not invited: none of its objects can belong to its
-    parent's domain.
+    Returns (control, data, lock, slot, generation), or None without an invitation. A process that has closed
+    the descriptors counts as not invited: none of its objects can belong to its parent's domain.
     """
     global _waiting
     found, _waiting = _waiting, None
@@ -88,7 +89,7 @@ def take() -> tuple[int, ...] | None:
 
 
 def _before_fork() -> None:
-    # The slot belongs to this process alone, and its children must be in the same domain.
+    # Join before the fork: the slot is for this process only, and its children must be in the same domain.
     if _waiting is not None:
         import forklift._core  # noqa: F401
 
@@ -96,8 +97,8 @@ def _before_fork() -> None:
 def add_task(function: "Callable[[], object]") -> None:
     """Have every child that is a fresh interpreter call this function before it unpickles its arguments.
 
-    The function is pickled by its name. Where it should hold for the children's children as well, it adds
-    itself when it is called in the child.
+    The function is pickled by its name. If grandchildren shall call it as well, the function adds itself when
+    it is called in the child.
     """
     _tasks[function] = None
 
@@ -120,7 +121,7 @@ def unpack(pickled: bytes, tasks: "tuple[Callable[[], object], ...]") -> Any:
 
 
 def _collect_less() -> None:
-    """Raise the collector's threshold: objects that imports make stay, so a search finds no garbage."""
+    """Raise the garbage collector's threshold: the objects that imports make stay, so none is garbage."""
     global _thresholds
     import gc
 
@@ -140,13 +141,14 @@ def _collect_as_before() -> None:
         return
     gc.set_threshold(*before)
     if gc.get_freeze_count() == 0:
-        # Moves all objects to the oldest generation, as collections would have, without traversing them.
+        # Moves all objects to the oldest generation, as the omitted collections would have, but without
+        # traversing them.
         gc.freeze()
         gc.unfreeze()
 
 
 def begin(line: Any) -> None:
-    """The first call in a child. `line`: the descriptor of its lifeline; None: it survives its parent."""
+    """The first call in a child. `line`: its lifeline's descriptor; None: the child survives its parent."""
     _collect_less()
     if line is None:
         return
@@ -156,14 +158,14 @@ def begin(line: Any) -> None:
 
 
 def end_with_parent(read_end: int) -> None:
-    """In the child: die with the parent, at once if it is dead already. As process/lifeline.cpp does."""
+    """Make this child die with its parent, at once if that is dead already (as src/process/lifeline.cpp)."""
     import fcntl
     import select
     import signal
 
     try:
-        # The owner that gets a descriptor's signal is a property of the open file description, and the
-        # inherited one is shared with the parent's other children: so open another.
+        # The owner that gets a descriptor's signal is a property of the open file description. The inherited
+        # description is shared with the parent's other children, so open another one.
         own = os.open(f"/proc/self/fd/{read_end}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         fcntl.fcntl(own, fcntl.F_SETOWN, os.getpid())
         fcntl.fcntl(own, fcntl.F_SETSIG, signal.SIGKILL)
@@ -173,8 +175,8 @@ def end_with_parent(read_end: int) -> None:
 
         util.info("forklift: a daemon without a lifeline: %s", error)
         return
-    # `own` stays open as long as the process. The parent may have died before F_SETFL; the new description
-    # cannot tell that, the old one can.
+    # `own` stays open as long as the process lives. The parent may have died before F_SETFL: the new
+    # description does not show that, the inherited one does.
     poll = select.poll()
     poll.register(read_end, select.POLLIN)
     if any(events & select.POLLHUP for _, events in poll.poll(0)):

@@ -1,7 +1,7 @@
 """Forklift's own errors, one class for each kind.
 
-Failures that the standard library has a class for keep that class: ``queue.Empty``, ``queue.Full``,
-``ValueError`` for a closed queue, ``OSError`` for a failed system call.
+Where the standard library has a class for a failure, Forklift raises that class: ``queue.Empty``,
+``queue.Full``, ``ValueError`` for a closed queue, ``OSError`` for a failed system call.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class ForkliftError(Exception):
 
 
 class OverBudgetError(ForkliftError, MemoryError):
-    """The domain's memory budget would be exceeded; says how much was asked for, in use and allowed.
+    """The domain's memory budget would be exceeded; the text says how much was asked for, in use and allowed.
 
-    Nothing was sent. Receivers give memory back when they drop what they received.
+    Nothing was sent. Memory comes back when receivers drop what they have received.
     """
 
 
@@ -50,14 +50,14 @@ class StalledError(ForkliftError, RuntimeError):
 
 
 class CorruptError(ForkliftError, ValueError):
-    """Data from another process failed its check and were not used. That message is lost."""
+    """Data from another process failed a check and was not used. The message that held it is lost."""
 
 
 class ConversionError(ForkliftError, TypeError):
-    """A received array cannot become one of the framework that was asked for.
+    """A received array cannot be converted to one of the requested framework.
 
-    The message is not lost: ``received`` is the whole object, its arrays as they were sent. ``framework`` is
-    the name that was asked for.
+    The message is not lost: ``received`` is the whole object, with its arrays as they arrived. ``framework``
+    is the name that was requested.
     """
 
     def __init__(self, text: str, *, received: Any = None, framework: str = "") -> None:
@@ -67,15 +67,15 @@ class ConversionError(ForkliftError, TypeError):
 
 
 class VersionError(ForkliftError, RuntimeError):
-    """The process tree's shared memory has the layout of another version of Forklift."""
+    """The domain's shared memory has the layout of another version of Forklift."""
 
 
 class RefusedError(ForkliftError, PermissionError):
-    """This process may not join: another user or another pid namespace."""
+    """This process may not join the domain: it is of another user or another pid namespace."""
 
 
 class NotAttachedError(ForkliftError, RuntimeError):
-    """This process belongs to no domain, or closed the descriptors that its membership rests on."""
+    """This process belongs to no domain, or has closed the descriptors that its membership needs."""
 
 
 class PeerDiedError(ForkliftError, RuntimeError):
@@ -91,17 +91,19 @@ class NameTakenError(ForkliftError, ValueError):
 
 
 class FinishedError(ForkliftError, EOFError):
-    """A broadcast was finished, and this subscription has read everything."""
+    """The broadcast was finished, and this subscription has read all its messages."""
 
 
 class DisconnectedError(ForkliftError, ConnectionError):
-    """A subscription was too slow for a broadcast that disconnects slow readers."""
+    """This subscription was too slow for a broadcast that disconnects slow readers."""
 
 
 class WorkerDiedError(ForkliftError, RuntimeError):
-    """The worker of a pool that had this task is dead. ``exitcode`` is negative for a signal's number.
+    """The pool worker that had this task died.
 
-    ``index``: the task's (first) item; ``item``: that item's representation, shortened, if it is known.
+    ``pid``: the worker's; ``exitcode``: its exit code, or minus the number of the signal that killed it.
+    ``task``: the task as text; ``index``: the index of its first item; ``item``: that item's representation,
+    shortened, or None if it is not known.
     """
 
     def __init__(
@@ -123,12 +125,12 @@ class WorkerDiedError(ForkliftError, RuntimeError):
 
 
 class PoolStoppedError(ForkliftError, RuntimeError):
-    """The pool was terminated before this task had ended, or its workers cannot work."""
+    """The pool was terminated before this task ended, or its workers cannot be started or made ready."""
 
 
 class AbandonedLockWarning(RuntimeWarning):
     """A lock was taken over from a process that was killed while it held it.
 
-    The acquirer has the lock; what it guards may be half changed. Where a filter turns this warning into an
-    exception, the lock has been given back when it is raised.
+    The acquirer has the lock; the data that the lock guards may be half changed. If a filter turns this
+    warning into an exception, the lock is released before the exception is raised.
     """

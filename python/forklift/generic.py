@@ -1,4 +1,4 @@
-"""Generic classes without ``typing``, which would be a long import for every child's fresh interpreter."""
+"""Generic classes without ``typing``, whose import would slow the start of every fresh interpreter."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Bases"]
 
 
 class Bases:
-    """Several base classes in a class statement, with or without parameters: ``class A(bases[T])``.
+    """Stands for several base classes in a class statement, also with parameters: ``class A(bases[T])``.
 
     Type checkers see a generic class in its place.
     """

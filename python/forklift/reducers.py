@@ -1,7 +1,8 @@
-"""The pickler's reducers, which make values arrive as from the standard library's queues.
+"""The reducers of Forklift's pickler, with which values arrive as they do from the standard library's queues.
 
-Up to Python 3.13 those pickle with protocol 4; Forklift uses protocol 5 for its out-of-band buffers. Reducers
-that a program registers (``ForkingPickler.register``, ``copyreg``) come before these.
+Up to Python 3.13 the standard library pickles with protocol 4; Forklift uses protocol 5, which has
+out-of-band buffers. Reducers that a program registers (``ForkingPickler.register``, ``copyreg``) precede
+these.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def _lends(kind: type) -> bool:
 
 
 class _Table:
-    """A pickler's table. It looks types up at each access, so later registrations count."""
+    """A pickler's dispatch table. It looks types up at each access, so later registrations count."""
 
     __slots__ = ()
 
@@ -72,8 +73,11 @@ def dispatch_table() -> _Table:
 
 
 def prefer(replacements: dict[type, tuple[Any, Callable[[Any], Any]]]) -> None:
-    """Use other reducers than those that a framework has registered. Each comes with the one that it stands
-    for: where a program has registered something else, now or later, that is used."""
+    """Use Forklift's reducers instead of those that a framework has registered.
+
+    Each type maps to (the framework's reducer, Forklift's). If the program registers any other reducer for
+    the type, before or after this call, that one is used.
+    """
     _preferred.update(replacements)
 
 
@@ -83,13 +87,13 @@ def registered_tables() -> tuple[dict[type, Any], dict[type, Any]]:
 
 
 def spawn_table() -> Any:
-    """As dispatch_table(), for a child's arguments."""
-    _core.block_under(None)  # notices NumPy if the program has it by now
+    """The dispatch table for the arguments of a child that is being started."""
+    _core.block_under(None)  # makes the core call numpy_was_loaded() if the program has imported NumPy
     return ChainMap(_registered, copyreg.dispatch_table, _spawned)
 
 
 def _reduce_shared(array: Any) -> Any:
-    """Reduce an array over shared or frozen memory to its place in its block. None for other arrays."""
+    """Reduce an array in a shared or frozen block to the block and its place in it. None for other arrays."""
     block = _core.block_under(array)
     if block is None:
         return None
@@ -103,7 +107,7 @@ def _reduce_shared(array: Any) -> Any:
 def rebuild_shared_array(
     block: _core.Block, shape: Any, dtype: Any, offset: int, strides: Any, writeable: bool
 ) -> Any:
-    """An array over a block that other processes see, too."""
+    """An array in a block that other processes see, too. `offset` and `strides` are in bytes."""
     import numpy as np
 
     array = np.ndarray(shape, dtype, block, offset, strides)
@@ -113,22 +117,22 @@ def rebuild_shared_array(
 
 
 def describe_dtype(dtype: Any) -> tuple[bytes | None, int]:
-    """A dtype as it lies in a frozen structure, and its item's bytes; None where it holds Python objects."""
+    """(a dtype's pickle for a frozen structure, its item's bytes); None for a dtype with Python objects."""
     return (None if dtype.hasobject else pickle.dumps(dtype, 4), dtype.itemsize)
 
 
 def rebuild_foreign(block: _core.Block, shape: Any, descr: bytes, offset: int) -> Any:
-    """An array of a dtype that only NumPy knows, in a frozen structure."""
+    """An array in a frozen structure, of a dtype that only NumPy knows; `descr` is the dtype's pickle."""
     return rebuild_shared_array(block, shape, pickle.loads(descr), offset, None, False)
 
 
 def take_block(lease: int, mode: int) -> _core.Block:
-    """Shared memory inside a pickled message: its handle is one of the message's."""
+    """The block of a pickled message: `lease` is the index of its handle in the message."""
     return _core._take_block(lease, mode)
 
 
 def offer_block(block: _core.Block) -> Any:
-    """Reduce shared memory in a child's arguments; the child becomes a holder."""
+    """Reduce a block among a child's arguments; the child becomes one of its holders."""
     popen = _std_context.get_spawning_popen()
     if popen is None:
         raise RuntimeError(
@@ -142,7 +146,7 @@ def offer_block(block: _core.Block) -> Any:
 
 
 def claim_block(_joined: None, handle: Any) -> _core.Block:
-    """In the child: the memory that its parent offered."""
+    """In the child: the block that its parent offered."""
     return _core.claim_block(*handle)
 
 
@@ -150,7 +154,7 @@ def _reduce_array(array: Any) -> Any:
     shared = _reduce_shared(array)
     if shared is not None:
         return shared
-    if array.dtype.isbuiltin == 2:  # a type that a package registered
+    if array.dtype.isbuiltin == 2:  # a dtype that another package registered with NumPy
         from forklift.adapters.producers import reduce_small_floats
 
         reduced = reduce_small_floats(array)
@@ -158,8 +162,8 @@ def _reduce_array(array: Any) -> Any:
             return reduced
     if sys.version_info >= (3, 14):
         return array.__reduce_ex__(5)
-    # Protocol 4 brings arrays of the other byte order in the machine's own, and read-only ones as writable;
-    # protocol 5 keeps both.
+    # With protocol 4, arrays of the other byte order arrive in the machine's own, and read-only arrays arrive
+    # writable. Protocol 5 would keep both properties.
     return array.__reduce_ex__(5 if array.dtype.isnative and array.flags.writeable else 4)
 
 
@@ -173,5 +177,5 @@ def numpy_was_loaded(array_type: type) -> None:
 
 
 def rebuild_tensor(meta: bytes) -> _core.Tensor:
-    """A tensor inside a pickled message: its handle is one of the message's."""
+    """The tensor of a pickled message. `meta`: its description and the index of its handle in the message."""
     return _core._rebuild_tensor(meta)

@@ -1,4 +1,4 @@
-"""What the children of the tests of Broadcast and Latest run. Importable by name, for fresh interpreters."""
+"""Functions that children run in the tests of Broadcast and Latest; fresh interpreters import them here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def read_all(stream: Any, answer: Any) -> None:
-    """Everything that comes, until the broadcast is finished."""
+    """Read until the broadcast is finished, then answer with all messages."""
     with stream.subscribe() as subscription:
         answer.put("here")
         answer.put(list(subscription))
@@ -50,7 +50,7 @@ def put_for_ever(latest: Any) -> None:
 
 
 def follow(latest: Any, answer: Any, last: int) -> None:
-    """Versions as they come, until the one that is the last."""
+    """Get values until the one with the number `last`, then answer with all that arrived."""
     seen = []
     while not seen or seen[-1] != last:
         value = latest.get(timeout=20)

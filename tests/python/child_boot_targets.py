@@ -1,4 +1,4 @@
-"""What children run that use Forklift late or not at all. Imports nothing of it: that is the point."""
+"""Functions of children that use Forklift late or not at all. So this module must not import Forklift."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def close_everything_first(answers: Any) -> None:
     keep = answers.fileno()
     os.closerange(3, keep)
     os.closerange(keep + 1, 4096)
-    # Somebody else's have their numbers now.
+    # Other files have these descriptors' numbers now.
     others = [os.open("/dev/null", os.O_RDONLY) for _ in range(30)]
     import forklift.multiprocessing
     from forklift import _core

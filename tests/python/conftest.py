@@ -1,4 +1,4 @@
-"""After every test: no child, descriptor, mapping, block, queue or name may be left."""
+"""Fixtures, and a check after every test: no child, descriptor, mapping, block, queue or name may be left."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-# Children started as fresh interpreters import what they run from here, by name.
+# Children that are fresh interpreters import the functions that they run from this folder, by name.
 sys.path.insert(0, str(Path(__file__).parent))
 
 import forklift
@@ -28,7 +28,7 @@ from forklift import _core
 support.own_dev_shm()
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # Shells do that to what they run in the background, and children would inherit it.
+    # Shells set this for programs that they run in the background, and children would inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 METHODS = ("fork", "spawn", "forkserver")
@@ -37,25 +37,25 @@ WATCHDOG_S = 100
 
 @pytest.fixture(scope="session", autouse=True)
 def _lasting_parts() -> None:
-    """Make what stays for good before anything is counted: the domain, the standard library's helpers."""
+    """Before anything is counted, make what stays: the domain, the standard library's helpers."""
     _core.ensure_domain()
     for method in METHODS:
         context = forklift.multiprocessing.get_context(method)
         queue = context.Queue()
-        # A daemon, since the first one makes the pipe by which they know when their parent is gone.
+        # A daemon, since the first one makes the pipe of the lifelines.
         process = context.Process(target=targets.put_one, args=(queue, np.zeros(10_000)), daemon=True)
         process.start()
         queue.get(timeout=support.DEADLINE)
         process.join()
-    # The leak check collects garbage after each test; without this it would look at all of torch and jax each
-    # time, which takes longer than most tests.
+    # The leak check collects garbage after each test. Without this it would traverse the objects of torch and
+    # jax each time, which takes longer than most tests.
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(autouse=True)
 def _watchdog() -> Iterator[None]:
-    """All stacks on stderr before the time-out kills the run."""
+    """Print all stacks on stderr before the time-out kills the run."""
     faulthandler.dump_traceback_later(WATCHDOG_S, exit=False)
     yield
     faulthandler.cancel_dump_traceback_later()
@@ -65,7 +65,7 @@ def _watchdog() -> Iterator[None]:
 def _leak_check(_lasting_parts: None, request: pytest.FixtureRequest) -> Iterator[None]:
     before = support.holdings()
     yield
-    # The standard library's thread that hands descriptors on, where the test has used it.
+    # The standard library's thread that hands descriptors on, if the test has used it.
     resource_sharer.stop(support.DEADLINE)  # type: ignore[attr-defined]
     if not getattr(request.node, "failed", False):
         support.assert_nothing_left(before)
@@ -93,7 +93,7 @@ def ctx(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture(params=["multiprocessing", "forklift"])
 def either(request: pytest.FixtureRequest) -> Any:
-    """The standard library as the control, and Forklift: fork context."""
+    """The fork contexts of the standard library, as the control, and of Forklift."""
     module = multiprocessing if request.param == "multiprocessing" else forklift.multiprocessing
     return module.get_context("fork")
 
@@ -101,7 +101,7 @@ def either(request: pytest.FixtureRequest) -> Any:
 @pytest.fixture
 def echo(ctx: Any) -> Iterator[Any]:
     """A function that sends an object through a child and returns what comes back."""
-    # pytest keeps the function for longer than the leak check allows: it must not keep the queues.
+    # pytest keeps the function beyond the leak check, so the function must not keep the queues.
     queues = [ctx.Queue(), ctx.Queue()]
     process = ctx.Process(target=targets.echo, args=tuple(queues))
     process.start()
@@ -134,7 +134,7 @@ def small_budget() -> Iterator[int]:
 
 @pytest.fixture(params=["torch", "forklift"])
 def torch_both(request: pytest.FixtureRequest) -> Any:
-    """torch.multiprocessing as the control, and Forklift: fork context."""
+    """The fork contexts of torch.multiprocessing, as the control, and of Forklift."""
     import torch_support
 
     return (torch_support.tmp if request.param == "torch" else forklift.multiprocessing).get_context("fork")
@@ -142,7 +142,7 @@ def torch_both(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture
 def torch_echo() -> Iterator[Any]:
-    """As echo, by fork only, with a child that knows torch."""
+    """As echo, but by fork only, with a child that has imported torch."""
     import torch_support
     import torch_targets
 

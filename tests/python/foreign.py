@@ -1,4 +1,4 @@
-"""Arrays of frameworks that do not exist, and what the children of their tests run."""
+"""Arrays of made-up frameworks, and the functions that the children of their tests run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STOP = targets.STOP
 
 
 class Unpicklable:
-    """A producer as extension modules have them: memory, ``__dlpack__``, and no pickling."""
+    """An array as extension modules have them: with ``__dlpack__``, but without pickling."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -30,7 +30,7 @@ class Unpicklable:
 
 
 class Legacy(Unpicklable):
-    """One that has not heard of DLPack 1.0."""
+    """An array whose ``__dlpack__`` is older than DLPack 1.0."""
 
     def __dlpack__(self, stream: Any = None) -> Any:  # type: ignore[override]
         return self.array.__dlpack__()
@@ -42,7 +42,7 @@ class OnDevice(Unpicklable):
 
 
 class Picklable:
-    """One that its own class knows how to pickle."""
+    """An array that its own class pickles."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -55,12 +55,12 @@ class Picklable:
 
 
 def from_dlpack(tensor: Any) -> Any:
-    """As packages have it: this module's arrays come back as this module's."""
+    """As packages have it: makes arrays of this module."""
     return Unpicklable(np.from_dlpack(tensor))
 
 
 class Float8(Unpicklable):
-    """Elements of a type that has no name here: a capsule of float8_e4m3fn (DLPack 1.1)."""
+    """An array of an element type that Forklift does not have: float8_e4m3fn (DLPack 1.1)."""
 
     def __dlpack__(self, **_options: Any) -> Any:
         capsule = self.array.view(np.uint8).__dlpack__()
@@ -72,7 +72,7 @@ class Float8(Unpicklable):
 
 
 def take_as(there: Any, back: Any, framework: str | None) -> None:
-    """For each object: the type, the element type, and the elements of its arrays."""
+    """Answer each object with the type, the element type and the elements of its arrays."""
     while True:
         got = there.get(as_=framework)
         if isinstance(got, str) and got == STOP:
@@ -92,7 +92,7 @@ def described(got: Any) -> Any:
 
 
 def jax_echo(there: Any, back: Any) -> None:
-    """For each object: what the receiver sees of it, and itself again."""
+    """Answer each object with what the receiver sees of it, and with the object itself."""
     import jax
 
     while True:
@@ -112,7 +112,7 @@ def same(value: Any) -> Any:
 
 
 def without_jax(there: Any, back: Any) -> None:
-    """Takes arrays of JAX's as NumPy's, and never imports JAX."""
+    """Takes JAX's arrays as NumPy's, and never imports JAX."""
     sys.modules["jax"] = None  # type: ignore[assignment]
     first, second = there.get(as_="numpy")
     back.put(([f"{type(a).__module__}.{type(a).__name__}" for a in (first, second)], int(first.sum())))

@@ -65,7 +65,7 @@ def test_arrays_travel_to_other_processes(jax: Any, through: Any) -> None:
 
 
 def test_as_from_the_standard_library(jax: Any) -> None:
-    """What arrives is what pickle makes, beside where it lies."""
+    """The received array is what pickle makes, except for the memory in which it lies."""
     queue = Queue()
     for sent in (jax.numpy.arange(3), jax.numpy.ones((200, 300)), jax.numpy.asarray(2)):
         control = pickle.loads(pickle.dumps(sent))
@@ -94,7 +94,7 @@ def test_no_copy_out(jax: Any) -> None:
     total = jax.jit(lambda x: (x * 2).sum())(got)
     assert float(total) == float((sent * 2).sum())
     del got
-    gc.collect()  # JAX gives memory of other packages back then, or with its next operation
+    gc.collect()  # JAX releases other packages' memory at a collection or at its next operation
     assert forklift.stats()["blocks"] == before["blocks"]
 
 
@@ -139,14 +139,14 @@ def test_other_frameworks_received_as_jax(jax: Any) -> None:
     assert fourth.tolist() == [5, 4, 3, 2, 1, 0]
     queue.put(forklift.Tensor.from_dlpack(torch.arange(3000, dtype=torch.bfloat16)))
     assert queue.get(timeout=20).dtype == jax.numpy.bfloat16
-    queue.put(np.ones(3))  # float64, which JAX does not have unless told
+    queue.put(np.ones(3))  # float64, which JAX has only with jax_enable_x64
     with pytest.raises(forklift.ConversionError, match=r"float64.*jax_enable_x64") as caught:
         queue.get(timeout=20)
     assert caught.value.received.sum() == 3
 
 
 def test_a_receiver_without_jax(jax: Any) -> None:
-    """An array of JAX's is a NumPy array for who asks for one, whether or not there is JAX."""
+    """A receiver that asks for NumPy gets a JAX array as a NumPy array, with or without JAX."""
     ctx = forklift.multiprocessing.get_context("spawn")
     there, back = ctx.Queue(), ctx.Queue()
     child = ctx.Process(target=foreign.without_jax, args=(there, back))

@@ -1,4 +1,4 @@
-"""What the processes of test_kills do until they are killed."""
+"""Functions that the processes of test_kills run until they are killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the children of the lock tests run. Importable by name, so that fresh interpreters find it."""
+"""Functions that the children of the lock tests run; fresh interpreters import them from here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import forklift.multiprocessing
 
 
 def add_to(numbers: Any, lock: Any, count: int) -> None:
-    """Adds to a number in shared memory that nothing but the lock protects."""
+    """Add to a number in shared memory that only the lock protects."""
     view = numbers.numpy()
     for _ in range(count):
         with lock:
@@ -82,7 +82,7 @@ def take_units(semaphore: Any, count: int, die: bool) -> None:
 
 
 def one_round(barrier: Any, answer: Any) -> None:
-    """A round, and then nothing until it is killed."""
+    """Take part in one round, then sleep until killed."""
     barrier.wait(20)
     answer.put(os.getpid())
     signal.pause()

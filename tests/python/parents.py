@@ -1,6 +1,6 @@
-"""A parent of every kind of child: `parents.py METHOD [std]` says their pids as JSON and waits to be killed.
+"""A parent of every kind of child: `parents.py METHOD [std]` prints their pids as JSON and waits for a kill.
 
-{"serving": those that end with it, "other": those that do not}. With `std` it uses the standard library.
+{"serving": those that end with the parent, "other": those that do not}. `std`: uses the standard library.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def main() -> None:
             resource_tracker._resource_tracker._pid,  # type: ignore[attr-defined]
         ],
     }
-    # A pause that a signal cannot slip past: one that comes before the call has left its byte in the pipe.
+    # A pause that misses no signal: one that comes before the call has left its byte in the pipe.
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer)
@@ -72,5 +72,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup ignores, for all that it starts
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup makes its children ignore
     main()

@@ -1,4 +1,4 @@
-"""What the children of the pipe tests run. Importable by name, so that fresh interpreters find it."""
+"""Functions that the children of the pipe tests run; fresh interpreters import them from here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def answer(end: Any, *others: Any) -> None:
-    """Doubles what comes until the other end is closed."""
+    """Answer each object with its double, until the other end is closed."""
     for other in others:
         other.close()
     while True:
@@ -21,7 +21,7 @@ def answer(end: Any, *others: Any) -> None:
 
 
 def hold(end: Any, ready: Any) -> None:
-    """Keeps an end until it is killed."""
+    """Keep an end until this process is killed."""
     ready.set()
     signal.pause()
     end.close()
@@ -40,7 +40,7 @@ def receive_many(end: Any, results: Any) -> None:
 
 
 def use_connections(queue: Any) -> None:
-    """Answers on each connection that comes out of the queue (or connection)."""
+    """Answer on each connection that is received from the queue (or connection)."""
     take = getattr(queue, "get", None) or queue.recv
     while (end := take()) is not None:
         end.send(("seen", end.recv()))
@@ -48,7 +48,7 @@ def use_connections(queue: Any) -> None:
 
 
 def take_handle(end: Any) -> None:
-    """A message, a descriptor, a message; answers what can be read from the descriptor."""
+    """Receive a message, a descriptor and a message; answer with what the descriptor gives to read."""
     first = end.recv()
     fd = reduction.recv_handle(end)
     second = end.recv()

@@ -1,4 +1,4 @@
-"""Programs that say `multiprocessing`, and how to run them, with and without Forklift."""
+"""Programs that import `multiprocessing`, and functions that run them with and without Forklift."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 FORKLIFT = ("-m", "forklift")
 
-# Uses what a program uses, by all the ways in which it may have got it, and says what classes it saw.
+# Uses each class in every way in which a program may import it, and prints the classes that it got.
 PROGRAM = """
 import json, multiprocessing, sys
 import multiprocessing as mp

@@ -1,4 +1,4 @@
-"""What pools' workers run in the tests. Importable by name, so that fresh interpreters find it."""
+"""Functions that pools' workers run in the tests; fresh interpreters import them from here."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def leave(code: int) -> None:
 
 
 def die_once(path: str) -> str:
-    """Dies the first time."""
+    """Die at the first call."""
     if not Path(path).exists():
         Path(path).touch()
         die(signal.SIGKILL)
@@ -93,7 +93,7 @@ def wait_once(path: str) -> str:
 
 
 class Picky(Exception):
-    """Its pickle cannot be read: more arguments than it says."""
+    """An exception whose pickle cannot be read: __init__ wants more arguments than `args` has."""
 
     def __init__(self, first: str, second: str) -> None:
         super().__init__(first)
@@ -130,7 +130,7 @@ def make_lambda(_: Any = None) -> Any:
 
 
 class Counter:
-    """A function with a state."""
+    """A callable with state."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -172,7 +172,7 @@ def bad_start(*_: Any) -> None:
 
 
 def slow_start(path: str) -> None:
-    """Waits to be killed the first time."""
+    """At the first start, wait to be killed."""
     try:
         Path(path).touch(exist_ok=False)
     except FileExistsError:
@@ -182,7 +182,7 @@ def slow_start(path: str) -> None:
 
 
 def pass_gate(turn: tuple[int, str]) -> int:
-    """Waits until the file is there."""
+    """Wait until the file exists."""
     number, path = turn
     while not Path(path).exists():
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Queues of a program's own classes, over either library, and what the children of their tests run."""
+"""Queue classes of a program's own, derived from either library's, and functions that children run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import forklift.multiprocessing.queues as ours
 
 DONE = "done"
-# All that an instance has which a child needs; the last two of a JoinableQueue.
+# The attributes that a child needs; the last two are those of a JoinableQueue.
 STATE = [
     "_maxsize",
     "_reader",
@@ -27,7 +27,7 @@ STATE = [
 
 
 def fed_by_itself(base: Any) -> Any:
-    """As loky's: a state, a feeder thread and a reset of its own."""
+    """As loky's queue: with its own state, feeder thread and reset."""
 
     class Fed(base):  # type: ignore[misc]
         resets = 0
@@ -68,7 +68,7 @@ def fed_by_itself(base: Any) -> Any:
 
 
 def with_a_put_of_its_own(base: Any) -> Any:
-    """The recipe that puts at the front: it works on the buffer."""
+    """The known recipe for putting at the front, which works on the buffer."""
 
     class Front(base):  # type: ignore[misc]
         def put(self, obj: Any, block: bool = True, timeout: float | None = None) -> None:
@@ -85,7 +85,7 @@ def with_a_put_of_its_own(base: Any) -> Any:
 
 
 def numbered(base: Any) -> Any:
-    """A state that has the base class's inside: nothing private is looked at."""
+    """With a state that contains the base class's; it uses no private attribute."""
 
     class Numbered(base):  # type: ignore[misc]
         number = 7
@@ -107,7 +107,7 @@ def numbered(base: Any) -> Any:
 
 
 def bytes_only(base: Any) -> Any:
-    """As loky's simple queue: what its pipe is given and gives is its own affair."""
+    """As loky's simple queue: the class itself decides which bytes go through its pipe."""
 
     class Bytes(base):  # type: ignore[misc]
         def __getstate__(self) -> Any:

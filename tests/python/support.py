@@ -1,4 +1,4 @@
-"""What a process holds, to be compared before and after a test; and waiting without guessing a time."""
+"""Lists what a process holds, to compare it before and after a test, and waits until conditions hold."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEADLINE = 20.0
 
 
 def until(condition: Callable[[], Any], what: str, seconds: float = DEADLINE) -> Any:
-    """Ask again and again until the condition holds; its value. Fails after `seconds`."""
+    """Repeat until the condition holds, and return its value. Fails after `seconds`."""
     end = time.monotonic() + seconds
     pause = threading.Event()
     while True:
@@ -36,9 +36,10 @@ def until(condition: Callable[[], Any], what: str, seconds: float = DEADLINE) ->
 
 
 def until_asleep(task: int | None) -> None:
-    """Wait until a process, or a thread by its `native_id`, sleeps: what comes now has to wake it.
+    """Wait until a process, or a thread by its `native_id`, sleeps, so that the next event has to wake it.
 
-    It sleeps when it has not run between two looks: who only waits for the interpreter's lock gets it there.
+    It counts as asleep if it did not run between two checks: a thread that only waits for the interpreter's
+    lock would get it in between.
     """
     turns = ""
 
@@ -52,10 +53,10 @@ def until_asleep(task: int | None) -> None:
 
 
 def own_dev_shm() -> bool:
-    """Give this process, where it may, a /dev/shm that no other program writes into; was it allowed?
+    """Give this process, if permitted, a /dev/shm that no other program writes into. Returns whether it was.
 
-    The leak check looks at all of it. To be called before there are threads: the namespace is the caller's
-    and that of all whom it starts.
+    The leak check lists the whole folder. Call this before there are threads: the new namespace applies to
+    the calling thread and to all that it starts.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     clone_newns, ms_rec, ms_private, ms_nosuid, ms_nodev = 0x20000, 0x4000, 0x40000, 0x2, 0x4
@@ -68,7 +69,7 @@ def own_dev_shm() -> bool:
 
 
 def helpers() -> set[int]:
-    """The standard library's own lasting children."""
+    """The standard library's own children, which stay until the end."""
     return {
         pid
         for pid in (forkserver._forkserver._forkserver_pid, resource_tracker._resource_tracker._pid)
@@ -91,15 +92,15 @@ def descriptors() -> dict[int, str]:
     for entry in os.listdir("/proc/self/fd"):
         try:
             target = os.readlink(f"/proc/self/fd/{entry}")
-            if "/pym-" not in target:  # the standard library's heap for ctypes objects stays
+            if "/pym-" not in target:  # the standard library's heap for ctypes objects stays mapped
                 found[int(entry)] = target
         except OSError:
-            continue  # the listing's own
+            continue  # the descriptor of the listing itself
     return found
 
 
 def mappings() -> int:
-    """How many mappings of Forklift's segments there are."""
+    """The number of mappings of Forklift's segments."""
     with open("/proc/self/maps") as maps:
         return sum("memfd:forklift" in line for line in maps)
 
@@ -122,7 +123,7 @@ def difference(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     for name, was in before.items():
         now = after[name]
         if name == "mappings":
-            # A view for received arrays may be added (and stays); never one for each array.
+            # One view for received arrays may be added, and it stays; but never one for each array.
             if now > was + 3:
                 found.append(f"mappings: {was}, now {now}")
         elif isinstance(was, dict):
@@ -135,7 +136,7 @@ def difference(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
 
 
 def assert_nothing_left(before: dict[str, Any]) -> None:
-    """Ends of processes and helper threads are noticed a little later: wait for them, then insist."""
+    """Fail if something is left. The ends of processes and threads are noticed late, so wait for a while."""
     multiprocessing.active_children()
     left: list[str] = []
 
@@ -154,13 +155,13 @@ def assert_nothing_left(before: dict[str, Any]) -> None:
 
 
 def works(queue: Any) -> None:
-    """The queue goes on."""
+    """Check that the queue still works."""
     queue.put({"still": np.arange(10_000)})
     assert queue.get(timeout=5)["still"][-1] == 9_999
 
 
 def run_python(code: str, **options: Any) -> str:
-    """Runs a program that sets limits for itself; its output."""
+    """Run a program that sets limits for itself, and return its output."""
     result = subprocess.run(
         [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(code)],
         capture_output=True,

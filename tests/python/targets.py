@@ -1,4 +1,4 @@
-"""What the tests' children run. Importable by name, so that fresh interpreters find it."""
+"""Functions that the tests' children run; fresh interpreters import them from here."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def take(queue: Any, count: int, answer: Any) -> None:
 
 
 def io_bytes() -> int:
-    """Bytes that read and write calls of this process have moved."""
+    """The bytes that this process has moved by read and write calls."""
     with open("/proc/self/io") as io:
         figures = dict(line.split(": ") for line in io.read().splitlines())
     return int(figures["rchar"]) + int(figures["wchar"])
 
 
 def sums_and_io(queue: Any, answer: Any) -> None:
-    """For each array: its sum, and what this process read and wrote to get it."""
+    """Answer each array with its sum and the bytes that this process read and wrote to get it."""
     while True:
         before = io_bytes()
         array = queue.get()
@@ -90,7 +90,7 @@ def abort_while_putting(queue: Any, ready: Any, folder: str) -> None:
 
 
 def nested(context_name: str, queue: Any) -> None:
-    """A child that makes a queue and a child of its own."""
+    """In a child: make a queue, and a child that puts into it."""
     from forklift.multiprocessing import get_context
 
     context = get_context(context_name)
@@ -103,7 +103,7 @@ def nested(context_name: str, queue: Any) -> None:
 
 
 def start_daemon(context_name: str, queue: Any) -> None:
-    """A child with a daemon of its own, which is busy for as long as it lives."""
+    """In a child: start a daemon, which runs a busy loop as long as it lives."""
     from forklift.multiprocessing import get_context
 
     daemon = get_context(context_name).Process(target=busy, daemon=True)
@@ -118,7 +118,7 @@ def busy() -> None:
 
 
 def use_table(table: Any) -> None:
-    """A manager's dict, by a child."""
+    """Use a manager's dict in a child."""
     assert table["here"] != os.getpid()
     table["there"] = os.getpid()
     table["native"] = table._tls.connection._native
@@ -160,7 +160,7 @@ class Unpicklable:
 
 
 class BadOnArrival:
-    """Pickles well and fails to unpickle."""
+    """Can be pickled, but not unpickled."""
 
     def __reduce__(self) -> Any:
         return (fail, (1,))
@@ -230,7 +230,7 @@ def hold(thing: Any, ready: Any) -> None:
 
 
 class Holder:
-    """Something that only pickle can send."""
+    """An object that only pickle can encode."""
 
     def __init__(self, value: Any) -> None:
         self.value = value

@@ -1,4 +1,4 @@
-"""What the children of the torch tests run. Importable by name; `targets` serves those without torch."""
+"""Functions that the children of the torch tests run, imported by name. `targets` has those without torch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def echo(there: Any, back: Any) -> None:
 
 
 def add_one(there: Any, back: Any) -> None:
-    """Add one to each tensor (in place) until STOP; say so each time."""
+    """Add one to each received tensor in place, and report each, until STOP."""
     import torch
 
     torch.set_num_threads(1)  # OpenMP does not survive a fork
@@ -40,7 +40,7 @@ def add_through_a_pipe(connection: Any) -> None:
 
 
 def hold_until(there: Any, back: Any) -> None:
-    """Take a tensor; answer with its elements, then again whenever asked."""
+    """Receive a tensor, and answer with its elements at once and at each request."""
     value = there.get()
     back.put(value.tolist())
     while there.get() != STOP:
@@ -48,7 +48,7 @@ def hold_until(there: Any, back: Any) -> None:
 
 
 def storages(there: Any, back: Any) -> None:
-    """Of each message: how many storages its tensors have, where each begins in its own, its size."""
+    """Answer each message with the number of storages, and each tensor's offset and storage size."""
     while True:
         message = there.get()
         if isinstance(message, str):
@@ -77,7 +77,7 @@ def killed_with(queue: Any, told: Any) -> None:
 
 
 def train(model: Any, steps: int) -> None:
-    """A Hogwild worker: all of them step the same parameters."""
+    """A Hogwild worker: all workers update the same parameters."""
     import torch
 
     torch.set_num_threads(1)
@@ -94,7 +94,7 @@ def train_from_queue(queue: Any, steps: int) -> None:
 
 
 def was_imported(queue: Any, answer: Any) -> None:
-    """Does a process that has not imported torch do so when it gets a tensor?"""
+    """Answer whether torch was imported before the tensor came, and the tensor's type and values."""
     before = "torch" in sys.modules
     value = queue.get()
     answer.put((before, type(value).__name__, value.tolist()))
@@ -113,7 +113,7 @@ def doubled(tensor: Any) -> Any:
 
 
 class Box:
-    """Any class of a program's that holds a tensor."""
+    """A class of the program's that holds a tensor."""
 
     def __init__(self, tensor: Any) -> None:
         self.tensor = tensor

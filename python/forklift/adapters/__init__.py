@@ -1,13 +1,13 @@
-"""Frameworks' arrays in queues: how they are sent, and as which type they are received.
+"""Frameworks' arrays in queues: how they are sent, and as whose arrays they are received.
 
     queue.get(as_="torch")                    # every array in the object is a torch.Tensor
     queue = ctx.Queue(framework="jax")        # the same for every get
 
-`producers` is the sending side of arrays that the core does not know (any object with ``__dlpack__``, JAX's
-arrays, NumPy arrays of ml_dtypes); `frameworks` turns received arrays into those of another framework;
-`carried` is an array whose element type only its framework knows; `torch` makes torch's CPU tensors shared
-memory. None of these imports a framework that the program has not imported itself, except the one that
-``as_=`` or ``framework=`` names.
+`producers` sends arrays that the core does not know (any object with ``__dlpack__``, JAX's arrays, NumPy
+arrays of ml_dtypes). `frameworks` converts received arrays to those of another framework. `carried` is an
+array whose element type only its framework knows. `torch` puts torch's CPU tensors into shared memory. None
+of these imports a framework that the program has not imported itself, except the one that ``as_=`` or
+``framework=`` names.
 """
 
 from __future__ import annotations

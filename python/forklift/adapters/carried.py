@@ -1,11 +1,11 @@
-"""Arrays of an element type that `forklift.Tensor` does not have: their bits, and the type's name.
+"""`Carried`: an array whose element type `forklift.Tensor` does not have, as its bits and the type's name.
 
     carried.dtype          # "float8_e4m3fn"
     carried.bits           # a Tensor (or a small NumPy array) of unsigned integers of the same size and shape
     carried.numpy()        # an array of ml_dtypes.float8_e4m3fn over the same memory
 
-Such an array travels unchanged; turning it into a framework's own fails, with a TypeError that says so, where
-the framework does not know the type.
+Such an array travels unchanged. Converting it to a framework that does not know the type raises a TypeError
+that says so.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 
 __all__ = ["Carried", "bits_of", "ml_dtype", "small_float"]
 
-# Up to here an array travels inside its message.
+# An array of at most this size travels inside its message.
 _INLINE_BYTES = 4096
 
 
 class Carried:
-    """An array in the element type `dtype`, as unsigned integers of the same size."""
+    """An array of the element type `dtype`, stored as unsigned integers of the same size and shape."""
 
     __slots__ = ("bits", "dtype")
 
@@ -32,7 +32,7 @@ class Carried:
         return tuple(self.bits.shape)
 
     def numpy(self) -> Any:
-        """An array of ml_dtypes' type over the same memory. TypeError if ml_dtypes does not know it."""
+        """An array of ml_dtypes' type over the same memory. TypeError if ml_dtypes has no such type."""
         import numpy as np
 
         kind = ml_dtype(self.dtype)
@@ -48,7 +48,7 @@ class Carried:
 
 
 def ml_dtype(name: str) -> Any:
-    """The NumPy dtype that ml_dtypes has under this name, or None."""
+    """The NumPy dtype of this name in ml_dtypes; None if there is none, or ml_dtypes is not installed."""
     try:
         import ml_dtypes
         import numpy as np
@@ -59,12 +59,12 @@ def ml_dtype(name: str) -> Any:
 
 
 def small_float(dtype: Any) -> bool:
-    """Tells whether a package registered this NumPy dtype (as ml_dtypes does), and not NumPy itself."""
+    """Tells whether another package (such as ml_dtypes) registered this dtype with NumPy."""
     return bool(dtype.isbuiltin == 2 and dtype.itemsize in (1, 2, 4, 8))
 
 
 def bits_of(array: Any) -> Any:
-    """The same elements as unsigned integers; a copy where no such view is possible."""
+    """A view of the array's elements as unsigned integers of the same size."""
     import numpy as np
 
     kind = np.dtype(f"u{array.dtype.itemsize}")

@@ -1,14 +1,14 @@
-"""Converts received arrays to arrays of the framework that the receiver wants.
+"""Converts received arrays to arrays of the framework that the receiver asks for.
 
     convert = deliver("torch")      # ImportError if there is no torch, ValueError for an unknown name
     convert({"x": array, "y": [tensor]})
 
-Arrays are found in lists, tuples, named tuples and dicts, nested in any way; other objects and NumPy's
-scalars stay as they are. The framework uses the memory without a copy, unless it does not support the array's
-strides or cannot protect read-only memory from writes (torch). Shared memory stays shared: a
+Arrays are found in lists, tuples, named tuples and dicts, nested in any way. Other objects, and NumPy's
+scalars, stay as they are. The framework uses the memory without a copy, unless it does not support the
+array's strides or cannot protect read-only memory from writes (torch). Shared memory stays shared: a
 `forklift.Tensor` becomes an array over memory that other processes see, too.
 
-If one array cannot be converted, none is: `ConversionError` carries the object as it was received.
+If one array cannot be converted, none is: the `ConversionError` has the object as it was received.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ def _to_cupy(leaf: Any) -> Any:
 
 
 def _native(array: Any) -> Any:
-    """In the machine's byte order."""
+    """The array in the machine's byte order, copied if it has the other one."""
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
@@ -237,7 +237,7 @@ FRAMEWORKS: dict[str, tuple[str, str, _Convert]] = {
 
 
 def check(name: Any) -> str | None:
-    """The name of a framework as given to as_= or framework=, or None. ValueError for others."""
+    """Check a framework's name, or None, as given to as_= or framework=. ValueError for unknown names."""
     if name is None:
         return None
     if name not in FRAMEWORKS:
@@ -272,7 +272,7 @@ def _is_array(leaf: Any) -> bool:
 
 
 def _is_container(node: Any) -> bool:
-    # Only plain and named tuples: there is no general way to make instances of other subclasses.
+    # Of tuples only plain and named ones: there is no general way to make instances of other subclasses.
     if isinstance(node, tuple):
         return type(node) is tuple or hasattr(type(node), "_make")
     return isinstance(node, (list, dict))

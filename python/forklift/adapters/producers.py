@@ -1,13 +1,13 @@
 """Sends arrays of frameworks that the core does not know.
 
-The pickler asks `reducer_of` for every type that no table names. The receiver gets what the standard
-library's pickle would have made; only fewer bytes are copied:
+The pickler asks `reducer_of` for every type that has no entry in its tables. The receiver gets what the
+standard library's pickle would have made, but fewer bytes are copied:
 
-- a JAX array's elements are copied once, into shared memory, and JAX looks at them there;
-- a NumPy array of ml_dtypes' types goes out of band, which NumPy itself does not do for these;
-- an object with ``__dlpack__`` is pickled as its class says. Where that is impossible its elements are sent
-  and become, at the other end, whatever its package's ``from_dlpack`` makes of them, or a `forklift.Tensor`
-  (or `Carried`) where there is no such function.
+- the elements of a JAX array are copied once, into shared memory, where the receiving JAX uses them;
+- a NumPy array of a type of ml_dtypes is pickled out of band, which NumPy itself does not do for such types;
+- an object with ``__dlpack__`` is pickled as its class defines. If that is impossible, its elements are sent,
+  and the receiver gets what the ``from_dlpack`` of the object's package makes of them, or a `forklift.Tensor`
+  (or `Carried`) if the package has no such function.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["rebuild_jax", "rebuild_produced", "rebuild_small_floats", "reducer_o
 
 
 def reducer_of(kind: type) -> Callable[[Any], Any] | None:
-    """The reducer for a type of arrays; None for all other types."""
+    """The reducer for a type with ``__dlpack__``; None for all other types."""
     if not hasattr(kind, "__dlpack__"):
         return None
     if kind.__name__ == "ArrayImpl" and kind.__module__.partition(".")[0] in ("jaxlib", "jax"):
@@ -36,7 +36,7 @@ def reducer_of(kind: type) -> Callable[[Any], Any] | None:
 
 
 def reduce_small_floats(array: Any) -> Any:
-    """For arrays in C or Fortran order; None for others, which NumPy copies anyway."""
+    """Reduce a large array in C or Fortran order; None for all others, which NumPy's own pickling copies."""
     if not (array.flags.c_contiguous or array.flags.f_contiguous) or fits_inline(array):
         return None
     return rebuild_small_floats, (bits_of(array), array.dtype.name)
@@ -55,11 +55,11 @@ def rebuild_small_floats(bits: Any, name: str) -> Any:
 
 
 def _carry(array: Any) -> Any:
-    """A NumPy array on its way to another framework."""
+    """The form in which a NumPy array travels: a large one as a Tensor, one of ml_dtypes as a Carried."""
     small = small_float(array.dtype)
     bits = bits_of(array) if small else array
     if not fits_inline(array):
-        # Not read-only, as the copy that the receiver gets will be its own.
+        # Not read-only: the receiver gets a copy of its own.
         tensor = _core.Tensor.from_numpy(bits)
         bits = _core._view(tensor, tensor.dtype)
     return Carried(bits, array.dtype.name) if small else bits
@@ -70,7 +70,7 @@ def _reduce_jax(array: Any) -> Any:
 
     if not array.is_fully_addressable or len(array.sharding.device_set) != 1:
         return array.__reduce__()
-    host = np.asarray(array)  # waits for the value; its memory on a CPU, a copy of it elsewhere
+    host = np.asarray(array)  # waits for the value; a view on a CPU, a copy on other devices
     if not host.flags.c_contiguous or (host.dtype.kind not in "biufc" and not small_float(host.dtype)):
         return array.__reduce__()
     return rebuild_jax, (_carry(host), bool(array.aval.weak_type))
@@ -83,7 +83,7 @@ def rebuild_jax(carried: Any, weak_type: bool) -> Any:
 
     from forklift.adapters.frameworks import to_numpy
 
-    # What JAX's own unpickling calls. On a CPU it uses aligned memory as it is, and keeps it alive.
+    # JAX's own unpickling calls device_put, too. On a CPU it uses aligned memory in place and keeps it alive.
     array = jax.device_put(to_numpy(carried))
     if weak_type:
         array.aval = array.aval.update(weak_type=True)
@@ -122,7 +122,7 @@ def rebuild_produced(carried: Any, package: str) -> Any:
 
 
 def _importer(package: str) -> Any:
-    """A package's from_dlpack; None where it has none."""
+    """The package's from_dlpack function; None if it has none or cannot be imported."""
     if package not in sys.modules:
         try:
             importlib.import_module(package)

@@ -1,4 +1,4 @@
-"""Prints tensors: as NumPy does, or without NumPy as nested lists of any length."""
+"""Prints tensors as NumPy does; without NumPy as nested lists of all elements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _values(tensor: Any) -> Any:
 
 
 def text(tensor: Any) -> str:
-    """The elements, as NumPy prints them."""
+    """The elements as NumPy prints them; without NumPy as nested lists."""
     try:
         return str(_values(tensor))
     except ImportError:
@@ -27,7 +27,7 @@ def text(tensor: Any) -> str:
 
 
 def description(tensor: Any, head: str) -> str:
-    """The elements and what they are, as in an interactive session."""
+    """The text for an interactive session: the elements and `head`; without NumPy only `head`."""
     prefix = "forklift.Tensor("
     try:
         import numpy as np

@@ -1,1 +1,1 @@
-"""The command ``forklift``, which is ``python -m forklift``: `command`, with `report` and `cmake`."""
+"""The command ``forklift``, the same as ``python -m forklift``: in `command`, with `report` and `cmake`."""

@@ -2,9 +2,9 @@
 
     cmake -S . -B build -D forklift_DIR=$(python -m forklift --cmake-dir)
 
-and in CMakeLists.txt ``find_package(forklift 0.1 REQUIRED)`` and ``forklift::forklift``, as with an installed
-library. The programs built with it know no Python; a queue between them and this package's processes is one
-and the same, since both are of one version.
+CMakeLists.txt then says ``find_package(forklift 0.1 REQUIRED)`` and links ``forklift::forklift``, as with an
+installed library. Programs built this way need no Python. They can share queues with this package's
+processes, since both have the same version of the library.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ __all__ = ["get_cmake_dir"]
 
 
 def get_cmake_dir() -> str:
-    """The folder of ``forkliftConfig.cmake``: a value for ``forklift_DIR`` or ``CMAKE_PREFIX_PATH``."""
+    """The folder of ``forkliftConfig.cmake``: a value for ``forklift_DIR`` or ``CMAKE_PREFIX_PATH``.
+
+    FileNotFoundError if this installation has no C++ library.
+    """
     folder = Path(__file__).parent.parent / "cpp" / "lib" / "cmake" / "forklift"
     if not (folder / "forkliftConfig.cmake").is_file():
         raise FileNotFoundError(f"this installation of forklift carries no C++ library: {folder} is missing")

@@ -1,10 +1,10 @@
-"""The command ``forklift``, or ``python -m forklift``: runs an unchanged program on Forklift.
+"""The command ``forklift``, or ``python -m forklift``, which runs an unchanged program on Forklift.
 
     python -m forklift train.py --epochs 3       # a file, a folder or an archive with a __main__
     python -m forklift -m package.module ...
     python -m forklift -c "import multiprocessing; ..."
-    python -m forklift --cmake-dir               # where the C++ library's CMake package lies
-    python -m forklift --report train.py         # and says at the end what travelled (forklift.cli.report)
+    python -m forklift --cmake-dir               # prints the folder of the C++ library's CMake package
+    python -m forklift --report train.py         # says at the end what was sent (forklift.cli.report)
     python -m forklift --version
 
 The program and its children, of every start method, find Forklift's classes in ``multiprocessing``; see
@@ -70,7 +70,7 @@ def main(arguments: list[str]) -> None:
     if reporting or "FORKLIFT_REPORT" in os.environ:
         from forklift.cli import report
 
-        # The variable is there when a program that is reported on runs this command.
+        # The variable is set if a program that runs under --report has started this command.
         report.begin() if reporting else report.follow()
     try:
         _run(how, what if how in ("-m", "-c") else how, rest)
@@ -96,7 +96,7 @@ def _run(how: str, what: str, rest: list[str]) -> None:
 def _show_without_own_frames(error: BaseException) -> None:
     """Show the exception that ends the program without this module's frames.
 
-    The traceback begins with the program's first frame; the hook that the program has set shows it.
+    The traceback begins with the program's first frame; the program's own sys.excepthook, if set, shows it.
     """
     hook = sys.excepthook
     first = trace = error.__traceback__
@@ -112,7 +112,7 @@ def _show_without_own_frames(error: BaseException) -> None:
 
 
 def _fresh_main() -> types.ModuleType:
-    """A new ``__main__`` for the program: children import the program by this module, not by Forklift's."""
+    """Make a new ``__main__`` for the program, so that children import the program and not this command."""
     module = types.ModuleType("__main__")
     module.__dict__["__builtins__"] = __builtins__
     sys.modules["__main__"] = sys.modules["__mp_main__"] = module
@@ -124,7 +124,7 @@ def _run_module(name: str, alter_argv: bool = True) -> None:
 
 
 def _has_first_path() -> bool:
-    # With -I or -P there is none, neither for `-m forklift` nor for a script.
+    # With -I or -P Python puts no such entry in sys.path, neither for `-m forklift` nor for a script.
     return not getattr(sys.flags, "safe_path", False) and not sys.flags.isolated
 
 
@@ -170,7 +170,7 @@ def _code_of(path: str) -> Any:
 
 
 def command() -> None:
-    """The ``forklift`` command: ``python -m forklift``, which begins with the current folder in the path."""
+    """Run the ``forklift`` command: as ``python -m forklift``, with the current folder first in sys.path."""
     if _has_first_path():
         sys.path[0] = os.getcwd()
     main(sys.argv[1:])

@@ -1,12 +1,12 @@
-"""``python -m forklift --report``: says at a program's end what travelled between its processes.
+"""``python -m forklift --report`` prints at a program's end how many bytes its processes sent each other.
 
 Every process counts in its own page of one file, so the counts of a killed process are not lost. It counts
 what Forklift's queues, pipes, pools, executors and managers put and send.
 
     inside messages   bytes of small objects and pickles, which lie in the queue itself
-    copied            arrays, buffers and long pickles: copied once into shared memory
-    as handles        what lay in shared memory already (tensors, shared and frozen arrays): not copied
-    through pipes     payload that went through a pipe or a socket
+    copied            bytes of arrays, buffers and long pickles, copied once into shared memory
+    as handles        bytes that lay in shared memory already (tensors, shared and frozen arrays), not copied
+    through pipes     bytes of payload that went through a pipe or a socket
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ __all__ = ["Totals", "begin", "follow", "read"]
 
 _VARIABLE = "FORKLIFT_REPORT"
 _PAGE = 4096
-# bindings/stats.h: Counters
+# The struct Counters of bindings/core/stats.h.
 _ROW = struct.Struct("=7Q")
 
 
 @dataclass(frozen=True)
 class Totals:
-    """The counts of all processes."""
+    """The sums of the counts of all processes."""
 
     processes: int
     messages: int
@@ -58,19 +58,19 @@ class Totals:
 
 
 def begin(stream: TextIO | None = None) -> None:
-    """In a program's first process: count, and print at its end what all of its processes have counted."""
+    """Start counting in a program's first process, and print the sums of all its processes at its end."""
     if os.sysconf("SC_PAGE_SIZE") != _PAGE:
         raise SystemExit(f"--report needs memory pages of {_PAGE} bytes")
     handle, path = tempfile.mkstemp(prefix="forklift-report-")
     os.close(handle)
     os.environ[_VARIABLE] = path
     follow()
-    # After everything that multiprocessing does at exit: it has joined the children then.
+    # At a lower priority than all that multiprocessing does at exit: by then it has joined the children.
     _std_util.Finalize(None, _finish, (path, stream or sys.stderr), exitpriority=-200)
 
 
 def follow() -> None:
-    """In any process of a program that is reported on: count, and have the children count, too."""
+    """Start counting in this process and in its children. For any process of a program under --report."""
     _count(from_zero=False)
     os.register_at_fork(after_in_child=_count_in_child)
     begin_children_with("from forklift.cli.report import follow as _f; _f(); ")
@@ -89,7 +89,7 @@ def _count(from_zero: bool) -> None:
         fcntl.flock(file, fcntl.LOCK_EX)
         offset = os.fstat(file).st_size
         os.ftruncate(file, offset + _PAGE)
-        # Not by closing: the mapping would keep the lock.
+        # Closing the file would not unlock it, since the mapping keeps the open file description.
         fcntl.flock(file, fcntl.LOCK_UN)
         _core.count_into(file, offset, from_zero)
     finally:

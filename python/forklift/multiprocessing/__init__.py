@@ -3,8 +3,8 @@
     from forklift.multiprocessing import Process, Queue
 
 Everything that ``multiprocessing`` exports is here under the same name. Queues, pipes, locks, shared values,
-``Pool`` and the processes are Forklift's; all else, and all state, is the standard library's own, so that
-programs may mix the two.
+``Pool`` and the processes are Forklift's. Everything else, and all state, is the standard library's own, so
+programs may mix the two modules.
 """
 
 import sys
@@ -117,8 +117,9 @@ __all__ = [
 SUBDEBUG = 5
 SUBWARNING = 25
 _CONTEXT_AND_ITS_MODULES = ("context", "process", "reduction")
-# In the standard library each is an attribute once something has used it, and programs count on that
-# (mp.connection after mp.Pipe()). Ours may have used another one by then, so each comes when it is asked for.
+# In the standard library a module becomes an attribute once something has imported it, and programs rely on
+# that (mp.connection after mp.Pipe()). Forklift may have imported other modules by then, so each of these is
+# imported when the attribute is read.
 _MODULES = (
     "connection",
     "dummy",
@@ -145,21 +146,21 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> object:
         if name in _MODULES:
             full = f"{__name__}.{name}"
-            __import__(full)  # which sets the attribute as well
+            __import__(full)  # sets the attribute as well
             return sys.modules[full]
-        # All of it with the first name: every fresh interpreter among the children imports this package, and
-        # many need no more of it than the class of a queue.
+        # Export all names when the first one is read. Every child that is a fresh interpreter imports this
+        # package, and many need no more of it than the class of a queue.
         if name not in _CONTEXT_AND_ITS_MODULES and name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         _export()
         return globals()[name]
 
     def _export() -> None:
-        # (`from forklift.multiprocessing import context` would ask for the attribute, and end here again.)
+        # (`from forklift.multiprocessing import context` would read the attribute and call this again.)
         from forklift.multiprocessing.context import _default_context
 
-        # The standard library's own modules under this package's name, too: without an import of each, since
-        # they are loaded.
+        # The standard library's own modules also get this package's name. They are loaded already, so there
+        # is no need to import Forklift's modules of these names.
         for each in ("process", "reduction"):
             globals()[each] = sys.modules[f"{__name__}.{each}"] = sys.modules[f"multiprocessing.{each}"]
         for each in __all__:

@@ -1,14 +1,15 @@
-"""``multiprocessing.connection`` with Forklift's pipes; ``Listener`` and ``Client`` are the standard ones.
+"""``multiprocessing.connection`` with Forklift's pipes, and the standard library's Listener and Client.
 
     ready = wait([queue, connection, process.sentinel, sock], timeout=1.0)
 
-``Connection`` is the standard library's, with its messages in shared memory. Each end keeps a real
-descriptor, one of a pair of sockets. It carries no message: it wakes waiting processes, and tells which ends
-exist. Ends count as the standard library's do, inherited ones too, so a process that waits at one end learns
-at once when the last process at the other end is killed.
+``Connection`` has the standard library's interface, with the messages in shared memory. Each end keeps a real
+descriptor, one of a pair of sockets. The descriptor carries no messages: it wakes waiting processes, and
+shows whether the other end is still open. As in the standard library, an end is open while any process has
+it, an inherited copy included. So a process that waits at one end learns at once when the last process with
+the other end is killed.
 
-``wait`` takes what the standard library's takes, and queues. The standard library's own ``wait``, ``select``,
-``selectors`` and asyncio take connections and ``queue._reader``: all of these have a ``fileno()``.
+``wait`` takes queues in addition to what the standard library's takes. The standard library's own ``wait``,
+``select``, ``selectors`` and asyncio take connections and ``queue._reader``, which have a ``fileno()``.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Client", "Connection", "Listener", "Pipe", "wait"]
 
-# Saved, since install() replaces them. From the dictionary: after install() asking the module for these names
-# would import this module.
+# Saved, since install() replaces them. Read from the module's dictionary: after install(), getting these
+# attributes from the module would import this module.
 _Original: Any = vars(_std)["Connection"]
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -53,7 +54,7 @@ _core.set_standard_connection(_Standard)
 standard_pipe: Any = vars(_std)["Pipe"]
 _std_wait: Any = vars(_std)["wait"]
 
-# How long the process that sent a Connection keeps its channels after the receiver was given the descriptor.
+# How long the process that sent a Connection keeps its channels after the receiver has got the descriptor.
 _TAKE_OVER_SECONDS = 5.0
 _OTHER_DOMAIN = b"of another domain"
 
@@ -61,28 +62,28 @@ _OTHER_DOMAIN = b"of another domain"
 class Connection(_ConnectionBases[_Send, _Receive]):
     """One end of a pipe, with the standard library's methods and errors.
 
-    Arrays travel through shared memory, as through a Queue. Up to 64 KB are in transit before a sender waits;
-    a larger message waits until the pipe is empty and then goes as a whole. Several threads and processes may
-    use one end. On any other descriptor, ``Connection(fd)`` is the standard library's: its data go through
-    the descriptor.
+    Arrays travel through shared memory, as through a Queue. A sender waits when 64 KB are in transit; a
+    larger message waits until the pipe is empty and is then sent as a whole. Several threads and processes
+    may use one end. ``Connection(fd)`` on any other descriptor works as the standard library's: it sends its
+    data through the descriptor.
     """
 
     def fileno(self) -> int:
-        """The descriptor: readable while there is something to receive. It carries no message itself."""
+        """The descriptor. It is readable while there is something to receive, but carries no messages."""
         self._check_closed()  # type: ignore[attr-defined]
         if self._native:
             self._make_selectable()
         return int(self._handle)  # type: ignore[arg-type]
 
     async def arecv(self) -> _Receive:
-        """As ``recv``, in a coroutine. Cancelled while it waits it has taken nothing."""
+        """As ``recv``, in a coroutine. If it is cancelled while it waits, it has taken nothing."""
         from forklift.multiprocessing._channels import coroutines  # imports asyncio
 
         received: _Receive = await coroutines.receive(self)
         return received
 
     async def asend(self, obj: _Send) -> None:
-        """As ``send``, in a coroutine. Cancelled while it waits for room it has sent nothing."""
+        """As ``send``, in a coroutine. If it is cancelled while it waits for room, it has sent nothing."""
         from forklift.multiprocessing._channels import coroutines
 
         await coroutines.send(self, obj)
@@ -116,22 +117,22 @@ class Connection(_ConnectionBases[_Send, _Receive]):
 
 
 class PipeEnd(Connection[_Send, _Receive]):
-    """What ``Pipe`` makes: its messages are in shared memory.
+    """An end that ``Pipe`` made, with its messages in shared memory.
 
-    A class of its own, since other packages' picklers (loky's) send a ``Connection`` by its descriptor; the
-    descriptor of these ends carries no messages.
+    It has a class of its own because other packages' picklers (loky's) send a ``Connection`` by its
+    descriptor, and the descriptor of such an end carries no messages.
     """
 
 
 def Pipe(duplex: bool = True) -> tuple[Connection[Any, Any], Connection[Any, Any]]:
-    """Two ends of a pipe: both ways, or (receiver, sender) with duplex=False."""
+    """Two ends of a pipe: each sends and receives, or (receiver, sender) with duplex=False."""
     first, second = PipeEnd.__new__(PipeEnd), PipeEnd.__new__(PipeEnd)
     _core.make_pipe(first, second, duplex)
     return first, second
 
 
 class _Transit:
-    """A Connection inside a message: this process keeps descriptor and channels until they are fetched."""
+    """A Connection inside a message. The sender keeps descriptor and channels until they are fetched."""
 
     def __init__(self, connection: Connection) -> None:
         kept = _end_with_handle(os.dup(connection._handle), connection.readable, connection.writable)  # type: ignore[arg-type]
@@ -157,7 +158,7 @@ class _Transit:
 
 
 def _invite(connection: PipeEnd, channel: Any, pid: int) -> None:
-    """Invite a receiver that another package's Popen started, without an invitation in its arguments."""
+    """Invite a receiver that another package's Popen started without an invitation in its arguments."""
     invitation = Invitation()
     try:
         connection._offer(*invitation.slot)
@@ -223,16 +224,16 @@ for _each in (Connection, PipeEnd):
 
 
 def wait(object_list: Iterable[Any], timeout: float | None = None) -> list[Any]:
-    """The objects of the list that are ready to be read, once there is one or the time is over.
+    """The objects of the list that are ready, as soon as there is one; [] after timeout seconds.
 
-    Ready: a connection or a queue with something to receive (or at its end), a process's sentinel once the
-    process has ended, any other descriptor, or object with a ``fileno()``, that is readable.
+    Ready are: a connection or a queue with something to receive (or at its end); a process's sentinel once
+    the process has ended; any other descriptor, or object with a ``fileno()``, that is readable.
     """
     waited = [_Waited(each) for each in object_list]
     if not any(each.is_ours for each in waited):
         found: list[Any] = _std_wait([each.object for each in waited], timeout)
         return found
-    # A queue tells without its descriptor that it has a message; then the others are only polled.
+    # A queue needs no descriptor to tell that it has a message. If one has, the others are only polled.
     ready = {each for each in waited if each.has_message()}
     deadline = None if timeout is None else time.monotonic() + timeout
     while True:
@@ -241,9 +242,8 @@ def wait(object_list: Iterable[Any], timeout: float | None = None) -> list[Any]:
         # Another process or thread may have taken the message that caused the wake-up.
         ready.update(each for each in woken if each.is_ready())
         if woken:
-            # A thread of Forklift signals a queue's descriptor. So the sentinel of a process that put a
-            # message and ended may be ready before the queue's descriptor is: ask the queues for messages
-            # again.
+            # A thread of Forklift signals a queue's descriptor. So when a process puts a message and ends,
+            # its sentinel may be ready before the queue's descriptor: check the queues for messages again.
             ready.update(each for each in waited if each not in ready and each.has_message())
         if deadline is not None:
             timeout = max(0.0, deadline - time.monotonic())
@@ -252,7 +252,7 @@ def wait(object_list: Iterable[Any], timeout: float | None = None) -> list[Any]:
 
 
 class _Waited:
-    """An object in a list to be waited for."""
+    """An object in the list of ``wait``."""
 
     def __init__(self, each: Any) -> None:
         self.object = each
@@ -260,7 +260,7 @@ class _Waited:
         self.is_ours = isinstance(source, (_core.QueueBase, _core.PipeCore))
         self._source = source if self.is_ours else each
         if self.is_ours and getattr(source, "_standard", False):
-            self._source = source._reader  # a subclass with the standard library's engine
+            self._source = source._reader  # of a subclass that uses the standard library's engine
 
     def fileno(self) -> int:
         if isinstance(self._source, _core.QueueBase):

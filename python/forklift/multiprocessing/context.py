@@ -1,11 +1,11 @@
-"""Contexts: the standard library's, with our queues, pools, shared values and processes.
+"""The standard library's contexts, with Forklift's queues, pools, shared values and processes.
 
-There is one state, the standard library's: the chosen start method, the current process, its children.
-Setting the start method here sets it there, and the reverse.
+All state (the start method, the current process, its children) is the standard library's. So setting the
+start method in one of the two modules sets it in the other.
 """
 
 # mypy: disable-error-code="no-any-return"
-# (Classes are looked up in modules that are imported by name, when they are first used.)
+# (Classes come from modules that _module() imports by name, so their types are Any.)
 import sys
 from multiprocessing import context as _std
 from multiprocessing import reduction  # noqa: F401
@@ -47,8 +47,8 @@ _modules: dict[str, Any] = {}
 def _module(name: str) -> Any:
     """The module of this package with this relative name, imported when it is first used.
 
-    An import statement in its place takes as long as making three locks: it asks the module for ``__path__``,
-    which ends in its ``__getattr__``.
+    An import statement here would take as long as making three locks: it reads the package's ``__path__``,
+    which calls the package's ``__getattr__``.
     """
     module = _modules.get(name)
     if module is None:
@@ -59,7 +59,7 @@ def _module(name: str) -> Any:
 
 
 class _Constructors:
-    """The constructors that differ from the standard library's."""
+    """The constructors whose objects differ from the standard library's."""
 
     def get_context(self, method: str | None = None) -> Any:
         raise NotImplementedError
@@ -69,10 +69,10 @@ class _Constructors:
     ) -> "queues.Queue[Any]":
         """A queue of objects, which holds at most ``maxsize`` of them if that is positive.
 
-        Arrays travel through shared memory. ``strict``: ``put`` raises when an object cannot be pickled,
+        Arrays travel through shared memory. ``strict``: ``put`` raises if an object cannot be pickled,
         instead of printing the traceback. ``framework``: whose arrays ``get`` returns ("numpy", "torch",
         "jax", "cupy", "forklift"). Methods: put, get, put_nowait, get_nowait, qsize, empty, full, close,
-        join_thread; loan (an array that is made in shared memory), aput and aget (in coroutines).
+        join_thread; loan (makes an array in shared memory), aput and aget (for coroutines).
         See forklift.multiprocessing.queues.Queue.
         """
         return _module(".queues").Queue(maxsize, ctx=self.get_context(), strict=strict, framework=framework)
@@ -80,17 +80,17 @@ class _Constructors:
     def JoinableQueue(
         self, maxsize: int = 0, *, strict: bool = False, framework: str | None = None
     ) -> "queues.JoinableQueue[Any]":
-        """A Queue with ``task_done``, and ``join``, which waits until every object is reported done."""
+        """A Queue with ``task_done`` and ``join``, which waits until each object has been reported done."""
         return _module(".queues").JoinableQueue(
             maxsize, ctx=self.get_context(), strict=strict, framework=framework
         )
 
     def SimpleQueue(self, *, framework: str | None = None) -> "queues.SimpleQueue[Any]":
-        """A queue of 64 KB with put, get, empty and close: ``put`` waits while more is in transit."""
+        """A queue with put, get, empty and close, which holds 64 KB: ``put`` waits while it is full."""
         return _module(".queues").SimpleQueue(ctx=self.get_context(), framework=framework)
 
     def Lock(self) -> "synchronize.Lock":
-        """A lock that one thread of one process has at a time; a killed holder's is taken over."""
+        """A lock that one thread of one process holds at a time; it is taken over from a killed holder."""
         return _module(".synchronize").Lock(ctx=self.get_context())
 
     def RLock(self) -> "synchronize.RLock":
@@ -102,27 +102,27 @@ class _Constructors:
         return _module(".synchronize").Condition(lock, ctx=self.get_context())
 
     def Semaphore(self, value: int = 1, *, recover: bool = False) -> "synchronize.Semaphore":
-        """A counter that ``acquire`` takes from; ``recover``: a dead process's units come back."""
+        """A counter that ``acquire`` decrements; ``recover``: the units of a dead process come back."""
         return _module(".synchronize").Semaphore(value, ctx=self.get_context(), recover=recover)
 
     def BoundedSemaphore(self, value: int = 1, *, recover: bool = False) -> "synchronize.BoundedSemaphore":
-        """A Semaphore whose value never exceeds the first one."""
+        """A Semaphore whose value never exceeds its initial value."""
         return _module(".synchronize").BoundedSemaphore(value, ctx=self.get_context(), recover=recover)
 
     def Event(self) -> "synchronize.Event":
-        """A flag that processes wait for: set, clear, is_set, wait."""
+        """A flag that processes can wait for: set, clear, is_set, wait."""
         return _module(".synchronize").Event(ctx=self.get_context())
 
     def Barrier(
         self, parties: int, action: "Callable[[], object] | None" = None, timeout: float | None = None
     ) -> "synchronize.Barrier":
-        """Holds ``parties`` threads of any processes until all have come."""
+        """A barrier at which ``parties`` threads of any processes wait until all have come."""
         return _module(".synchronize").Barrier(parties, action, timeout, ctx=self.get_context())
 
     def Pipe(
         self, duplex: bool = True
     ) -> "tuple[connection.Connection[Any, Any], connection.Connection[Any, Any]]":
-        """Two connected ends: both ways, or (receiver, sender) with duplex=False."""
+        """Two connected ends: each sends and receives, or (receiver, sender) with duplex=False."""
         return _module(".connection").Pipe(duplex)
 
     if TYPE_CHECKING:
@@ -204,11 +204,11 @@ class _Constructors:
     else:
 
         def RawValue(self, typecode_or_type, *args):
-            """A ctypes object in shared memory, zeroed and then initialised with ``args``; no lock."""
+            """A ctypes object in shared memory without a lock, zeroed, then initialised with ``args``."""
             return _module(".sharedctypes").RawValue(typecode_or_type, *args)
 
         def RawArray(self, typecode_or_type, size_or_initializer):
-            """A ctypes array in shared memory: that many zeros, or the items of a sequence; no lock."""
+            """A ctypes array in shared memory without a lock: of so many zeros, or a sequence's items."""
             return _module(".sharedctypes").RawArray(typecode_or_type, size_or_initializer)
 
         def Value(self, typecode_or_type, *args, lock=True):
@@ -222,7 +222,7 @@ class _Constructors:
             )
 
     def Manager(self) -> "SyncManager":
-        """A started manager: a process with lists, dictionaries and more, to be used through proxies."""
+        """A started manager: a process with lists, dictionaries and more, which are used through proxies."""
         manager: SyncManager = _module(".managers").SyncManager(ctx=self.get_context())
         manager.start()
         return manager
@@ -248,14 +248,14 @@ class _Constructors:
         initializer(*initargs) is called in each worker when it begins; after ``maxtasksperchild`` tasks a
         worker is replaced. By keyword:
 
-        finalizer    called in a worker that leaves in good order
+        finalizer    called in a worker that exits in good order
         timeout      seconds that a task may run before its worker is killed (TaskTimeoutError)
         retries      how often a task runs again after its worker died
         warm_spare   keep one more worker ready
         max_memory   bytes by which a worker may grow before it is replaced
-        cpus         for each worker the processors (a number, or several) on which it runs
+        cpus         for each worker the number, or numbers, of the processors on which it runs
         nested       workers may have children
-        log          workers' log records are handled by this process's loggers
+        log          this process's loggers handle the workers' log records
 
         ``timeout`` and ``retries`` are the defaults of each call. See forklift.multiprocessing.pool.Pool.
         """
@@ -297,7 +297,7 @@ else:
 
 
 class BaseContext(_ContextBases):
-    """Base of the contexts."""
+    """The base of the contexts."""
 
 
 class _Concrete(BaseContext):
@@ -308,7 +308,7 @@ class _Concrete(BaseContext):
 
 
 class Process(_std.Process):
-    """A process, started by whichever method is chosen at that time."""
+    """A process, started by the start method that is set when it starts."""
 
     @staticmethod
     def _Popen(process_obj: Any) -> Any:
@@ -356,7 +356,7 @@ class DefaultContext(BaseContext, _std.DefaultContext):  # type: ignore[misc]
     if not TYPE_CHECKING:
 
         def get_context(self, method=None):
-            """The context of a start method: "fork", "spawn" or "forkserver"; None: the chosen one."""
+            """The context of a start method: "fork", "spawn" or "forkserver"; None: the one that is set."""
             if method is None:
                 method = _std._default_context.get_context()._name
             return _concrete(method)

@@ -3,8 +3,8 @@
     wrapper = BufferWrapper(1024)             # 1024 bytes of zeros
     view = wrapper.create_memoryview()
 
-The memory goes back when the last process has dropped it. ``Heap`` and ``Arena`` are the standard library's,
-for programs that name them; nothing here uses them.
+The memory is freed when the last process has dropped it. ``Heap`` and ``Arena`` are the standard library's,
+for programs that use these names; Forklift does not use them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Arena", "BufferWrapper", "Heap"]
 
 
 class BufferWrapper:
-    """Shared, zeroed memory of `size` bytes; inherited over a fork, and an argument for spawned children."""
+    """Shared, zeroed memory of `size` bytes; forked children inherit it, others get it as an argument."""
 
     _heap = Heap()  # stays empty; programs read this name
 
@@ -35,7 +35,7 @@ class BufferWrapper:
         self._block = _core.allocate(size, 0)
 
     def create_memoryview(self) -> memoryview:
-        """A writable view of all of it, which keeps it alive."""
+        """A writable view of the whole memory, which keeps it alive."""
         return memoryview(self._block)
 
 

@@ -4,11 +4,11 @@
         pool.map(square, range(1000), progress=True)
         pool.apply(render, (scene,), timeout=60, retries=1)
 
-Options that the standard library does not have are keywords, described in docs/semantics.md. A task whose
-worker dies ends with ``WorkerDiedError``.
+Options that the standard library does not have are keywords; docs/semantics.md describes them. A task whose
+worker dies fails with ``WorkerDiedError``.
 
 A subclass that overrides a private part of the standard library's pool (as joblib's and torch's do) gets the
-standard library's engine, over our queues.
+standard library's engine with Forklift's queues.
 """
 
 from __future__ import annotations
@@ -96,13 +96,13 @@ class Pool(Calls, _std.Pool):  # type: ignore[misc]
     """A pool of worker processes; tasks and results travel through shared memory.
 
     By keyword: ``timeout`` (seconds that a task may run before its worker is killed) and ``retries`` (how
-    often it runs again after a death of its worker) are the defaults of each call. ``finalizer`` is called
-    in a worker that leaves in good order; ``warm_spare`` keeps one more ready; ``max_memory`` (bytes)
-    replaces workers that have grown by more since they began; ``cpus`` pins worker i to cpus[i]; ``nested``
-    lets workers have children; ``log`` sends their log records to this process.
+    often a task runs again after its worker died) are the defaults of each call. ``finalizer`` is called in a
+    worker that exits in good order; ``warm_spare`` keeps one more worker ready; ``max_memory`` (bytes)
+    replaces workers that have grown by more since they began; ``cpus`` pins worker i to cpus[i % len(cpus)];
+    ``nested`` lets workers have children; ``log`` sends the workers' log records to this process.
     """
 
-    _state = INIT  # __del__ looks at it, whatever __init__ was called with
+    _state = INIT  # for __del__, which reads it even if __init__ has failed
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class Pool(Calls, _std.Pool):  # type: ignore[misc]
     ) -> None:
         pool: Any = self
         if not isinstance(pool, Pool):
-            # After forklift.install() the standard library's ThreadPool calls this as its base's method.
+            # After forklift.install() the standard library's ThreadPool calls this as the method of its base.
             _Standard.__init__(self, processes, initializer, initargs, maxtasksperchild, context)
             return
         if context is None:
@@ -181,8 +181,8 @@ class Pool(Calls, _std.Pool):  # type: ignore[misc]
 
     # --- the standard library's private names
 
-    # The notifier is waited on together with the workers' sentinels, which needs a real pipe, and only ever
-    # carries None: it stays the standard library's.
+    # The notifier stays a queue of the standard library: it is waited on together with the workers'
+    # sentinels, which needs a real pipe, and it carries nothing but None.
     @property
     def _change_notifier(self) -> Any:
         return self.__dict__["_change_notifier"]
@@ -192,17 +192,17 @@ class Pool(Calls, _std.Pool):  # type: ignore[misc]
         self.__dict__["_change_notifier"] = _standard_queue(ctx=self._ctx)
 
     def _get_sentinels(self) -> list[Any]:
-        # The standard library also wakes its worker handler for every result, for which it has no use.
+        # The standard library also wakes its worker handler for each result, for which that has no use.
         return [self._change_notifier._reader]
 
     def _repopulate_pool(self) -> None:
-        """The engine replaces workers by itself."""
+        """Do nothing if the pool has Forklift's engine, which replaces workers by itself."""
         if self._core is None:
             _Standard._repopulate_pool(self)
 
     @property
     def _cache(self) -> Any:
-        """Results that are not ready yet, by number."""
+        """The results that are not ready yet, by their numbers."""
         if self._core is None:
             return self.__dict__["_cache"]
         return {result._job: result for result in list(self._running) if not result.ready()}
@@ -224,7 +224,7 @@ class Pool(Calls, _std.Pool):  # type: ignore[misc]
     # --- the end
 
     def close(self) -> None:
-        """No more tasks; workers leave when all have ended."""
+        """Accept no more tasks. Workers exit when all tasks have ended."""
         if self._core is None:
             _Standard.close(self)
             return
@@ -243,7 +243,7 @@ class Pool(Calls, _std.Pool):  # type: ignore[misc]
         self._terminate()
 
     def join(self) -> None:
-        """Wait for the workers to leave, after close() or terminate()."""
+        """Wait for the workers to exit. Only after close() or terminate(); otherwise ValueError."""
         if self._core is None:
             _Standard.join(self)
             return
@@ -254,13 +254,13 @@ class Pool(Calls, _std.Pool):  # type: ignore[misc]
             raise ValueError("In unknown state")
         if self._state == CLOSE:
             self._feeder.wait()
-            self._core.close()  # the thread that sent the last task may not have called it yet
+            self._core.close()  # the feeder's thread calls it after the last task, perhaps not yet
             self._core.join(None)
         self._terminate()
 
 
 def _end(core: Any, feeder: Any, callbacks: Any, log: Any) -> None:
-    """Ends a pool, once: by terminate, join, the garbage collector or at the interpreter's end."""
+    """End a pool. Called once: by terminate, join, the garbage collector or at the interpreter's end."""
     feeder.stop()
     core.terminate()
     core.join(None)

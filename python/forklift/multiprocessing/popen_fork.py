@@ -1,4 +1,4 @@
-"""Starting a child by fork: the standard library's Popen, with a domain in place before the fork."""
+"""Starts a child by fork: the standard library's Popen, which first makes sure that there is a domain."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Popen(_std.Popen):
         known = self.returncode
         code: int | None = super().poll(flag)
         if known is None and code is not None:
-            # Give back what the child held now, not only when some process waits for memory.
+            # Give back what the child held now, and not only when some process needs memory.
             _core.reap()
         return code
 

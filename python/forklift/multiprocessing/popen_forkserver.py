@@ -1,4 +1,4 @@
-"""Starting a child from the fork server: the standard library's Popen, with an invitation for the child."""
+"""Starts a child from the fork server: the standard library's Popen, with an invitation for the child."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Popen"]
 
-# Each child would otherwise import these. None of them makes a domain, a thread or a descriptor.
+# Without this each child would import these modules itself. None makes a domain, a thread or a descriptor.
 _PRELOADED = ("forklift.multiprocessing.queues", "forklift.multiprocessing.synchronize")
 
 
 @contextlib.contextmanager
 def _preloading() -> Iterator[None]:
-    """Makes a fork server that is started meanwhile load the modules that its children need.
+    """Have a fork server that starts within this context load the modules that its children need.
 
     The program's own list of modules stays as it is: the program may read it, or set another, at any time.
     """

@@ -1,4 +1,4 @@
-"""Starting a child as a fresh interpreter: the standard library's Popen, with an invitation for the child."""
+"""Starts a child as a fresh interpreter: the standard library's Popen, with an invitation for the child."""
 
 from __future__ import annotations
 

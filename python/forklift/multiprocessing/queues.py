@@ -1,11 +1,10 @@
 """Queues between processes: the standard library's, over shared memory.
 
-``put`` pickles objects (or takes them natively) in the calling thread; there is no feeder thread. When
-``put`` returns, the object is in the queue for all processes, and it stays there even if the sender is
-killed.
+``put`` encodes objects, natively or by pickle, in the calling thread; there is no feeder thread. When ``put``
+returns, the object is in the queue for all processes, and it stays there even if the sender is killed.
 
-Any number of threads and processes may use both ends. Waits release the interpreter lock and run signal
-handlers; a handler that raises leaves nothing taken and nothing lost.
+Any number of threads and processes may use both ends. Calls that wait release the interpreter lock and run
+signal handlers; if a handler raises, the call has taken no message and lost none.
 
 A subclass that overrides a private hook of the standard library's queue, or uses its private parts (as loky's
 do), gets the standard library's feeder thread and pipe: ``_standard`` is true for its class.
@@ -48,7 +47,7 @@ else:
 
 __all__ = ["Empty", "Full", "JoinableQueue", "Queue", "SimpleQueue"]
 
-# A pipe's capacity: how much a SimpleQueue takes before its putters wait.
+# The capacity of a SimpleQueue, equal to that of a pipe.
 _PIPE_BYTES = 64 * 1024
 _SEM_VALUE_MAX = 2**31 - 1
 
@@ -60,14 +59,14 @@ _StdSimple: Any = _std.SimpleQueue
 
 
 def _or_standard(standard: Any) -> Callable[[_Method], _Method]:
-    """A method of Forklift's; `standard`'s for subclasses that rely on the standard library's engine.
+    """Make a method call `standard`'s for subclasses that rely on its engine, and Forklift's for all others.
 
-    (Not super(): the standard library's classes name their base, which may have become ours.)
+    (Not super(): a standard class refers to its base by name, and install() may have replaced that name.)
     """
 
     def choose(ours: Any) -> Any:
         theirs = getattr(standard, ours.__name__, None)
-        if theirs is None:  # a later version of Python has it
+        if theirs is None:  # only later versions of Python have it
             return ours
 
         def method(self: Any, *args: Any, **named: Any) -> Any:
@@ -81,7 +80,7 @@ def _or_standard(standard: Any) -> Callable[[_Method], _Method]:
 
 
 def _init_standard(standard: Any, queue: Any, *args: Any, ctx: Any, **ours: Any) -> None:
-    """The standard library's constructor, whose pipe is the standard library's."""
+    """Call the standard library's constructor so that it makes the standard library's pipe."""
     for name, value in ours.items():
         if value:
             raise TypeError(
@@ -109,7 +108,7 @@ def _add_child_as_holder(queue: Any) -> Invitation:
 
 
 class _PrivateName:
-    """A private name of the standard library's, whose value is made at each access. Packages may set it."""
+    """A private attribute of the standard library's, whose value is made at each access. It can be set."""
 
     def __init__(self, make: Callable[[Any], Any]) -> None:
         self._make = make
@@ -121,15 +120,15 @@ class _PrivateName:
 class Queue(_QueueBases[_T]):
     """A queue of Python objects, bounded if ``maxsize`` is positive.
 
-    NumPy arrays and buffers travel through shared memory and arrive as private, writable copies;
+    NumPy arrays and buffers travel through shared memory and arrive as private, writable copies. A
     ``forklift.Tensor`` arrives as the same memory.
 
-    An object that cannot be pickled is reported through ``_on_queue_feeder_error`` (by default a traceback on
+    An object that cannot be pickled is passed to ``_on_queue_feeder_error`` (which prints a traceback on
     stderr) and dropped, as in the standard library; with ``strict=True`` ``put`` raises instead. When the
-    domain's memory budget is used up, ``put`` waits for memory, for two seconds at most, and raises
+    domain's memory budget is used up, ``put`` waits for memory, at most two seconds, and then raises
     ``forklift.OverBudgetError``.
 
-    ``get(as_="torch")`` delivers every array in the object as a tensor of torch; ``framework="torch"`` makes
+    ``get(as_="torch")`` returns every array in the object as a tensor of torch; ``framework="torch"`` makes
     that the default of each ``get``. See ``forklift.adapters``.
     """
 
@@ -194,7 +193,7 @@ class Queue(_QueueBases[_T]):
         self._joincancelled = False
 
     async def aput(self, obj: _T, timeout: float | None = None) -> None:
-        """As ``put``, in a coroutine. Cancelled while it waits for room it has put nothing."""
+        """As ``put``, in a coroutine. If it is cancelled while it waits for room, it has put nothing."""
         from forklift.multiprocessing._channels import coroutines  # imports asyncio
 
         await coroutines.put(self, lambda: self.put(obj, False), timeout)
@@ -207,7 +206,7 @@ class Queue(_QueueBases[_T]):
         async def aget(self, timeout: float | None = None, *, as_: str | None) -> Any: ...
 
     async def aget(self, timeout: float | None = None, *, as_: str | None = None) -> Any:
-        """As ``get``, in a coroutine. Cancelled while it waits it has taken nothing."""
+        """As ``get``, in a coroutine. If it is cancelled while it waits, it has taken nothing."""
         from forklift.multiprocessing._channels import coroutines
 
         return await coroutines.get(self, lambda: self.get(False, as_=as_), timeout)
@@ -225,7 +224,7 @@ class Queue(_QueueBases[_T]):
 
     def get_nowait(self, *, as_: str | None = None) -> Any:
         """Take the oldest object, or raise queue.Empty at once."""
-        # A subclass may have a get() that knows of no frameworks.
+        # A subclass may override get() without `as_`.
         return self.get(False) if as_ is None else self.get(False, as_=as_)
 
     @_or_standard(_StdQueue)
@@ -233,12 +232,12 @@ class Queue(_QueueBases[_T]):
         """End this process's puts and gets. Messages stay in the queue."""
         self._closed = True
         if self._used:
-            # In the standard library the feeder thread closes the reader, and only a put makes one.
+            # In the standard library the feeder thread, which the first put starts, closes the reader.
             self._reader_closed = True
 
     @_or_standard(_StdQueue)
     def join_thread(self) -> None:
-        """Returns at once, since puts are complete when they return. Only after close()."""
+        """Return at once, since puts are complete when they return. Only after close()."""
         assert self._closed, f"Queue {self!r} not closed"
 
     @_or_standard(_StdQueue)
@@ -288,7 +287,7 @@ else:
 
 
 class JoinableQueue(_JoinableBases[_T]):
-    """A queue that counts what was put and reported done; ``join`` waits until the two agree."""
+    """A queue that counts the objects put and those reported done; ``join`` waits until both are equal."""
 
     def __init__(
         self, maxsize: int = 0, *, ctx: Any = None, strict: bool = False, framework: str | None = None
@@ -300,13 +299,13 @@ class JoinableQueue(_JoinableBases[_T]):
 
     @_or_standard(_StdJoinable)
     def task_done(self) -> None:
-        """Report one object that was taken as done. ValueError if there were not as many."""
+        """Report that an object is done. ValueError if more are reported than were put."""
         if not self._task_done():
             raise ValueError("task_done() called too many times")
 
     @_or_standard(_StdJoinable)
     def join(self) -> None:
-        """Wait until everything that was put has been reported done."""
+        """Wait until every object that was put has been reported done."""
         self._join()
 
     _unfinished_tasks = _PrivateName(Tasks)
@@ -323,7 +322,7 @@ class JoinableQueue(_JoinableBases[_T]):
 
 
 class SimpleQueue(_SimpleBases[_T]):
-    """A queue that holds 64 KB: ``put`` waits while more is in transit, as it would with a pipe."""
+    """A queue that holds 64 KB: ``put`` waits while it is full, as it would with a pipe."""
 
     _is_fork_ctx = False
     _standard = False
@@ -342,7 +341,7 @@ class SimpleQueue(_SimpleBases[_T]):
         self._is_fork_ctx = ctx is not None and is_for_forks_only(ctx)
 
     async def aput(self, obj: _T, timeout: float | None = None) -> None:
-        """As ``put``, in a coroutine. Cancelled while it waits for room it has put nothing."""
+        """As ``put``, in a coroutine. If it is cancelled while it waits for room, it has put nothing."""
         from forklift.multiprocessing._channels import coroutines  # imports asyncio
 
         await coroutines.put(self, lambda: self._put_now(obj), timeout)
@@ -355,7 +354,7 @@ class SimpleQueue(_SimpleBases[_T]):
         async def aget(self, timeout: float | None = None, *, as_: str | None) -> Any: ...
 
     async def aget(self, timeout: float | None = None, *, as_: str | None = None) -> Any:
-        """As ``get``, in a coroutine. Cancelled while it waits it has taken nothing."""
+        """As ``get``, in a coroutine. If it is cancelled while it waits, it has taken nothing."""
         from forklift.multiprocessing._channels import coroutines
 
         return await coroutines.get(self, lambda: self._get_now(as_=as_), timeout)
@@ -368,7 +367,7 @@ class SimpleQueue(_SimpleBases[_T]):
 
     @_or_standard(_StdSimple)
     def empty(self) -> bool:
-        """Tells whether the queue is empty just now."""
+        """Tells whether the queue is empty at this moment."""
         return not self._reader.poll()
 
     @_or_standard(_StdSimple)

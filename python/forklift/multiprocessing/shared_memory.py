@@ -1,9 +1,9 @@
-"""``SharedMemory`` and ``ShareableList``: a process that only attaches never removes another's segment.
+"""``SharedMemory`` and ``ShareableList``: a process that only attaches never removes the segment at its end.
 
 In the standard library a process that attaches registers the segment with its own resource tracker. If that
 is not the creator's tracker (the two programs did not start each other), the segment is removed as soon as
-the attached process ends. Here only the creator's tracker knows the segment. ``track=`` of Python 3.13 keeps
-its meaning where it is given.
+the attached process ends. Here only the creator's tracker knows the segment. ``track=`` of Python 3.13, if
+given, keeps its meaning.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ _KIND = "shared_memory"
 
 
 class SharedMemory(_std.SharedMemory):
-    """Creates a segment of shared memory, or attaches to one by its name."""
+    """A segment of shared memory: creates one, or attaches to one by its name."""
 
     _fd: int
     _flags: int
     _mode: int
     _mmap: mmap.mmap | None
     _buf: memoryview | None
-    _attached = False  # without the tracker's knowledge
+    _attached = False  # True: attached without the resource tracker's knowledge
 
     @functools.wraps(_Standard.__init__)  # type: ignore[misc]
     def __init__(self, name: str | None = None, create: bool = False, size: int = 0, **track: Any) -> None:
-        # Everything but a plain attachment, and what is wrong, is the standard library's.
+        # The standard library does everything but a plain attachment, and refuses wrong arguments.
         if create or name is None or size < 0 or track or self._flags & os.O_CREAT:
             _Standard.__init__(self, name, create, size, **track)
             return
@@ -50,13 +50,14 @@ class SharedMemory(_std.SharedMemory):
         self._buf = memoryview(self._mmap)
 
     def unlink(self) -> None:
-        """Remove the name; the memory goes with the last process that is attached."""
+        """Remove the name. The memory is freed when the last attached process has closed it."""
         if not self._attached:
             _Standard.unlink(self)
             return
         name: str = self._name
         _posixshmem.shm_unlink(name)
-        # Remove the creator's entry, if this is its tracker; another tracker must know a name to forget it.
+        # Remove the creator's entry, if this process has the creator's tracker. Any other tracker must be
+        # told the name first, since it can only forget a name that it knows.
         resource_tracker.register(name, _KIND)
         resource_tracker.unregister(name, _KIND)
 
@@ -64,7 +65,7 @@ class SharedMemory(_std.SharedMemory):
 class ShareableList(_std.ShareableList[Any]):
     """A list of numbers, strings, bytes and None in shared memory, of a fixed length."""
 
-    # The standard library's own, but for what it calls SharedMemory.
+    # The standard library's own __init__, in which the name SharedMemory means the class above.
     __init__ = types.FunctionType(
         _std.ShareableList.__init__.__code__,
         {**vars(_std), "SharedMemory": SharedMemory},

@@ -1,11 +1,11 @@
 """ctypes objects in shared memory: the standard library's wrappers over the arena's memory.
 
-    counter = Value("i", 0)                   # with a lock of its own
+    counter = Value("i", 0)                   # has a lock of its own
     with counter.get_lock():
         counter.value += 1
     table = Array("d", 1000)                  # zeroed
 
-No file, no descriptor, no name: the memory goes back when the last process has dropped the object.
+The memory has no file, descriptor or name. It is freed when the last process has dropped the object.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _register = reduction.register
 
 
 def _new_value(type_: Any) -> Any:
-    """A zeroed object. What rebuild_ctype() does, for memory that was just made."""
+    """A zeroed object in new memory; does what rebuild_ctype() does for received memory."""
     wrapper = heap.BufferWrapper(ctypes.sizeof(type_))
     _register(type_, reduce_ctype)
     obj = type_.from_buffer(wrapper.create_memoryview())
@@ -49,14 +49,14 @@ def _new_value(type_: Any) -> Any:
 
 
 def RawValue(typecode_or_type: Any, *args: Any) -> Any:
-    """A ctypes object in shared memory, zeroed and then initialised with `args`; no lock."""
+    """A ctypes object in shared memory without a lock, zeroed and then initialised with `args`."""
     obj = _new_value(typecode_to_type.get(typecode_or_type, typecode_or_type))
     obj.__init__(*args)
     return obj
 
 
 def RawArray(typecode_or_type: Any, size_or_initializer: Any) -> Any:
-    """A ctypes array in shared memory: that many zeros, or the items of a sequence; no lock."""
+    """A ctypes array in shared memory without a lock: of so many zeros, or with the items of a sequence."""
     type_ = typecode_to_type.get(typecode_or_type, typecode_or_type)
     if isinstance(size_or_initializer, int):
         return _new_value(type_ * size_or_initializer)
@@ -66,7 +66,7 @@ def RawArray(typecode_or_type: Any, size_or_initializer: Any) -> Any:
 
 
 def _default() -> Any:
-    from forklift.multiprocessing.context import _default_context  # not needed to receive them
+    from forklift.multiprocessing.context import _default_context  # not needed to receive ctypes objects
 
     return _default_context.get_context()
 
@@ -100,7 +100,7 @@ def copy(obj: Any) -> Any:
 
 
 def synchronized(obj: Any, lock: Any = None, ctx: Any = None) -> Any:
-    """A wrapper of a ctypes object whose methods take `lock` (None: a new RLock)."""
+    """A wrapper of a ctypes object whose methods acquire `lock` (None: a new RLock)."""
     return _parts.synchronized(obj, lock, ctx or _default())
 
 

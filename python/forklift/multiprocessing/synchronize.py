@@ -1,16 +1,16 @@
 """Locks, semaphores, conditions, events and barriers: the standard library's, in shared memory.
 
-No named semaphores, no descriptors: an object is a row of a table and goes with its last holder.
+There are no named semaphores and no descriptors: an object is a row of a table, freed with its last holder.
 
 When a process dies (is killed, or ends without running its exit handlers) while it holds a ``Lock`` or
-``RLock``, the next process that acquires it takes it over: ``acquire`` returns True, ``lock.abandoned`` is
-true until the release, and ``forklift.AbandonedLockWarning`` is emitted. Two cases that look alike stay as in
-the standard library: a process that exits in good order while holding, and a ``Lock`` that was ever released
-by a process that did not hold it (a signal). Semaphores have no owners; ``recover=True`` gives units back
-that a dead process had taken.
+``RLock``, the next process that acquires the lock takes it over: ``acquire`` returns True, ``lock.abandoned``
+is true until the release, and ``forklift.AbandonedLockWarning`` is emitted. In two similar cases the lock
+stays held, as in the standard library: when the holder exits in good order, and when the ``Lock`` was ever
+released by a process that did not hold it (it is then used as a signal). Semaphores have no owners; with
+``recover=True`` the units that a dead process had taken come back.
 
-Any number of threads and processes. Waits release the interpreter lock and run signal handlers; a handler
-that raises leaves nothing taken.
+Any number of threads and processes may use an object. Calls that wait release the interpreter lock and run
+signal handlers; if a handler raises, the call has acquired nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SEM_VALUE_MAX = 2**31 - 1
 
 
 def _add_child_as_holder(shared: Any, offer: Callable[[int, int], None]) -> Invitation:
-    """Enter the child that is being started as a holder."""
+    """Enter the child that is being started as a holder of the object."""
     invitation = invitation_to_share(shared)
     offer(*invitation.slot)
     return invitation
@@ -64,10 +64,10 @@ class SemLock(_core.SemLockCore, _std.SemLock):
 
 
 class Semaphore(_core.SemaphoreCore, SemLock, _std.Semaphore):
-    """A counter that ``acquire`` takes from, waiting while it is zero, and ``release`` adds to.
+    """A counter: ``acquire`` decrements it, waiting while it is zero, and ``release`` increments it.
 
-    With ``recover=True`` the units that a process had taken and not given back when it died are added again.
-    That takes a record for each process; release units where they were taken.
+    With ``recover=True`` the units that a process has taken and not released when it dies are added again.
+    This keeps a record for each process, so release units in the process that acquired them.
     """
 
     def __init__(self, value: int = 1, *, ctx: Any, recover: bool = False) -> None:
@@ -75,12 +75,12 @@ class Semaphore(_core.SemaphoreCore, SemLock, _std.Semaphore):
         self._is_fork_ctx = is_for_forks_only(ctx)
 
     def get_value(self) -> int:
-        """The units that are left just now."""
+        """The number of units at this moment."""
         return self._get_value()
 
 
 class BoundedSemaphore(Semaphore, _std.BoundedSemaphore):
-    """A semaphore whose value never exceeds the first one: ``release`` raises ValueError instead."""
+    """A semaphore whose value never exceeds its initial value: ``release`` raises ValueError instead."""
 
     def __init__(self, value: int = 1, *, ctx: Any, recover: bool = False) -> None:
         self._make_semaphore(value, value, recover)
@@ -88,7 +88,7 @@ class BoundedSemaphore(Semaphore, _std.BoundedSemaphore):
 
 
 class Lock(_core.LockCore, SemLock, _std.Lock):
-    """A lock that one thread of one process has at a time; any of them may release it."""
+    """A lock that one thread of one process holds at a time. Any thread of any process may release it."""
 
     def __init__(self, *, ctx: Any) -> None:
         self._make_lock(False)
@@ -96,7 +96,7 @@ class Lock(_core.LockCore, SemLock, _std.Lock):
 
 
 class RLock(_core.LockCore, SemLock, _std.RLock):
-    """A lock that its holder may acquire again, and must release as often."""
+    """A lock that its holder may acquire again, and must release as many times."""
 
     def __init__(self, *, ctx: Any) -> None:
         self._make_lock(True)
@@ -104,7 +104,7 @@ class RLock(_core.LockCore, SemLock, _std.RLock):
 
 
 class _Count:
-    """A semaphore's value, which other packages' tests of conditions read."""
+    """Stands for a semaphore whose value other packages' tests of conditions read."""
 
     def __init__(self, value: Callable[[], int]) -> None:
         self._value = value
@@ -120,10 +120,10 @@ class _Count:
 
 
 class Condition(_std.Condition):
-    """Threads wait on it until another one notifies them, the longest waiter first.
+    """Threads wait on a condition until another thread notifies them, the longest waiter first.
 
-    A notification goes to a thread that waited when it was given. If its process dies before the thread has
-    the lock again, the next waiter is notified in its place.
+    A notification goes to a thread that waits at that time. If this thread's process dies before the thread
+    has the lock again, the next waiter is notified in its place.
     """
 
     _lock: Any
@@ -144,7 +144,7 @@ class Condition(_std.Condition):
         self._make_methods()  # type: ignore[attr-defined]
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Give the lock up, wait to be notified, acquire it again. False: ``timeout`` seconds passed."""
+        """Release the lock, wait to be notified, acquire it again. False: ``timeout`` seconds have passed."""
         lock = self._lock
         assert lock._semlock._is_mine(), "must acquire() condition before using wait()"
         place = self._core.enrol()
@@ -172,7 +172,7 @@ class Condition(_std.Condition):
         self.notify(sys.maxsize)
 
     def wait_for(self, predicate: Callable[[], Any], timeout: float | None = None) -> Any:
-        """Wait until ``predicate()`` is true; its last value."""
+        """Wait until ``predicate()`` is true, for at most ``timeout`` seconds. Returns its last value."""
         result = predicate()
         end = None if timeout is None else time.monotonic() + timeout
         while not result:
@@ -183,7 +183,7 @@ class Condition(_std.Condition):
             result = predicate()
         return result
 
-    # Private names of the standard library, to be looked at.
+    # Private names of the standard library, for reading only.
     @property
     def _sleeping_count(self) -> _Count:
         return _Count(self._core.waiting)
@@ -220,12 +220,12 @@ class Event(_std.Event):
         self._core.clear()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the flag is set, for at most ``timeout`` seconds. Whether it was."""
+        """Wait until the flag is set, for at most ``timeout`` seconds. Returns whether it was set."""
         return self._core.wait(timeout)
 
 
 class Barrier(_std.Barrier):
-    """Holds threads until ``parties`` of them have come; then all go on.
+    """A barrier at which threads wait until ``parties`` of them have come; then all go on.
 
     It breaks (``threading.BrokenBarrierError``) by ``abort()``, by a time-out, by an exception of the action,
     and when a process that is inside ``wait`` dies.
@@ -253,7 +253,10 @@ class Barrier(_std.Barrier):
         self._core = _core.BarrierCore.open(*identity)
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the others, at most ``timeout`` seconds (None: its own). The n-th to come gets n - 1."""
+        """Wait for the others, at most ``timeout`` seconds (None: the barrier's own time-out).
+
+        Returns the number of threads that came earlier, 0 to parties - 1. BrokenBarrierError if it breaks.
+        """
         core = self._core
         arrival = core.arrive()
         if arrival is None:
@@ -279,16 +282,16 @@ class Barrier(_std.Barrier):
         return self._core.open_up(arrival)
 
     def reset(self) -> None:
-        """Begin again; waiting threads leave with BrokenBarrierError."""
+        """Make the barrier empty and whole again. Waiting threads get BrokenBarrierError."""
         self._core.reset()
 
     def abort(self) -> None:
-        """Break the barrier, for threads that wait now and later."""
+        """Break the barrier, for the threads that wait now and for those that come later."""
         self._core.abort()
 
     @property
     def n_waiting(self) -> int:
-        """How many threads wait."""
+        """The number of threads that wait."""
         return self._core.waiting
 
     @property

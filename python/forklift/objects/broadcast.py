@@ -1,4 +1,4 @@
-"""``Broadcast``: messages that all subscriptions get. ``Latest``: the newest message only.
+"""``Broadcast``: every subscription gets every message. ``Latest``: readers get the newest message only.
 
     frames = forklift.Broadcast(capacity=16, when_slow="drop_oldest")
     weights = forklift.Latest()
@@ -6,18 +6,18 @@
     def worker(frames, weights):
         with frames.subscribe() as frame_stream:
             for frame in frame_stream:              # every worker gets every frame, from now on
-                policy = weights.peek()             # the newest there is
+                policy = weights.peek()             # the newest one
 
     frames.put(frame)
     weights.put(policy)
 
-There is one copy of a message in shared memory for all readers. ``forklift.Tensor``, ``forklift.share``,
-``forklift.freeze`` and torch's tensors arrive as that memory; NumPy arrays and everything else arrive as on a
-``Queue``: private to each receiver, copied when they are received. No process's death disturbs the others: a
-put takes effect completely or not at all, and a dead reader's subscription ends.
+A message has one copy in shared memory for all readers. ``forklift.Tensor``, torch's tensors, and what
+``forklift.share`` and ``forklift.freeze`` return arrive as that memory. NumPy arrays and everything else
+arrive as from a ``Queue``: private to each receiver, copied when they are received. A process that dies does
+not disturb the others: a put takes effect completely or not at all, and a dead reader's subscription ends.
 
-Objects reach children by fork, or as arguments of a process that is started. Any number of threads and
-processes may put; each subscription belongs to the process that made it.
+A Broadcast or Latest reaches children by fork, or as an argument of a process that is started. Any number of
+threads and processes may put; each subscription belongs to the process that made it.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from forklift.multiprocessing._start.invitation import Invitation, invitation_fo
 
 __all__ = ["Broadcast", "Empty", "Full", "Latest", "Subscription"]
 
-# In the order of channel/board_tables.h.
+# In the order of WhenSlow in src/topic/tables.h.
 _WHEN_SLOW = ("drop_oldest", "wait", "disconnect")
 _SLOT_BYTES = 2048
-# Enough that writing the newest value never waits for a reader that copies an older one.
+# Enough slots that a put never waits for a reader that copies an older value.
 _LATEST_SLOTS = 4
 
 
@@ -67,12 +67,12 @@ class _Shared(_core.TopicCore):
 
 
 class Broadcast(_Shared):
-    """A stream of objects, each of which every subscription gets, in one order.
+    """A stream of objects. Every subscription gets all of them, in the same order.
 
-    ``when_slow`` says what happens when a subscription is ``capacity`` messages behind: ``"drop_oldest"``, it
-    misses the oldest and ``missed`` counts them; ``"wait"``, ``put`` waits for it; ``"disconnect"``, its
-    ``get`` raises ``DisconnectedError`` from then on. A message goes when all subscriptions have read it, but
-    for the ``keep`` newest ones, which wait for ``subscribe(oldest=True)``.
+    ``when_slow`` says what happens when a subscription is ``capacity`` messages behind. ``"drop_oldest"``: it
+    misses the oldest messages, and ``missed`` counts them. ``"wait"``: ``put`` waits for it.
+    ``"disconnect"``: its ``get`` raises ``DisconnectedError`` from then on. A message is freed when all
+    subscriptions have read it, except that the ``keep`` newest stay for ``subscribe(oldest=True)``.
     """
 
     def __init__(self, capacity: int = 64, *, when_slow: str = "drop_oldest", keep: int = 0) -> None:
@@ -85,22 +85,22 @@ class Broadcast(_Shared):
     def put(self, obj: Any, timeout: float | None = None) -> None:
         """Put obj for all subscriptions.
 
-        Only with ``when_slow="wait"`` this may wait, for at most timeout seconds (None: without end), and
-        raise queue.Full then. ValueError after ``finish()``.
+        Only with ``when_slow="wait"`` may this wait, for at most timeout seconds (None: without end); then it
+        raises queue.Full. ValueError after ``finish()``.
         """
         self._put(obj, timeout)
 
     def subscribe(self, *, oldest: bool = False) -> Subscription:
-        """Read what is put from now on, or from the oldest message that is still there.
+        """Make a subscription to what is put from now on; ``oldest``: from the oldest message still there.
 
-        NoSpaceError when there are 128 subscriptions.
+        NoSpaceError when there are 128 subscriptions already.
         """
         subscription = Subscription()
         subscription._subscribe(self, oldest)
         return subscription
 
     def wait_for_readers(self, count: int, timeout: float | None = None) -> bool:
-        """Wait until there are at least count subscriptions, in all processes. False: not in time."""
+        """Wait until all processes together have at least count subscriptions. False: the time is over."""
         return self._wait_readers(_count("count", count, 0), timeout)
 
     def finish(self) -> None:
@@ -113,7 +113,7 @@ class Broadcast(_Shared):
 
     @property
     def readers(self) -> int:
-        """The number of subscriptions in all processes just now."""
+        """The number of subscriptions in all processes at this moment."""
         return self._readers
 
 
@@ -125,25 +125,25 @@ class Subscription(_core.ReaderCore):
     """
 
     def get(self, timeout: float | None = None, *, as_: str | None = None) -> Any:
-        """The next object; queue.Empty when there is none for timeout seconds (None: without end).
+        """The next object, waiting for at most timeout seconds (None: without end); then queue.Empty.
 
-        FinishedError behind the last one, DisconnectedError after having been too slow, ValueError after
-        ``unsubscribe()``. ``as_`` as in ``Queue.get``.
+        FinishedError after the last object, DisconnectedError if this subscription was too slow, ValueError
+        after ``unsubscribe()``. ``as_`` as in ``Queue.get``.
         """
         return self._get(timeout, as_)
 
     @property
     def missed(self) -> int:
-        """The number of messages that were dropped before this subscription had read them."""
+        """The number of messages that were dropped before this subscription read them."""
         return self._missed
 
     @property
     def behind(self) -> int:
-        """The number of messages that it has not read yet."""
+        """The number of messages that this subscription has not read yet."""
         return self._behind
 
     def unsubscribe(self) -> None:
-        """End the subscription. Also done when the object is dropped, or its process ends."""
+        """End the subscription. It also ends when the object is dropped, or its process ends."""
         self._leave()
 
     def __iter__(self) -> Subscription:
@@ -168,10 +168,10 @@ class Subscription(_core.ReaderCore):
 
 
 class Latest(_Shared):
-    """The newest of the objects that were put. Receivers keep older ones that they still hold.
+    """Holds the newest of the objects that were put. Receivers keep the older objects that they still use.
 
-    ``put`` never waits. Each handle remembers which version it got last; one that has just come to a child,
-    in whatever way, has seen none.
+    ``put`` never waits. Each handle (this object in one process) remembers which version its ``get`` returned
+    last; the handle of a new child has seen none, whether the child was forked or spawned.
     """
 
     def __init__(self) -> None:
@@ -188,23 +188,23 @@ class Latest(_Shared):
         return reader
 
     def put(self, obj: Any) -> None:
-        """Make obj the newest."""
+        """Make obj the newest object."""
         self._put(obj)
 
     def get(self, timeout: float | None = None, *, as_: str | None = None) -> Any:
-        """The newest object, when it is newer than what this handle got last; waits for one otherwise.
+        """The newest object, once it is newer than the one that this handle got last.
 
-        queue.Empty when there is none for timeout seconds (None: without end).
+        Waits for at most timeout seconds (None: without end); then queue.Empty.
         """
         return self._own_reader()._get(timeout, as_)
 
     def peek(self, *, as_: str | None = None) -> Any:
-        """The newest object, seen or not; queue.Empty when nothing was put yet."""
+        """The newest object, even if this handle got it already. queue.Empty if nothing was put yet."""
         return self._own_reader()._peek(as_)
 
     @property
     def version(self) -> int:
-        """The number of objects that were ever put."""
+        """The number of objects that were put so far, in all processes."""
         return self._number
 
     @property

@@ -1,4 +1,4 @@
-"""``share`` and ``freeze``: objects with one copy in shared memory that all processes read.
+"""``share`` and ``freeze`` make objects with one copy in shared memory, which all processes use.
 
     table = forklift.freeze({"words": words, "vectors": vectors})   # copied once, into shared memory
     with Pool(8) as pool:
@@ -8,9 +8,9 @@ Frozen objects cannot be changed. A frozen array is a NumPy array that cannot be
 tuple or dict reads an item from shared memory at each access, so a forked worker that reads a million items
 dirties no page. ``share`` makes arrays that all processes may write.
 
-Frozen objects and shared arrays travel as handles through queues, pipes, pools and as arguments of processes;
-their memory goes back when the last process has dropped them. Reading them is safe in any number of threads
-and processes; ordering the writes to shared arrays is the program's business.
+Frozen objects and shared arrays travel as handles through queues, pipes and pools, and as arguments of
+processes; their memory is freed when the last process has dropped them. Any number of threads and processes
+may read them at once. The program must order the writes to shared arrays itself.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _open(block: _core.Block, offset: int) -> Any:
 
 
 class _Frozen(_core.FrozenNode):
-    """The base of the three kinds."""
+    """The base of FrozenList, FrozenTuple and FrozenDict."""
 
     __slots__ = ()
 
@@ -53,7 +53,7 @@ class _Frozen(_core.FrozenNode):
     def __reduce__(self) -> Any:
         if _travels():
             return (_open, (self._block, self._offset))
-        return (freeze, (self.to_python(),))  # by value in files and other packages' pickles
+        return (freeze, (self.to_python(),))  # by value, in files and in other packages' pickles
 
     def __copy__(self) -> Any:
         return self
@@ -106,7 +106,7 @@ class _FrozenSequence(_Frozen):
 
 
 class FrozenList(_FrozenSequence):
-    """A list that is read in place. Equal to a list of equal items; a slice is an ordinary list."""
+    """A frozen list, read in place. It equals a list of equal items; its slices are ordinary lists."""
 
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]
@@ -125,7 +125,7 @@ class FrozenList(_FrozenSequence):
 
 
 class FrozenTuple(_FrozenSequence):
-    """A tuple that is read in place. Equal to a tuple of equal items, with the same hash; so are slices."""
+    """A frozen tuple, read in place. It equals, and hashes as, a tuple of equal items; slices are tuples."""
 
     __slots__ = ()
 
@@ -147,7 +147,7 @@ class FrozenTuple(_FrozenSequence):
 
 
 class FrozenDict(_Frozen, Mapping):  # type: ignore[type-arg]
-    """A dictionary that is read in place, in the order that it was frozen in. Equal to an equal mapping."""
+    """A frozen dictionary, read in place. It keeps its order, and equals a mapping of equal items."""
 
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]
@@ -199,18 +199,18 @@ _core._set_frozen_classes(FrozenList, FrozenTuple, FrozenDict)
 
 
 def _equal(a: Any, b: Any) -> bool:
-    # As a list compares its items. An array's == is no truth value, and raises as it does in a list.
+    # As a list compares its items: an array's == has no truth value, so it raises, as it does in a list.
     return a is b or bool(a == b)
 
 
 def _numpy(kind: str, obj: Any) -> bool:
-    """Tells whether `obj` is a NumPy "ndarray" or "generic", or of a subclass. False without NumPy."""
+    """Tells whether `obj` is an instance of NumPy's class `kind`. False if NumPy is not imported."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(obj, getattr(numpy, kind))
 
 
 def _array_over(array: Any, mode: int) -> Any:
-    """A copy of an array in shared memory, in its own order of elements if it has no gaps."""
+    """A copy of an array in shared memory; in Fortran order if the array has that, else in C order."""
     import numpy as np
 
     if type(array) is not np.ndarray:
@@ -230,13 +230,13 @@ def _array_over(array: Any, mode: int) -> Any:
 def share(obj: _T) -> _T:
     """A copy of an array in memory that all processes see and may write.
 
-    Sending the array, or a view of it, sends a handle; the receiver sees the same memory. Arrays that are
-    shared already are returned as they are. A list, tuple or dict, however nested, is rebuilt as ordinary
-    lists, tuples and dicts with each of its arrays shared; what else it may hold are numbers, strings, bytes,
-    None, and frozen and shared objects.
+    Sending the array, or a view of it, sends a handle; the receiver sees the same memory. An array that is
+    shared already is returned as it is. A list, tuple or dict, however nested, is rebuilt from ordinary
+    lists, tuples and dicts in which each array is shared. It may also hold numbers, strings, bytes, None, and
+    frozen and shared objects.
 
-    TypeError for anything else, and for arrays of Python objects, with the place; ValueError for a container
-    that contains itself; OverBudgetError when there is not enough memory.
+    TypeError, which names the place, for anything else and for arrays of Python objects; ValueError for a
+    container that contains itself; OverBudgetError when there is not enough memory.
     """
     shared: _T = _share(obj, (), {}, [])
     return shared
@@ -287,16 +287,16 @@ def freeze(obj: dict[Any, Any]) -> FrozenDict: ...
 @overload
 def freeze(obj: _T) -> _T: ...
 def freeze(obj: Any) -> Any:
-    """A copy of an array or container in shared memory that cannot be changed.
+    """A copy of an array or container, in shared memory, that cannot be changed.
 
     An array becomes a NumPy array that is read-only in every process and cannot be made writable. A list,
-    tuple or dict becomes a ``FrozenList``, ``FrozenTuple`` or ``FrozenDict`` that lies, with all that is in
-    it, in one block: nested lists, tuples and dicts, NumPy arrays and scalars, strings, bytes, numbers, None.
-    Keys are strings, bytes, numbers, None and tuples of these. A string, bytes, a number, None and what is
-    frozen already are returned as they are.
+    tuple or dict becomes a ``FrozenList``, ``FrozenTuple`` or ``FrozenDict``, which lies in one block with
+    everything in it: nested lists, tuples and dicts, NumPy arrays and scalars, strings, bytes, numbers, None.
+    Keys are strings, bytes, numbers, None and tuples of these. Strings, bytes, numbers, None and objects that
+    are frozen already are returned as they are.
 
-    TypeError for anything else, with the place (``obj['a'][3]: <class 'set'> cannot be frozen``), ValueError
-    for a container that contains itself, OverBudgetError when there is not enough memory.
+    TypeError for anything else, with the place (``obj['a'][3]: <class 'set'> cannot be frozen``); ValueError
+    for a container that contains itself; OverBudgetError when there is not enough memory.
     """
     if type(obj) in (list, tuple, dict):
         return _core.freeze_container(obj)
@@ -313,9 +313,10 @@ def freeze(obj: Any) -> Any:
 
 
 def open_frozen(memory: Any) -> Any:
-    """The frozen container in memory that a C++ program sent: a ``forklift.Tensor``, or the array over one.
+    """The frozen container in memory that a C++ program sent.
 
-    CorruptError if it holds something else.
+    ``memory`` is a ``forklift.Tensor`` of bytes, or the NumPy array over one. TypeError for anything else,
+    CorruptError if the memory does not hold a frozen container.
     """
     tensor = memory if isinstance(memory, _core.Tensor) else getattr(memory, "base", None)
     if not isinstance(tensor, _core.Tensor):
@@ -324,7 +325,7 @@ def open_frozen(memory: Any) -> Any:
 
 
 def thaw(obj: Any) -> Any:
-    """The ordinary object: what ``to_python`` makes of a container, a private, writable copy of an array."""
+    """The ordinary object: ``to_python()`` of a container; of an array a private, writable copy."""
     if isinstance(obj, _Frozen):
         return obj.to_python()
     if _core.block_under(obj) is not None:

@@ -5,7 +5,7 @@
     frames = forklift.PortableQueue(8)            frames = domain.open("frames")
     domain.publish("frames", frames)              show(frames.get())
 
-Either program may start first, and start again after it was killed:
+With ``meet`` either program may start first, and may start again after it was killed:
 
     domain = forklift.meet("camera")
     frames = domain.open_or_create("frames", lambda: forklift.PortableQueue(8))
@@ -14,8 +14,8 @@ A program that attached is a full member: it may end, or be killed, at any momen
 domain lives as long as one member does. When the server is gone, another member serves the name.
 
 A process belongs to one domain, so it must attach before it makes its first queue, lock, shared tensor or
-child process. Names are the user's own, of ``$XDG_RUNTIME_DIR/forklift``, or ``forklift-<uid>`` in
-the directory for temporary files, where nothing of them stays. In C++: ``forklift/domain.h``.
+child process. Each user has names of their own, below ``$XDG_RUNTIME_DIR/forklift``, or ``forklift-<uid>`` in
+the directory for temporary files; no file stays there. In C++: ``forklift/domain.h``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["Domain", "attach", "meet", "own_domain", "serve"]
 T = TypeVar("T")
 
 _TIMEOUT = 5.0
-# What is published: numbers of channel::Sort and locks::Kind.
+# Types of published objects: the numbers of node::ObjectType, for locks plus locks::Kind.
 _QUEUE, _JOINABLE, _SIMPLE = 1, 2, 3
 _BROADCAST, _LATEST = 8, 9
 _LOCK, _RLOCK, _SEMAPHORE, _RECOVERING, _CONDITION, _EVENT, _BARRIER = range(17, 24)
@@ -41,10 +41,10 @@ _PORTABLE = 1  # of a channel's flags
 
 
 class Domain:
-    """A domain under its name, or this process's own (``forklift.own_domain()``), which has none.
+    """A named domain, or this process's own domain without a name (``forklift.own_domain()``).
 
-    A context manager: at its end this process no longer answers for the name, and nothing else changes. The
-    process stays in the domain, and what it opened stays open.
+    A context manager: at its end this process stops serving the name, and nothing else changes. The process
+    stays in the domain, and the objects that it opened stay open.
     """
 
     def __init__(self, named: _core.NamedDomain | None) -> None:
@@ -52,12 +52,12 @@ class Domain:
 
     @property
     def name(self) -> str:
-        """The name under which others find it; empty for a process's own."""
+        """The name under which other programs find the domain; empty for ``own_domain()``."""
         return self._named.name if self._named else ""
 
     @property
     def serving(self) -> bool:
-        """Tells whether this process serves the name just now."""
+        """Tells whether this process serves the name at this moment."""
         return self._named is not None and self._named.serving
 
     def close(self) -> None:
@@ -78,18 +78,19 @@ class Domain:
     def publish(self, name: str, obj: Any) -> None:
         """Give an object a name in this domain. NameTakenError if the name is in use.
 
-        It stays until ``unpublish``, whatever becomes of this process. Published can be: ``PortableQueue``
-        (which C++ programs open, too), the queues of ``forklift.multiprocessing``, ``Broadcast`` and
-        ``Latest`` for other Python programs, ``Lock``, ``RLock``, semaphores, ``Event``, ``Barrier`` (without
-        its action) and ``Condition`` (without its lock).
+        The object stays published until ``unpublish``, even after this process has ended. These can be
+        published: ``PortableQueue`` (which C++ programs open, too); for other Python programs the queues of
+        ``forklift.multiprocessing``, ``Broadcast`` and ``Latest``; ``Lock``, ``RLock``, semaphores,
+        ``Event``, ``Barrier`` (without its action) and ``Condition`` (without its lock). TypeError for
+        anything else.
         """
         _core.publish(name, *_identity(obj))
 
     def open(self, name: str, *, tensors: bool = False, lock: Any = None) -> Any:
-        """What was published under the name. NotFoundError if nothing is.
+        """The object that is published under the name. NotFoundError if there is none.
 
-        ``tensors``: a ``PortableQueue`` delivers ``forklift.Tensor`` and not arrays. ``lock``: the one of a
-        condition.
+        ``tensors``: a ``PortableQueue`` delivers ``forklift.Tensor`` instead of arrays. ``lock``: the lock of
+        a condition, which is published without it.
         """
         sort, flags, index, generation, words = _core.find_published(name)
         if sort in (_QUEUE, _JOINABLE, _SIMPLE):
@@ -99,9 +100,9 @@ class Domain:
         return _open_lock(name, sort, (index, generation), words, lock)
 
     def open_or_create(self, name: str, make: Callable[[], T]) -> T:
-        """What is published under the name, or else ``make()``, which is published then.
+        """The object that is published under the name; if there is none, publishes ``make()`` and returns it.
 
-        Several programs may do so at once: all get the same.
+        Several programs may call this at the same time: all get the same object.
         """
         while True:
             try:
@@ -127,30 +128,30 @@ class Domain:
 def serve(name: str, *, timeout: float = _TIMEOUT) -> Domain:
     """Give this process's domain a name, under which other programs of the same user can attach to it.
 
-    A thread of the core answers them (it knows no Python). NameTakenError: the name is served already.
+    A thread of the core, which runs no Python, answers them. NameTakenError: the name is served already.
     StalledError: the process that could take the name over is stopped.
     """
     return Domain(_core.serve(name, timeout, True))
 
 
 def attach(name: str, *, timeout: float = _TIMEOUT, stand_by: bool = True) -> Domain:
-    """Join the domain that is served under the name, before this process has one of its own.
+    """Join the domain that is served under the name. This process must not have a domain of its own yet.
 
-    ``stand_by``: answer for the name when its server is gone; a thread of the core waits for that.
-    NotFoundError: no process serves the name. VersionError, RefusedError: its programs are of another
-    version, another user or another pid namespace. StalledError: the server does not answer within
-    ``timeout`` seconds. ValueError: this process has a domain of its own, or it is no possible name.
+    ``stand_by``: serve the name when its server is gone; a thread of the core waits for that.
+    NotFoundError: no process serves the name. VersionError: the domain is of another version of Forklift.
+    RefusedError: it is of another user or another pid namespace. StalledError: the server does not answer
+    within ``timeout`` seconds. ValueError: this process has a domain of its own, or the name is not valid.
     """
     return Domain(_core.attach(name, timeout, stand_by))
 
 
 def meet(name: str, *, timeout: float = _TIMEOUT, stand_by: bool = True) -> Domain:
-    """Attach if the name is served, serve it if not. Errors are those of the two."""
+    """Attach to the name if it is served, and serve it if not. Raises what ``attach`` and ``serve`` raise."""
     return Domain(_core.meet(name, timeout, stand_by))
 
 
 def own_domain() -> Domain:
-    """The domain of this process and its relatives, to publish and open what they share."""
+    """The domain of this process and its process tree, in which they may publish and open objects."""
     _core.ensure_domain()
     return Domain(None)
 
@@ -162,7 +163,7 @@ def _errors() -> Any:
 
 
 def _identity(obj: Any) -> tuple[int, int, int, int]:
-    """(kind of row, its number, its generation, what sort of object it is)"""
+    """(kind of table row, its index, its generation, the object's type)"""
     if isinstance(obj, _core.QueueBase):
         if isinstance(obj, JoinableQueue):
             return (_core.KIND_CHANNEL, *obj._id(), _JOINABLE)
@@ -214,7 +215,7 @@ def _open_topic(name: str, sort: int, flags: int, identity: tuple[int, int]) -> 
 
 
 def _open_lock(name: str, sort: int, identity: tuple[int, int], words: str, lock: Any) -> Any:
-    from forklift.multiprocessing import synchronize  # most programs open queues only
+    from forklift.multiprocessing import synchronize  # not at the top: most programs open queues only
 
     made: Any
     if sort in (_LOCK, _RLOCK):

@@ -27,13 +27,13 @@ _TENSORS = 2
 class PortableQueue(Queue):
     """A queue of values that C++ and Python programs both know.
 
-    These are None, bool, int (64 bits), float, str, bytes, list and dict (keys are numbers, str or bytes) of
-    them; NumPy arrays and scalars of numbers, and ``forklift.Tensor``. A tuple arrives as a list. Anything
-    else raises ``TypeError`` in ``put``.
+    These values are None, bool, int (64 bits), float, str, bytes, list and dict (keys are numbers, str or
+    bytes) of such values, NumPy arrays and scalars of numbers, and ``forklift.Tensor``. A tuple arrives as a
+    list. ``put`` raises ``TypeError`` for anything else.
 
-    A tensor arrives as memory that is shared with its other holders; an array is copied into shared
-    memory when it is sent. What arrives is a NumPy array over that memory, or with ``tensors=True`` a
-    ``forklift.Tensor``; bfloat16, which NumPy does not know, is always a Tensor.
+    A tensor arrives as memory that is shared with its other holders; an array is copied into shared memory
+    when it is sent. The receiver gets a NumPy array over that memory, or with ``tensors=True`` a
+    ``forklift.Tensor``; for bfloat16, which NumPy does not know, always a Tensor.
     """
 
     _FLAGS = 1  # of the channel: it holds portable values
@@ -58,7 +58,7 @@ class PortableQueue(Queue):
 
 
 def inherited(name: str, *, tensors: bool = False) -> PortableQueue:
-    """The queue that the program which started this one passed under `name`.
+    """The queue that the parent, the program that started this one, passed under `name`.
 
     ValueError if there is none of that name; a ``ForkliftError`` if the parent's domain cannot be joined.
     """
@@ -73,7 +73,7 @@ def _accept_invitation() -> None:
     try:
         _core.accept_invitation()
     except Exception:
-        pass  # inherited() raises it again, where the program can handle it
+        pass  # inherited() raises it again, in a place where the program can handle it
     for name in ("FORKLIFT_DOMAIN", "FORKLIFT_CHANNELS"):
         os.environ.pop(name, None)
 
@@ -81,9 +81,9 @@ def _accept_invitation() -> None:
 class Program(subprocess.Popen[bytes]):
     """Another program, in any language, as a child that shares this process's domain.
 
-    ``channels`` names the queues that it inherits; they stay in place for the child even if this process
-    drops them. Everything else is as for ``subprocess.Popen``. What the program held is given back when its
-    end is noticed, by ``wait`` or ``poll`` here or by any other process of the domain.
+    ``channels`` maps names to the queues that the child inherits; the child keeps them even if this process
+    drops them. All other arguments are those of ``subprocess.Popen``. What the program held in the domain is
+    given back when its end is noticed: by ``wait`` or ``poll`` here, or by any other process of the domain.
     """
 
     def __init__(

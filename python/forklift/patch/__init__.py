@@ -1,19 +1,19 @@
-"""``forklift.install()``: programs that say ``multiprocessing`` get Forklift's.
+"""``forklift.install()``: programs that import ``multiprocessing`` get Forklift's classes from it.
 
     import forklift
     forklift.install()                 # before the program makes queues, locks, pools or processes
     import multiprocessing             # Queue, Pool, Lock, Pipe, Value ... are Forklift's from here on
 
-The patch replaces attributes of the standard library's own modules, those in which it looks its classes up;
-contexts and all state stay the standard library's. A module that is not yet imported is patched when it is
-imported. Forklift's module behind a replaced name is imported when the program first uses that name. Children
-of every start method are patched before they unpickle their arguments.
+The patch replaces attributes of the standard library's own modules, in which the standard library looks its
+classes up; contexts and all state stay the standard library's. A module that is not yet imported is patched
+when it is imported. Forklift's module behind a replaced name is imported when the program first uses that
+name. Children of every start method are patched before they unpickle their arguments.
 
-Objects that were made before keep their classes, and work. So do classes that a program has imported by name
-or derived from before. ``importlib.reload`` of a module of ``multiprocessing`` undoes the patch, and Pythons
-that are started by ``subprocess`` are not patched.
+Objects that were made before the patch keep their classes and work. So do classes that the program imported
+by name, or derived from, before the patch. ``importlib.reload`` of a module of ``multiprocessing`` undoes the
+patch, and interpreters that ``subprocess`` starts are not patched.
 
-The code stands in the package itself: children that are fresh interpreters read one file less.
+The code is in the package's own ``__init__``, so children that are fresh interpreters load one file less.
 """
 
 import os
@@ -50,13 +50,13 @@ _REPLACED: dict[str, tuple[str, tuple[str, ...]]] = {
         ("Barrier", "BoundedSemaphore", "Condition", "Event", "Lock", "RLock", "Semaphore"),
     ),
 }
-# Forklift's modules of these names are imported when the program first uses a replaced name. They are long to
-# import for a child that is a fresh interpreter, and most children have the standard library's module only
-# because their main module imports it.
+# Forklift's modules of these names are imported when the program first uses a replaced name. Their import
+# takes long for a child that is a fresh interpreter, and most children have the standard library's module
+# only because their main module imports it.
 _ON_DEMAND = ("connection", "heap", "pool", "queues", "shared_memory", "sharedctypes", "synchronize")
-# Functions that make connections, which must be patched before one is called.
+# Functions that make connections. The module must be patched before the program calls one of them.
 _MAKERS = {"connection": ("Client", "Listener")}
-# The code with which every Python begins that `multiprocessing` starts.
+# Code that every interpreter started by `multiprocessing` runs first.
 _prefixes = ["from forklift.patch import install_for_children as _f; _f(); "]
 
 # The classes that were replaced, by name, for forklift.patch.originals.
@@ -66,15 +66,15 @@ _watcher: "_Watcher | None" = None
 
 
 def _imported(name: str) -> Any:
-    __import__(name)  # importlib is one more module for children to read
+    __import__(name)  # not importlib, which would be one more module for children to load
     return sys.modules[name]
 
 
 def install() -> None:
     """Put Forklift's classes into the modules of ``multiprocessing``, in this process and all its children.
 
-    May be called again, from any thread; makes no queue, lock or process. Best called before other packages
-    are imported, since what they have imported by name from ``multiprocessing`` they keep.
+    It may be called again, from any thread, and makes no queue, lock or process. Call it before other
+    packages are imported: a package keeps the classes that it has imported by name from ``multiprocessing``.
     """
     global _watcher
     if _watcher is None:
@@ -88,10 +88,10 @@ def install() -> None:
 
 
 def install_for_children() -> None:
-    """Calls install(), and makes children that are fresh interpreters call it before all else.
+    """Call install(), and have children that are fresh interpreters call it before they do anything else.
 
-    For ``python -m forklift``. After a plain install() a child is patched once its main module has been
-    imported, so that the classes which that module defines are the same in parent and child.
+    For ``python -m forklift``. After install() alone, a child is patched only once it has imported its main
+    module, so that the classes that this module defines are the same in parent and child.
     """
     install()
     if "spawn" not in _done:
@@ -103,13 +103,13 @@ def install_for_children() -> None:
 
 
 def begin_children_with(code: str) -> None:
-    """Have children that are fresh interpreters run this code, too, after install_for_children()."""
+    """Have children that are fresh interpreters also run this code, after install_for_children()."""
     if code not in _prefixes:
         _prefixes.append(code)
 
 
 def _spawn(start: Any, path: Any, args: Any, passfds: Any) -> Any:
-    # The standard library allows strings and bytes in one list, and encodes the strings later.
+    # The list may mix strings and bytes: the standard library encodes the strings later.
     args = [os.fsdecode(each) for each in args]
     at = args.index("-c") + 1 if "-c" in args else len(args)
     if at < len(args) and "resource_tracker" not in args[at]:
@@ -118,7 +118,7 @@ def _spawn(start: Any, path: Any, args: Any, passfds: Any) -> Any:
 
 
 class _Watcher:
-    """A finder that leaves finding to the others, and patches a module once it has been executed."""
+    """A finder that delegates to the other finders, and patches a module after it has been executed."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
         if not name.startswith((_STD, _OURS)) or name.rpartition(".")[2] not in _names:
@@ -157,19 +157,21 @@ def _is_complete(name: str) -> bool:
 
 
 def _replace(name: str, asked_for: bool = False) -> None:
-    """Replace the names of an executed module, as soon as Forklift's has been executed, too."""
+    """Replace names in the standard library's module, once it and Forklift's have both been executed."""
     if name in _done or not _is_complete(_STD + name):
         return
     theirs: Any = sys.modules[_STD + name]
     ours_name, what = _REPLACED[name]
-    # If an executor's module was imported before, it has classes derived from the standard library's.
+    # If concurrent.futures.process was imported earlier, it has a class derived from the standard library's
+    # Queue, which must be replaced now.
     waits = name in _ON_DEMAND and not (name == "queues" and _is_complete("concurrent.futures.process"))
     if waits and not asked_for and _OURS + ours_name not in sys.modules:
         if type(theirs) is types.ModuleType:
             _defer(theirs, name, what)
         if isinstance(theirs, _Deferred):
             return
-    # While Forklift's module is being imported (its import may lead here), wait for the end of that import.
+    # If Forklift's module is still being imported (its import may call this function), do nothing yet: this
+    # function is called again at the end of that import.
     ours: Any = _imported(_OURS + ours_name)
     if name in _done or not (ours is theirs or _is_complete(_OURS + ours_name)):
         return
@@ -190,7 +192,10 @@ class _Deferred(types.ModuleType):
 
 
 class _OnDemand:
-    """A replaced name of a deferred module. The module's functions find the original in its dictionary."""
+    """A replaced name of a deferred module: the first access from outside replaces the module's names.
+
+    The module's own functions still find the original in the module's dictionary.
+    """
 
     def __init__(self, module: str, name: str) -> None:
         self._module, self._name = module, name
@@ -198,7 +203,8 @@ class _OnDemand:
     def __get__(self, module: Any, owner: Any = None) -> Any:
         if module is None:
             return self
-        # While it is imported, managers looks up some names; _patch_managers() replaces them afterwards.
+        # The import of managers looks up some names. That is no use of them by the program;
+        # _patch_managers() replaces them afterwards.
         if not _is_being_imported("multiprocessing.managers"):
             _replace(self._module, asked_for=True)
         return vars(module)[self._name]
@@ -238,7 +244,7 @@ def _set_aside(name: str, old: Any) -> None:
 
 
 def _patch_managers() -> None:
-    """Patch what `managers` took over from other modules: the connections and pools that it makes."""
+    """Patch what `managers` has copied from other modules: the makers of its connections and pools."""
     managers: Any = sys.modules.get("multiprocessing.managers")
     if "managers" in _done or managers is None or not _is_complete("multiprocessing.managers"):
         return
@@ -248,7 +254,7 @@ def _patch_managers() -> None:
     managers.SyncManager._registry["Pool"] = (_make_pool, *rest)
 
 
-# Functions, so that Forklift's module is imported when the first object is made.
+# These are functions so that Forklift's module is imported only when the first object is made.
 def _make_listener(*args: Any, **named: Any) -> Any:
     from forklift.multiprocessing._channels.manager_connections import Listener
 
@@ -266,7 +272,7 @@ def _make_pool(*args: Any, **named: Any) -> Any:
 
 
 def _fix_executors(module: Any) -> None:
-    """Replace the queue class that the executors' module took over, if it was imported before."""
+    """Replace the queue classes in concurrent.futures.process, if it was imported before the patch."""
     queue = sys.modules[_STD + "queues"].Queue
     if module.Queue is not queue:
         module.Queue = queue
@@ -274,7 +280,7 @@ def _fix_executors(module: Any) -> None:
 
 
 def _derived_from(base: type, old: type) -> type:
-    """A copy of the class `old` over another base. (A base of another layout cannot be assigned.)"""
+    """A copy of the class `old` with another base. (Assigning ``__bases__`` needs an equal object layout.)"""
     cell = types.CellType()
     members = {k: v for k, v in vars(old).items() if k not in ("__dict__", "__weakref__")}
     for name, member in members.items():

@@ -1,7 +1,6 @@
-"""The standard library's classes that ``forklift.install()`` replaced, by their names.
+"""The standard library's classes that ``forklift.install()`` replaced, under their own names.
 
-Objects that were made before the patch pickle by these names. The names work in every child, whether it is
-patched or not.
+The replaced classes pickle as names of this module. These names work in every child, patched or not.
 """
 
 from __future__ import annotations

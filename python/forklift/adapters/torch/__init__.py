@@ -1,4 +1,4 @@
-"""torch's CPU tensors as shared memory: `tensors` sends and receives them, `sharing` extends torch.
+"""torch's CPU tensors in shared memory: `tensors` sends and receives them, `sharing` extends torch.
 
 The core calls ``install`` when it first meets torch. Importing this package does not import torch.
 """
@@ -9,7 +9,7 @@ __all__ = ["install"]
 
 
 def install() -> None:
-    """Make Forklift's picklers and torch's own sharing functions know Forklift's memory. Done once."""
+    """Extend Forklift's picklers and torch's own sharing functions to tensors in Forklift's memory. Once."""
     from forklift.adapters.torch import tensors
 
     tensors.install()

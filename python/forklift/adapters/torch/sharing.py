@@ -1,13 +1,13 @@
-"""torch's own sharing functions, on storages that lie in Forklift's memory.
+"""Wraps torch's own sharing functions so that they know storages in Forklift's memory.
 
-The wrapped functions check first whether a storage lies there, and call torch's own for all others:
+The wrappers check first whether a storage lies in Forklift's memory, and call torch's own functions if not:
 
-- ``is_shared()`` is true, ``share_memory_()`` has nothing to do. On a storage that is not shared yet,
-  ``share_memory_()`` moves it into Forklift's memory: no descriptor, no name, and it can be sent as a handle.
-- Where torch pickles a storage (its own queues, arguments of a process), such a storage travels as a loan:
-  the receiver asks the sender for it, as for torch's descriptors, and so joins the sender's domain if it has
-  none. Among the arguments of a process that is being started it needs no asking.
-- Memory that a ``DataLoader``'s workers collate into (``_new_using_fd_cpu``) is Forklift's.
+- ``is_shared()`` returns True and ``share_memory_()`` does nothing. ``share_memory_()`` of a storage that is
+  not shared yet moves it into Forklift's memory: no descriptor, no name, and it can be sent as a handle.
+- When torch pickles such a storage for one of its own queues, the storage travels as a loan: the receiver
+  asks the sender for it, as it does for torch's descriptors, and joins the sender's domain if it has none.
+  Among the arguments of a process that is being started, the storage travels as a handle without a request.
+- The memory into which a ``DataLoader``'s workers collate (``_new_using_fd_cpu``) is Forklift's.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def is_shared_by_torch(storage: Any) -> bool:
 
 
 def install() -> None:
-    """Put the wrapping functions in place. Once."""
+    """Put the wrappers in place. Called once."""
     storage: Any = torch.UntypedStorage
     storage.is_shared = lambda self: is_held(self) or _torchs_is_shared(self)
     storage.share_memory_ = _share_memory(storage.share_memory_)
@@ -60,7 +60,7 @@ def install() -> None:
 
 
 def _move(storage: Any) -> bool:
-    """Move a storage that is not shared. False where that is impossible."""
+    """Move a storage that is not shared into Forklift's memory. False if that is impossible."""
     if not _mechanics.known() or storage.device.type != "cpu" or storage.nbytes() == 0:
         return False
     if _torchs_is_shared(storage):
@@ -108,11 +108,11 @@ def _new_shared(theirs: Callable[[int], Any]) -> Callable[[int], Any]:
     return new_using_fd_cpu
 
 
-# --- through other picklers than Forklift's
+# --- sending through picklers that are not Forklift's
 
 
 def reduce_storage(storage: Any) -> Any:
-    """In place of torch.multiprocessing.reductions.reduce_storage."""
+    """Replaces torch.multiprocessing.reductions.reduce_storage."""
     from forklift.multiprocessing._start.invitation import invitation_for, is_invited
 
     popen: Any = _std_context.get_spawning_popen()
@@ -136,8 +136,10 @@ def _claim(_joined: None, handle: bytes, size: int) -> Any:
 
 
 class _Loan:
-    """Keeps a storage until the receiver of its pickle has asked for it; in the thread that serves
-    descriptors."""
+    """Keeps a storage until the receiver of its pickle has asked for it.
+
+    ``lend`` runs in the thread of the standard library's resource sharer.
+    """
 
     def __init__(self, storage: Any) -> None:
         self._storage = storage
@@ -153,7 +155,7 @@ class _Loan:
             connection.send(("join", theirs[1:]))
             for fd in (invitation.control, invitation.data, invitation.lock):
                 _reduction.send_handle(connection, fd, pid)
-            connection.recv()  # it has joined: from here on the slot lives and dies with it
+            connection.recv()  # the receiver has joined: from here on the slot lives and dies with it
             invitation.close()
         if theirs[0] == ours[0]:
             connection.send(("claim", _offer(self._storage, theirs[1:])))

@@ -1,16 +1,16 @@
-"""torch's CPU tensors: shared memory, as from ``torch.multiprocessing``, without a descriptor for each.
+"""torch's CPU tensors: shared memory, as from ``torch.multiprocessing``, without a descriptor for each one.
 
-Imported when Forklift first meets torch: when the program has imported torch and sends an object that may be
-a tensor, or when a tensor is received. Then:
+The core imports this module when it first meets torch: when the program has imported torch and sends an
+object that may be a tensor, or when a tensor is received. Then:
 
-- ``_probe`` finds out where torch keeps the parts of a storage, and ``_self_test`` tries it on one;
-- the reducers of ``torch.multiprocessing.reductions`` are replaced in Forklift's picklers. A program's own
-  registrations win, and whatever is not plain CPU memory goes on to torch's;
+- ``_probe`` finds out where torch keeps the parts of a storage, and ``_self_test`` moves one to check that;
+- the reducers of ``torch.multiprocessing.reductions`` are replaced in Forklift's picklers. Reducers that the
+  program has registered itself still precede them, and anything but plain CPU memory goes on to torch's;
 - torch's own sharing functions learn of Forklift's memory (`sharing`).
 
-The first time that a storage is sent it moves into shared memory, for all tensors over it. If the layout of
-this torch's storages is unknown, ``_move_without_probe`` uses only torch's own interface.
-``FORKLIFT_TORCH_PROBE=0`` has the same effect, for tests and for emergencies.
+When a storage is sent for the first time, it moves into shared memory, for all tensors over it. If the probe
+does not find the layout of this torch's storages, ``_move_without_probe`` uses torch's own interface only.
+``FORKLIFT_TORCH_PROBE=0`` forces that, for tests and for emergencies.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _installed = False
 
 
 def install() -> None:
-    """Probe this torch, take over its reductions. Done once."""
+    """Probe this torch and replace its reducers. Done once."""
     global _installed
     if _installed:
         return
@@ -109,11 +109,11 @@ def _probe() -> bool:
             )
         )
     except (AttributeError, RuntimeError, TypeError):
-        return False  # a torch that has none of these names
+        return False  # this torch lacks one of these names
 
 
 def _self_test() -> bool:
-    """Does a storage that was moved behave? The words are known to be the right ones by now."""
+    """Move a storage, and tell whether it then behaves. The probe has confirmed the layout by now."""
     tensor = torch.arange(300, dtype=torch.int64)
     storage, view = tensor.untyped_storage(), tensor[7:9]
     before = storage.data_ptr()
@@ -148,8 +148,11 @@ def _sends_natively(tensor: Any) -> bool:
 
 
 def _move_without_probe(tensor: Any) -> None:
-    """Only where a storage's words are unknown: put the tensor over a copy of its storage, if nobody else
-    uses the storage. Otherwise torch's own functions move it, into memory with a descriptor."""
+    """Put the tensor over a copy of its storage in Forklift's memory, if nothing else uses the storage.
+
+    Only if the layout of storages is unknown. A tensor that this leaves alone is moved by torch's own
+    functions, into memory with a descriptor.
+    """
     if _mechanics.known() or (tensor.requires_grad and not tensor.is_leaf):
         return
     storage = tensor.untyped_storage()
@@ -168,7 +171,11 @@ def _move_without_probe(tensor: Any) -> None:
 def rebuild(
     base: Any, code: int, bits: int, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]
 ) -> Any:
-    """A tensor over the storage of another one; an empty one where that is None."""
+    """A tensor over the storage of `base`; an empty one if that is None.
+
+    `code` and `bits` are DLPack's element type; `offset` and `strides` count elements. TypeError if this
+    torch has no such type.
+    """
     dtype = getattr(torch, _DTYPES.get((code, bits), ""), None)
     if dtype is None:
         raise TypeError(f"torch {torch.__version__} has no elements of {bits} bits and DLPack's type {code}")
@@ -177,7 +184,7 @@ def rebuild(
         return torch.empty(0, dtype=dtype, device="cpu").set_(storage, offset, shape, strides)
 
 
-# --- receiving: what pickles name
+# --- receiving: the functions that pickles name
 
 
 def _take_tensor(payload: bytes) -> Any:
@@ -189,7 +196,7 @@ def _take_storage(payload: bytes) -> Any:
 
 
 def _reducers() -> dict[type, tuple[Any, Callable[[Any], Any]]]:
-    """For each class: torch's own reducer, which must still be the registered one, and ours."""
+    """For each class: torch's own reducer, and Forklift's, which replaces it while it is registered."""
     return {
         torch.UntypedStorage: (_registered.get(torch.UntypedStorage), _reduce_storage),
         torch.Tensor: (_theirs.reduce_tensor, _reduce_tensor),

@@ -1,15 +1,15 @@
-"""Waiting in a coroutine: ``await queue.aget()``, ``await connection.arecv()`` and the like.
+"""Waits in coroutines: ``await queue.aget()``, ``await connection.arecv()`` and the like.
 
     async def serve(requests, replies):
         while True:
             replies.put(handle(await requests.aget()))
 
-The event loop watches a descriptor; once it is ready the coroutine takes (or puts) without waiting, and waits
-again if another receiver was faster. So a coroutine that is cancelled while it waits has taken nothing, and
-it cannot be cancelled between taking and returning.
+The event loop watches a descriptor. Once this is ready, the coroutine takes (or puts) without waiting, and
+waits again if another receiver was faster. So a coroutine that is cancelled while it waits has taken nothing,
+and it cannot be cancelled between taking and returning.
 
-For one loop at a time each; any number of coroutines may wait. Not together with the program's own
-``add_reader`` on the same object's descriptor in the same loop: a loop has one reader for a descriptor.
+Any number of coroutines may wait for an object, all in the same loop. The program must not use ``add_reader``
+for the same object's descriptor in that loop, since a loop has one reader for a descriptor.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["get", "put", "receive", "send"]
 
-# How often a sender that waits for room checks whether a receiver is left.
+# How often a sender that waits for room checks whether there still is a receiver.
 _LOOK_SECONDS = 0.2
 
 _waiting: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, list[asyncio.Future[None]]]] = (
@@ -35,7 +35,7 @@ _waiting: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, list[as
 
 
 async def _readable(fd: int, timeout: float | None) -> None:
-    """Return once the descriptor is readable, or the time is over."""
+    """Return when the descriptor is readable or the time is over."""
     loop = asyncio.get_running_loop()
     watched = _waiting.setdefault(loop, {})
     futures = watched.setdefault(fd, [])
@@ -75,24 +75,24 @@ async def _until_done(
 
 
 async def get(queue: Any, attempt: Callable[[], Any], timeout: float | None) -> Any:
-    """What `attempt` takes from the queue without waiting; queue.Empty after the time."""
+    """Repeat `attempt` until it does not find the queue empty; its result. queue.Empty after the time."""
     return await _until_done(attempt, Empty, queue._fileno, timeout)
 
 
 async def put(queue: Any, attempt: Callable[[], Any], timeout: float | None) -> None:
-    """Repeat `attempt` until it does not find the queue full; queue.Full after the time."""
+    """Repeat `attempt` until it does not find the queue full. queue.Full after the time."""
     taken = 0
 
     def noting() -> None:
         nonlocal taken
-        taken = queue._taken()  # before: what is taken from here on makes room
+        taken = queue._taken()  # read it before the attempt: any message taken from here on makes room
         attempt()
 
     await _until_done(noting, Full, lambda: int(queue._room_fileno(taken)), timeout)
 
 
 async def receive(connection: Any) -> Any:
-    """An object from a connection; EOFError at its end."""
+    """Receive an object from a connection. EOFError at its end."""
     connection._check_closed()
     connection._check_readable()
     if connection._native:
@@ -103,7 +103,7 @@ async def receive(connection: Any) -> Any:
 
 
 async def send(connection: Any, obj: Any) -> None:
-    """Send an object through a connection; BrokenPipeError when no reader is left."""
+    """Send an object through a connection. BrokenPipeError when there is no reader any more."""
     if not connection._native:
         connection.send(obj)
         return

@@ -1,7 +1,7 @@
-"""The two ends of a queue, and its locks, under the standard library's private names that packages use.
+"""The two ends of a queue and its locks, which packages use by the standard library's private names.
 
-Pools and executors receive from ``queue._reader``, wait on its descriptor and close ends one by one. Objects
-here are thin: they hold the queue and no state of their own.
+Pools and executors receive from ``queue._reader``, wait for its descriptor and close each end separately. The
+objects here hold the queue and have no state of their own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class _End:
     def __init__(self, queue: Any) -> None:
         self._queue = queue
 
-    # Each access makes a new object; all objects for one end are equal: `queue._reader in wait(...)`.
+    # Each access makes a new object. All objects for one end are equal, for `queue._reader in wait(...)`.
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self._queue is other._queue
 
@@ -46,18 +46,18 @@ class _End:
             raise OSError("handle is closed")
 
     def _orphan_aware(self) -> None:
-        # Only workers close one end. Once their parent is gone, no process uses the other end.
+        # Only workers close one end, and only their parent uses the other: when it is gone, waits must end.
         self._queue._orphan_fd = parent_sentinel()
 
 
 class Reader(_End):
-    """What ``Connection`` offers for reading."""
+    """The reading end of a queue, with the reading methods of ``Connection``."""
 
     readable = True
     writable = False
 
     def recv(self) -> Any:
-        """Take the oldest object, waiting for one. EOFError once the parent is gone, in its workers."""
+        """Take the oldest object, waiting for one. In a worker, EOFError once the parent is gone."""
         self._check()
         return self._queue.get()
 
@@ -68,12 +68,12 @@ class Reader(_End):
         return data
 
     def poll(self, timeout: float | None = 0.0) -> bool:
-        """Is there something to get within `timeout` seconds (None: wait without end)?"""
+        """Wait until there is something to get, at most `timeout` seconds (None: without end)."""
         self._check()
         return bool(self._queue._poll_for(timeout))
 
     def fileno(self) -> int:
-        """A descriptor that is readable while the queue is not empty; it belongs to the queue."""
+        """A descriptor that is readable while the queue is not empty. It belongs to the queue."""
         self._check()
         return int(self._queue._fileno())
 
@@ -87,7 +87,7 @@ class Reader(_End):
 
 
 class Writer(_End):
-    """What ``Connection`` offers for writing."""
+    """The writing end of a queue, with the writing methods of ``Connection``."""
 
     readable = False
     writable = True
@@ -111,7 +111,7 @@ class Writer(_End):
 
 
 class NoLock:
-    """A lock without effect: the queue's ends lock themselves, and survive their holders."""
+    """A lock without effect: the core locks a queue's ends itself, and its locks survive their holders."""
 
     def acquire(self, block: bool = True, timeout: float | None = None) -> bool:
         return True
@@ -138,7 +138,7 @@ class _Value:
 
 
 class SlotsLeft(NoLock):
-    """The semaphore of a bounded queue, to be looked at."""
+    """Stands for the semaphore of a bounded queue, for reading only."""
 
     def __init__(self, queue: Any) -> None:
         self._semlock = _Value(max(0, queue._maxsize - queue._size()))
@@ -148,7 +148,7 @@ class SlotsLeft(NoLock):
 
 
 class Tasks(NoLock):
-    """The semaphore that counts a JoinableQueue's unfinished tasks, to be looked at."""
+    """Stands for the semaphore that counts a JoinableQueue's unfinished tasks, for reading only."""
 
     def __init__(self, queue: Any) -> None:
         self._semlock = _Value(queue._unfinished())

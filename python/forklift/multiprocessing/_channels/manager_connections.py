@@ -1,13 +1,14 @@
-"""Managers' proxies over pipes in shared memory, where server and client are of one domain.
+"""Connects managers and their proxies by pipes in shared memory, if both are in the same domain.
 
     manager = forklift.multiprocessing.Manager()   # after forklift.install() multiprocessing.Manager(), too
     shared = manager.dict()
     shared["a"] = 1                                # no socket
 
-Servers, proxies and the wire protocol are the standard library's. A server that chose its own address puts
-its domain's number into the address. A client of the same domain connects and proves its key as ever, and
-then hands the server one end of a pipe, over which both go on. All other clients, and servers at an address
-that the program gave, keep to the socket: other programs, other machines, other versions of this package.
+Servers, proxies and the wire protocol are the standard library's. A server that chooses its own address puts
+its domain's number into the address. A client of the same domain connects and authenticates as usual, and
+then hands the server one end of a pipe, over which both continue. All other clients (other programs, other
+machines, other versions of this package), and servers at an address that the program gave, stay on the
+socket.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ __all__ = ["Client", "Listener", "enable"]
 # Requests are pickles, which do not begin with this.
 _CHANGE = b"forklift: change over to "
 _DONE, _REFUSED = b"forklift: done", b"forklift: refused"
-# The channels' names: index and generation, for the server's reading and for its writing.
+# Index and generation of the channel that the server reads from, and of the one that it writes to.
 _NAMES = struct.Struct("=IIII")
-# A socket's path has to fit.
+# The longest path for a socket's address.
 _LONGEST_PATH = 100
 
 
 def enable() -> None:
-    """Make managers and proxies of this process, and of its children, use these from now on."""
+    """Make managers and proxies in this process and its children use these classes from now on."""
     from multiprocessing import managers
 
     theirs: Any = managers
@@ -50,7 +51,7 @@ def _mark() -> str:
 
 
 class Listener(_std.Listener):
-    """The standard library's; an address that it chooses itself names its domain."""
+    """The standard library's Listener, except that an address which it chooses itself names its domain."""
 
     def __init__(
         self, address: Any = None, family: str | None = None, backlog: int = 1, authkey: bytes | None = None
@@ -66,7 +67,7 @@ class Listener(_std.Listener):
 
 
 def Client(address: Any, family: str | None = None, authkey: bytes | None = None) -> Any:
-    """The standard library's; its connection changes over when a proxy takes it for its calls."""
+    """The standard library's Client, whose connection changes to a pipe when a proxy uses it for calls."""
     connection = _std.Client(address, family, authkey)
     if isinstance(address, str) and _core.has_domain() and address.endswith(_mark()):
         return _retyped(connection, _ClientConnection)
@@ -79,7 +80,7 @@ def _retyped(connection: Any, kind: type[Connection]) -> Connection:
 
 
 class _SwitchingConnection(Connection):
-    """A connection through a socket that may become one end of a pipe, under the same descriptor."""
+    """A connection through a socket that can become one end of a pipe, with the same descriptor."""
 
     def _become(self, end: Connection) -> None:
         os.dup2(end._handle, self._handle, inheritable=False)  # type: ignore[arg-type]
@@ -88,7 +89,7 @@ class _SwitchingConnection(Connection):
 
 
 class _ClientConnection(_SwitchingConnection):
-    """The client's end. One-shot requests stay on the socket."""
+    """The client's end until its first request. Only a proxy's connection for calls changes to a pipe."""
 
     def send(self, obj: Any) -> None:
         self.__class__ = Connection  # type: ignore[assignment]

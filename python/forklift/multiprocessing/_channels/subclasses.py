@@ -1,8 +1,8 @@
-"""Finds the subclasses that get the standard library's engine: those that rely on how it works inside.
+"""Finds the subclasses that need the standard library's engine, because they rely on how it works inside.
 
-The standard library's pool has threads and two queues, its queue a feeder thread, a buffer and a pipe. A
-subclass that overrides one of their private hooks, or uses one of their private parts, counts on them
-(joblib's pools, loky's queues). Its instances are the standard library's in all but their class.
+The standard library's pool has threads and two queues; its queue has a feeder thread, a buffer and a pipe. A
+subclass that overrides one of their private hooks, or uses one of their private parts, relies on them
+(joblib's pools, loky's queues). Its instances behave as the standard library's (decisions/0085 and 0140).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["is_private", "overridden", "relies_on_the_feeder"]
 
-# Private, but meant to be overridden, and called by our queues as well.
+# Private names that are meant to be overridden, and that Forklift's queues call as well.
 _HOOKS = ("_on_queue_feeder_error",)
-# What only the standard library's queues have: the names by which a method of a subclass's own uses them.
+# Parts that only the standard library's queues have. A method that uses one of these names relies on it.
 _PARTS = frozenset(("_buffer", "_feed", "_notempty", "_recv_bytes", "_send_bytes", "_start_thread"))
 _STATE = ("__getstate__", "__setstate__")
 
@@ -44,14 +44,14 @@ def relies_on_the_feeder(kind: type, standard: type) -> bool:
         if is_private(name) and hasattr(standard, name):
             return True
         used = set(_names(member))
-        # A state of its own is made from private attributes, unless it has the base class's state in it.
+        # A __getstate__ or __setstate__ that does not call the base class's uses its private attributes.
         if (name in _STATE and name not in used) or used & _PARTS:
             return True
     return False
 
 
 def _names(member: Any) -> Iterator[str]:
-    """The attributes and globals that a method uses, those of functions inside of it included."""
+    """The attributes and globals that a method, and the functions inside it, use."""
     for part in (
         member,
         *(getattr(member, each, None) for each in ("__func__", "fget", "fset", "__wrapped__")),

@@ -1,7 +1,7 @@
 """The calls of a pool on Forklift's engine: apply, map, imap and their variants."""
 
 # mypy: disable-error-code="no-any-return"
-# (The core and the standard library's engine return results of the program's functions.)
+# (The core and the standard library's engine return what the program's functions return, as Any.)
 from __future__ import annotations
 
 import itertools
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Calls"]
 
-# Saved, since forklift.install() puts ours in its place.
+# Saved, since forklift.install() replaces it.
 _Standard: Any = _std.Pool
 _numbers = itertools.count()
 
@@ -42,7 +42,7 @@ def _name_of(func: Any) -> str:
 
 
 def _nothing(*args: Any, **kwds: Any) -> Any:
-    """Stands for a function that is None, which the core would take for no function. Fails in the worker."""
+    """Stands for the function None, which the core would take for a missing one. Fails in the worker."""
     function: Any = None
     return function(*args, **kwds)
 
@@ -52,14 +52,14 @@ def _as_given(func: Any, args: Any, kwds: Any) -> Any:
 
 
 def _call_of(func: Any, args: Any, kwds: Any) -> tuple[Any, Any, int]:
-    """As PoolJob takes it: the function, its arguments, and in which style."""
+    """A call as PoolJob takes it: the function, its arguments, and their Style (bindings/pool/task.h)."""
     if func is not None and args is not None and isinstance(kwds, dict):
         return (func, (args, kwds), 1) if kwds else (func, args, 0)
-    return (_as_given, (func, args, kwds), 0)  # wrong arguments, which fail in the worker
+    return (_as_given, (func, args, kwds), 0)  # wrong arguments; the call fails in the worker
 
 
 class Calls:
-    """A pool's calls. Without an engine (`_core` is None) they are the standard library's methods."""
+    """A pool's calls. Without Forklift's engine (`_core` is None) they call the standard library's."""
 
     _core: Any = None
     _state: str
@@ -86,12 +86,12 @@ class Calls:
         timeout: float | None = None,
         retries: int | None = None,
     ) -> _T:
-        """func(*args, **kwds) in a worker: its result."""
+        """Call func(*args, **kwds) in a worker, wait, and return its result."""
         if self._core is None:
             return _Standard.apply(self, func, args, kwds)
         if getattr(self.apply_async, "__func__", None) is not Calls.apply_async:
-            # A subclass's own method, which the standard library's apply() calls, too: pass only the options
-            # that were given, since it may know none.
+            # A subclass overrides apply_async(), and the standard library's apply() would call it, too. Pass
+            # only the options that were given, since the subclass's method may have none of them.
             options = {"timeout": timeout, "retries": retries}
             given: Any = {name: value for name, value in options.items() if value is not None}
             return self.apply_async(func, args, kwds, **given).get()
@@ -112,7 +112,7 @@ class Calls:
         timeout: float | None = None,
         retries: int | None = None,
     ) -> ApplyResult[_T]:
-        """As apply(), without waiting. The result can be awaited, too."""
+        """As apply(), but without waiting. Coroutines can await the result."""
         if self._core is None:
             return _Standard.apply_async(self, func, args, kwds, callback, error_callback)
         self._check_running()
@@ -210,7 +210,7 @@ class Calls:
         retries: int | None = None,
         progress: Progress = False,
     ) -> MapResult[_T]:
-        """As map(), without waiting."""
+        """As map(), but without waiting."""
         if self._core is None:
             return _Standard.map_async(self, func, iterable, chunksize, callback, error_callback)
         self._check_running()
@@ -230,7 +230,7 @@ class Calls:
         retries: int | None = None,
         progress: Progress = False,
     ) -> MapResult[_T]:
-        """As starmap(), without waiting."""
+        """As starmap(), but without waiting."""
         if self._core is None:
             return _Standard.starmap_async(self, func, iterable, chunksize, callback, error_callback)
         self._check_running()
@@ -255,7 +255,7 @@ class Calls:
         try:
             items = iterable if type(iterable) in (list, tuple) else list(iterable)
         except Exception as error:
-            # As in the standard library: an iterable that knows its length fails the result.
+            # As in the standard library, the error of an iterable that has a length becomes the result's.
             if not hasattr(iterable, "__len__"):
                 raise
             items, failed = [], error
@@ -266,7 +266,7 @@ class Calls:
         task = _core.PoolJob(self._core, label, number, True)
         if chunksize <= 0 and failed is None:
             callback = error_callback = (
-                None  # as in the standard library, whose result is there from the start
+                None  # as in the standard library, whose result is ready from the start
             )
         result: MapResult[Any] = MapResult(
             self, task, number, callback, error_callback, length=len(items), chunksize=chunksize
@@ -302,10 +302,10 @@ class Calls:
         retries: int | None = None,
         progress: Progress = False,
     ) -> _std.IMapIterator[_T]:
-        """An iterator over the results, in order. ``lookahead`` bounds how many tasks may be ahead of it.
+        """An iterator over the results, in order. ``lookahead`` bounds how many tasks are sent ahead of it.
 
-        Without it tasks are sent as fast as they come, until 256 MiB of results wait to be taken; after
-        ``close()``, or when the iterator is dropped, that does not hold them up.
+        Without ``lookahead``, tasks are sent as fast as possible until 256 MiB of results wait to be taken.
+        That bound is lifted by ``close()``, and when the iterator is dropped.
         """
         if self._core is None:
             return _Standard.imap(self, func, iterable, chunksize)
@@ -322,7 +322,7 @@ class Calls:
         retries: int | None = None,
         progress: Progress = False,
     ) -> _std.IMapIterator[_T]:
-        """An iterator over the results, as they come."""
+        """An iterator over the results, in the order in which they arrive."""
         if self._core is None:
             return _Standard.imap_unordered(self, func, iterable, chunksize)
         return self._iterate(func, iterable, chunksize, False, lookahead, timeout, retries, progress)
@@ -362,7 +362,7 @@ class Calls:
             if start >= last:
                 flow.end()
             else:
-                # Apart from other calls: it may have to wait until results are taken.
+                # In a thread of its own, since it may have to wait until results are taken.
                 self._feeder.apart(lambda: flow.send_items(func, items, options, start), flow)
         else:
             self._feeder.apart(lambda: flow.send_all(func, iterable, options), flow)

@@ -1,4 +1,4 @@
-"""The exceptions with which a pool's tasks fail, made in the pool's own process."""
+"""Makes the exceptions with which a pool's tasks fail, in the process that made the pool."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ if TYPE_CHECKING:
 
 __all__ = ["ResultDecodingError", "TaskTimeoutError", "ended", "pickle_by_value", "revive", "stopped"]
 
-# The type stubs do not name them.
+# The standard library's type stubs do not have these names.
 _engine: Any = _std
 MaybeEncodingError: Any = _engine.MaybeEncodingError
 RemoteTraceback: Any = _engine.RemoteTraceback
 
-# Where pickles find them: this module cannot be imported before that one.
+# The module by whose name these classes pickle: importing this module first would be a circular import.
 _PUBLIC = "forklift.multiprocessing.pool"
 
 
 class TaskTimeoutError(ForkliftError, _std_context.TimeoutError, builtins.TimeoutError):
     """A task ran longer than its ``timeout``; its worker was killed and replaced.
 
-    ``index``: its (first) item; ``item``: that item's representation, shortened, if it is known.
+    ``task``: the task as text; ``index``: the index of its first item; ``item``: that item's representation,
+    shortened, or None if it is not known.
     """
 
     __module__ = _PUBLIC
@@ -44,9 +45,9 @@ class TaskTimeoutError(ForkliftError, _std_context.TimeoutError, builtins.Timeou
 
 
 def _remote_traceback(text: str, index: int, item: str | None) -> BaseException:
-    """The cause of what a task has raised: its traceback in the worker, and which item it was about.
+    """The cause of an exception that a task raised: its traceback in the worker, and the item.
 
-    Of the standard library's very class, since programs compare it by identity.
+    It has the standard library's class itself, and no subclass, since programs compare classes by identity.
     """
     cause: BaseException = RemoteTraceback(text)
     cause.index, cause.item = index, item  # type: ignore[attr-defined]
@@ -54,7 +55,7 @@ def _remote_traceback(text: str, index: int, item: str | None) -> BaseException:
 
 
 class ResultDecodingError(MaybeEncodingError):  # type: ignore[misc]
-    """A result, or a task's exception, arrived but cannot be unpickled. ``index``, ``item``: which item."""
+    """A result, or a task's exception, cannot be unpickled. ``index``, ``item``: the item it belongs to."""
 
     __module__ = _PUBLIC
 
@@ -70,7 +71,7 @@ class ResultDecodingError(MaybeEncodingError):  # type: ignore[misc]
 
 
 def pickle_by_value(function: Any) -> bytes | None:
-    """A function that pickle refuses, by cloudpickle. None: pickle takes it, or there is no cloudpickle."""
+    """Pickle a function by cloudpickle. None if pickle takes it, or cloudpickle is not installed."""
     try:
         ForkingPickler.dumps(function)
         return None
@@ -85,7 +86,7 @@ def pickle_by_value(function: Any) -> bytes | None:
 
 
 def revive(label: Label, task: int, description: Description) -> BaseException:
-    """The exception that a worker described."""
+    """Make the exception that a worker described."""
     pickled, text, representation, place, shown_item = description
     index = label.first(task) + max(place, 0)
     item = shown_item or label.item(index)
@@ -102,7 +103,7 @@ def revive(label: Label, task: int, description: Description) -> BaseException:
 
 
 def undecodable(label: Label, task: int, reason: BaseException) -> BaseException:
-    """A result that cannot be unpickled."""
+    """The exception for a result that cannot be unpickled."""
     index = label.first(task)
     return _unreadable(reason, f"the result of {label.task(task)}", "", index, label.item(index))
 
@@ -116,12 +117,12 @@ def _unreadable(reason: BaseException, what: str, text: str, index: int, item: s
 
 
 def unreadable(label: Label, task: int, why: str) -> BaseException:
-    """A message that its receiver could not use."""
+    """The exception for a task whose message the worker could not use."""
     return ForkliftError(f"{label.task(task)} did not reach its worker: {why}")
 
 
 def ended(label: Label, number: int, late: bool, pid: int, exitcode: int) -> BaseException:
-    """A worker died during its task, or was killed because the task took too long."""
+    """The exception for a task whose worker died, or was killed because the task took too long (`late`)."""
     task, index = label.task(number), label.first(number)
     item = label.item(index)
     if late:
@@ -141,7 +142,7 @@ def _how(exitcode: int) -> str:
 
 
 def stopped(label: Label, number: int, why: str, last_words: Description | None) -> BaseException:
-    """The pool ended before the task did."""
+    """The exception for a task that had not ended when the pool stopped."""
     task = label.task(number)
     if not why:
         return PoolStoppedError(f"{task} had not ended when the pool was terminated")

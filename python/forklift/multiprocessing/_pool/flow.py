@@ -1,7 +1,7 @@
-"""Sending tasks that the workers cannot take at once, or that an iterator of the program yields.
+"""Sends the tasks that the workers cannot take at once, and those that the program's own iterator yields.
 
-The calling thread submits the first tasks to the engine itself. A feeder thread sends the rest when the
-workers' queue is full, and all tasks where the program's own iterator yields them.
+The calling thread submits tasks to the engine itself until the workers' queue is full. A feeder thread sends
+the rest. If the program's own iterator yields the tasks, a feeder thread sends all of them.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ __all__ = ["AHEAD_UNSEEN", "Feeder", "Flow", "IMapIterator", "IMapUnorderedItera
 _AT_ONCE = 256
 # How many bytes of results may wait to be taken before an iteration pauses.
 _MOST_WAITING = 256 << 20
-# How many tasks are sent before the size of a result is known.
+# How many tasks of an iteration are sent before the size of a result is known.
 AHEAD_UNSEEN = 64
 
 
 class Feeder:
-    """Sends tasks that the workers cannot take at once, in order; knows when all have been sent."""
+    """Sends tasks that the workers cannot take at once, in order, and knows when all have been sent."""
 
     def __init__(self, core: Any) -> None:
         self._core = core
@@ -45,7 +45,7 @@ class Feeder:
 
     @property
     def busy(self) -> bool:
-        """Tells whether tasks wait to be sent, so that others must queue behind them."""
+        """Tells whether tasks wait to be sent; new tasks must then queue behind them."""
         return self._running
 
     def qsize(self) -> int:
@@ -98,7 +98,7 @@ class Feeder:
             self._core.close()
 
     def close(self) -> None:
-        """The engine takes no more as soon as all has been sent."""
+        """Close the engine as soon as all tasks have been sent."""
         with self._changed:
             self._closing = True
             flows = list(self._flows)
@@ -123,7 +123,7 @@ class Feeder:
 
 
 class Flow:
-    """The flow control of an iteration: how many tasks were sent, and how many results handed out."""
+    """The flow control of an iteration: counts the tasks sent and the results handed out."""
 
     def __init__(self, task: Any, chunksize: int, lookahead: int | None) -> None:
         self.task = task
@@ -134,9 +134,9 @@ class Flow:
         self.handed_out = 0
         self.length: int | None = None
         self.stopped = False
-        self.bounded = lookahead is None  # in bytes
+        self.bounded = lookahead is None  # True: the bytes of waiting results are bounded
         self.paused = False
-        self._look_at = 0  # how many have been sent when that is asked next
+        self._look_at = 0  # the number of sent tasks at which the bound in bytes is checked again
 
     def add(self, count: int) -> None:
         with self.changed:
@@ -155,19 +155,19 @@ class Flow:
             self.changed.notify_all()
 
     def let_go(self) -> None:
-        """Send all tasks, whether results are taken or not, as in the standard library."""
+        """Lift the bound in bytes: send all tasks even if no result is taken, as in the standard library."""
         with self.changed:
             self.bounded = False
             self.changed.notify_all()
 
     def taken(self) -> None:
-        """The consumer has taken some results."""
+        """Called when the consumer has taken some results."""
         if self.bounded:
             with self.changed:
                 self.changed.notify_all()
 
     def wait_for_turn(self) -> bool:
-        """Wait until one more task may be sent. False: no more are sent."""
+        """Wait until one more task may be sent. False: the iteration was stopped."""
         while True:
             with self.changed:
                 while not self.stopped and self._far_ahead():
@@ -207,13 +207,13 @@ class Flow:
             self.end()
 
     def send_all(self, func: Any, iterable: Iterable[Any], options: Any) -> None:
-        """Send what an iterator of the program yields, which may block."""
-        style = 2 if self.chunksize == 1 else 4  # one item, a list of items
+        """Send what the program's own iterator, which may block, yields."""
+        style = 2 if self.chunksize == 1 else 4  # kItem or kChunk of bindings/pool/task.h
         try:
             for argument in _chunks(iterable, self.chunksize):
                 if not self.wait_for_turn():
                     break
-                if argument is None:  # which the core takes for a missing argument
+                if argument is None:  # the core would take it for a missing argument
                     self.task.submit(func, (None,), 0, self.sent, *options, True)
                 else:
                     self.task.submit(func, argument, style, self.sent, *options, True)
@@ -256,7 +256,7 @@ class IMapIterator(_std.IMapIterator):  # type: ignore[type-arg]
     def __del__(self) -> None:
         flow = getattr(self, "_flow", None)
         if flow is not None:
-            # No consumer is left for the results of tasks that are not sent yet.
+            # Nothing takes the results of the tasks that are not sent yet.
             if flow.lookahead is None:
                 flow.let_go()
             else:
@@ -264,14 +264,14 @@ class IMapIterator(_std.IMapIterator):  # type: ignore[type-arg]
 
     @property
     def _length(self) -> int | None:
-        """How many results there will be, once that is known: the standard library's private name."""
+        """The number of results; None while it is not known. A private name of the standard library's."""
         return self._flow.length
 
     def __iter__(self) -> Any:
         return self
 
     def next(self, timeout: float | None = None) -> Any:
-        """The next result, waited for at most `timeout` seconds: then multiprocessing.TimeoutError."""
+        """The next result. Waits for at most `timeout` seconds; then multiprocessing.TimeoutError."""
         until = None if timeout is None else time.monotonic() + timeout
         if not self._lock.acquire(timeout=-1 if timeout is None else max(timeout, 0)):
             raise TimeoutError
@@ -301,7 +301,7 @@ class IMapIterator(_std.IMapIterator):  # type: ignore[type-arg]
                 return
         taken = flow.task.take(_AT_ONCE, timeout)
         if taken is None:
-            time.sleep(0.001)  # another answer is being taken in at this moment
+            time.sleep(0.001)  # another thread is receiving an answer at this moment
         elif not taken:
             raise TimeoutError
         else:

@@ -1,4 +1,4 @@
-"""How errors name a pool's call, and the items of a task."""
+"""Texts for errors: a pool's call, and the items of a task."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _short = _Short()
 
 
 def shortened(item: Any) -> str:
-    """The item's representation in one line, also where its repr() raises."""
+    """The item's repr() in one line of at most 120 characters; a default one if repr() raises."""
     try:
         text = " ".join(_short.repr(item).split())
     except Exception:
@@ -34,7 +34,7 @@ def shortened(item: Any) -> str:
 
 
 class Label:
-    """``map(render)``, with the items where they are in a list."""
+    """A call's name, such as ``map(render)``, and its items if they are in a list."""
 
     def __init__(self, name: str, items: Any = None, chunksize: int = 1) -> None:
         self.name = name
@@ -42,23 +42,23 @@ class Label:
         self.chunksize = max(chunksize, 1)
 
     def first(self, task: int) -> int:
-        """The first item of a task."""
+        """The index of a task's first item."""
         return task * self.chunksize
 
     def count(self, task: int) -> int:
-        """How many items a task has, at most if that is not known."""
+        """The number of items in a task; the largest possible number if the items are not known."""
         return self.chunksize if self.items is None else len(self._of(task))
 
     def _of(self, task: int) -> list[Any]:
         return list(itertools.islice(self.items, self.first(task), self.first(task + 1)))
 
     def item(self, index: int) -> str | None:
-        """An item, shortened; None where the items are not kept."""
+        """An item's shortened representation; None if the items are not known."""
         items = self.items
         return shortened(items[index]) if items is not None and index < len(items) else None
 
     def task(self, task: int) -> str:
-        """A task's number, call and items, as text."""
+        """A text with the task's number, its call and its items."""
         if self.items is None:
             return f"task {task} of {self.name}"
         shown = ", ".join(shortened(each) for each in self._of(task)[:3])

@@ -1,4 +1,4 @@
-"""Log records of a pool's workers, handled in the process that made the pool."""
+"""Sends the log records of a pool's workers to the process that made the pool, which handles them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Log:
 
     @property
     def plan(self) -> Any:
-        """What workers need: where records go, and from which level on."""
+        """What workers need: (the queue for their records, the lowest level that is sent)."""
         return (self._queue, logging.getLogger().getEffectiveLevel())
 
     def _run(self) -> None:
@@ -43,17 +43,17 @@ class Log:
 
 
 def send_records(queue: Any, level: int) -> None:
-    """In a worker: its loggers' records go to the pool's process, and nowhere else.
+    """In a worker: send its loggers' records to the pool's process, and nowhere else.
 
-    A forked worker has all of its parent's handlers, a fresh interpreter those that its main module makes;
-    the pool's process has them, too, and a record would be handled twice. Only the loggers whose records do
-    not go up to the root's need a handler of their own.
+    A forked worker has all of its parent's handlers, and a fresh interpreter has those that its main module
+    makes. The pool's process has them, too, so each record would be handled twice. Only loggers that do not
+    propagate to the root logger need a handler of their own.
     """
     handler = logging.handlers.QueueHandler(queue)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
     for logger in list(root.manager.loggerDict.values()):
-        # multiprocessing's own says what happens in the worker itself, to the very end.
+        # multiprocessing's own logger keeps its handlers: it logs what happens in the worker, up to its exit.
         if isinstance(logger, logging.Logger) and logger.name != _std_util.LOGGER_NAME:
             logger.handlers[:] = [] if logger.propagate else [handler]

@@ -1,6 +1,6 @@
-"""Checks of a pool's options: a wrong value is refused before anything is started or sent.
+"""Checks a pool's options, and refuses a wrong value before anything is started or sent.
 
-Where the standard library refuses a wrong value, too, the exception has the same class.
+If the standard library refuses a value as well, the exception has the same class.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ __all__ = [
     "tasks_of",
 ]
 
-_MOST_PROCESSES = 4096  # living ones in a tree: docs/semantics.md, Limits
-_MOST = 2**31 - 1  # of anything that is counted; more means without limit
+_MOST_PROCESSES = 4096  # live processes in a tree: docs/semantics.md, Limits
+_MOST = 2**31 - 1  # of anything that is counted; a larger number means no limit
 
 
 def _whole(what: str, value: Any) -> int:
@@ -47,7 +47,7 @@ def processes_of(value: Any) -> int:
 
 
 def tasks_of(value: Any) -> int:
-    """maxtasksperchild; 0: no end."""
+    """maxtasksperchild as the core takes it; 0: no limit."""
     if value is None:
         return 0
     if not isinstance(value, int) or value <= 0:
@@ -56,7 +56,7 @@ def tasks_of(value: Any) -> int:
 
 
 def seconds_of(value: Any) -> float:
-    """A task's time-out."""
+    """A task's time-out in seconds."""
     try:
         seconds = math.nan if isinstance(value, (str, bytes, bytearray)) else float(value)
     except OverflowError:
@@ -78,7 +78,7 @@ def retries_of(value: Any) -> int:
 
 
 def bytes_of(value: Any) -> int:
-    """max_memory; 0: no limit."""
+    """max_memory as the core takes it; 0: no limit."""
     if value is None:
         return 0
     number = _whole("max_memory must be a number of bytes as an int (int(2e9), say)", value)
@@ -91,7 +91,7 @@ def chunksize_of(value: Any) -> int:
     try:
         return min(index(value), _MOST)
     except TypeError:
-        # As it comes out of the standard library, where it does not hang instead.
+        # The classes that the standard library raises, in those calls in which it does not hang instead.
         kind = ValueError if isinstance(value, float) else TypeError
         raise kind(f"chunksize, the number of items in a task, must be an int, not {value!r}") from None
 
@@ -106,7 +106,7 @@ def lookahead_of(value: Any) -> int | None:
 
 
 def cpus_of(value: Any) -> list[set[int]] | None:
-    """The processors of each worker in turn. This process must be allowed to use them, too."""
+    """The set of processors for each worker. This process must be allowed to run on them, too."""
     if value is None:
         return None
     usage = "cpus must be a list with a processor's number, or several, for each worker"
@@ -121,7 +121,8 @@ def cpus_of(value: Any) -> list[set[int]] | None:
     before = os.sched_getaffinity(0)
     try:
         for each in chosen:
-            # Only the kernel knows which are present and allowed, so try them in this thread, and go back.
+            # Only the kernel knows which processors are present and allowed. So set this thread's affinity to
+            # each set in turn, and restore it at the end.
             try:
                 os.sched_setaffinity(0, each)
             except (OSError, ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""``progress=`` of a pool's calls: tqdm's bar, or a function that gets the number of items that ended."""
+"""``progress=`` of a pool's calls: shows tqdm's bar, or calls a function with the number of ended items."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _LOOK_SECONDS = 0.05
 
 
 class ProgressBar:
-    """tqdm's bar, if it is installed and wanted; or a function called with the number of items that ended."""
+    """tqdm's bar, if it is wanted and installed; or a function that is called with the number of ended items.
+
+    As a context manager it returns the function to call with each number of items, or None.
+    """
 
     def __init__(self, wanted: Progress, total: int | None, level: int = 4) -> None:
         self._bar: Any = None
@@ -48,7 +51,7 @@ class ProgressBar:
 
 
 class ReportingIterator(_std.IMapIterator):  # type: ignore[type-arg]
-    """An iterator over results that reports each one, those that are exceptions included."""
+    """An iterator over results that reports each result to the bar, including those that are exceptions."""
 
     def __init__(self, results: Any, bar: ProgressBar, chunksize: int, total: int | None) -> None:
         self._results = results
@@ -61,12 +64,13 @@ class ReportingIterator(_std.IMapIterator):  # type: ignore[type-arg]
 
     def next(self, timeout: float | None = None) -> Any:
         """The next result, waited for at most `timeout` seconds: then multiprocessing.TimeoutError."""
-        # A task's exception has the worker's traceback as its cause: it is neither the end nor a time-out.
+        # An exception with a cause is a task's (the cause is the worker's traceback). Only without a cause is
+        # StopIteration the iterator's end and TimeoutError its time-out.
         try:
             result = self._results.next(timeout)
         except Exception as error:
             if error.__cause__ is not None or type(error) not in (StopIteration, TimeoutError):
-                self._report(self._chunksize)  # all items of its task
+                self._report(self._chunksize)  # all items of the failed task
             elif type(error) is StopIteration:
                 self._bar.close()
             raise
@@ -88,14 +92,14 @@ class ReportingIterator(_std.IMapIterator):  # type: ignore[type-arg]
             bar.close()
 
     def __getattr__(self, name: str) -> Any:
-        # The private names by which programs watch the standard library's iterator.
+        # For the private names of the standard library's iterator, which programs read.
         if name == "_results":
             raise AttributeError(name)
         return getattr(self._results, name)
 
 
 def report_on(task: Any, bar: ProgressBar, chunksize: int, total: int) -> None:
-    """Report the items of an asynchronous call, from a thread of its own."""
+    """Start a thread that reports the ended items of an asynchronous call."""
     threading.Thread(
         target=_watch, args=(task, bar, chunksize, total), name="PoolProgress", daemon=True
     ).start()

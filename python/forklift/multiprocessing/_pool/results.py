@@ -1,7 +1,7 @@
 """The results of a pool's asynchronous calls, and the thread that runs their callbacks.
 
 The thread that waits for a result receives it. Only callbacks and ``await`` need a thread of their own, which
-starts with the first of them.
+the first of them starts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["ApplyResult", "CallbackThread", "MapResult"]
 
 
 class CallbackThread:
-    """The thread that runs the callbacks of results as they end, one after another."""
+    """The thread that runs the callbacks of results, one after another, in the order in which they end."""
 
     def __init__(self, core: Any) -> None:
         self._core = core
@@ -51,7 +51,7 @@ class CallbackThread:
             result = None
 
     def end(self) -> None:
-        """End the thread once it has run the callbacks of all that has ended."""
+        """End the thread once it has run the callbacks of all results that have ended."""
         self._core.end_notices()
         thread = self.thread
         if thread is not None and thread is not threading.current_thread():
@@ -59,7 +59,7 @@ class CallbackThread:
 
 
 class _Event:
-    """Stands for the event that a result of the standard library's waits for."""
+    """Stands for the threading.Event that the standard library's results have."""
 
     def __init__(self, result: ApplyResult[Any]) -> None:
         self._result = result
@@ -93,13 +93,13 @@ class ApplyResult(_std.ApplyResult[_T]):
             self._told = threading.Event()
 
     def _begin(self) -> None:
-        """Called once all of its tasks are submitted or queued."""
+        """Start watching for the end, if there are callbacks. Called before the tasks are submitted."""
         if self._told is not None:
             self._callbacks.watch(self)
 
     @property
     def _event(self) -> _Event:
-        """The standard library's private name: read-only here."""
+        """A private name of the standard library's; read-only here."""
         return _Event(self)
 
     def ready(self) -> bool:
@@ -130,7 +130,7 @@ class ApplyResult(_std.ApplyResult[_T]):
         return self._success
 
     def _settle(self) -> None:
-        """Take the outcome over from the core."""
+        """Take the outcome from the core, once."""
         with self._lock:
             if self._settled:
                 return
@@ -143,7 +143,7 @@ class ApplyResult(_std.ApplyResult[_T]):
         self._success, self._value = taken[0][1:] if taken else (False, PoolStoppedError("no answer came"))
 
     def _tell(self) -> None:
-        """In the callbacks' thread, when all tasks have ended: run the callback, wake coroutines."""
+        """In the callback thread, when all tasks have ended: run the callback and wake coroutines."""
         try:
             self._settle()
             callback = self._callback if self._success else self._error_callback
@@ -219,7 +219,7 @@ class MapResult(_MapBases[_T]):
 
     @property
     def _number_left(self) -> int:
-        """How many chunks have not ended. Programs that show progress read this private name."""
+        """The number of chunks that have not ended. Programs that show progress read this private name."""
         return max(self._chunks - int(self._task.ended()), 0)
 
     def _take(self) -> None:

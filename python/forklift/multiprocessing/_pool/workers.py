@@ -1,11 +1,11 @@
-"""A pool's worker processes: how they are made, and what they do.
+"""Makes a pool's worker processes, and has the function that they run.
 
-The engine in C++ decides when a worker is started, and when it waits for one that has ended. It calls the
-factory for both, at times in a thread of its own. The factory refers to the pool's options and its list of
-processes, never to the pool itself, so that the garbage collector can take a pool without references.
+The C++ engine decides when to start a worker, and when to wait for one that has ended. It calls the factory
+for both, at times in its supervisor thread. The factory refers to the pool's options and its list of
+processes, never to the pool itself, so the garbage collector can free a pool that is no longer referenced.
 
-An exception is sent as its pickle with its traceback as text beside it. If the pickle cannot be read, the
-task still fails with the traceback, and the pool goes on.
+An exception is sent as its pickle together with its traceback as text. If the pickle cannot be read, the task
+still fails with the traceback, and the pool goes on.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ __all__ = [
     "worker_id",
 ]
 
-# (pickle of the exception, its traceback, its representation, the item's place in its task, the item shown)
+# (pickle of the exception, its traceback, its repr(), the item's index in the task, the item's short repr())
 Description = tuple[bytes, str, str, int, "str | None"]
 
 _index: int | None = None
 
 
 def worker_id() -> int:
-    """The number of this worker in its pool: 0, 1, ... A worker that replaces another may have its number.
+    """The number of this worker in its pool: 0, 1, ... A worker may have the number of one that it replaces.
 
-    RuntimeError in a process that is no worker.
+    RuntimeError in a process that is not a worker of a pool.
     """
     if _index is None:
         raise RuntimeError("this process is no worker of a pool")
@@ -56,7 +56,7 @@ def worker_id() -> int:
 class Plan:
     """The options that a pool passes to each of its workers."""
 
-    # No dataclass: importing `dataclasses` takes as long as all other modules of Forklift in a worker.
+    # Not a dataclass: in a worker, importing `dataclasses` takes as long as importing the rest of Forklift.
     def __init__(
         self,
         initializer: Callable[..., Any] | None = None,
@@ -89,7 +89,7 @@ class WorkerFactory:
         self.queues: list[Any] = []
 
     def queue(self) -> Any:
-        """A queue object without a channel; the engine has one for it."""
+        """A queue object without a channel, to which the engine gives one."""
         if len(self.queues) >= 2:
             return SimpleQueue.__new__(SimpleQueue)
         self.queues.append(SimpleQueue.__new__(SimpleQueue))
@@ -105,7 +105,7 @@ class WorkerFactory:
         return process, process.pid, process.sentinel
 
     def wait(self, process: Any) -> Any:
-        """Wait for a worker that has ended, and take it off the pool's list. Returns its exit code."""
+        """Wait for a worker that has ended, and remove it from the pool's list. Returns its exit code."""
         process.join()
         if process in self._pool:
             self._pool.remove(process)
@@ -131,7 +131,7 @@ def work(tasks: Any, answers: Any, table: Any, index: int, plan: Plan) -> None:
     try:
         worker.run(describe, describe_unsendable)
     except KeyboardInterrupt:
-        # The parent is interrupted as well, and prints its traceback; one from each worker would hide it.
+        # Print no traceback: the parent is interrupted as well, and those of the workers would hide its own.
         raise SystemExit(130) from None
     _std_util.debug("worker exiting")
     if plan.finalizer is not None:
@@ -152,11 +152,11 @@ def _apply_options(index: int, plan: Plan) -> None:
         send_records(*plan.log)
 
 
-# --- what a task fails with
+# --- describing what a task failed with
 
 
 def shown(value: Any) -> str:
-    """The value's representation, also where its repr() raises."""
+    """The value's repr(); a default one if its repr() raises."""
     try:
         return repr(value)
     except Exception:
@@ -183,7 +183,7 @@ def _text_of(exc: BaseException) -> str:
 
 
 def describe(exc: BaseException, place: int = 0, item: tuple[Any] | None = None) -> Description:
-    """Describe an exception to send it. `place`: the item's place in the task; -1: no such function."""
+    """Describe an exception to send it. `place`: the item's index in the task; -1: there is no function."""
     if place < 0:
         exc = _explained(exc)
     text = _text_of(exc)
@@ -195,7 +195,7 @@ def describe(exc: BaseException, place: int = 0, item: tuple[Any] | None = None)
 
 
 def _explained(exc: BaseException) -> BaseException:
-    """The exception for a function that this worker does not find by its name, with the probable reason."""
+    """The exception, extended by the probable reason why this worker does not find the function."""
     if not isinstance(exc, (AttributeError, ImportError)):
         return exc
     why = (
@@ -214,7 +214,7 @@ def describe_unsendable(reason: BaseException, result: Any) -> Description:
 
 
 def _instead(reason: BaseException, value: Any, text: str) -> tuple[bytes, str, str]:
-    # Imported late: with install() the standard library's module imports Forklift's, which imports this one.
+    # A late import: after install() the standard library's module imports Forklift's, which imports this one.
     from multiprocessing.pool import MaybeEncodingError  # type: ignore[attr-defined]
 
     wrapped = MaybeEncodingError(_Shown(reason), _Shown(value))

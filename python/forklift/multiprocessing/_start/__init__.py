@@ -1,1 +1,1 @@
-"""Helpers of starting processes: what the parent does, and what travels to the child."""
+"""Helpers for starting processes: what the parent does, and what it sends to the child."""

@@ -1,9 +1,9 @@
-"""Workers of ``concurrent.futures.ProcessPoolExecutor``.
+"""Makes workers of ``concurrent.futures.ProcessPoolExecutor`` wait until their last result has been taken.
 
-The executor's thread sleeps on its workers' sentinels and on its queue of results, whose descriptor is rung
-by a thread of Forklift. A worker that ends because it has done its last task says so with its last result. If
-the executor sees the worker's end first, it takes the worker for killed, and the executor is broken. So such
-a worker waits until its last result has been taken.
+The executor's thread waits for its workers' sentinels and for the descriptor of its result queue, which a
+thread of Forklift signals. A worker that ends because it has done its last task says so in its last result
+(decisions/0095). If the executor sees the worker's end before that result, it takes the worker for killed,
+and the executor breaks. So such a worker waits until its last result has been taken.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ def is_worker(target: Any) -> bool:
 
 
 def report_last_result(process_obj: Any) -> None:
-    """In the parent, before a process of any class or context starts: give an executor's worker `work`."""
+    """In the parent, before a process starts: if it is an executor's worker, make `work` its function."""
     target = getattr(process_obj, "_target", None)
     args: Any = getattr(process_obj, "_args", ())
-    # Two queues, an initializer with its arguments and, from Python 3.11 on, how many tasks it may do.
+    # The arguments: two queues, an initializer, its arguments and, from Python 3.11 on, the number of tasks
+    # after which the worker ends.
     if is_worker(target) and len(args) > 4 and args[4] is not None and _has_channel(args[1]):
         process_obj._target = work
 
@@ -42,7 +43,7 @@ def _has_channel(queue: Any) -> bool:
 
 
 def work(calls: Any, results: Any, *rest: Any) -> None:
-    """In the child: the standard library's worker, which ends once its last result has been taken."""
+    """In the child: run the standard library's worker, and wait until its last result has been taken."""
     from concurrent.futures import process
 
     watched = _Results(results)
@@ -52,7 +53,7 @@ def work(calls: Any, results: Any, *rest: Any) -> None:
 
 
 class _Results:
-    """An executor's queue of results, as its worker uses it; notes whether the last result was put."""
+    """Wraps an executor's result queue for its worker, and notes whether the last result was put."""
 
     def __init__(self, queue: Any) -> None:
         self._queue = queue
@@ -64,9 +65,9 @@ class _Results:
 
 
 def until_taken(queue: Any, seconds: float = 5.0) -> bool:
-    """Wait until all that is in the queue now has been taken; False when that takes longer than `seconds`."""
+    """Wait until all messages that are in the queue now have been taken. False: `seconds` have passed."""
     taken, waiting = queue._taken(), queue._size()
-    while taken != (again := queue._taken()):  # two figures of one moment
+    while taken != (again := queue._taken()):  # until both numbers are of the same moment
         taken, waiting = again, queue._size()
     deadline = time.monotonic() + seconds
     pause = 0.0001

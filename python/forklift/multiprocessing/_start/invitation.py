@@ -1,8 +1,8 @@
-"""The invitation: what travels in a pickle so that a spawned child joins its parent's domain.
+"""The invitation, which a pickle carries to a spawned child so that it joins its parent's domain.
 
-The parent reserves a slot and lets the child inherit three descriptors (control segment, data segment, the
-lock that proves the child's life); the child takes them over when it loads the core (forklift.child_boot).
-Forked children need none of this: they inherit the domain itself.
+The parent reserves a slot and lets the child inherit three descriptors: the control segment, the data segment
+and the lock that shows that the child is alive. The child takes them over when it loads the core
+(forklift.child_boot). Forked children need no invitation: they inherit the domain itself.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ __all__ = [
     "parent_sentinel",
 ]
 
-# From this version on the standard library refuses to send what a fork context made to other children.
+# From Python 3.11.4 on the standard library refuses to send objects of a fork context to spawned children.
 _REFUSED = sys.version_info >= (3, 11, 4)
 _ATTRIBUTE = "_forklift_invitation"
 
 
 class Invitation:
-    """One child's right to join; pickled among its arguments, at most once into each pickle."""
+    """One child's right to join the domain. It is pickled among the child's arguments, once in a pickle."""
 
     def __init__(self) -> None:
         self._core: Any = _core.invite()
@@ -44,18 +44,18 @@ class Invitation:
         self._reduced: Any = None
 
     def descriptors(self) -> tuple[int, int, int]:
-        """What the child joins with: the control segment, the data segment, its slot's lock."""
+        """The descriptors that the child needs: the control segment, the data segment, its slot's lock."""
         return (self._core.control, self._core.data, self._core.lock)
 
     def __reduce__(self) -> Any:
         if self._reduced is None:
-            # Once: the same descriptor must not be passed twice.
+            # Only once, since the same descriptor must not be passed to the child twice.
             fds = [descriptor_for_child(fd) for fd in self.descriptors()]
             self._reduced = (child_boot.accept, (*fds, *self.slot))
         return self._reduced
 
     def close(self) -> None:
-        """Close the parent's copies. From then on the slot lives and dies with the child."""
+        """Close the parent's copies. From then on the slot is freed when the child ends."""
         self._core.close()
         # A Popen may live until the interpreter ends, since its process object holds it. The core's part of
         # the invitation must not live that long.
@@ -63,10 +63,10 @@ class Invitation:
 
 
 def descriptor_for_child(fd: int) -> Any:
-    """A descriptor in a form that the child's unpickling turns into the child's own.
+    """A descriptor in a form that unpickles as the child's own descriptor.
 
-    The standard library's wrappers belong to the modules that start children; the child would import those
-    for them.
+    This avoids the standard library's wrappers where it can: they belong to the modules that start children,
+    and the child would have to import these modules.
     """
     popen: Any = _std_context.get_spawning_popen()
     wrapper = getattr(popen, "DupFd", None)
@@ -79,7 +79,7 @@ def descriptor_for_child(fd: int) -> Any:
 
 
 class _Inherited:
-    """A descriptor that the fork server passes on, by its index."""
+    """A descriptor that the fork server passes to the child, as its index among these."""
 
     def __init__(self, index: int) -> None:
         self._index = index
@@ -98,21 +98,21 @@ def invitation_for(popen: Any) -> Invitation:
 
 
 def is_for_forks_only(ctx: Any) -> bool:
-    """Tells whether objects of this context may go to forked children only.
+    """Tells whether objects of this context may be passed to forked children only.
 
-    Forklift's could go to any child. But programs may count on the error where the standard library has it.
+    Forklift's objects could be passed to any child. But programs may rely on the standard library's error.
     """
     try:
-        return bool(_REFUSED and ctx._name == "fork")  # without a call: each lock asks
+        return bool(_REFUSED and ctx._name == "fork")  # no method call, since each new lock comes here
     except AttributeError:
         chosen = _std_context._default_context.get_context() if ctx is None else ctx
         return bool(chosen.get_start_method() == "fork")
 
 
 def invitation_to_share(shared: Any) -> Invitation:
-    """The invitation of the child that is being started and will hold `shared`, too.
+    """The invitation of the child that is being started, to which `shared` is passed.
 
-    RuntimeError when no child is being started, or when `shared` is for forked children only.
+    RuntimeError if no child is being started, or if `shared` is for forked children only.
     """
     _std_context.assert_spawning(shared)
     if shared._is_fork_ctx:
@@ -124,23 +124,23 @@ def invitation_to_share(shared: Any) -> Invitation:
 
 
 def is_invited(popen: Any) -> bool:
-    """Tells whether the child that `popen` starts will join. False where `popen` is None."""
+    """Tells whether the child that `popen` starts has an invitation. False if `popen` is None."""
     return getattr(popen, _ATTRIBUTE, None) is not None
 
 
 def parent_sentinel() -> int:
-    """A descriptor that is readable once this process's parent is gone; -1 in a main process."""
+    """A descriptor that becomes readable when this process's parent is gone; -1 in a main process."""
     parent = _std_process.parent_process()
     return -1 if parent is None else int(parent.sentinel)
 
 
 def _after_fork(_key: Any) -> None:
-    # The last finalizer of all: a process that ends without running it did not end in good order.
+    # The last of all finalizers. A process that ends without running it has not ended in good order.
     _std_util.Finalize(None, _core.mark_clean, exitpriority=-100)
 
 
 class _Key:
-    """register_after_fork holds its keys weakly."""
+    """A key for register_after_fork, which holds its keys weakly."""
 
 
 _key = _Key()

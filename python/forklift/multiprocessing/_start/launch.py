@@ -1,7 +1,7 @@
-"""The launch: what the parent does when it starts a child.
+"""The parent's side of starting a child.
 
-Before a fork it makes the domain, which the child inherits. A child that is a fresh interpreter gets its
-process object behind an invitation, and behind the functions of `forklift.child_boot.add_task`.
+Before a fork the parent makes the domain, which the child inherits. A child that is a fresh interpreter
+receives first the invitation, then the functions of `forklift.child_boot.add_task`, then its process object.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.pat
 def ensure_domain() -> None:
     """Make the domain before a fork, so that parent and child are in the same one.
 
-    A process that cannot have one (for lack of address space, say) can still fork; its queues will say what
-    is wrong.
+    A process that cannot have a domain (for lack of address space, say) can still fork. The first queue that
+    it makes raises the error.
     """
     try:
         _core.ensure_domain()
@@ -39,9 +39,9 @@ def ensure_domain() -> None:
 
 
 class PackedProcess:
-    """A process object with the invitation in front of it: the child has joined before it unpickles queues.
+    """A process object behind its invitation, so that the child has joined before it unpickles queues.
 
-    Stands for the process object in the standard library's ``Popen._launch``.
+    It replaces the process object in the standard library's ``Popen._launch``.
     """
 
     def __init__(self, process_obj: Any, invitation: Invitation) -> None:
@@ -50,9 +50,9 @@ class PackedProcess:
         self._contents = (invitation, process_obj)
 
     def __reduce__(self) -> Any:
-        # A pickle of its own, since arrays in shared memory need a reducer that the standard library's
-        # pickler must not have: registered there, it would count for all of the program's pickling.
-        from forklift.reducers import spawn_table  # not for forks
+        # A pickle of its own, since arrays in shared memory need a reducer that must not be registered with
+        # the standard library's pickler: there it would apply to everything that the program pickles.
+        from forklift.reducers import spawn_table  # forks do not need it
 
         stream = io.BytesIO()
         pickler: Any = _std_reduction.ForkingPickler(stream)
@@ -62,10 +62,10 @@ class PackedProcess:
 
 
 class _PackedName:
-    """The process's name, with its lifeline and the invitation in front of it.
+    """The process's name, behind its lifeline and its invitation.
 
-    It is part of the preparation data, so the child has joined before it imports the program's main module,
-    which may make locks and queues of its own. Its ``sys.path`` is not its parent's yet.
+    The name is part of the preparation data, so the child has joined before it imports the program's main
+    module, which may make locks and queues of its own. The child has not got its parent's ``sys.path`` yet.
     """
 
     def __init__(self, name: str, invitation: Invitation, line: _Lifeline) -> None:
@@ -76,7 +76,7 @@ class _PackedName:
 
 
 class _PathEntry:
-    """Makes the child find this package."""
+    """Unpickles as None, and adds this package's folder to the child's ``sys.path``."""
 
     def __reduce__(self) -> Any:
         code = f"import sys; {_FOLDER!r} in sys.path or sys.path.append({_FOLDER!r})"
@@ -84,7 +84,7 @@ class _PathEntry:
 
 
 class _Lifeline:
-    """A lifeline's descriptor as a fresh interpreter gets it; None for a child without a lifeline."""
+    """Unpickles as a call of `forklift.child_boot.begin` with the lifeline's descriptor, or with None."""
 
     def __init__(self, read_end: int | None) -> None:
         self._read_end = read_end

@@ -1,8 +1,8 @@
-"""Lifelines: a child that serves its parent ends with it, even when the parent is killed by SIGKILL.
+"""Lifelines: a child that serves its parent ends with the parent, even if the parent is killed by SIGKILL.
 
-Daemons (so the workers of pools, too), the workers of executors and the servers of managers have one. All
-other children live on, as in the standard library. The parent holds a pipe open, and the kernel kills the
-child when the pipe is closed: it takes no thread and no polling, and works in a busy loop.
+Daemons (so pools' workers, too), executors' workers and managers' servers have a lifeline. All other children
+survive their parent, as in the standard library. The parent holds a pipe open, and the kernel kills the child
+when the pipe is closed. This needs no thread and no polling, and works even if the child is in a busy loop.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _serves(process_obj: Any) -> bool:
 
 
 def lifeline_for(process_obj: Any) -> int | None:
-    """The descriptor for a child that is about to be started; None for one that survives its parent."""
+    """The lifeline's descriptor for a child that is about to start; None for one that survives its parent."""
     if not _serves(process_obj):
         return None
     try:
@@ -49,7 +49,7 @@ def lifeline_for(process_obj: Any) -> int | None:
 
 
 class ProcessWithLifeline:
-    """A process object for the standard library's fork, which bootstraps it in the child."""
+    """Stands for a process object in the standard library's fork, and takes the lifeline in the child."""
 
     def __init__(self, process_obj: Any, read_end: int) -> None:
         self._process_obj = process_obj
