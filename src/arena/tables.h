@@ -159,8 +159,8 @@ struct Holder {
 
 inline constexpr std::uint32_t kRedoRecords = 16;
 
-// Kept blocks on their way from processes that have too many to those that have none (arena/depot.cpp); one
-// for each kind and class up to 4 MiB.
+// Kept blocks on their way from processes that have too many to those that have none (arena/cache/depots.h);
+// one for each kind and class up to 4 MiB.
 inline constexpr unsigned kLargestKept = 22;
 inline constexpr unsigned kKeptClasses = kLargestKept - kSmallestClass + 1;
 struct alignas(64) Depot {

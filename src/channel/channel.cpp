@@ -57,7 +57,8 @@ Result<ChannelPtr> Channel::open(Channels& channels, ChannelId id) {
 
 Status Channel::offer(domain::SlotRef child) {
   if (Status status = table_.arena().check_child(); !status) return status;
-  return table_.arena().hold_for({arena::ObjectKind::kChannel, id_.index}, arena::Holder::process(child));
+  return table_.arena().ledger().hold_for({arena::ObjectKind::kChannel, id_.index},
+                                          arena::Holder::process(child));
 }
 
 bool Channel::drain(Channels& channels, std::uint32_t index) {

@@ -12,7 +12,7 @@ Channels::Channels(arena::Arena& arena, ChunkPool& chunks) : arena_(arena), chun
   table_ = reinterpret_cast<ChannelTable*>(region.data());
   rows_ = reinterpret_cast<ChannelRow*>(region.data() + sizeof(ChannelTable));
   capacity_ = (region.size() - sizeof(ChannelTable)) / sizeof(ChannelRow);
-  arena_.set_object_hooks(
+  arena_.ledger().set_object_hooks(
       arena::ObjectKind::kChannel,
       {[this](std::uint32_t index) -> Word& { return rows_[index].count; },
        [this](std::uint32_t index) { return empty(index); },
@@ -55,7 +55,7 @@ bool Channels::repair_tail(std::uint32_t index) {
   const Position tail = Position::unpack(channel.tail.load(std::memory_order_acquire));
   if (channel.spare.load(std::memory_order_relaxed) == tail.chunk())
     channel.spare.store(0, std::memory_order_relaxed);
-  if (!arena_.release_held_by(arena::Holder::message(index, tail.sequence()))) return false;
+  if (!arena_.ledger().release_held_by(arena::Holder::message(index, tail.sequence()))) return false;
   channel.tail_broken.store(0, std::memory_order_relaxed);
   return true;
 }
@@ -71,7 +71,7 @@ bool Channels::repair_head(std::uint32_t index) {
   } else {
     chunks_.give_from(channel.dying);
   }
-  if (!arena_.release_held_by(arena::Holder::message(index, head.sequence() - 1))) return false;
+  if (!arena_.ledger().release_held_by(arena::Holder::message(index, head.sequence() - 1))) return false;
   channel.head_broken.store(0, std::memory_order_relaxed);
   return true;
 }
@@ -129,8 +129,8 @@ bool Channels::reap(domain::SlotRef slot) {
     channel.space.notify(1);
   }
   const arena::Holder dead = arena::Holder::process(slot);
-  for (const auto& [row, object] : arena_.rows_of(dead, arena::ObjectKind::kChannel))
-    repaired &= arena_.release_row(row, dead);
+  for (const auto& [row, object] : arena_.ledger().rows_of(dead, arena::ObjectKind::kChannel))
+    repaired &= arena_.ledger().release_row(row, dead);
   return repaired;
 }
 

@@ -56,7 +56,7 @@ Status Channel::lose_record(const RecordHeader& header, Position head, Status wh
   row_.head.store(head.past(header.units).pack(), std::memory_order_release);
   sync::crash_fence();
   *done = true;
-  table_.arena().release_held_by(arena::Holder::message(id_.index, head.sequence()));
+  table_.arena().ledger().release_held_by(arena::Holder::message(id_.index, head.sequence()));
   return why;
 }
 
@@ -72,7 +72,7 @@ Status Channel::lose_all(Position head, const Status& why, bool* done) {
   }
   const Position tail = Position::unpack(word);
   const std::uint32_t lost = (tail.sequence() - head.sequence()) & kSequenceMask;
-  if (!table_.arena().release_messages(id_.index, head.sequence(), lost)) return unrepaired();
+  if (!table_.arena().ledger().release_messages(id_.index, head.sequence(), lost)) return unrepaired();
   while (head.chunk() != tail.chunk() && table_.chunks().chunk(head.chunk()) != nullptr) {
     if (Status status = next_chunk(head); !status) {
       if (status.code() != Code::kCorrupt) return status;
@@ -176,7 +176,8 @@ Status Channel::try_get(Incoming& into, bool* done, Claim* claim) {
       wrong = take_handles(into, header, head.sequence(), spill);
       handles_ok = wrong.ok();
       // What was not taken belongs to a message that is gone (C2).
-      if (!handles_ok) table_.arena().release_held_by(arena::Holder::message(id_.index, head.sequence()));
+      if (!handles_ok)
+        table_.arena().ledger().release_held_by(arena::Holder::message(id_.index, head.sequence()));
     }
   }
   into.codec_ = header.codec;
@@ -203,7 +204,7 @@ Status Channel::take_handles(Incoming& into, const RecordHeader& header, std::ui
   Status status;
   if (header.spilled) {
     const arena::Handle handle = into.handles_.front();
-    status = arena.check(handle, message);
+    status = arena.ledger().check(handle, message);
     if (status && handle.length < sizeof spill)
       status = {Code::kCorrupt, "a spilled message is shorter than its header"};
     if (status) {
@@ -214,7 +215,7 @@ Status Channel::take_handles(Incoming& into, const RecordHeader& header, std::ui
           spill.bytes > handle.length - sizeof spill - handle_bytes) {
         status = {Code::kCorrupt, "a spilled message exceeds its block"};
       } else {
-        arena.take(handle);
+        arena.ledger().take(handle);
         taken = 1;
         into.handles_.resize(1 + std::size_t{spill.handles});
         if (handle_bytes != 0) std::memcpy(into.handles_.data() + 1, in + sizeof spill, handle_bytes);
@@ -222,8 +223,8 @@ Status Channel::take_handles(Incoming& into, const RecordHeader& header, std::ui
     }
   }
   while (status && taken < into.handles_.size()) {
-    status = arena.check(into.handles_[taken], message);
-    if (status) arena.take(into.handles_[taken++]);
+    status = arena.ledger().check(into.handles_[taken], message);
+    if (status) arena.ledger().take(into.handles_[taken++]);
   }
   into.handles_.resize(taken);
   return status;

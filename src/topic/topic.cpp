@@ -89,7 +89,8 @@ Result<TopicPtr> Topic::open(Topics& topics, TopicId id) {
   // Between the look and the hold the last holder may have left and somebody else have made a new topic here.
   if (row->meta.load(std::memory_order_acquire) != alive(id.generation)) return gone();
   const std::uint64_t slot = row->slot_bytes.load(std::memory_order_relaxed);
-  if (Status ring = topics.arena().check(ring_of(*row), arena::Holder::ring(id.index)); !ring) return ring;
+  if (Status ring = topics.arena().ledger().check(ring_of(*row), arena::Holder::ring(id.index)); !ring)
+    return ring;
   if (slot < kSmallestSlot || slot > kLargestSlot || slot % 64 != 0)
     return Status(Code::kCorrupt, "a topic with slots of " + std::to_string(slot) + " bytes");
   return TopicPtr(new Topic(topics, id, *row, *std::move(hold)));
@@ -97,7 +98,8 @@ Result<TopicPtr> Topic::open(Topics& topics, TopicId id) {
 
 Status Topic::offer(domain::SlotRef child) {
   if (Status status = table_.arena().check_child(); !status) return status;
-  return table_.arena().hold_for({arena::ObjectKind::kTopic, id_.index}, arena::Holder::process(child));
+  return table_.arena().ledger().hold_for({arena::ObjectKind::kTopic, id_.index},
+                                          arena::Holder::process(child));
 }
 
 Status Topic::unrepaired() {

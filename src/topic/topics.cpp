@@ -42,7 +42,7 @@ Topics::Topics(arena::Arena& arena) : arena_(arena) {
   table_ = reinterpret_cast<TopicTable*>(region.data());
   rows_ = reinterpret_cast<TopicRow*>(region.data() + sizeof(TopicTable));
   capacity_ = (region.size() - sizeof(TopicTable)) / sizeof(TopicRow);
-  arena_.set_object_hooks(
+  arena_.ledger().set_object_hooks(
       arena::ObjectKind::kTopic,
       {[this](std::uint32_t index) -> Word& { return rows_[index].count; },
        [this](std::uint32_t index) { return empty(index); },
@@ -108,14 +108,14 @@ bool Topics::release_message(std::uint32_t index, std::uint64_t sequence) {
   read_racing(&header, in, sizeof header);
   if (header.handles == 0) return true;
   const auto give_up = [&](const arena::Handle& handle) {
-    return arena_.check(handle, message).ok() && arena_.release_row(handle.lease, message);
+    return arena_.ledger().check(handle, message).ok() && arena_.ledger().release_row(handle.lease, message);
   };
   bool all = header.handles <= kMostInSlot && header.sequence == sequence;
   for (std::size_t i = 0; all && i < header.handles; ++i) {
     arena::Handle handle;
     read_racing(&handle, in + sizeof header + i * sizeof handle, sizeof handle);
-    if (header.spilled &&
-        (all = arena_.check(handle, message).ok() && handle.length >= sizeof(channel::SpillHeader))) {
+    if (header.spilled && (all = arena_.ledger().check(handle, message).ok() &&
+                                 handle.length >= sizeof(channel::SpillHeader))) {
       const std::byte* spill = arena_.shared_data(handle);
       channel::SpillHeader inner{};
       std::memcpy(&inner, spill, sizeof inner);
@@ -129,7 +129,7 @@ bool Topics::release_message(std::uint32_t index, std::uint64_t sequence) {
     all = all && give_up(handle);
   }
   // Somebody has scribbled on it: then the ledger tells what it held.
-  return all || arena_.release_held_by(message);
+  return all || arena_.ledger().release_held_by(message);
 }
 
 bool Topics::drop(std::uint32_t index, std::uint64_t sequence) {
@@ -168,7 +168,7 @@ bool Topics::repair(std::uint32_t index) {
   topic.broken.store(1, std::memory_order_relaxed);
   const std::uint64_t oldest = topic.oldest.load(std::memory_order_acquire);
   const std::uint64_t tail = topic.tail.load(std::memory_order_acquire);
-  if (!arena_.release_strays(index, oldest, tail - oldest)) return false;
+  if (!arena_.ledger().release_strays(index, oldest, tail - oldest)) return false;
   topic.broken.store(0, std::memory_order_relaxed);
   return true;
 }
@@ -183,8 +183,9 @@ bool Topics::empty(std::uint32_t index) {
   topic.readers_used.store(0, std::memory_order_relaxed);
   // Without a ring (a death behind the last line of this function) there is no message either.
   if (!drop(index, topic.tail.load(std::memory_order_relaxed)) && !whole(index)) return false;
-  return arena_.release_row(static_cast<std::uint32_t>(topic.ring_lease.load(std::memory_order_relaxed)),
-                            arena::Holder::ring(index));
+  return arena_.ledger().release_row(
+      static_cast<std::uint32_t>(topic.ring_lease.load(std::memory_order_relaxed)),
+      arena::Holder::ring(index));
 }
 
 bool Topics::reap(domain::SlotRef slot) {
@@ -257,7 +258,7 @@ void Topics::audit_topic(std::uint32_t index, std::vector<std::string>& wrong) {
   ring.lease = static_cast<std::uint32_t>(topic.ring_lease.load());
   ring.offset = topic.ring_offset.load();
   ring.length = topic.capacity.load() * topic.slot_bytes.load();
-  if (Status held = arena_.check(ring, arena::Holder::ring(index)); !held)
+  if (Status held = arena_.ledger().check(ring, arena::Holder::ring(index)); !held)
     return say("R3: " + held.to_string());
   std::uint64_t handles = 0;
   for (std::uint64_t at = oldest; at < tail; ++at) {
@@ -269,7 +270,7 @@ void Topics::audit_topic(std::uint32_t index, std::vector<std::string>& wrong) {
     if (!header.spilled) continue;
     arena::Handle spill;
     read_racing(&spill, slot(topic, at) + sizeof header, sizeof spill);
-    if (Status held = arena_.check(spill, arena::Holder::topic(index, at)); !held) {
+    if (Status held = arena_.ledger().check(spill, arena::Holder::topic(index, at)); !held) {
       say("R2: " + held.to_string());
       continue;
     }
@@ -278,7 +279,7 @@ void Topics::audit_topic(std::uint32_t index, std::vector<std::string>& wrong) {
     handles += inner.handles;
   }
   std::uint64_t leases = 0;
-  for (const std::uint32_t sequence : arena_.sequences_of(index)) {
+  for (const std::uint32_t sequence : arena_.ledger().sequences_of(index)) {
     if (((sequence - oldest) & channel::kSequenceMask) >= tail - oldest)
       say("R2: a lease of message " + std::to_string(sequence) + ", which is not there");
     ++leases;

@@ -13,10 +13,10 @@
 // since that one is in the cache. A class takes part when the process has given up some blocks of it: who
 // makes three tensors keeps none.
 //
-// A full magazine passes half of itself on to the depot (arena/cache/depot.cpp), where other processes find it: sender
-// and receiver of a flow of blocks then meet once in a batch. It holds two batches where blocks are also
-// taken from it, so that taking and giving by turns meets nobody; where they are only given, one, so that
-// fewer are on their way.
+// A full magazine passes half of itself on to the depot (arena/cache/depots.h), where other processes find
+// it: sender and receiver of a flow of blocks then meet once in a batch. It holds two batches where blocks
+// are also taken from it, so that taking and giving by turns meets nobody; where they are only given, one, so
+// that fewer are on their way.
 //
 // Process-private, and empty in a forked child. Not thread-safe: guarded by the arena's process-private lock.
 #pragma once
