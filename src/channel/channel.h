@@ -175,6 +175,9 @@ class Channel {
   bool has_room(Position tail, std::uint64_t weight, bool locked = false) const noexcept;
   // `done` stays false when there was no room (no message), which is no error.
   Status try_put(Plan& plan, bool* done);
+  Status start_chunk(Position& start, Chunk*& chunk);
+  void write_record(Plan& plan, Position tail, std::byte* out);
+  void commit_put(const Plan& plan, Position tail, Position behind) noexcept;
   Status try_get(Incoming& into, bool* done, Claim* claim = nullptr);
   // As try_get; tells those who wait for room.
   Status take(Incoming& into, bool* done, Claim* claim = nullptr);
@@ -187,10 +190,15 @@ class Channel {
   domain::WaitPoint for_room() const noexcept;
   std::int64_t spin_ns() const noexcept;
   static Status unrepaired();
+  bool look_at_tail(Position head, Position& tail) noexcept;
   Status next_chunk(Position& head);
+  static void copy_record(Incoming& into, const RecordHeader& header, const std::byte* in);
+  void commit_get(Position head, const RecordHeader& header, Claim* claim) noexcept;
   Status lose_record(const RecordHeader& header, Position head, Status why, bool* done);
   Status lose_all(Position head, const Status& why, bool* done);
   Status take_handles(Incoming& into, const RecordHeader& header, std::uint32_t sequence, SpillHeader& spill);
+  Status take_spill(Incoming& into, arena::Holder message, SpillHeader& spill);
+  void make_leases(Incoming& into, const RecordHeader& header, const SpillHeader& spill, bool complete);
 
   Channels& table_;
   ChannelId id_;
