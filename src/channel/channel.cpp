@@ -21,8 +21,7 @@ Result<ChannelPtr> Channel::create(Channels& channels, const ChannelOptions& opt
         if (!index) return index.status();
         made.index = *index;
         ChannelRow& row = channels.unchecked_row(*index);
-        id = {*index, static_cast<std::uint32_t>(row.meta.load(std::memory_order_relaxed) >> 32) + 1};
-        change.set(row.meta, (std::uint64_t{id.generation} << 32) | 1);
+        id = {*index, channels.rows().begin_generation(change, *index)};
         change.set(row.capacity, options.capacity);
         change.set(row.byte_capacity, options.byte_capacity);
         change.set(row.flags, options.flags);
@@ -34,35 +33,19 @@ Result<ChannelPtr> Channel::create(Channels& channels, const ChannelOptions& opt
         return {};
       });
   if (!hold) return hold.status();
-  return ChannelPtr(new Channel(channels, id, *channels.row(id.index), *std::move(hold)));
+  return ChannelPtr(new Channel(channels, id, channels.unchecked_row(id.index), *std::move(hold)));
 }
 
 Result<ChannelPtr> Channel::open(Channels& channels, ChannelId id) {
-  ChannelRow* row = channels.row(id.index);
-  const std::uint64_t alive = (std::uint64_t{id.generation} << 32) | 1;
-  const auto gone = [&] {
-    return Status(Code::kInvalid, "channel " + std::to_string(id.index) + " of generation " +
-                                      std::to_string(id.generation) + " does not exist (any more)");
-  };
-  if (row == nullptr || row->meta.load(std::memory_order_acquire) != alive) return gone();
-  const arena::Object object{arena::ObjectKind::kChannel, id.index};
-  Result<arena::LeasePtr> hold = channels.arena().claim_row_for_self(object);
-  if (!hold && hold.code() == Code::kInvalid) hold = channels.arena().hold(object);
+  Result<arena::LeasePtr> hold = channels.rows().take_up(id.index, id.generation, "channel");
   if (!hold) return hold.status();
-  // Between the look and the hold the last holder may have left and somebody else have made a new channel
-  // here.
-  if (row->meta.load(std::memory_order_acquire) != alive) return gone();
-  return ChannelPtr(new Channel(channels, id, *row, *std::move(hold)));
+  return ChannelPtr(new Channel(channels, id, channels.unchecked_row(id.index), *std::move(hold)));
 }
 
-Status Channel::offer(domain::SlotRef child) {
-  if (Status status = table_.arena().check_child(); !status) return status;
-  return table_.arena().ledger().hold_for({arena::ObjectKind::kChannel, id_.index},
-                                          arena::Holder::process(child));
-}
+Status Channel::offer(domain::SlotRef child) { return table_.rows().offer(id_.index, child); }
 
 bool Channel::drain(Channels& channels, std::uint32_t index) {
-  Channel channel(channels, {index, 0}, *channels.row(index), nullptr);
+  Channel channel(channels, {index, 0}, channels.unchecked_row(index), nullptr);
   Incoming message;
   for (;;) {
     bool done = false;

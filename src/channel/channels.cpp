@@ -7,43 +7,18 @@
 
 namespace forklift::channel {
 
-Channels::Channels(arena::Arena& arena, ChunkPool& chunks) : arena_(arena), chunks_(chunks) {
-  const std::span<std::byte> region = domain().region(domain::Region::kChannels);
-  table_ = reinterpret_cast<ChannelTable*>(region.data());
-  rows_ = reinterpret_cast<ChannelRow*>(region.data() + sizeof(ChannelTable));
-  capacity_ = (region.size() - sizeof(ChannelTable)) / sizeof(ChannelRow);
-  arena_.ledger().set_object_hooks(
-      arena::ObjectKind::kChannel,
-      {[this](std::uint32_t index) -> Word& { return rows_[index].count; },
-       [this](std::uint32_t index) { return empty(index); },
-       [this](sync::Transaction& change, std::uint32_t index) {
-         change.set(rows_[index].meta, rows_[index].meta.load(std::memory_order_relaxed) & ~std::uint64_t{1});
-         change.set(rows_[index].next, table_->rows_free.load(std::memory_order_relaxed));
-         change.set(table_->rows_free, std::uint64_t{index} + 1);
-       },
-       [this](std::uint64_t bytes) { return chunks_.trim(bytes); }});
+Channels::Channels(arena::Arena& arena, ChunkPool& chunks)
+    : arena_(arena), chunks_(chunks), rows_(arena, arena::ObjectKind::kChannel, domain::Region::kChannels) {
+  rows_.connect([this](std::uint32_t index) { return empty(index); },
+                [this](std::uint64_t bytes) { return chunks_.trim(bytes); });
   domain().on_reap([this](domain::SlotRef slot, bool) { return reap(slot); });
 }
 
-ChannelRow* Channels::row(std::uint32_t index) const noexcept {
-  return index < capacity_ && index < table_->rows_used.load(std::memory_order_acquire) ? &rows_[index]
-                                                                                        : nullptr;
-}
-
-// Part of the arena transaction that creates a channel: the row is free until it commits.
 Result<std::uint32_t> Channels::claim_row(sync::Transaction& change) {
-  if (const std::uint64_t free = table_->rows_free.load(std::memory_order_relaxed)) {
-    change.set(table_->rows_free, rows_[free - 1].next.load(std::memory_order_relaxed));
-    return static_cast<std::uint32_t>(free - 1);
-  }
-  const std::uint64_t used = table_->rows_used.load(std::memory_order_relaxed);
-  if (used >= capacity_)
-    return Status(Code::kNoSpace, "all " + std::to_string(capacity_) + " channels are in use");
-  // Only here, when the row has never been used: its locks then stay what they are for ever.
-  if (Status status = rows_[used].tail_mutex.init(); !status) return status;
-  if (Status status = rows_[used].head_mutex.init(); !status) return status;
-  change.set(table_->rows_used, used + 1);
-  return static_cast<std::uint32_t>(used);
+  return rows_.claim(change, "channels", [](ChannelRow& row) -> Status {
+    if (Status status = row.tail_mutex.init(); !status) return status;
+    return row.head_mutex.init();
+  });
 }
 
 // The last putter died inside. A put has committed iff its chunk became tail.chunk(); what it had given to
@@ -109,9 +84,9 @@ bool Channels::empty(std::uint32_t index) {
 // A process is gone: ends that it died in are repaired now, since nobody may come to lock them again, and its
 // rights to channels are given up (the last one empties the channel).
 bool Channels::reap(domain::SlotRef slot) {
-  const std::uint64_t used = table_->rows_used.load(std::memory_order_acquire);
+  const std::uint64_t used = rows_.used();
   bool repaired = true;
-  for (std::uint32_t index = 0; index < used && index < capacity_; ++index) {
+  for (std::uint32_t index = 0; index < used; ++index) {
     ChannelRow& channel = rows_[index];
     if (channel.count.load(std::memory_order_relaxed) == 0) continue;
     for (const bool tail : {true, false}) {
@@ -132,14 +107,6 @@ bool Channels::reap(domain::SlotRef slot) {
   for (const auto& [row, object] : arena_.ledger().rows_of(dead, arena::ObjectKind::kChannel))
     repaired &= arena_.ledger().release_row(row, dead);
   return repaired;
-}
-
-std::uint64_t Channels::live() const noexcept {
-  std::uint64_t live = 0;
-  const std::uint64_t used = table_->rows_used.load(std::memory_order_acquire);
-  for (std::uint64_t index = 0; index < used; ++index)
-    live += rows_[index].count.load(std::memory_order_relaxed) != 0 ? 1 : 0;
-  return live;
 }
 
 }  // namespace forklift::channel

@@ -37,43 +37,15 @@ void read_racing(void* to, const std::byte* ring, std::size_t bytes) noexcept {
   }
 }
 
-Topics::Topics(arena::Arena& arena) : arena_(arena) {
-  const std::span<std::byte> region = domain().region(domain::Region::kTopics);
-  table_ = reinterpret_cast<TopicTable*>(region.data());
-  rows_ = reinterpret_cast<TopicRow*>(region.data() + sizeof(TopicTable));
-  capacity_ = (region.size() - sizeof(TopicTable)) / sizeof(TopicRow);
-  arena_.ledger().set_object_hooks(
-      arena::ObjectKind::kTopic,
-      {[this](std::uint32_t index) -> Word& { return rows_[index].count; },
-       [this](std::uint32_t index) { return empty(index); },
-       [this](sync::Transaction& change, std::uint32_t index) {
-         change.set(rows_[index].meta, rows_[index].meta.load(std::memory_order_relaxed) & ~std::uint64_t{1});
-         change.set(rows_[index].next, table_->rows_free.load(std::memory_order_relaxed));
-         change.set(table_->rows_free, std::uint64_t{index} + 1);
-       },
-       nullptr});
+Topics::Topics(arena::Arena& arena)
+    : arena_(arena), rows_(arena, arena::ObjectKind::kTopic, domain::Region::kTopics) {
+  rows_.connect([this](std::uint32_t index) { return empty(index); });
   domain().on_reap([this](domain::SlotRef slot, bool) { return reap(slot); });
 }
 
-std::uint64_t Topics::used() const noexcept {
-  return std::min(table_->rows_used.load(std::memory_order_acquire), capacity_);
-}
-
-TopicRow* Topics::row(std::uint32_t index) const noexcept { return index < used() ? &rows_[index] : nullptr; }
-
 Result<std::uint32_t> Topics::claim_row(sync::Transaction& change) {
-  if (const std::uint64_t free = table_->rows_free.load(std::memory_order_relaxed)) {
-    change.set(table_->rows_free, rows_[free - 1].next.load(std::memory_order_relaxed));
-    return static_cast<std::uint32_t>(free - 1);
-  }
-  const std::uint64_t used = table_->rows_used.load(std::memory_order_relaxed);
-  if (used >= capacity_)
-    return Status(Code::kNoSpace,
-                  "all " + std::to_string(capacity_) + " places of Broadcast and Latest are in use");
-  // Only here, when the row has never been used: its lock then stays what it is for ever.
-  if (Status status = rows_[used].mutex.init(); !status) return status;
-  change.set(table_->rows_used, used + 1);
-  return static_cast<std::uint32_t>(used);
+  return rows_.claim(change, "places of Broadcast and Latest",
+                     [](TopicRow& row) { return row.mutex.init(); });
 }
 
 std::byte* Topics::slot(const TopicRow& topic, std::uint64_t sequence) const noexcept {
@@ -191,7 +163,7 @@ bool Topics::empty(std::uint32_t index) {
 bool Topics::reap(domain::SlotRef slot) {
   const std::uint64_t dead = arena::Holder::process(slot).word;
   bool all = true;
-  for (std::uint32_t index = 0; index < used(); ++index) {
+  for (std::uint32_t index = 0; index < rows_.used(); ++index) {
     if (rows_[index].count.load(std::memory_order_relaxed) != 0) all &= reap_topic(index, dead);
   }
   return all;
@@ -225,16 +197,9 @@ bool Topics::reap_topic(std::uint32_t index, std::uint64_t dead) {
   return all;
 }
 
-std::uint64_t Topics::live_topics() const noexcept {
-  std::uint64_t live = 0;
-  for (std::uint64_t index = 0; index < used(); ++index)
-    live += rows_[index].count.load(std::memory_order_relaxed) != 0 ? 1 : 0;
-  return live;
-}
-
 std::vector<std::string> Topics::audit() {
   std::vector<std::string> wrong;
-  for (std::uint32_t index = 0; index < used(); ++index) {
+  for (std::uint32_t index = 0; index < rows_.used(); ++index) {
     if (rows_[index].count.load(std::memory_order_relaxed) != 0) audit_topic(index, wrong);
   }
   return wrong;

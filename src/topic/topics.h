@@ -1,7 +1,6 @@
 // The table of topics as one process sees it, and what is done to a topic under its lock.
 //
-// A topic lives as a channel does: rights to it are leases in the arena's ledger, so forked children inherit
-// them, spawned ones are offered them, and the row is free when the last one has gone.
+// Rights to a topic are leases in the arena's ledger (arena/object_table.h).
 //
 // Thread and process safety: all functions may be called from any thread of any process.
 #pragma once
@@ -10,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "arena/arena.h"
+#include "arena/object_table.h"
 #include "topic/tables.h"
 
 namespace forklift::topic {
@@ -29,7 +28,8 @@ class Topics {
   arena::Arena& arena() const noexcept { return arena_; }
   domain::Domain& domain() const noexcept { return arena_.domain(); }
 
-  TopicRow* row(std::uint32_t index) const noexcept;  // nullptr: no such row
+  using Rows = arena::ObjectTable<TopicTable, TopicRow>;
+  Rows& rows() noexcept { return rows_; }
   TopicRow& unchecked_row(std::uint32_t index) const noexcept { return rows_[index]; }
   // Part of the arena transaction that makes a topic: the row is free until it commits.
   Result<std::uint32_t> claim_row(sync::Transaction& change);
@@ -56,8 +56,8 @@ class Topics {
   void free_place(std::uint32_t index, std::uint32_t place) noexcept;
 
   std::vector<std::string> audit();
-  std::uint64_t live_topics() const noexcept;
-  std::uint64_t capacity() const noexcept { return capacity_; }
+  std::uint64_t live_topics() const noexcept { return rows_.live(); }
+  std::uint64_t capacity() const noexcept { return rows_.capacity(); }
 
  private:
   bool repair(std::uint32_t index);
@@ -66,12 +66,9 @@ class Topics {
   bool reap(domain::SlotRef slot);
   bool reap_topic(std::uint32_t index, std::uint64_t dead);
   void audit_topic(std::uint32_t index, std::vector<std::string>& wrong);
-  std::uint64_t used() const noexcept;
 
   arena::Arena& arena_;
-  TopicTable* table_;
-  TopicRow* rows_;
-  std::uint64_t capacity_;
+  Rows rows_;
 };
 
 }  // namespace forklift::topic
