@@ -66,9 +66,7 @@ Result<LeasePtr> Arena::allocate(Kind kind, std::size_t bytes, bool zeroed) {
   }
   if (!found) {
     if (!cache_.refill(kind, size_class, bytes, got)) {
-      Result<Grant> granted = grant(kind, bytes);
-      if (!granted) return granted.status();
-      got = *granted;
+      if (Status status = grant(kind, bytes, got); !status) return status;
     }
     const std::lock_guard<sync::SpinLock> lock(mutex_);
     unmapped = enter_block(*lease, kind, bytes, got);
@@ -106,11 +104,11 @@ void Arena::populate(const Lease& lease, const Grant& got) const {
   os::populate_write(lease.data_, lease.size_);
 }
 
-Result<Grant> Arena::grant(Kind kind, std::size_t bytes) {
+Status Arena::grant(Kind kind, std::size_t bytes, Grant& got) {
   for (int attempt = 0;; ++attempt) {
     Shortage shortage;
-    Result<Grant> granted = ledger_.grant(kind, bytes, shortage);
-    if (granted || !make_room(shortage, attempt)) return granted;
+    Status status = ledger_.grant(kind, bytes, got, shortage);
+    if (status || !make_room(shortage, attempt)) return status;
   }
 }
 
@@ -128,7 +126,7 @@ bool Arena::make_room(const Shortage& shortage, int attempt) {
 
 void Arena::give(Lease& lease, Holder message) noexcept {
   const std::uint32_t row = lease.row_;
-  if (row == Lease::kNoRow) return;  // another thread has just passed it on; the receiver's check will tell
+  if (row == Lease::kNoRow) return;  // another thread has just passed it on; the receiver's check will fail
   ledger_.pass(row, message);
   lease.row_ = Lease::kNoRow;
 }
@@ -292,7 +290,7 @@ void Arena::isolate_received() {
   });
   if (low >= high || views_.isolate(low, high)) return;
   // Without address space or commit charge for a private mapping (vm.overcommit_memory=2) the child would see
-  // the parent's writes. Nothing here can stop the fork; say it where somebody may read it.
+  // the parent's writes. Nothing here can stop the fork, so the standard error says it.
   static constexpr char kWarning[] =
       "forklift: fork without isolation: no private mapping for received arrays could be made; "
       "parent and child share their pages\n";
@@ -310,7 +308,7 @@ void Arena::after_fork_in_child(bool attached) {
   mutex_.unlock();
 }
 
-// In a process made behind fork's back: the rows are its parent's.
+// In a process that was made without fork's hooks (raw clone): the rows are its parent's.
 void Arena::forget_leases() {
   const std::lock_guard<sync::SpinLock> lock(mutex_);
   leases_.for_each([](Lease& lease) { lease.row_ = Lease::kNoRow; });

@@ -55,8 +55,8 @@ class Arena {
   // A second right to the same object, for a message to come while this process keeps its own. Costs no
   // transaction: that comes when it is separated.
   Result<LeasePtr> another(const LeasePtr& lease);
-  // How many rights there are to its object just now, this lease and those that share its row included. Other
-  // processes', and this one's that were received or made apart, count by their rows.
+  // How many rights there are to its object at this moment: this lease, each one that shares its row, and
+  // each other row of the ledger.
   std::uint64_t holders(const Lease& lease) noexcept;
   std::byte* shared_data(const Handle& handle) const noexcept { return data_.data() + handle.offset; }
 
@@ -116,7 +116,7 @@ class Arena {
   friend class Lease;
   explicit Arena(domain::Domain& domain);
 
-  Result<Grant> grant(Kind kind, std::size_t bytes);
+  Status grant(Kind kind, std::size_t bytes, Grant& got);
   bool make_room(const Shortage& shortage, int attempt);
   bool enter_block(Lease& lease, Kind kind, std::size_t bytes, const Grant& got);
   void populate(const Lease& lease, const Grant& got) const;

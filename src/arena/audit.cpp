@@ -17,7 +17,8 @@ const char* name_of(ObjectKind kind) {
   return "object of an unknown kind ";
 }
 
-// One pass over each table, in the order of the functions; what a pass has counted, later ones compare.
+// One pass over each table, in the order of the functions. Later passes compare what earlier ones have
+// counted.
 class Audit {
  public:
   Audit(const Ledger& ledger, Depots& depots)
@@ -103,11 +104,11 @@ void Audit::check_leases() {
     if (holder.is_depot()) {
       if (const char* why = depots_.problem_of(i, holder)) wrong_.add("A6: lease ", i, " ", why);
     }
-    // Its receiver may have kept the block meanwhile: then it is no message's any more.
+    // The holder is read again: the receiver may have taken the block meanwhile and keep it.
     if (holder.is_message() && object.kind == ObjectKind::kBlock && object.index < blocks_ &&
         BlockMeta::unpack(rows_.block(object.index).meta.load()).state == BlockState::kKept &&
         rows_.lease(i).holder.load() == holder.word)
-      wrong_.add("A6: block ", object.index, " is a message's and out of use");
+      wrong_.add("A6: block ", object.index, " belongs to a message and is not in use");
   }
 }
 

@@ -11,8 +11,8 @@
 namespace forklift::arena {
 
 LeasePtr Lease::make_blank() {
-  // What allocate_shared may construct: count and lease in one allocation. Its constructor is written out,
-  // since a defaulted one would have all of it zeroed before its members are.
+  // allocate_shared, which makes count and lease in one allocation, needs a public constructor. It is written
+  // out, since with a defaulted one the whole object would be zeroed before its members are initialised.
   struct Made : Lease {
     Made() noexcept {}  // NOLINT(modernize-use-equals-default)
   };
@@ -70,8 +70,8 @@ Status Arena::separate(const LeasePtr& lease) {
   Lease& own = *lease;
   if (own.promised_.load(std::memory_order_acquire)) return {};
   if (lease.use_count() == 1) {
-    // Nobody else has it, so nobody can be taking another one from it.
-#if !defined(__SANITIZE_THREAD__)  // which knows of no fences
+    // No other thread has this pointer, so none can be taking another lease from it.
+#if !defined(__SANITIZE_THREAD__)  // it does not model fences
     std::atomic_thread_fence(std::memory_order_acquire);
 #endif
     if (own.alone()) {
@@ -91,7 +91,8 @@ Status Arena::separate(const LeasePtr& lease) {
   bool used = false;
   {
     const std::lock_guard<sync::SpinLock> lock(mutex_);
-    // Unless the others have gone meanwhile, or a second thread was here for the same lease.
+    // It is in no ring any more if the others were dropped meanwhile, or if a second thread has separated the
+    // same lease.
     used = LeaseList::leave_ring(own);
     if (used) {
       own.row_.store(*row, std::memory_order_relaxed);
@@ -111,7 +112,8 @@ std::uint64_t Arena::holders(const Lease& lease) noexcept {
 }
 
 void Arena::discard(Lease& lease) {
-  // Private pages go before the right does: afterwards the block may already be somebody else's message.
+  // Private pages are dropped before the right is given up: afterwards the block may already carry another
+  // process's message.
   bool dropped = false;
   const auto drop_pages = [&] {
     if (!lease.view_ || dropped || !lease.view_->is_private) return;

@@ -47,7 +47,7 @@ Status Ledger::lay_out(domain::Domain& domain) {
   return {};
 }
 
-Result<Grant> Ledger::grant(Kind kind, std::size_t bytes, Shortage& shortage) {
+Status Ledger::grant(Kind kind, std::size_t bytes, Grant& got, Shortage& shortage) {
   const unsigned size_class = bytes > rows_.half() ? kClasses : class_for(kind, bytes);
   if (size_class > rows_.largest_class()) return too_large(bytes, rows_.half());
   sync::LockGuard guard = rows_.lock();
@@ -56,8 +56,8 @@ Result<Grant> Ledger::grant(Kind kind, std::size_t bytes, Shortage& shortage) {
   if (index == rows_.block_capacity()) {
     guard.unlock();
     shortage.of_space = true;
-    return Status(Code::kNoSpace,
-                  "no address space left in the data segment for " + std::to_string(bytes) + " bytes");
+    return {Code::kNoSpace,
+            "no address space left in the data segment for " + std::to_string(bytes) + " bytes"};
   }
   BlockRow& row = rows_.block(index);
   BlockMeta meta = BlockMeta::unpack(row.meta.load(std::memory_order_relaxed));
@@ -86,7 +86,8 @@ Result<Grant> Ledger::grant(Kind kind, std::size_t bytes, Shortage& shortage) {
   if (had) change.set(state().cached, state().cached.load(std::memory_order_relaxed) - had);
   rows_.enter(change, right, {ObjectKind::kBlock, index}, rows_.self());
   change.commit();
-  return Grant{right, index, meta.generation, row.offset.load(std::memory_order_relaxed), had, has};
+  got = {right, index, meta.generation, row.offset.load(std::memory_order_relaxed), had, has};
+  return {};
 }
 
 Status Ledger::check(const Handle& handle, Holder holder) const {
@@ -206,7 +207,7 @@ Result<std::pair<std::uint32_t, Object>> Ledger::take_over(Holder holder, const 
   if (!chosen) return chosen.status();
   const std::uint32_t row = *chosen;
   if (row >= rows_.lease_capacity() || rows_.lease(row).holder.load(std::memory_order_relaxed) != holder.word)
-    return Status(Code::kCorrupt, "a row is not held by who should hold it");
+    return Status(Code::kCorrupt, "a row of the ledger is not held by its expected holder");
   const Object object = Object::unpack(rows_.lease(row).object.load(std::memory_order_relaxed));
   change.set(rows_.lease(row).holder, rows_.self().word);
   change.commit();

@@ -3,8 +3,9 @@
 // goes.
 //
 //   Shortage shortage;
-//   Result<Grant> granted = ledger.grant(Kind::kShare, 1 << 20, shortage);   // a block, held by this process
-//   ledger.pass(granted->row, Holder::message(channel, sequence));
+//   Grant got;
+//   Status status = ledger.grant(Kind::kShare, 1 << 20, got, shortage);   // a block, held by this process
+//   ledger.pass(got.row, Holder::message(channel, sequence));
 //   if (Status status = ledger.check(handle, message); status) ledger.take(handle);
 //   ledger.release_row(handle.lease, Holder::process(self));
 //
@@ -82,7 +83,7 @@ class Ledger {
   ArenaState& state() const noexcept { return rows_.state(); }
 
   // A block of at least `bytes` (> 0) for this process; tries once. kOverBudget, kNoSpace, kStalled.
-  Result<Grant> grant(Kind kind, std::size_t bytes, Shortage& shortage);
+  Status grant(Kind kind, std::size_t bytes, Grant& got, Shortage& shortage);
 
   // --- rights to blocks, as handles name them
   // Is what another process wrote a handle of a lease that `holder` has? kCorrupt.

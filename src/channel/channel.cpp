@@ -1,4 +1,4 @@
-// Life of a channel, waiting, counting. The two hot paths are in put.cpp and get.cpp.
+// Making, opening and draining channels; waiting; counting. The two hot paths are in put.cpp and get.cpp.
 #include "channel/channel.h"
 
 #include <algorithm>
@@ -130,7 +130,7 @@ Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* h
   for (;;) {
     bool done = false;
     if (Status status = try_put(plan, &done); !status) {
-      // What is free but warm, or held by the dead, makes way for messages as it does for blocks.
+      // As for blocks: memory that is free but warm, or that dead processes hold, is given back.
       if (status.code() == Code::kOverBudget && ++reliefs <= 8 && table_.arena().relieve(kChunkBytes))
         continue;
       return status;
@@ -140,8 +140,8 @@ Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* h
       if (sequence) *sequence = plan.sequence;
       return {};
     }
-    // Where several are under way it can wait a little longer: each look takes the head's line from a getter
-    // who is busy with them.
+    // With room for several messages, look less often: each look takes the head's cache line from a getter
+    // that is at work.
     const int looks_apart = row_.capacity.load(std::memory_order_relaxed) >= 4 ? 16 : 0;
     const auto roomy = [&] {
       for (int i = 0; i < looks_apart; ++i) sync::cpu_relax();
@@ -155,12 +155,12 @@ Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* h
 Status Channel::take(Incoming& into, bool* done, Claim* claim) {
   Status got = try_get(into, done, claim);
   if (*done) {
-    // Where bytes count, the putter that comes first may need more room than there is now and the next one
-    // less.
+    // Where bytes count, the first waiting putter may need more room than there is, and a later one less:
+    // wake all.
     const bool several_kinds = row_.byte_capacity.load(std::memory_order_relaxed) != 0;
     const std::uint64_t mark = row_.drain_mark.load(std::memory_order_relaxed);
     if (mark == 0) {
-      // An unbounded channel has a bound, too: what its sequence numbers can tell apart.
+      // An unbounded channel too: its sequence numbers bound it, so a putter may be waiting.
       row_.space.notify_after_unlock(several_kinds ? INT_MAX : 1);
     } else {
       sync::unlock_fence();
@@ -198,7 +198,7 @@ Status Channel::wait_messages(std::uint32_t least, const std::atomic<std::uint32
   const WaitPoint at = for_message();
   if (ready()) return {};
   if (least <= 1) return wait_until(at, ready, table_.domain(), deadline, hooks);
-  // Several do not come within a spin.
+  // No spin: several messages rarely come that soon.
   do {
     if (Status status = domain::sleep_at(at, ready, table_.domain(), deadline, hooks); !status) return status;
   } while (!ready());
@@ -235,8 +235,8 @@ Status Channel::wait_taken(std::uint32_t seen, os::Deadline deadline, WaitHooks*
 Status Channel::wait_drained(std::uint32_t most, const std::atomic<std::uint32_t>& news, std::uint32_t seen,
                              os::Deadline deadline, WaitHooks* hooks) {
   const auto ready = [&] { return size() <= most || news.load(std::memory_order_acquire) != seen; };
-  // Getters notify from the highest mark on, and it stays: a lower one would take the wake-up from those who
-  // wait at the higher.
+  // The mark only rises: getters notify below it, and a lower one would keep the wake-up from a waiter with a
+  // higher one.
   std::uint64_t mark = row_.drain_mark.load(std::memory_order_relaxed);
   while (mark <= most && !row_.drain_mark.compare_exchange_weak(mark, std::uint64_t{most} + 1)) {
   }

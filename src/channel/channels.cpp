@@ -21,8 +21,8 @@ Result<std::uint32_t> Channels::claim_row(sync::Transaction& change) {
   });
 }
 
-// The last putter died inside. A put has committed iff its chunk became tail.chunk(); what it had given to
-// the message that never was goes back (C2).
+// The last putter died inside the lock. Its put has committed iff its chunk became tail.chunk(). Leases that
+// it gave to a message which was not committed are released (C2).
 bool Channels::repair_tail(std::uint32_t index) {
   ChannelRow& channel = rows_[index];
   channel.tail_broken.store(1, std::memory_order_relaxed);
@@ -35,7 +35,7 @@ bool Channels::repair_tail(std::uint32_t index) {
   return true;
 }
 
-// The last getter died inside. If it had committed, the message was its own and dies with it.
+// The last getter died inside the lock. If it had committed, the message belonged to it and dies with it.
 bool Channels::repair_head(std::uint32_t index) {
   ChannelRow& channel = rows_[index];
   channel.head_broken.store(1, std::memory_order_relaxed);
@@ -64,10 +64,12 @@ bool Channels::empty(std::uint32_t index) {
   const Position none{0, 0, head.sequence()};
   chunks_.give_from(channel.dying);
   if (channel.dying.load(std::memory_order_relaxed) != 0) return false;
-  // A first put that died before its commit has made its spare chunk the head: it is in its cell already.
+  // A first put that died before its commit has made its spare chunk the head. `spare` names that chunk
+  // already, so `dying` must not.
   const bool never_used = channel.spare.load(std::memory_order_relaxed) == head.chunk();
   channel.dying.store(never_used ? 0 : head.chunk(), std::memory_order_relaxed);
-  // Getters of a channel without a byte bound do not count; its row may have one in its next life.
+  // Getters of a channel without a byte bound do not count bytes, and the next channel in this row may have
+  // one.
   channel.head_bytes[head.sequence() & 1].store(
       channel.tail_bytes[head.sequence() & 1].load(std::memory_order_relaxed), std::memory_order_relaxed);
   sync::crash_fence();
@@ -81,8 +83,8 @@ bool Channels::empty(std::uint32_t index) {
          channel.spare.load(std::memory_order_relaxed) == 0;
 }
 
-// A process is gone: ends that it died in are repaired now, since nobody may come to lock them again, and its
-// rights to channels are given up (the last one empties the channel).
+// A process is gone. Ends in which it died are repaired now, since perhaps nobody locks them again. Its
+// rights to channels are given up; the last one empties the channel.
 bool Channels::reap(domain::SlotRef slot) {
   const std::uint64_t used = rows_.used();
   bool repaired = true;
@@ -99,7 +101,7 @@ bool Channels::reap(domain::SlotRef slot) {
       }
       mutex.unlock();
     }
-    // Whoever it was that was woken for the last message may have died before taking it.
+    // The dead process may be the one that was woken for the last message: wake another.
     channel.items.notify(1);
     channel.space.notify(1);
   }

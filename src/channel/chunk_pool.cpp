@@ -77,7 +77,7 @@ void ChunkPool::give_from(Word& cell) {
               os::punch_hole(arena_.domain().control_file(), offset, kChunkBytes).ok();
   }
   sync::LockGuard guard = lock();
-  if (!guard.ok()) return;  // stays in the cell, for the next one who holds this end
+  if (!guard.ok()) return;  // it stays in the cell, and the next owner of this end gives it back
   sync::Transaction change(state_->redo, arena_.domain().base());
   Word& list = punched ? state_->cold : state_->warm;
   change.set(chunks_[number].next, list.load(std::memory_order_relaxed));
@@ -105,7 +105,8 @@ std::uint64_t ChunkPool::trim(std::uint64_t bytes) {
     change.set(state_->cold, number);
     change.set(arena_.ledger().state().chunk_bytes, arena_.chunk_bytes() - kChunkBytes);
     change.commit();
-    // With the lock held, so that nobody takes it meanwhile. Its first page has its place in the list.
+    // With the lock held, so that nobody takes the chunk meanwhile. The first page stays: it has the list's
+    // link.
     const auto offset =
         static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(&chunks_[number]) - arena_.domain().base());
     const std::uint64_t page = os::page_size();

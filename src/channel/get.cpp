@@ -35,7 +35,8 @@ Status check_record(const RecordHeader& header, Position head, bool* framed) {
   return {};
 }
 
-// Before the head commits, so that no message is taken by nobody.
+// Records the claim before the head commits: if this process dies in between, recovery can tell who took the
+// message.
 void write_down(Claim* claim, const RecordHeader& header) noexcept {
   if (claim == nullptr) return;
   claim->tag.store(header.tag, std::memory_order_relaxed);
@@ -46,7 +47,7 @@ void write_down(Claim* claim, const RecordHeader& header) noexcept {
 
 }  // namespace
 
-// Passes a record that cannot be used. Head lock held, as below.
+// Skips a record that cannot be used. Head lock held, as below.
 Status Channel::lose_record(const RecordHeader& header, Position head, Status why, bool* done) {
   const std::uint32_t next = (head.sequence() + 1) & kSequenceMask;
   row_.head_bytes[next & 1].store(
@@ -60,8 +61,8 @@ Status Channel::lose_record(const RecordHeader& header, Position head, Status wh
   return why;
 }
 
-// Nobody knows where the next record begins: what is in the channel now is given up. A death on the way
-// leaves a head that is still wrong, and the next getter begins again.
+// It is unknown where the next record begins, so all messages that are in the channel now are given up. If
+// this process dies on the way, the head is still wrong, and the next getter begins again.
 Status Channel::lose_all(Position head, const Status& why, bool* done) {
   std::uint64_t word = row_.tail.load(std::memory_order_acquire);
   std::uint64_t bytes = 0;
@@ -76,7 +77,7 @@ Status Channel::lose_all(Position head, const Status& why, bool* done) {
   while (head.chunk() != tail.chunk() && table_.chunks().chunk(head.chunk()) != nullptr) {
     if (Status status = next_chunk(head); !status) {
       if (status.code() != Code::kCorrupt) return status;
-      break;  // the chain is broken as well: the rest of its chunks stays lost with the domain
+      break;  // the chain is broken as well: its other chunks are lost until the domain ends
     }
   }
   row_.head_bytes[tail.sequence() & 1].store(bytes, std::memory_order_relaxed);

@@ -20,8 +20,8 @@ constexpr std::uint32_t units_for(std::size_t bytes) {
 // Half the sequence space: beyond it older and newer could not be told apart.
 constexpr std::uint32_t kMostInTransit = 1U << (kSequenceBits - 1);
 
-// As RecordHeader's fields lie, each word by itself: collected on the stack, they would be loaded wider than
-// they were stored.
+// Writes a RecordHeader in whole words. Filled in field by field on the stack, it would be copied by loads
+// that are wider than the stores right before them, which stalls the processor.
 void write_header(std::byte* out, const auto& plan) noexcept {
   static_assert(std::endian::native == std::endian::little);
   static_assert(offsetof(RecordHeader, sequence) == 4 && offsetof(RecordHeader, bytes) == 8 &&
@@ -43,7 +43,8 @@ std::byte* unit_address(Chunk& chunk, std::uint32_t unit) {
 
 Status Channel::plan_put(const Outgoing& message, Plan& plan) {
   const std::size_t handle_bytes = message.leases.size() * sizeof(arena::Handle);
-  // In a pipe, messages without contents count as well, like the standard library's with their lengths.
+  // In a pipe an empty message counts as well: in the standard library each is preceded by its length, of 4
+  // bytes.
   plan.weight = message.bytes.size() + (plan.bell >= 0 ? 4 : 0);
   if (!message.leases.empty()) {
     if (Status status = check_leases(message.leases, table_.arena()); !status) return status;
@@ -65,8 +66,8 @@ Status Channel::plan_put(const Outgoing& message, Plan& plan) {
   return {};
 }
 
-// Reads the other end's state without its lock: it can only be older than the truth, so room seen is room
-// there.
+// Reads the other end's state without its lock. That state may be outdated, but getters only add room, so the
+// room that is seen is there.
 bool Channel::has_room(Position tail, std::uint64_t weight, bool locked) const noexcept {
   const std::uint64_t capacity = row_.capacity.load(std::memory_order_relaxed);
   const std::uint64_t byte_limit = row_.byte_capacity.load(std::memory_order_relaxed);
@@ -77,7 +78,7 @@ bool Channel::has_room(Position tail, std::uint64_t weight, bool locked) const n
 
   const std::uint64_t head_word = row_.head.load(std::memory_order_acquire);
   const Position head = Position::unpack(head_word);
-  // Only with the lock: who is stopped here for long would write down what is long outdated.
+  // Only with the lock: a process that is stopped here would later store a head that is long outdated.
   if (locked) row_.seen_head.store(head.sequence(), std::memory_order_relaxed);
   const std::uint32_t in_transit = (tail.sequence() - head.sequence()) & kSequenceMask;
   if (in_transit >= limit) return false;

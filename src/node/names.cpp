@@ -87,7 +87,8 @@ std::uint64_t Names::free_row() const noexcept {
 Status Names::publish(std::string_view name, const Published& what) {
   if (Status status = check_name(name, "a published object"); !status) return status;
   const Packed packed = pack(name);
-  // The holder's word names the row, which is known only under the lock: it is looked for twice.
+  // The holder's word names the row, so the row is chosen before the transaction, and checked again inside
+  // it.
   for (;;) {
     std::uint64_t index = capacity_;
     Status looked = arena_.ledger().change_objects([&](sync::Transaction&) -> Status {

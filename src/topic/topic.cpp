@@ -1,4 +1,4 @@
-// Life of a topic and of its readers' places. The two ways of a message are in topic_put.cpp and
+// Making and opening topics, and their readers' places. Messages are put in topic_put.cpp and read in
 // topic_get.cpp.
 #include "topic/topic.h"
 
@@ -44,7 +44,7 @@ Result<TopicPtr> Topic::create(Topics& topics, const TopicOptions& options) {
       topics.arena().allocate(arena::Kind::kShare, std::size_t{options.capacity} * options.slot_bytes);
   if (!ring) return ring.status();
   TopicId id{};
-  // One transaction: the row is made, and the ring is its.
+  // One transaction makes the row and passes the ring on to the topic.
   const auto fill = [&](sync::Transaction& change, arena::Object& made) -> Status {
     Result<std::uint32_t> index = topics.claim_row(change);
     if (!index) return index.status();
@@ -100,7 +100,7 @@ void Topic::wake_all() noexcept {
 Status Topic::finish() {
   if (!table_.domain().attached()) return table_.domain().not_attached();
   {
-    // With the lock, so that no put commits behind it.
+    // With the lock, so that no put commits afterwards.
     const sync::LockGuard guard = table_.lock(id_.index);
     if (!guard.ok()) return guard.status();
     row_.finished.store(1, std::memory_order_release);
@@ -179,7 +179,7 @@ void Reader::give_place() noexcept {
       topics.free_place(index, place_);
       if (topics.whole(index)) (void)topics.trim(index);
     } else {
-      // Also without the lock: it is this reader's own word.
+      // Without the lock the place is given up, too: the word belongs to this reader.
       topic_->row_.readers[place_].owner.store(0, std::memory_order_release);
     }
   }

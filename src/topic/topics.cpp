@@ -17,8 +17,8 @@ constexpr std::size_t kMostInSlot = (kLargestSlot - sizeof(SlotHeader)) / sizeof
 
 }  // namespace
 
-// Word by word, each with release order: who reads one that belongs to a later message has then seen, in
-// `oldest`, that the earlier one was dropped.
+// Word by word, each with release order: a reader that gets a word of a later message then sees in `oldest`
+// that the earlier one was dropped.
 void write_racing(std::byte* ring, const void* from, std::size_t bytes) noexcept {
   const auto* in = static_cast<const std::byte*>(from);
   for (std::size_t at = 0; at < bytes; at += 8) {
@@ -65,14 +65,14 @@ std::uint64_t Topics::lowest(const TopicRow& topic) const noexcept {
   for (std::uint64_t i = 0; i < places; ++i) {
     if (topic.readers[i].owner.load(std::memory_order_acquire) == 0) continue;
     const std::uint64_t position = topic.readers[i].position.load(std::memory_order_acquire);
-    // One that fell behind goes on with the oldest message, or not at all.
+    // A reader that fell behind goes on with the oldest message or, with kDisconnect, not at all.
     if (position < oldest && slow == WhenSlow::kDisconnect) continue;
     lowest = std::min(lowest, std::max(position, oldest));
   }
   return lowest;
 }
 
-// The slot is as it was put: only who has the lock writes there.
+// With the lock, which writers of the slot need: it is as it was put.
 bool Topics::release_message(std::uint32_t index, std::uint64_t sequence) {
   const std::byte* in = slot(rows_[index], sequence);
   const arena::Holder message = arena::Holder::topic(index, sequence);
@@ -100,7 +100,7 @@ bool Topics::release_message(std::uint32_t index, std::uint64_t sequence) {
     }
     all = all && give_up(handle);
   }
-  // Somebody has scribbled on it: then the ledger tells what it held.
+  // If the slot is damaged, the ledger still tells what the message held.
   return all || arena_.ledger().release_held_by(message);
 }
 
@@ -134,7 +134,7 @@ void Topics::free_place(std::uint32_t index, std::uint32_t place) noexcept {
 }
 
 // The lock's last owner died inside. A put has committed iff it moved tail, a drop iff it moved oldest; what
-// messages outside of the two hold goes back (R2).
+// messages outside of the two hold is released (R2).
 bool Topics::repair(std::uint32_t index) {
   TopicRow& topic = rows_[index];
   topic.broken.store(1, std::memory_order_relaxed);
@@ -153,7 +153,8 @@ bool Topics::empty(std::uint32_t index) {
   if (!guard.ok() || !whole(index)) return false;
   for (ReaderPlace& place : topic.readers) place.owner.store(0, std::memory_order_relaxed);
   topic.readers_used.store(0, std::memory_order_relaxed);
-  // Without a ring (a death behind the last line of this function) there is no message either.
+  // The ring may be gone, if a process died behind the last line of this function; then there is no message
+  // either.
   if (!drop(index, topic.tail.load(std::memory_order_relaxed)) && !whole(index)) return false;
   return arena_.ledger().release_row(
       static_cast<std::uint32_t>(topic.ring_lease.load(std::memory_order_relaxed)),

@@ -14,8 +14,9 @@
 
 namespace forklift::topic {
 
-// Copies that may race: of a message that is being dropped meanwhile, which is noticed afterwards. Both
-// pointers at multiples of 8 in the ring; what lies behind `bytes` up to the next such one is undefined.
+// Copies into and out of the ring. A reader's may race with a writer that drops the message; the reader finds
+// that out afterwards. `ring` points to a multiple of 8 in the ring. Bytes behind the last one, up to the
+// next multiple of 8, are undefined.
 void write_racing(std::byte* ring, const void* from, std::size_t bytes) noexcept;
 void read_racing(void* to, const std::byte* ring, std::size_t bytes) noexcept;
 
@@ -38,12 +39,12 @@ class Topics {
   sync::LockGuard lock(std::uint32_t index) {
     return sync::LockGuard(rows_[index].mutex, [this, index] { repair(index); });
   }
-  // With the lock: what a dead owner left is gone. False: a lock that this needs is stuck.
+  // With the lock: is what a dead owner left repaired? False: a lock that the repair needs is stuck.
   bool whole(std::uint32_t index) {
     return rows_[index].broken.load(std::memory_order_relaxed) == 0 || repair(index);
   }
 
-  // The first message that a reader still has to see; tail when there is none such.
+  // The first message that some reader has not seen; tail when there is none.
   std::uint64_t lowest(const TopicRow& topic) const noexcept;
   std::byte* slot(const TopicRow& topic, std::uint64_t sequence) const noexcept;
 

@@ -110,7 +110,7 @@ const char* Depots::problem_of(std::uint32_t row, Holder holder) {
   const std::uint64_t cell = holder.cell();
   if (cell >= Depot::kCells || cell >= depot.top.load()) return "lies above its depot's top";
   const std::uint64_t item = depot.cells[cell].load();
-  if (row_in(item) != row) return "lies in a cell that names another";
+  if (row_in(item) != row) return "lies in a cell that names another lease";
   const Object object = Object::unpack(rows_.lease(row).object.load());
   if (object.kind != ObjectKind::kBlock || object.index != block_in(item))
     return "lies in a depot and names another block";
