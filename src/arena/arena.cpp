@@ -1,11 +1,12 @@
-// The process-private side: mapping, allocation, handles. Lease objects are in lease.cpp, transactions in
-// ledger.cpp.
 #include "arena/arena.h"
 
-#include <algorithm>
-#include <bit>
-#include <cstring>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+#include "arena/audit.h"
 #include "os/memfd.h"
 
 namespace forklift::arena {
@@ -16,35 +17,19 @@ constexpr std::uint64_t kPopulateFrom = 64 * 1024;
 }  // namespace
 
 Status Arena::lay_out(domain::Domain& domain) {
-  auto* state = reinterpret_cast<ArenaState*>(domain.region(domain::Region::kArena).data());
-  static_assert(sizeof(ArenaState) <= 64 * 1024);
-  if (Status status = state->mutex.init(); !status) return status;
-  for (auto& kind : state->depots)
-    for (Depot& depot : kind)
-      if (Status status = depot.mutex.init(); !status) return status;
-  // One free block for each half: everything else comes from splitting.
-  const unsigned size_class = static_cast<unsigned>(std::countr_zero(domain.data_bytes() / 2));
-  auto* blocks = reinterpret_cast<BlockRow*>(domain.region(domain::Region::kBlocks).data());
-  for (std::uint32_t kind = 0; kind < kKinds; ++kind) {
-    blocks[kind].offset.store(kind * (domain.data_bytes() / 2));
-    blocks[kind].meta.store(
-        BlockMeta{0, static_cast<std::uint8_t>(size_class), static_cast<Kind>(kind), BlockState::kFree, true}
-            .pack());
-    state->cold[kind][size_class].store(kind + 1);
-  }
-  state->blocks_used.store(kKinds);
-  return {};
+  if (Status status = Ledger::lay_out(domain); !status) return status;
+  return Depots::lay_out(domain);
 }
 
 Arena::Arena(domain::Domain& domain)
     : domain_(domain),
-      state_(reinterpret_cast<ArenaState*>(domain.region(domain::Region::kArena).data())),
-      blocks_(reinterpret_cast<BlockRow*>(domain.region(domain::Region::kBlocks).data())),
-      leases_(reinterpret_cast<LeaseRow*>(domain.region(domain::Region::kLeases).data())),
-      block_capacity_(domain.region(domain::Region::kBlocks).size() / sizeof(BlockRow)),
-      lease_capacity_(domain.region(domain::Region::kLeases).size() / sizeof(LeaseRow)),
-      half_(domain.data_bytes() / 2),
-      views_(domain.data_file(), half_, half_) {}
+      ledger_(domain,
+              [this](std::uint32_t block) {
+                const std::lock_guard<sync::SpinLock> lock(mutex_);
+                resident_.forget(block);
+              }),
+      cache_(ledger_, mutex_),
+      views_(domain.data_file(), ledger_.rows().half(), ledger_.rows().half()) {}
 
 Result<std::unique_ptr<Arena>> Arena::open(domain::Domain& domain) {
   std::unique_ptr<Arena> arena(new Arena(domain));
@@ -52,7 +37,8 @@ Result<std::unique_ptr<Arena>> Arena::open(domain::Domain& domain) {
   if (!data) return data.status();
   arena->data_ = *std::move(data);
   Arena* self = arena.get();
-  domain.on_reap([self](domain::SlotRef slot, bool) { return self->release_held_by(Holder::process(slot)); });
+  domain.on_reap(
+      [self](domain::SlotRef slot, bool) { return self->ledger_.release_held_by(Holder::process(slot)); });
   domain.on_attach([self] { self->forget_leases(); });
   arena->fork_ = std::make_unique<domain::ForkRegistration>(
       domain, domain::ForkHooks{[self](const domain::SlotRef* child) { self->before_fork(child); },
@@ -63,42 +49,29 @@ Result<std::unique_ptr<Arena>> Arena::open(domain::Domain& domain) {
 
 Arena::~Arena() = default;
 
-std::uint64_t Arena::budget() noexcept {
-  return domain_.budget(state_->committed.load(std::memory_order_relaxed));
-}
+// --- blocks
 
 Result<LeasePtr> Arena::allocate(Kind kind, std::size_t bytes, bool zeroed) {
   if (!domain_.attached()) return domain_.not_attached();
   if (bytes == 0) return Status(Code::kInvalid, "a block of 0 bytes");
-  LeasePtr lease = blank_lease();
+  LeasePtr lease = Lease::make_blank();
   const unsigned size_class = class_for(kind, bytes);
   Grant got;
-  CachedBlock kept;
   bool found = false;
   bool unmapped = false;
   {
     const std::lock_guard<sync::SpinLock> lock(mutex_);
-    found = magazine_.take(kind, size_class, pages_for(bytes, size_class), kept);
-    if (found) {
-      got = reopen(kept, kind, size_class, bytes);
-      unmapped = enter_block(*lease, kind, bytes, got);
-    }
+    found = cache_.take(kind, size_class, bytes, got);
+    if (found) unmapped = enter_block(*lease, kind, bytes, got);
   }
   if (!found) {
-    if (Status status = obtain(kind, bytes, got); !status) return status;
+    if (!cache_.refill(kind, size_class, bytes, got)) {
+      if (Status status = grant(kind, bytes, got); !status) return status;
+    }
     const std::lock_guard<sync::SpinLock> lock(mutex_);
     unmapped = enter_block(*lease, kind, bytes, got);
   }
-
-  if (bytes >= kPopulateFrom && (unmapped || got.fresh_to > got.fresh_from)) {
-    // fallocate and then populate is cheaper than populate alone; neither can report a shortage of memory,
-    // which is what the budget is for.
-    if (got.fresh_to > got.fresh_from && domain_.descriptors_intact()) {
-      (void)os::allocate_range(domain_.data_file(), got.offset + got.fresh_from,
-                               got.fresh_to - got.fresh_from);
-    }
-    os::populate_write(lease->data_, bytes);
-  }
+  if (bytes >= kPopulateFrom && (unmapped || got.fresh_to > got.fresh_from)) populate(*lease, got);
   if (zeroed) {
     // Pages that never existed, or were punched, read as zero already.
     std::memset(lease->data_, 0,
@@ -118,145 +91,62 @@ bool Arena::enter_block(Lease& lease, Kind kind, std::size_t bytes, const Grant&
   lease.size_ = bytes;
   lease.data_ = data_.data() + got.offset;
   lease.handle_ = {0, block, static_cast<std::uint32_t>(got.generation), row, got.offset, bytes};
-  link(lease);
+  leases_.add(lease);
   return bytes >= kPopulateFrom && resident_.misses(block, bytes);
 }
 
-Result<LeasePtr> Arena::hold(Object object) {
-  if (!domain_.attached()) return domain_.not_attached();
-  Result<std::uint32_t> row = add_row(object, Holder::process(domain_.self()));
-  if (!row) return row.status();
-  LeasePtr lease = make_lease(object, *row);
-  enlist(*lease);
-  return lease;
-}
-
-Status Arena::check_child() const {
-  if (!domain_.is_set_aside()) return {};
-  return {Code::kInvalid,
-          "the child is of another domain: what a module that the fork server has preloaded made cannot be "
-          "an argument of processes"};
-}
-
-Status Arena::hold_for(Object object, Holder holder) {
-  Result<std::uint32_t> row = add_row(object, holder, true);
-  return row ? Status() : row.status();
-}
-
-// Only an offered row: others have Lease objects, also those that are just being made or given up elsewhere
-// in this process.
-Result<LeasePtr> Arena::claim_row_for_self(Object object) {
-  for (const auto& [row, held] : rows_of(Holder::process(domain_.self()), object.kind)) {
-    if (held.index != object.index || lease(row).offered.load(std::memory_order_relaxed) == 0) continue;
-    Result<bool> mine = accept_row(row, object);
-    if (!mine) return mine.status();
-    if (!*mine) continue;
-    LeasePtr lease = make_lease(object, row);
-    enlist(*lease);
-    return lease;
+// fallocate and then populate is cheaper than populate alone. Neither can report a shortage of memory; the
+// budget is there to prevent one.
+void Arena::populate(const Lease& lease, const Grant& got) const {
+  if (got.fresh_to > got.fresh_from && domain_.descriptors_intact()) {
+    (void)os::allocate_range(domain_.data_file(), got.offset + got.fresh_from, got.fresh_to - got.fresh_from);
   }
-  return Status(Code::kInvalid, "this process was handed no right to object " + std::to_string(object.index));
+  os::populate_write(lease.data_, lease.size_);
 }
 
-Result<Handle> Arena::offer(const LeasePtr& lease, domain::SlotRef child) {
-  if (!domain_.attached()) return domain_.not_attached();
-  if (!lease->held()) return Status(Code::kInvalid, "the lease was passed on already");
-  if (Status status = check_child(); !status) return status;
-  Result<std::uint32_t> row = add_row(lease->object_, Holder::process(child), true);
-  if (!row) return row.status();
-  const std::lock_guard<sync::SpinLock> lock(mutex_);
-  Handle handle = lease->handle_;
-  handle.lease = *row;
-  return handle;
+Status Arena::grant(Kind kind, std::size_t bytes, Grant& got) {
+  for (int attempt = 0;; ++attempt) {
+    Shortage shortage;
+    Status status = ledger_.grant(kind, bytes, got, shortage);
+    if (status || !make_room(shortage, attempt)) return status;
+  }
 }
 
-Result<LeasePtr> Arena::claim(const Handle& handle) {
-  if (!domain_.attached()) return domain_.not_attached();
-  if (Status status = check(handle, Holder::process(domain_.self())); !status) return status;
-  Result<bool> mine = accept_row(handle.lease, {ObjectKind::kBlock, handle.block});
-  if (!mine) return mine.status();
-  if (!*mine) return Status(Code::kInvalid, "a block that was offered once was claimed twice");
-  return materialise(handle);
+// Is another attempt worth while?
+bool Arena::make_room(const Shortage& shortage, int attempt) {
+  if (shortage.of_space) {
+    // Cached blocks may be what lies between free buddies, and then what the dead still hold.
+    if (attempt == 0) cache_.clear();
+    return attempt == 0 || (attempt == 1 && domain_.reap() > 0);
+  }
+  return shortage.bytes != 0 && attempt < 8 && relieve(shortage.bytes);
 }
 
-std::vector<std::pair<std::uint32_t, Object>> Arena::rows_of(Holder holder, ObjectKind kind) const {
-  std::vector<std::pair<std::uint32_t, Object>> found;
-  const std::uint64_t used = std::min(state_->leases_used.load(std::memory_order_acquire), lease_capacity_);
-  for (std::uint32_t row = 0; row < used; ++row) {
-    if (lease(row).holder.load(std::memory_order_acquire) != holder.word) continue;
-    const std::uint64_t word = lease(row).object.load(std::memory_order_relaxed);
-    if (word != 0 && Object::unpack(word).kind == kind) found.emplace_back(row, Object::unpack(word));
-  }
-  return found;
-}
-
-Status Arena::check(const Handle& handle, Holder message) const {
-  const auto corrupt = [&](const char* why) {
-    return Status(Code::kCorrupt,
-                  std::string("a handle of a message is wrong: ") + why + " (segment " +
-                      std::to_string(handle.segment) + ", block " + std::to_string(handle.block) +
-                      ", generation " + std::to_string(handle.generation) + ", offset " +
-                      std::to_string(handle.offset) + ", length " + std::to_string(handle.length) + ")");
-  };
-  if (handle.segment != 0) return corrupt("no such segment");
-  if (handle.block >= std::min(state_->blocks_used.load(std::memory_order_acquire), block_capacity_)) {
-    return corrupt("no such block");
-  }
-  if (handle.lease >= std::min(state_->leases_used.load(std::memory_order_acquire), lease_capacity_)) {
-    return corrupt("no such lease");
-  }
-  const BlockRow& row = block(handle.block);
-  const BlockMeta meta = BlockMeta::unpack(row.meta.load(std::memory_order_relaxed));
-  if (meta.state != BlockState::kHeld) return corrupt("the block is not in use");
-  if (meta.generation != handle.generation) return corrupt("the block has another generation");
-  const std::uint64_t begin = row.offset.load(std::memory_order_relaxed);
-  const std::uint64_t bytes = std::uint64_t{1} << meta.size_class;
-  if (handle.offset != begin) return corrupt("the offset is not the block's");
-  if (handle.length == 0 || handle.length > bytes) return corrupt("the length is not within the block");
-  const LeaseRow& right = lease(handle.lease);
-  if (right.object.load(std::memory_order_relaxed) != Object{ObjectKind::kBlock, handle.block}.pack()) {
-    return corrupt("the lease is for something else");
-  }
-  if (right.holder.load(std::memory_order_relaxed) != message.word)
-    return corrupt("the lease is not this message's");
-  return {};
-}
+// --- sending and receiving blocks
 
 void Arena::give(Lease& lease, Holder message) noexcept {
   const std::uint32_t row = lease.row_;
-  if (row == Lease::kNoRow) return;  // another thread has just passed it on; the receiver's check will tell
-  leases_[row].holder.store(message.word, std::memory_order_release);
+  if (row == Lease::kNoRow) return;  // another thread has just passed it on; the receiver's check will fail
+  ledger_.pass(row, message);
   lease.row_ = Lease::kNoRow;
-}
-
-void Arena::take(const Handle& handle) noexcept {
-  leases_[handle.lease].holder.store(Holder::process(domain_.self()).word, std::memory_order_release);
 }
 
 LeasePtr Arena::materialise(const Handle& handle) {
   LeasePtr lease = make_lease({ObjectKind::kBlock, handle.block}, handle.lease);
-  lease->kind_ = BlockMeta::unpack(block(handle.block).meta.load(std::memory_order_relaxed)).kind;
+  const BlockRow& block = ledger_.rows().block(handle.block);
+  lease->kind_ = BlockMeta::unpack(block.meta.load(std::memory_order_relaxed)).kind;
   lease->size_ = handle.length;
   lease->handle_ = handle;
   lease->data_ = shared_data(handle);
   bool unmapped = false;
   {
     const std::lock_guard<sync::SpinLock> lock(mutex_);
-    link(*lease);
+    leases_.add(*lease);
     unmapped = lease->kind_ == Kind::kShare && handle.length >= kPopulateFrom &&
                resident_.misses(handle.block, handle.length);
   }
   if (unmapped) os::populate_write(lease->data_, handle.length);
   return lease;
-}
-
-Result<LeasePtr> Arena::share(const Handle& handle, Holder message) {
-  if (!domain_.attached()) return domain_.not_attached();
-  Result<std::uint32_t> row = share_row(handle, message);
-  if (!row) return row.status();
-  Handle mine = handle;
-  mine.lease = *row;
-  return materialise(mine);
 }
 
 Status Arena::privatise(Lease& lease) {
@@ -274,6 +164,155 @@ Status Arena::privatise(Lease& lease) {
   }
   if (populate) os::populate_read(lease.data_, lease.size_);
   return {};
+}
+
+Result<LeasePtr> Arena::share(const Handle& handle, Holder message) {
+  if (!domain_.attached()) return domain_.not_attached();
+  Result<std::uint32_t> row = ledger_.share_row(handle, message);
+  if (!row) return row.status();
+  Handle mine = handle;
+  mine.lease = *row;
+  return materialise(mine);
+}
+
+Result<Handle> Arena::offer(const LeasePtr& lease, domain::SlotRef child) {
+  if (!domain_.attached()) return domain_.not_attached();
+  if (!lease->held()) return Status(Code::kInvalid, "the lease was passed on already");
+  if (Status status = check_child(); !status) return status;
+  Result<std::uint32_t> row = ledger_.add_row(lease->object_, Holder::process(child), true);
+  if (!row) return row.status();
+  const std::lock_guard<sync::SpinLock> lock(mutex_);
+  Handle handle = lease->handle_;
+  handle.lease = *row;
+  return handle;
+}
+
+Result<LeasePtr> Arena::claim(const Handle& handle) {
+  if (!domain_.attached()) return domain_.not_attached();
+  if (Status status = ledger_.check(handle, Holder::process(domain_.self())); !status) return status;
+  Result<bool> mine = ledger_.accept_row(handle.lease, {ObjectKind::kBlock, handle.block});
+  if (!mine) return mine.status();
+  if (!*mine) return Status(Code::kInvalid, "a block that was offered once was claimed twice");
+  return materialise(handle);
+}
+
+// --- objects of other rooms
+
+Result<LeasePtr> Arena::hold_new(Object object, const Ledger::Fill& fill) {
+  if (!domain_.attached()) return domain_.not_attached();
+  Result<std::uint32_t> row = ledger_.add_new(object, fill);
+  if (!row) return row.status();
+  return make_listed(object, *row);
+}
+
+Result<LeasePtr> Arena::hold(Object object) {
+  if (!domain_.attached()) return domain_.not_attached();
+  Result<std::uint32_t> row = ledger_.add_row(object, Holder::process(domain_.self()));
+  if (!row) return row.status();
+  return make_listed(object, *row);
+}
+
+Result<LeasePtr> Arena::take_over(Holder holder, const Ledger::ChooseRow& choose) {
+  if (!domain_.attached()) return domain_.not_attached();
+  const Result<std::pair<std::uint32_t, Object>> taken = ledger_.take_over(holder, choose);
+  if (!taken) return taken.status();
+  return make_listed(taken->second, taken->first);
+}
+
+// Only an offered row: each other one has a Lease object, which another thread may just be making or giving
+// up.
+Result<LeasePtr> Arena::claim_row_for_self(Object object) {
+  for (const auto& [row, held] : ledger_.rows_of(Holder::process(domain_.self()), object.kind)) {
+    if (held.index != object.index || ledger_.rows().lease(row).offered.load(std::memory_order_relaxed) == 0)
+      continue;
+    Result<bool> mine = ledger_.accept_row(row, object);
+    if (!mine) return mine.status();
+    if (*mine) return make_listed(object, row);
+  }
+  return Status(Code::kInvalid, "this process was handed no right to object " + std::to_string(object.index));
+}
+
+Status Arena::check_child() const {
+  if (!domain_.is_set_aside()) return {};
+  return {Code::kInvalid,
+          "the child is of another domain: what a module that the fork server has preloaded made cannot be "
+          "an argument of processes"};
+}
+
+// --- memory
+
+std::uint64_t Arena::trim(std::uint64_t keep) {
+  if (!domain_.attached()) return 0;
+  cache_.clear();
+  return ledger_.trim_to(keep);
+}
+
+// First what is free but warm, then what the dead still hold.
+bool Arena::relieve(std::uint64_t bytes) {
+  cache_.clear();
+  return ledger_.trim_by(bytes) || domain_.reap() > 0;
+}
+
+std::vector<std::string> Arena::audit() { return arena::audit(ledger_, cache_.depots()); }
+
+// --- fork
+
+void Arena::before_fork(const domain::SlotRef* child) {
+  mutex_.lock();
+  leases_.for_each([](Lease& lease) { lease.child_row_ = Lease::kNoRow; });
+  if (child) enter_child(*child);
+  isolate_received();
+}
+
+// Gives the child a row beside each of this process's. Leases that share a row share the child's, too.
+void Arena::enter_child(domain::SlotRef child) {
+  bool stuck = false;
+  leases_.for_each([&](Lease& lease) {
+    if (stuck || !lease.held() || lease.child_row_ != Lease::kNoRow) return;
+    const Result<std::uint32_t> row = ledger_.add_row(lease.object_, Holder::process(child));
+    if (row) {
+      lease.child_row_ = *row;
+      LeaseList::for_each_sharer(lease, [&](Lease& other) { other.child_row_ = *row; });
+    }
+    stuck = row.code() == Code::kStalled;  // waiting seconds for each of many leases would not help
+  });
+}
+
+// Received payloads become copy-on-write, so that the child does not see what this process writes.
+void Arena::isolate_received() {
+  std::uint64_t low = ~std::uint64_t{0};
+  std::uint64_t high = 0;
+  const std::uint64_t mask = os::page_size() - 1;
+  leases_.for_each([&](const Lease& lease) {
+    if (!lease.view_ || lease.view_ != views_.open_view()) return;
+    low = std::min(low, lease.handle_.offset);
+    high = std::max(high, (lease.handle_.offset + lease.size_ + mask) & ~mask);
+  });
+  if (low >= high || views_.isolate(low, high)) return;
+  // Without address space or commit charge for a private mapping (vm.overcommit_memory=2) the child would see
+  // the parent's writes. Nothing here can stop the fork, so the standard error says it.
+  static constexpr char kWarning[] =
+      "forklift: fork without isolation: no private mapping for received arrays could be made; "
+      "parent and child share their pages\n";
+  (void)!::write(STDERR_FILENO, kWarning, sizeof kWarning - 1);
+}
+
+void Arena::after_fork_in_child(bool attached) {
+  leases_.for_each([&](Lease& lease) {
+    lease.row_.store(attached && lease.held() ? lease.child_row_ : Lease::kNoRow);
+    lease.handle_.lease = lease.row_.load();
+  });
+  cache_.forget();
+  views_.forget_residency();
+  resident_.forget();
+  mutex_.unlock();
+}
+
+// In a process that was made without fork's hooks (raw clone): the rows are its parent's.
+void Arena::forget_leases() {
+  const std::lock_guard<sync::SpinLock> lock(mutex_);
+  leases_.for_each([](Lease& lease) { lease.row_ = Lease::kNoRow; });
+  cache_.forget();
 }
 
 }  // namespace forklift::arena

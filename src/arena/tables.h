@@ -1,4 +1,5 @@
-// The arena's rows in shared memory: blocks, leases, free lists. docs/layout.md is the prose twin.
+// The arena's rows in shared memory: blocks, leases, free lists. docs/layout.md describes the same bytes in
+// prose.
 //
 // Invariants (arena lock held; `audit` checks each of them)
 //  A1. A block's count is the number of lease rows that name it.
@@ -10,9 +11,8 @@
 //  A6. A cached block has one lease, a process's or a depot's. What cell i of depot d holds is named by that
 //      cell, and i < top, but for one cell that a dead putter may have left at the top.
 //
-// All words change through the redo record only, but for a lease's holder, which whoever holds the lease
-// changes with a single store, and a block's meta and length while it has one holder, whose own they are
-// then.
+// All words change through the redo record, with two exceptions. A lease's holder is changed by the process
+// that holds the lease, with one store. A block's meta and length belong to its holder while it has only one.
 #pragma once
 
 #include <algorithm>
@@ -40,8 +40,8 @@ inline constexpr unsigned kSmallestClass = 6;
 inline constexpr unsigned kPageClass = 12;
 inline constexpr unsigned kClasses = 41;  // up to 1 TiB
 
-// Private payloads never share a page: dropping one's private copy of it (MADV_DONTNEED) would take the
-// other's.
+// Two private payloads never share a page: dropping the private copy of a page (MADV_DONTNEED) for one of
+// them would drop it for the other.
 inline unsigned class_for(Kind kind, std::size_t bytes) noexcept {
   const unsigned smallest = kind == Kind::kPrivate ? kPageClass : kSmallestClass;
   return std::max(smallest, static_cast<unsigned>(std::bit_width(bytes - 1)));
@@ -57,7 +57,7 @@ enum class BlockState : std::uint8_t {
   kUnused = 0,
   kFree = 1,
   kHeld = 2,
-  kKept = 3  // out of use, but still its last holder's, or a depot's, for the next allocation of its class
+  kKept = 3  // not in use; its last holder or a depot keeps it for the next allocation of its class
 };
 
 struct alignas(64) BlockRow {
@@ -147,7 +147,7 @@ struct Holder {
   std::uint32_t depot_number() const noexcept { return static_cast<std::uint32_t>(word >> 32) & 0xfffffff; }
   std::uint64_t cell() const noexcept { return word & 0xffffffff; }
   bool is_message() const noexcept { return (word >> 62) == 2; }
-  // Of a topic's message; `channel` is the topic then.
+  // Of a topic's message; channel() is the topic's index.
   bool is_topic() const noexcept { return (word >> 60) == 13; }
   bool is_ring() const noexcept { return (word >> 60) == 14; }
   bool is_process() const noexcept { return (word >> 62) == 1; }
@@ -159,8 +159,8 @@ struct Holder {
 
 inline constexpr std::uint32_t kRedoRecords = 16;
 
-// Kept blocks on their way from processes that have too many to those that have none (arena/depot.cpp); one
-// for each kind and class up to 4 MiB.
+// Cached blocks on their way from processes that have too many to processes that have none
+// (arena/cache/depots.h). There is one depot for each kind and each class up to 4 MiB.
 inline constexpr unsigned kLargestKept = 22;
 inline constexpr unsigned kKeptClasses = kLargestKept - kSmallestClass + 1;
 struct alignas(64) Depot {

@@ -14,7 +14,8 @@ Result<View*> Views::current() {
     }
     if (views_.empty()) return mapping.status();
   }
-  // Correct as well, only colder: pages of a private view are dropped with each payload.
+  // A private view is correct too, but slower: its pages are dropped with each payload, so each one starts
+  // cold.
   View& last = views_.back();
   if (Status status = widen(last); !status) return status;
   return &last;

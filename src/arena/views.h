@@ -1,11 +1,11 @@
 // Where a process sees the private payloads that it received: mappings of the private half of the data
 // segment.
 //
-// A received array is its receiver's own. As long as only one process maps the block through a view, a shared
-// mapping is as good as a private one, and warm. What breaks it is fork: the child would share the pages. So
-// before a fork the view's part that holds live payloads is mapped again MAP_PRIVATE, in one call whatever
+// A received array is its receiver's own. While only one process uses the block, a shared mapping serves as
+// well as a private one, and its pages are warm. A fork breaks that, since the child would share the pages.
+// So before a fork the view's part that holds live payloads is mapped again MAP_PRIVATE, in one call whatever
 // their number (block by block would run into max_map_count), and later receipts go to a fresh view, which is
-// shared and warms up again. A fork that finds no live payload, the common one, does nothing.
+// shared and warms up again. Most forks find no live payload and do nothing.
 //
 // While a view is private, a payload's pages that were written are this process's copies: they are dropped
 // (MADV_DONTNEED) before the lease is given up. Senders write through the arena's shared mapping, never a
@@ -43,7 +43,7 @@ class Views {
   std::byte* address(View& view, std::uint64_t offset) const {
     return view.mapping.data() + (offset - begin_);
   }
-  // A payload left the view: its private pages were dropped by the caller if need be.
+  // A payload leaves the view. The caller has dropped its private pages if the view is private.
   void leave(View& view);
 
   // Makes [low, high) (offsets in the segment) of the current view private. Called before a fork, when
@@ -54,8 +54,8 @@ class Views {
   std::size_t count() const noexcept { return views_.size(); }
 
  private:
-  // Each view takes half a data segment of address space. When so many are alive, receipts go to a private
-  // one.
+  // Each view takes half a data segment of address space. From this many on, payloads are received into a
+  // private one.
   static constexpr std::size_t kMostViews = 8;
   Status widen(View& view);
   const os::Fd& file_;

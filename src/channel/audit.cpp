@@ -31,7 +31,7 @@ std::vector<std::string> Channels::audit() {
     wrong.push_back("C3: " + std::to_string(arena_.chunk_bytes()) + " chunk bytes booked, " +
                     std::to_string(committed_chunks) + " chunks have pages");
   }
-  const std::uint64_t used = table_->rows_used.load(std::memory_order_acquire);
+  const std::uint64_t used = rows_.used();
   for (std::uint32_t index = 0; index < used; ++index) audit_channel(index, seen, wrong);
   for (std::uint64_t number = 1; number <= used_chunks; ++number) {
     if (seen[number] != 1)

@@ -1,4 +1,4 @@
-// Life of a channel, waiting, counting. The two hot paths are in put.cpp and get.cpp.
+// Making, opening and draining channels; waiting; counting. The two hot paths are in put.cpp and get.cpp.
 #include "channel/channel.h"
 
 #include <algorithm>
@@ -21,8 +21,7 @@ Result<ChannelPtr> Channel::create(Channels& channels, const ChannelOptions& opt
         if (!index) return index.status();
         made.index = *index;
         ChannelRow& row = channels.unchecked_row(*index);
-        id = {*index, static_cast<std::uint32_t>(row.meta.load(std::memory_order_relaxed) >> 32) + 1};
-        change.set(row.meta, (std::uint64_t{id.generation} << 32) | 1);
+        id = {*index, channels.rows().begin_generation(change, *index)};
         change.set(row.capacity, options.capacity);
         change.set(row.byte_capacity, options.byte_capacity);
         change.set(row.flags, options.flags);
@@ -35,34 +34,19 @@ Result<ChannelPtr> Channel::create(Channels& channels, const ChannelOptions& opt
         return {};
       });
   if (!hold) return hold.status();
-  return ChannelPtr(new Channel(channels, id, *channels.row(id.index), *std::move(hold)));
+  return ChannelPtr(new Channel(channels, id, channels.unchecked_row(id.index), *std::move(hold)));
 }
 
 Result<ChannelPtr> Channel::open(Channels& channels, ChannelId id) {
-  ChannelRow* row = channels.row(id.index);
-  const std::uint64_t alive = (std::uint64_t{id.generation} << 32) | 1;
-  const auto gone = [&] {
-    return Status(Code::kInvalid, "channel " + std::to_string(id.index) + " of generation " +
-                                      std::to_string(id.generation) + " does not exist (any more)");
-  };
-  if (row == nullptr || row->meta.load(std::memory_order_acquire) != alive) return gone();
-  const arena::Object object{arena::ObjectKind::kChannel, id.index};
-  Result<arena::LeasePtr> hold = channels.arena().claim_row_for_self(object);
-  if (!hold && hold.code() == Code::kInvalid) hold = channels.arena().hold(object);
+  Result<arena::LeasePtr> hold = channels.rows().take_up(id.index, id.generation, "channel");
   if (!hold) return hold.status();
-  // Between the look and the hold the last holder may have left and somebody else have made a new channel
-  // here.
-  if (row->meta.load(std::memory_order_acquire) != alive) return gone();
-  return ChannelPtr(new Channel(channels, id, *row, *std::move(hold)));
+  return ChannelPtr(new Channel(channels, id, channels.unchecked_row(id.index), *std::move(hold)));
 }
 
-Status Channel::offer(domain::SlotRef child) {
-  if (Status status = table_.arena().check_child(); !status) return status;
-  return table_.arena().hold_for({arena::ObjectKind::kChannel, id_.index}, arena::Holder::process(child));
-}
+Status Channel::offer(domain::SlotRef child) { return table_.rows().offer(id_.index, child); }
 
 bool Channel::drain(Channels& channels, std::uint32_t index) {
-  Channel channel(channels, {index, 0}, *channels.row(index), nullptr);
+  Channel channel(channels, {index, 0}, channels.unchecked_row(index), nullptr);
   Incoming message;
   for (;;) {
     bool done = false;
@@ -166,7 +150,7 @@ Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* h
   for (;;) {
     bool done = false;
     if (Status status = try_put(plan, &done); !status) {
-      // What is free but warm, or held by the dead, makes way for messages as it does for blocks.
+      // As for blocks: memory that is free but warm, or that dead processes hold, is given back.
       if (status.code() == Code::kOverBudget && ++reliefs <= 8 && table_.arena().relieve(kChunkBytes))
         continue;
       return status;
@@ -176,8 +160,8 @@ Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* h
       if (sequence) *sequence = plan.sequence;
       return {};
     }
-    // Where several are under way it can wait a little longer: each look takes the head's line from a getter
-    // who is busy with them.
+    // With room for several messages, look less often: each look takes the head's cache line from a getter
+    // that is at work.
     const int looks_apart = row_.capacity.load(std::memory_order_relaxed) >= 4 ? 16 : 0;
     const auto roomy = [&] {
       for (int i = 0; i < looks_apart; ++i) sync::cpu_relax();
@@ -191,12 +175,12 @@ Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* h
 Status Channel::take(Incoming& into, bool* done, Claim* claim) {
   Status got = try_get(into, done, claim);
   if (*done) {
-    // Where bytes count, the putter that comes first may need more room than there is now and the next one
-    // less.
+    // Where bytes count, the first waiting putter may need more room than there is, and a later one less:
+    // wake all.
     const bool several_kinds = row_.byte_capacity.load(std::memory_order_relaxed) != 0;
     const std::uint64_t mark = row_.drain_mark.load(std::memory_order_relaxed);
     if (mark == 0) {
-      // An unbounded channel has a bound, too: what its sequence numbers can tell apart.
+      // An unbounded channel too: its sequence numbers bound it, so a putter may be waiting.
       row_.space.notify_after_unlock(several_kinds ? INT_MAX : 1);
     } else {
       sync::unlock_fence();
@@ -235,7 +219,7 @@ Status Channel::wait_messages(std::uint32_t least, const std::atomic<std::uint32
   const WaitPoint at = for_message();
   if (ready()) return {};
   if (least <= 1) return wait_until(at, ready, table_.domain(), deadline, hooks);
-  // Several do not come within a spin.
+  // No spin: several messages rarely come that soon.
   do {
     if (Status status = domain::sleep_at(at, ready, table_.domain(), deadline, hooks); !status) return status;
   } while (!ready());
@@ -272,8 +256,8 @@ Status Channel::wait_taken(std::uint32_t seen, os::Deadline deadline, WaitHooks*
 Status Channel::wait_drained(std::uint32_t most, const std::atomic<std::uint32_t>& news, std::uint32_t seen,
                              os::Deadline deadline, WaitHooks* hooks) {
   const auto ready = [&] { return size() <= most || news.load(std::memory_order_acquire) != seen; };
-  // Getters notify from the highest mark on, and it stays: a lower one would take the wake-up from those who
-  // wait at the higher.
+  // The mark only rises: getters notify below it, and a lower one would keep the wake-up from a waiter with a
+  // higher one.
   std::uint64_t mark = row_.drain_mark.load(std::memory_order_relaxed);
   while (mark <= most && !row_.drain_mark.compare_exchange_weak(mark, std::uint64_t{most} + 1)) {
   }

@@ -30,17 +30,17 @@ using domain::WaitHooks;
 
 struct Outgoing {
   std::span<const std::byte> bytes{};
-  // They become empty when the put succeeds, and stay as they are otherwise.
+  // They become empty when the put succeeds; otherwise they stay as they are.
   std::span<const arena::LeasePtr> leases{};
   std::uint8_t codec = 0;
   std::uint64_t tag = 0;
-  bool quiet = false;              // wakes nobody: the sender rings items() when it sees fit
-  std::uint64_t copied_bytes = 0;  // of the leases' memory: what was copied there for this message
+  bool quiet = false;              // wakes nobody: the sender notifies items() later
+  std::uint64_t copied_bytes = 0;  // how much of the leases' memory was copied for this message
 };
 
-// Where a getter writes down, in shared memory of its own, which message it takes: for those who come after
-// its death (Channel::claim_taken). All-zero: none. The getter clears `place` when the message is done with,
-// and before the next get.
+// A getter's record of the message that it takes, in shared memory that it owns: after its death others learn
+// from it whether the message was taken (Channel::claim_taken). All zero: none. The getter clears `place`
+// when it has dealt with the message, and before the next get.
 struct Claim {
   static constexpr std::uint64_t kClaiming = std::uint64_t{1} << 32;  // about to be taken
   static constexpr std::uint64_t kClaimed = std::uint64_t{2} << 32;   // taken
@@ -61,10 +61,10 @@ class Incoming {
     bytes_ = {};
     if (spill_ || !leases_.empty() || !handles_.empty()) drop();
   }
-  // Where inline bytes are to be copied to, if they fit; bytes() tells. It has to stay until this is called
-  // again, with nothing.
+  // The caller's memory for inline bytes, used if they fit; bytes() says where they are. It must stay valid
+  // until aim() is called again with an empty span.
   void aim(std::span<std::byte> target) noexcept { target_ = target; }
-  // The message, to be kept, in no more memory than it needs. This object is empty then.
+  // Moves the message out, into no more memory than it needs. This object is empty afterwards.
   Incoming extract();
 
  private:
@@ -120,25 +120,26 @@ class Channel {
              std::uint32_t* sequence = nullptr);
   // kTimeout, kInterrupted, kCorrupt (that message is gone, the channel goes on), kStalled, kClosed.
   Status get(Incoming& into, os::Deadline deadline, WaitHooks* hooks = nullptr, Claim* claim = nullptr);
-  // After the death of a getter: had the message that it wrote down been taken? (By it, or, where it had not
-  // come so far, by somebody who wrote it down, too.)
+  // After the death of a getter: was the message of its claim taken, by it or, if it died before, by another
+  // getter?
   bool claim_taken(const Claim& claim) const noexcept;
 
-  // Waits until a get would find a message (somebody else may take it first). Passes the wake-up on, so that
-  // a waiter who only looks does not keep it from one who would take.
+  // Waits until a get would find a message (somebody else may take it first). Wakes another waiter in turn,
+  // since the wake-up may have been meant for one that takes the message.
   Status wait_readable(os::Deadline deadline, WaitHooks* hooks = nullptr);
-  // Waits until there are `least` messages, or `news` is not `seen` any more: who changes that rings items().
-  // For the only one who takes.
+  // Waits until there are `least` messages, or `news` is no longer `seen`; whoever changes `news` notifies
+  // items(). For a channel with one getter only.
   Status wait_messages(std::uint32_t least, const std::atomic<std::uint32_t>& news, std::uint32_t seen,
                        os::Deadline deadline, WaitHooks* hooks = nullptr);
 
-  // How many messages were ever taken (mod 2^30), and waiting until it is not `seen` any more: for who found
-  // no room. Passes the wake-up on, too.
+  // How many messages were ever taken (mod 2^30), and waiting until that is no longer `seen`: for a putter
+  // that found no room. Wakes another waiter in turn, as wait_readable.
   std::uint32_t taken() const noexcept;
   Status wait_taken(std::uint32_t seen, os::Deadline deadline, WaitHooks* hooks = nullptr);
 
-  // Waits until at most `most` messages are left, or `news` is not `seen` any more: who changes that rings
-  // space(). For who keeps ahead of the receivers of an unbounded channel, and need not hear of each message.
+  // Waits until at most `most` messages are left, or `news` is no longer `seen`; whoever changes `news`
+  // notifies space(). For a putter that keeps messages ready in an unbounded channel and need not be woken
+  // for each one that is taken.
   Status wait_drained(std::uint32_t most, const std::atomic<std::uint32_t>& news, std::uint32_t seen,
                       os::Deadline deadline, WaitHooks* hooks = nullptr);
 
@@ -152,12 +153,12 @@ class Channel {
   arena::Arena& arena() const noexcept { return table_.arena(); }
   domain::Domain& domain() const noexcept { return table_.domain(); }
 
-  // Rung with every message: for who waits on several channels (node/wait_any.h).
+  // Notified with every message: for waiting on several channels (node/wait_any.h).
   sync::EventCount& items() noexcept { return row_.items; }
-  // Rung when messages have gone.
+  // Notified when messages were taken.
   sync::EventCount& space() noexcept { return row_.space; }
 
-  // Nothing more is put from here on: put() is kClosed, get() once the channel is empty. Wakes all who wait.
+  // From now on put() is kClosed, and get() is once the channel is empty. Wakes all waiters.
   // Idempotent. kStalled.
   Status close();
   bool closed() const noexcept {
@@ -166,10 +167,10 @@ class Channel {
   // Has it been closed, and everything been taken? No message comes after that.
   bool at_end() const noexcept { return closed() && empty(); }
 
-  // Whoever waits in any of these calls looks at its hooks.
+  // Makes everybody who waits in one of these calls look at its hooks.
   void wake_all() noexcept;
 
-  // Counting for JoinableQueue: false when there was nothing left to be done.
+  // For JoinableQueue. False: no message was left unfinished.
   bool task_done() noexcept;
   std::uint32_t unfinished() const noexcept;
   Status join(os::Deadline deadline, WaitHooks* hooks = nullptr);
@@ -184,11 +185,14 @@ class Channel {
   bool has_room(Position tail, std::uint64_t weight, bool locked = false) const noexcept;
   // `done` stays false when there was no room (no message), which is no error.
   Status try_put(Plan& plan, bool* done);
+  Status start_chunk(Position& start, Chunk*& chunk);
+  void write_record(Plan& plan, Position tail, std::byte* out);
+  void commit_put(const Plan& plan, Position tail, Position behind) noexcept;
   Status try_get(Incoming& into, bool* done, Claim* claim = nullptr);
   // As try_get; tells those who wait for room.
   Status take(Incoming& into, bool* done, Claim* claim = nullptr);
   void ring(int bell, std::uint32_t sequence) noexcept;
-  // Begins to fetch the message that has come, while its lock is taken.
+  // Prefetches the first record, so that it arrives while the lock is being taken.
   void fetch_first() const noexcept;
   Status wait_for_message(os::Deadline deadline, WaitHooks* hooks);
   // Where to wait, and how long without sleeping.
@@ -198,10 +202,15 @@ class Channel {
   static Status unrepaired();
   // Under the tail's lock: repairs what a dead putter left. kStalled.
   Status check_tail();
+  bool look_at_tail(Position head, Position& tail) noexcept;
   Status next_chunk(Position& head);
+  static void copy_record(Incoming& into, const RecordHeader& header, const std::byte* in);
+  void commit_get(Position head, const RecordHeader& header, Claim* claim) noexcept;
   Status lose_record(const RecordHeader& header, Position head, Status why, bool* done);
   Status lose_all(Position head, const Status& why, bool* done);
   Status take_handles(Incoming& into, const RecordHeader& header, std::uint32_t sequence, SpillHeader& spill);
+  Status take_spill(Incoming& into, arena::Holder message, SpillHeader& spill);
+  void make_leases(Incoming& into, const RecordHeader& header, const SpillHeader& spill, bool complete);
 
   Channels& table_;
   ChannelId id_;

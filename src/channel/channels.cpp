@@ -7,47 +7,22 @@
 
 namespace forklift::channel {
 
-Channels::Channels(arena::Arena& arena, ChunkPool& chunks) : arena_(arena), chunks_(chunks) {
-  const std::span<std::byte> region = domain().region(domain::Region::kChannels);
-  table_ = reinterpret_cast<ChannelTable*>(region.data());
-  rows_ = reinterpret_cast<ChannelRow*>(region.data() + sizeof(ChannelTable));
-  capacity_ = (region.size() - sizeof(ChannelTable)) / sizeof(ChannelRow);
-  arena_.set_object_hooks(
-      arena::ObjectKind::kChannel,
-      {[this](std::uint32_t index) -> Word& { return rows_[index].count; },
-       [this](std::uint32_t index) { return empty(index); },
-       [this](sync::Transaction& change, std::uint32_t index) {
-         change.set(rows_[index].meta, rows_[index].meta.load(std::memory_order_relaxed) & ~std::uint64_t{1});
-         change.set(rows_[index].next, table_->rows_free.load(std::memory_order_relaxed));
-         change.set(table_->rows_free, std::uint64_t{index} + 1);
-       },
-       [this](std::uint64_t bytes) { return chunks_.trim(bytes); }});
+Channels::Channels(arena::Arena& arena, ChunkPool& chunks)
+    : arena_(arena), chunks_(chunks), rows_(arena, arena::ObjectKind::kChannel, domain::Region::kChannels) {
+  rows_.connect([this](std::uint32_t index) { return empty(index); },
+                [this](std::uint64_t bytes) { return chunks_.trim(bytes); });
   domain().on_reap([this](domain::SlotRef slot, bool) { return reap(slot); });
 }
 
-ChannelRow* Channels::row(std::uint32_t index) const noexcept {
-  return index < capacity_ && index < table_->rows_used.load(std::memory_order_acquire) ? &rows_[index]
-                                                                                        : nullptr;
-}
-
-// Part of the arena transaction that creates a channel: the row is free until it commits.
 Result<std::uint32_t> Channels::claim_row(sync::Transaction& change) {
-  if (const std::uint64_t free = table_->rows_free.load(std::memory_order_relaxed)) {
-    change.set(table_->rows_free, rows_[free - 1].next.load(std::memory_order_relaxed));
-    return static_cast<std::uint32_t>(free - 1);
-  }
-  const std::uint64_t used = table_->rows_used.load(std::memory_order_relaxed);
-  if (used >= capacity_)
-    return Status(Code::kNoSpace, "all " + std::to_string(capacity_) + " channels are in use");
-  // Only here, when the row has never been used: its locks then stay what they are for ever.
-  if (Status status = rows_[used].tail_mutex.init(); !status) return status;
-  if (Status status = rows_[used].head_mutex.init(); !status) return status;
-  change.set(table_->rows_used, used + 1);
-  return static_cast<std::uint32_t>(used);
+  return rows_.claim(change, "channels", [](ChannelRow& row) -> Status {
+    if (Status status = row.tail_mutex.init(); !status) return status;
+    return row.head_mutex.init();
+  });
 }
 
-// The last putter died inside. A put has committed iff its chunk became tail.chunk(); what it had given to
-// the message that never was goes back (C2).
+// The last putter died inside the lock. Its put has committed iff its chunk became tail.chunk(). Leases that
+// it gave to a message which was not committed are released (C2).
 bool Channels::repair_tail(std::uint32_t index) {
   ChannelRow& channel = rows_[index];
   channel.tail_state.fetch_or(kTailBroken, std::memory_order_relaxed);
@@ -55,12 +30,12 @@ bool Channels::repair_tail(std::uint32_t index) {
   const Position tail = Position::unpack(channel.tail.load(std::memory_order_acquire));
   if (channel.spare.load(std::memory_order_relaxed) == tail.chunk())
     channel.spare.store(0, std::memory_order_relaxed);
-  if (!arena_.release_held_by(arena::Holder::message(index, tail.sequence()))) return false;
+  if (!arena_.ledger().release_held_by(arena::Holder::message(index, tail.sequence()))) return false;
   channel.tail_state.fetch_and(~std::uint64_t{kTailBroken}, std::memory_order_relaxed);
   return true;
 }
 
-// The last getter died inside. If it had committed, the message was its own and dies with it.
+// The last getter died inside the lock. If it had committed, the message belonged to it and dies with it.
 bool Channels::repair_head(std::uint32_t index) {
   ChannelRow& channel = rows_[index];
   channel.head_broken.store(1, std::memory_order_relaxed);
@@ -71,7 +46,7 @@ bool Channels::repair_head(std::uint32_t index) {
   } else {
     chunks_.give_from(channel.dying);
   }
-  if (!arena_.release_held_by(arena::Holder::message(index, head.sequence() - 1))) return false;
+  if (!arena_.ledger().release_held_by(arena::Holder::message(index, head.sequence() - 1))) return false;
   channel.head_broken.store(0, std::memory_order_relaxed);
   return true;
 }
@@ -90,10 +65,12 @@ bool Channels::empty(std::uint32_t index) {
   const Position none{0, 0, head.sequence()};
   chunks_.give_from(channel.dying);
   if (channel.dying.load(std::memory_order_relaxed) != 0) return false;
-  // A first put that died before its commit has made its spare chunk the head: it is in its cell already.
+  // A first put that died before its commit has made its spare chunk the head. `spare` names that chunk
+  // already, so `dying` must not.
   const bool never_used = channel.spare.load(std::memory_order_relaxed) == head.chunk();
   channel.dying.store(never_used ? 0 : head.chunk(), std::memory_order_relaxed);
-  // Getters of a channel without a byte bound do not count; its row may have one in its next life.
+  // Getters of a channel without a byte bound do not count bytes, and the next channel in this row may have
+  // one.
   channel.head_bytes[head.sequence() & 1].store(
       channel.tail_bytes[head.sequence() & 1].load(std::memory_order_relaxed), std::memory_order_relaxed);
   sync::crash_fence();
@@ -107,12 +84,12 @@ bool Channels::empty(std::uint32_t index) {
          channel.spare.load(std::memory_order_relaxed) == 0;
 }
 
-// A process is gone: ends that it died in are repaired now, since nobody may come to lock them again, and its
-// rights to channels are given up (the last one empties the channel).
+// A process is gone. Ends in which it died are repaired now, since perhaps nobody locks them again. Its
+// rights to channels are given up; the last one empties the channel.
 bool Channels::reap(domain::SlotRef slot) {
-  const std::uint64_t used = table_->rows_used.load(std::memory_order_acquire);
+  const std::uint64_t used = rows_.used();
   bool repaired = true;
-  for (std::uint32_t index = 0; index < used && index < capacity_; ++index) {
+  for (std::uint32_t index = 0; index < used; ++index) {
     ChannelRow& channel = rows_[index];
     if (channel.count.load(std::memory_order_relaxed) == 0) continue;
     for (const bool tail : {true, false}) {
@@ -125,22 +102,14 @@ bool Channels::reap(domain::SlotRef slot) {
       }
       mutex.unlock();
     }
-    // Whoever it was that was woken for the last message may have died before taking it.
+    // The dead process may be the one that was woken for the last message: wake another.
     channel.items.notify(1);
     channel.space.notify(1);
   }
   const arena::Holder dead = arena::Holder::process(slot);
-  for (const auto& [row, object] : arena_.rows_of(dead, arena::ObjectKind::kChannel))
-    repaired &= arena_.release_row(row, dead);
+  for (const auto& [row, object] : arena_.ledger().rows_of(dead, arena::ObjectKind::kChannel))
+    repaired &= arena_.ledger().release_row(row, dead);
   return repaired;
-}
-
-std::uint64_t Channels::live() const noexcept {
-  std::uint64_t live = 0;
-  const std::uint64_t used = table_->rows_used.load(std::memory_order_acquire);
-  for (std::uint64_t index = 0; index < used; ++index)
-    live += rows_[index].count.load(std::memory_order_relaxed) != 0 ? 1 : 0;
-  return live;
 }
 
 }  // namespace forklift::channel

@@ -1,7 +1,6 @@
 // The table of channels as one process sees it, and what is done to a channel outside of put and get.
 //
-// Rights to a channel are leases in the arena's ledger, so forked children inherit them, spawned ones are
-// offered them, and the row is free when the last one has gone.
+// Rights to a channel are leases in the arena's ledger (arena/object_table.h).
 //
 // Thread and process safety: all functions may be called from any thread of any process.
 #pragma once
@@ -9,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "arena/arena.h"
+#include "arena/object_table.h"
 #include "channel/chunk_pool.h"
 #include "channel/tables.h"
 #include "domain/domain.h"
@@ -27,7 +26,12 @@ class Channels {
   domain::Domain& domain() const noexcept { return arena_.domain(); }
   ChunkPool& chunks() const noexcept { return chunks_; }
 
-  ChannelRow* row(std::uint32_t index) const noexcept;  // nullptr: no such row
+  using Rows = arena::ObjectTable<ChannelTable, ChannelRow>;
+  Rows& rows() noexcept { return rows_; }
+  // nullptr: no such row.
+  ChannelRow* row(std::uint32_t index) const noexcept {
+    return index < rows_.used() ? &rows_[index] : nullptr;
+  }
   ChannelRow& unchecked_row(std::uint32_t index) const noexcept { return rows_[index]; }
   // Part of the arena transaction that makes a channel: the row is free until it commits.
   Result<std::uint32_t> claim_row(sync::Transaction& change);
@@ -39,7 +43,7 @@ class Channels {
   // Every violated invariant of channels and chunks, in words; exact only while nobody else is active.
   std::vector<std::string> audit();
   // Channels in use.
-  std::uint64_t live() const noexcept;
+  std::uint64_t live() const noexcept { return rows_.live(); }
 
  private:
   bool empty(std::uint32_t index);
@@ -48,9 +52,7 @@ class Channels {
 
   arena::Arena& arena_;
   ChunkPool& chunks_;
-  ChannelTable* table_;
-  ChannelRow* rows_;
-  std::uint64_t capacity_;
+  Rows rows_;
 };
 
 }  // namespace forklift::channel

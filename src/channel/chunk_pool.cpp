@@ -43,7 +43,7 @@ Status ChunkPool::take_into(Word& cell) {
     change.set(state_->warm, chunks_[number].next.load(std::memory_order_relaxed));
     change.set(state_->warm_count, state_->warm_count.load(std::memory_order_relaxed) - 1);
   } else {
-    const std::uint64_t committed = arena_.state().committed.load(std::memory_order_relaxed);
+    const std::uint64_t committed = arena_.ledger().state().committed.load(std::memory_order_relaxed);
     if (committed + arena_.chunk_bytes() + kChunkBytes > arena_.budget()) {
       return {Code::kOverBudget,
               "no room for a message: " + std::to_string(committed + arena_.chunk_bytes()) +
@@ -58,7 +58,7 @@ Status ChunkPool::take_into(Word& cell) {
         return {Code::kNoSpace, "all " + std::to_string(capacity_) + " chunks for messages are in use"};
       change.set(state_->used, number);
     }
-    change.set(arena_.state().chunk_bytes, arena_.chunk_bytes() + kChunkBytes);
+    change.set(arena_.ledger().state().chunk_bytes, arena_.chunk_bytes() + kChunkBytes);
   }
   change.set(cell, number);
   change.commit();
@@ -77,13 +77,13 @@ void ChunkPool::give_from(Word& cell) {
               os::punch_hole(arena_.domain().control_file(), offset, kChunkBytes).ok();
   }
   sync::LockGuard guard = lock();
-  if (!guard.ok()) return;  // stays in the cell, for the next one who holds this end
+  if (!guard.ok()) return;  // it stays in the cell, and the next owner of this end gives it back
   sync::Transaction change(state_->redo, arena_.domain().base());
   Word& list = punched ? state_->cold : state_->warm;
   change.set(chunks_[number].next, list.load(std::memory_order_relaxed));
   change.set(list, number);
   if (punched) {
-    change.set(arena_.state().chunk_bytes, arena_.chunk_bytes() - kChunkBytes);
+    change.set(arena_.ledger().state().chunk_bytes, arena_.chunk_bytes() - kChunkBytes);
   } else {
     change.set(state_->warm_count, state_->warm_count.load(std::memory_order_relaxed) + 1);
   }
@@ -103,9 +103,10 @@ std::uint64_t ChunkPool::trim(std::uint64_t bytes) {
     change.set(state_->warm_count, state_->warm_count.load(std::memory_order_relaxed) - 1);
     change.set(chunks_[number].next, state_->cold.load(std::memory_order_relaxed));
     change.set(state_->cold, number);
-    change.set(arena_.state().chunk_bytes, arena_.chunk_bytes() - kChunkBytes);
+    change.set(arena_.ledger().state().chunk_bytes, arena_.chunk_bytes() - kChunkBytes);
     change.commit();
-    // With the lock held, so that nobody takes it meanwhile. Its first page has its place in the list.
+    // With the lock held, so that nobody takes the chunk meanwhile. The first page stays: it has the list's
+    // link.
     const auto offset =
         static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(&chunks_[number]) - arena_.domain().base());
     const std::uint64_t page = os::page_size();

@@ -18,8 +18,8 @@ class ChunkPool {
   void give_from(Word& cell);
   // Gives the pages of free chunks back, at least `bytes` if there are so many. How many bytes.
   std::uint64_t trim(std::uint64_t bytes);
-  // Completes what a dead process had begun. Before an end of a channel is repaired, so that no replay
-  // changes its cell afterwards.
+  // Completes the change of a process that died inside the pool's lock. Call it before the repair of a
+  // channel's end: a later replay would change the end's cell again.
   bool settle() {
     const sync::LockGuard guard = lock();
     return guard.ok();

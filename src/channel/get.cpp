@@ -35,7 +35,8 @@ Status check_record(const RecordHeader& header, Position head, bool* framed) {
   return {};
 }
 
-// Before the head commits, so that no message is taken by nobody.
+// Records the claim before the head commits: if this process dies in between, recovery can tell who took the
+// message.
 void write_down(Claim* claim, const RecordHeader& header) noexcept {
   if (claim == nullptr) return;
   claim->tag.store(header.tag, std::memory_order_relaxed);
@@ -46,7 +47,7 @@ void write_down(Claim* claim, const RecordHeader& header) noexcept {
 
 }  // namespace
 
-// Passes a record that cannot be used. Head lock held, as below.
+// Skips a record that cannot be used. Head lock held, as below.
 Status Channel::lose_record(const RecordHeader& header, Position head, Status why, bool* done) {
   const std::uint32_t next = (head.sequence() + 1) & kSequenceMask;
   row_.head_bytes[next & 1].store(
@@ -56,12 +57,12 @@ Status Channel::lose_record(const RecordHeader& header, Position head, Status wh
   row_.head.store(head.past(header.units).pack(), std::memory_order_release);
   sync::crash_fence();
   *done = true;
-  table_.arena().release_held_by(arena::Holder::message(id_.index, head.sequence()));
+  table_.arena().ledger().release_held_by(arena::Holder::message(id_.index, head.sequence()));
   return why;
 }
 
-// Nobody knows where the next record begins: what is in the channel now is given up. A death on the way
-// leaves a head that is still wrong, and the next getter begins again.
+// It is unknown where the next record begins, so all messages that are in the channel now are given up. If
+// this process dies on the way, the head is still wrong, and the next getter begins again.
 Status Channel::lose_all(Position head, const Status& why, bool* done) {
   std::uint64_t word = row_.tail.load(std::memory_order_acquire);
   std::uint64_t bytes = 0;
@@ -72,11 +73,11 @@ Status Channel::lose_all(Position head, const Status& why, bool* done) {
   }
   const Position tail = Position::unpack(word);
   const std::uint32_t lost = (tail.sequence() - head.sequence()) & kSequenceMask;
-  if (!table_.arena().release_messages(id_.index, head.sequence(), lost)) return unrepaired();
+  if (!table_.arena().ledger().release_messages(id_.index, head.sequence(), lost)) return unrepaired();
   while (head.chunk() != tail.chunk() && table_.chunks().chunk(head.chunk()) != nullptr) {
     if (Status status = next_chunk(head); !status) {
       if (status.code() != Code::kCorrupt) return status;
-      break;  // the chain is broken as well: the rest of its chunks stays lost with the domain
+      break;  // the chain is broken as well: its other chunks are lost until the domain ends
     }
   }
   row_.head_bytes[tail.sequence() & 1].store(bytes, std::memory_order_relaxed);
@@ -115,9 +116,7 @@ void Channel::fetch_first() const noexcept {
 Status Channel::try_get(Incoming& into, bool* done, Claim* claim) {
   RecordHeader header{};
   SpillHeader spill{};
-  bool handles_ok = true;
-  std::byte* bytes = nullptr;
-  Status wrong;
+  Status status;
   {
     sync::LockGuard guard(row_.head_mutex, [this] { table_.repair_head(id_.index); });
     if (!guard.ok()) return guard.status();
@@ -125,19 +124,14 @@ Status Channel::try_get(Incoming& into, bool* done, Claim* claim) {
       return unrepaired();
     Position head = Position::unpack(row_.head.load(std::memory_order_relaxed));
     Position tail = Position::unpack(row_.seen_tail.load(std::memory_order_relaxed));
-    if (head.sequence() == tail.sequence()) {
-      const std::uint64_t word = row_.tail.load(std::memory_order_acquire);
-      tail = Position::unpack(word);
-      if (head.sequence() == tail.sequence()) return {};
-      row_.seen_tail.store(word, std::memory_order_relaxed);
-    }
+    if (head.sequence() == tail.sequence() && !look_at_tail(head, tail)) return {};
     // A putter may have set the first chunk of an empty channel since.
     if (head.chunk() == 0) head = Position::unpack(row_.head.load(std::memory_order_acquire));
-    Chunk* chunk = table_.chunks().chunk(head.chunk());
+    const Chunk* chunk = table_.chunks().chunk(head.chunk());
     if (chunk == nullptr) return lose_all(head, bad_record("no such chunk", head), done);
     if (head.chunk() != tail.chunk() && head.unit() == chunk->end.load(std::memory_order_relaxed)) {
-      if (Status status = next_chunk(head); !status)
-        return status.code() == Code::kCorrupt ? lose_all(head, status, done) : status;
+      if (Status moved = next_chunk(head); !moved)
+        return moved.code() == Code::kCorrupt ? lose_all(head, moved, done) : moved;
       chunk = table_.chunks().chunk(head.chunk());
     }
     if (head.unit() == 0 || head.unit() >= kChunkUnits)
@@ -148,85 +142,105 @@ Status Channel::try_get(Incoming& into, bool* done, Claim* claim) {
     bool framed = false;
     if (Status bad = check_record(header, head, &framed); !bad)
       return framed ? lose_record(header, head, std::move(bad), done) : lose_all(head, bad, done);
-    const std::size_t handle_bytes = header.handles * sizeof(arena::Handle);
-    into.make_buffer();
-    bytes = header.bytes <= into.target_.size() ? into.target_.data() : into.buffer_.get();
-    in += sizeof header;
-    if (header.handles != into.handles_.size()) into.handles_.resize(header.handles);
-    if (handle_bytes != 0) std::memcpy(into.handles_.data(), in, handle_bytes);
-    if (header.bytes != 0) std::memcpy(bytes, in + handle_bytes, header.bytes);
-
-    const std::uint32_t next = (head.sequence() + 1) & kSequenceMask;
-    if (row_.byte_capacity.load(std::memory_order_relaxed) != 0) {
-      row_.head_bytes[next & 1].store(
-          row_.head_bytes[head.sequence() & 1].load(std::memory_order_relaxed) + header.weight,
-          std::memory_order_relaxed);
-    }
-    note_cpu(row_.get_cpu);
-    write_down(claim, header);
-    sync::crash_fence();
-    row_.head.store(head.past(header.units).pack(), std::memory_order_release);
-    sync::crash_fence();
-    if (claim != nullptr) claim->place.store(Claim::kClaimed | head.sequence(), std::memory_order_release);
+    copy_record(into, header, in + sizeof header);
+    commit_get(head, header, claim);
     *done = true;
-    // Written already, by another processor: its way here is half the price of the next get. Not when it is
-    // still being written, which would only take the line away from its writer.
-    if (next != tail.sequence()) fetch_ahead(*chunk, head.unit() + header.units);
-    if (header.handles != 0) {
-      wrong = take_handles(into, header, head.sequence(), spill);
-      handles_ok = wrong.ok();
-      // What was not taken belongs to a message that is gone (C2).
-      if (!handles_ok) table_.arena().release_held_by(arena::Holder::message(id_.index, head.sequence()));
-    }
+    // The next record is there already, written by another processor: fetching it is half the price of the
+    // next get. Not while it is still being written, which would only take the line away from its writer.
+    if (((head.sequence() + 1) & kSequenceMask) != tail.sequence())
+      fetch_ahead(*chunk, head.unit() + header.units);
+    if (header.handles != 0) status = take_handles(into, header, head.sequence(), spill);
   }
+  make_leases(into, header, spill, status.ok());
+  return status;
+}
+
+// Head lock held, as in all functions below but make_leases. Is there a message by now?
+inline bool Channel::look_at_tail(Position head, Position& tail) noexcept {
+  tail = Position::unpack(row_.tail.load(std::memory_order_acquire));
+  if (head.sequence() == tail.sequence()) return false;
+  row_.seen_tail.store(tail.pack(), std::memory_order_relaxed);
+  return true;
+}
+
+// `in`: behind the checked header.
+inline void Channel::copy_record(Incoming& into, const RecordHeader& header, const std::byte* in) {
+  into.make_buffer();
+  std::byte* bytes = header.bytes <= into.target_.size() ? into.target_.data() : into.buffer_.get();
+  const std::size_t handle_bytes = header.handles * sizeof(arena::Handle);
+  if (header.handles != into.handles_.size()) into.handles_.resize(header.handles);
+  if (handle_bytes != 0) std::memcpy(into.handles_.data(), in, handle_bytes);
+  if (header.bytes != 0) std::memcpy(bytes, in + handle_bytes, header.bytes);
   into.codec_ = header.codec;
   into.tag_ = header.tag;
   into.bytes_ = {bytes, header.bytes};
-  // Rows that were taken become Lease objects also when others were wrong: dropping them gives them back.
-  for (const arena::Handle& handle : into.handles_)
-    into.leases_.push_back(table_.arena().materialise(handle));
-  if (handles_ok && header.spilled) {
-    into.spill_ = std::move(into.leases_.front());
-    into.leases_.erase(into.leases_.begin());
-    into.bytes_ = {into.spill_->data() + sizeof spill + spill.handles * sizeof(arena::Handle), spill.bytes};
-  }
-  if (!handles_ok) into.clear();
-  return wrong;
 }
 
-// Head lock held, head committed. Leaves in `handles_` what was taken, in `spill` what was checked.
+inline void Channel::commit_get(Position head, const RecordHeader& header, Claim* claim) noexcept {
+  const std::uint32_t next = (head.sequence() + 1) & kSequenceMask;
+  if (row_.byte_capacity.load(std::memory_order_relaxed) != 0) {
+    row_.head_bytes[next & 1].store(
+        row_.head_bytes[head.sequence() & 1].load(std::memory_order_relaxed) + header.weight,
+        std::memory_order_relaxed);
+  }
+  note_cpu(row_.get_cpu);
+  write_down(claim, header);
+  sync::crash_fence();
+  row_.head.store(head.past(header.units).pack(), std::memory_order_release);
+  sync::crash_fence();
+  if (claim != nullptr) claim->place.store(Claim::kClaimed | head.sequence(), std::memory_order_release);
+}
+
+// Head committed: the leases of the message become this process's. Leaves in `handles_` what was taken, in
+// `spill` what was checked. kCorrupt: not all were what the message should hold.
 Status Channel::take_handles(Incoming& into, const RecordHeader& header, std::uint32_t sequence,
                              SpillHeader& spill) {
-  arena::Arena& arena = table_.arena();
+  arena::Ledger& ledger = table_.arena().ledger();
   const arena::Holder message = arena::Holder::message(id_.index, sequence);
   std::size_t taken = 0;
   Status status;
   if (header.spilled) {
-    const arena::Handle handle = into.handles_.front();
-    status = arena.check(handle, message);
-    if (status && handle.length < sizeof spill)
-      status = {Code::kCorrupt, "a spilled message is shorter than its header"};
-    if (status) {
-      const std::byte* in = arena.shared_data(handle);
-      std::memcpy(&spill, in, sizeof spill);
-      const std::uint64_t handle_bytes = std::uint64_t{spill.handles} * sizeof(arena::Handle);
-      if (handle_bytes > handle.length - sizeof spill ||
-          spill.bytes > handle.length - sizeof spill - handle_bytes) {
-        status = {Code::kCorrupt, "a spilled message exceeds its block"};
-      } else {
-        arena.take(handle);
-        taken = 1;
-        into.handles_.resize(1 + std::size_t{spill.handles});
-        if (handle_bytes != 0) std::memcpy(into.handles_.data() + 1, in + sizeof spill, handle_bytes);
-      }
-    }
+    status = take_spill(into, message, spill);
+    if (status) taken = 1;
   }
   while (status && taken < into.handles_.size()) {
-    status = arena.check(into.handles_[taken], message);
-    if (status) arena.take(into.handles_[taken++]);
+    status = ledger.check(into.handles_[taken], message);
+    if (status) ledger.take(into.handles_[taken++]);
   }
   into.handles_.resize(taken);
+  // What was not taken belongs to a message that is gone (C2).
+  if (!status) ledger.release_held_by(message);
   return status;
+}
+
+// The block with the message's contents; the handles in it follow its own in `handles_`.
+Status Channel::take_spill(Incoming& into, arena::Holder message, SpillHeader& spill) {
+  arena::Ledger& ledger = table_.arena().ledger();
+  const arena::Handle handle = into.handles_.front();
+  if (Status status = ledger.check(handle, message); !status) return status;
+  if (handle.length < sizeof spill) return {Code::kCorrupt, "a spilled message is shorter than its header"};
+  const std::byte* in = table_.arena().shared_data(handle);
+  std::memcpy(&spill, in, sizeof spill);
+  const std::uint64_t handle_bytes = std::uint64_t{spill.handles} * sizeof(arena::Handle);
+  if (handle_bytes > handle.length - sizeof spill ||
+      spill.bytes > handle.length - sizeof spill - handle_bytes)
+    return {Code::kCorrupt, "a spilled message exceeds its block"};
+  ledger.take(handle);
+  into.handles_.resize(1 + std::size_t{spill.handles});
+  if (handle_bytes != 0) std::memcpy(into.handles_.data() + 1, in + sizeof spill, handle_bytes);
+  return {};
+}
+
+// Lease objects for what was taken. When not all was, making and dropping them gives the rows back.
+inline void Channel::make_leases(Incoming& into, const RecordHeader& header, const SpillHeader& spill,
+                                 bool complete) {
+  for (const arena::Handle& handle : into.handles_)
+    into.leases_.push_back(table_.arena().materialise(handle));
+  if (!complete) return into.clear();
+  if (!header.spilled) return;
+  into.spill_ = std::move(into.leases_.front());
+  into.leases_.erase(into.leases_.begin());
+  into.bytes_ = {into.spill_->data() + sizeof spill + spill.handles * sizeof(arena::Handle), spill.bytes};
 }
 
 }  // namespace forklift::channel

@@ -15,7 +15,7 @@ namespace {
 constexpr std::byte kToken{0};
 // ChannelRow::selectable
 constexpr std::uint64_t kReaderSelects = 1;
-constexpr std::uint64_t kWriterPasses = 2;  // perhaps descriptors: a token with every message
+constexpr std::uint64_t kWriterPasses = 2;  // descriptors, perhaps: a token with every message
 // How long a putter may wait for room before it looks whether a reader is left.
 constexpr std::int64_t kReaderCheckNs = 100'000'000;
 
@@ -50,7 +50,7 @@ void Channel::ring(int bell, std::uint32_t sequence) noexcept {
   const bool was_empty = head == sequence;
   const std::uint64_t read = row_.tokens_read.load(std::memory_order_acquire);
   std::uint64_t sent = row_.tokens_sent.load(std::memory_order_relaxed);
-  // More read than sent: somebody died between sending and counting.
+  // More read than sent: a putter died between sending and counting.
   if (static_cast<std::int64_t>(sent - read) < 0) sent = read;
   const std::uint64_t asked = row_.selectable.load(std::memory_order_relaxed);
   if (!was_empty && sent != read && (asked & kWriterPasses) == 0) return;
@@ -71,7 +71,7 @@ Status PipeEnd::reader_is_there() const {
   return {};
 }
 
-// More than is in transit at most, so nothing else is when it is.
+// A message that is longer than the pipe's bound is in transit alone.
 bool PipeEnd::must_meet(const Outgoing& message) const noexcept {
   if (!meets_readers_) return false;
   const std::uint64_t bytes = message.bytes.size() + message.copied_bytes;
@@ -80,7 +80,7 @@ bool PipeEnd::must_meet(const Outgoing& message) const noexcept {
 
 Status PipeEnd::send(const Outgoing& message, os::Deadline deadline, WaitHooks* hooks) {
   if (!out_) return {Code::kInvalid, "this end of the pipe is for reading only"};
-  // Asked now and then while the pipe is full.
+  // Polled now and then while the pipe is full.
   struct StillRead final : WaitHooks {
     StillRead(const PipeEnd& end, WaitHooks* others) : pipe(end), inner(others) {
       slice_ns = inner ? std::min(inner->slice_ns, kReaderCheckNs) : kReaderCheckNs;
@@ -97,7 +97,7 @@ Status PipeEnd::send(const Outgoing& message, os::Deadline deadline, WaitHooks* 
   std::uint32_t sequence = 0;
   if (status) status = out_->put(message, deadline, &still_read, fd_, &sequence);
   if (status && meets) status = out_->wait_taken(sequence, deadline, &still_read);
-  // What nobody can ever take goes back to where it came from.
+  // Nobody can take these messages any more: release what they hold.
   if (status.errno_value() == EPIPE) Channel::drain(out_->table_, out_->id().index);
   return status;
 }
@@ -128,7 +128,7 @@ Status PipeEnd::receive(Incoming& into, os::Deadline deadline, WaitHooks* hooks)
 Status PipeEnd::wait_readable(os::Deadline deadline, WaitHooks* hooks) {
   if (!in_) return {Code::kInvalid, "this end of the pipe is for writing only"};
   if (in_->size() != 0) return {};
-  // Without claiming the spinner's place: who only looks needs the token.
+  // Without claiming the spinner's place: a caller that only waits needs the token.
   const auto ready = [this] { return in_->size() != 0; };
   if (!deadline.passed() && domain::spin_beside(in_->for_message(), ready)) return {};
   Status status = sleep(deadline, hooks, true);
@@ -165,7 +165,7 @@ Status PipeEnd::sleep(os::Deadline deadline, WaitHooks* hooks, bool foreign_is_r
   }
 }
 
-// The descriptor stays readable for a reason that is not ours: the channel's own event must do.
+// Foreign bytes keep the descriptor readable, so poll would not sleep: waits for the channel's event instead.
 Status PipeEnd::sleep_beside_foreign(os::Deadline deadline, WaitHooks* hooks) {
   ChannelRow& row = in_->row_;
   const sync::EventCount::Ticket ticket = row.items.prepare();
@@ -218,7 +218,7 @@ Status PipeEnd::make_selectable() {
   ChannelRow& row = channel.row_;
   row.selectable.fetch_or(kReaderSelects, std::memory_order_seq_cst);
   {
-    // Whoever is between a message and its token has sent it, or is dead, once the lock was had.
+    // Once this lock was taken, no putter from before is still between its message and its token.
     const sync::LockGuard guard(row.tail_mutex, [&] { channel.table_.repair_tail(channel.id_.index); });
     if (!guard.ok()) return guard.status();
   }

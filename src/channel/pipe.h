@@ -5,10 +5,10 @@
 //   Status sent = left.send({.bytes = bytes}, Deadline::never());   // kSystem EPIPE: nobody at the other end
 //   Status got = right.receive(message, Deadline::never());         // kClosed: the end
 //
-// The pair of sockets says who is there: whoever inherited or was passed an end holds it, exec and SIGKILL
-// let go of it, and the kernel reports a hang-up to the other end at once. It also makes an end selectable
-// and passes descriptors (send_handle). All that it carries for us are tokens, bytes of value 0, which wake
-// whoever sleeps in poll.
+// The pair of sockets shows each end whether anybody holds the other one: processes inherit an end or are
+// passed it, exec and SIGKILL close it, and the kernel reports the hang-up at once. It also makes an end
+// selectable and passes descriptors (send_handle). The only bytes that Forklift sends through it are tokens,
+// of value 0, which wake readers that sleep in poll.
 //
 // The protocol. K: while a message is in the channel, the reader's socket has a token.
 //  - The putter, still under the tail's lock, sends one when it saw the channel empty before its message, or
@@ -18,11 +18,11 @@
 //  - The getter removes tokens under the head's lock: it asks the socket first how many there are and the
 //    channel then how many messages, and removes the excess only, so K holds for what comes meanwhile.
 //  - The one exception: no token is sent to a reader that spins and will take the message without one, unless
-//    somebody asked for the end's descriptor (`selectable`). Who sleeps in here looks at the channel every
-//    slice; so even a spinner that is killed delays a message to other readers by a slice at most.
-//  - Bytes of other values are not ours (a passed descriptor's); they stay for whoever waits for them. What
-//    is sent behind them needs tokens behind them: a writer that asked for its own descriptor, as one must to
-//    pass another through it, sends a token with every message from then on.
+//    somebody asked for the end's descriptor (`selectable`). A reader that sleeps here looks at the channel
+//    every slice, so a spinner that is killed delays a message to other readers by a slice at most.
+//  - Foreign bytes are those of other values, such as a passed descriptor's. They stay in the socket for the
+//    program. A message that is sent behind them needs a token behind them: a writer that asked for its own
+//    descriptor, as it must to pass another one through it, sends a token with every message from then on.
 //
 // Thread and process safety: any number of threads of any number of processes at either end.
 // The descriptor belongs to the caller, who keeps it open while a call is in progress.
@@ -44,19 +44,19 @@ class PipeEnd {
 
   // kTimeout, kInterrupted, kSystem (EPIPE, EBADF), kOverBudget, ...: nothing was sent.
   Status send(const Outgoing& message, os::Deadline deadline, WaitHooks* hooks = nullptr);
-  // From here on a send without a deadline of more bytes than the standard library's pipe could hold (64 KB
-  // one way, twice a socket's buffer both ways) returns when a reader has taken it, as there. Handles count
-  // nothing. Where that wait fails the message stays sent, unless it is EPIPE.
+  // From here on a send without a deadline, of more bytes than the standard library's pipe holds (64 KB one
+  // way, twice a socket's buffer both ways), returns only when a reader has taken the message, as there.
+  // Handles do not count. If that wait fails, the message stays sent, unless the failure is EPIPE.
   void meet_readers() noexcept { meets_readers_ = true; }
   // kClosed: the channel is empty and nobody can write into it any more. Else as Channel::get.
   Status receive(Incoming& into, os::Deadline deadline, WaitHooks* hooks = nullptr);
-  // Ok: receive would not wait (a message, the end, or bytes that are not ours are there).
+  // Ok: receive would not wait: there is a message, the end, or foreign bytes.
   Status wait_readable(os::Deadline deadline, WaitHooks* hooks = nullptr);
   // Before the descriptor is used for itself: from here on every readable state shows in poll(2) on it, in
   // every process.
   Status make_selectable();
-  // Call when the descriptor was closed: a putter at the other end that waits for room looks whether anybody
-  // is left.
+  // Call when the descriptor was closed: wakes putters at the other end that wait for room, so that they
+  // notice.
   void let_go() noexcept;
 
   int fd() const noexcept { return fd_; }
@@ -67,7 +67,7 @@ class PipeEnd {
   enum class Left : std::uint8_t {
     kNothing,  // no byte is left to be read
     kTokens,   // those of messages that are there
-    kForeign,  // bytes that are not ours come first
+    kForeign,  // foreign bytes come first
     kEnd
   };
   Status reader_is_there() const;

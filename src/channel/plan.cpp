@@ -8,7 +8,7 @@ namespace forklift::channel {
 
 namespace {
 
-// One right cannot go twice.
+// A right can be passed on once only.
 bool names_one_twice(std::span<const arena::LeasePtr> leases) {
   if (leases.size() <= 8) {
     for (std::size_t i = 1; i < leases.size(); ++i) {

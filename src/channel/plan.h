@@ -5,8 +5,8 @@
 
 namespace forklift::channel {
 
-// Makes each ready to be passed on. kInvalid: one that was passed on already, is of another domain, occurs
-// twice, or is a right to no block. kStalled, kNoSpace: of the ledger.
+// Gives each lease a row of its own, so that it can be passed on. kInvalid: one that was passed on already,
+// is of another domain, occurs twice, or is a right to no block. kStalled, kNoSpace: of the ledger.
 Status check_leases(std::span<const arena::LeasePtr> leases, arena::Arena& arena);
 // A block with the message's handles and bytes: {SpillHeader, handles, bytes}.
 Result<arena::LeasePtr> spill(const Outgoing& message, arena::Arena& arena);
@@ -16,8 +16,8 @@ struct Channel::Plan {
 
   const Outgoing& message;
   int bell;  // the descriptor that is rung; -1: none
-  // What the record's header will say. In whole words, and put together in registers (try_put): a narrow
-  // store that a wider load follows at once holds the processor up.
+  // What the record's header will say. In whole words, which are put together in registers (write_header): a
+  // narrow store with a wider load right behind it stalls the processor.
   std::uint64_t units = 0;
   std::uint64_t bytes = 0;
   std::uint64_t handles = 0;

@@ -20,8 +20,8 @@ constexpr std::uint32_t units_for(std::size_t bytes) {
 // Half the sequence space: beyond it older and newer could not be told apart.
 constexpr std::uint32_t kMostInTransit = 1U << (kSequenceBits - 1);
 
-// As RecordHeader's fields lie, each word by itself: collected on the stack, they would be loaded wider than
-// they were stored.
+// Writes a RecordHeader in whole words. Filled in field by field on the stack, it would be copied by loads
+// that are wider than the stores right before them, which stalls the processor.
 void write_header(std::byte* out, const auto& plan) noexcept {
   static_assert(std::endian::native == std::endian::little);
   static_assert(offsetof(RecordHeader, sequence) == 4 && offsetof(RecordHeader, bytes) == 8 &&
@@ -43,7 +43,8 @@ std::byte* unit_address(Chunk& chunk, std::uint32_t unit) {
 
 Status Channel::plan_put(const Outgoing& message, Plan& plan) {
   const std::size_t handle_bytes = message.leases.size() * sizeof(arena::Handle);
-  // In a pipe, messages without contents count as well, like the standard library's with their lengths.
+  // In a pipe an empty message counts as well: in the standard library each is preceded by its length, of 4
+  // bytes.
   plan.weight = message.bytes.size() + (plan.bell >= 0 ? 4 : 0);
   if (!message.leases.empty()) {
     if (Status status = check_leases(message.leases, table_.arena()); !status) return status;
@@ -65,8 +66,8 @@ Status Channel::plan_put(const Outgoing& message, Plan& plan) {
   return {};
 }
 
-// Reads the other end's state without its lock: it can only be older than the truth, so room seen is room
-// there.
+// Reads the other end's state without its lock. That state may be outdated, but getters only add room, so the
+// room that is seen is there.
 bool Channel::has_room(Position tail, std::uint64_t weight, bool locked) const noexcept {
   const std::uint64_t capacity = row_.capacity.load(std::memory_order_relaxed);
   const std::uint64_t byte_limit = row_.byte_capacity.load(std::memory_order_relaxed);
@@ -77,7 +78,7 @@ bool Channel::has_room(Position tail, std::uint64_t weight, bool locked) const n
 
   const std::uint64_t head_word = row_.head.load(std::memory_order_acquire);
   const Position head = Position::unpack(head_word);
-  // Only with the lock: who is stopped here for long would write down what is long outdated.
+  // Only with the lock: a process that is stopped here would later store a head that is long outdated.
   if (locked) row_.seen_head.store(head.sequence(), std::memory_order_relaxed);
   const std::uint32_t in_transit = (tail.sequence() - head.sequence()) & kSequenceMask;
   if (in_transit >= limit) return false;
@@ -98,29 +99,51 @@ Status Channel::try_put(Plan& plan, bool* done) {
   const Position tail = Position::unpack(row_.tail.load(std::memory_order_relaxed));
   if (!has_room(tail, plan.weight, true)) return {};
 
-  ChunkPool& pool = table_.chunks();
-  Chunk* current = pool.chunk(tail.chunk());
-  const bool fits = current != nullptr && tail.unit() + plan.units <= kChunkUnits;
+  Chunk* chunk = table_.chunks().chunk(tail.chunk());
   Position start = tail;
+  const bool fits = chunk != nullptr && tail.unit() + plan.units <= kChunkUnits;
   if (!fits) {
-    if (row_.spare.load(std::memory_order_relaxed) == 0) {
-      if (Status status = pool.take_into(row_.spare); !status) return status;
-    }
-    start = Position(row_.spare.load(std::memory_order_relaxed), 1, tail.sequence());
-    Chunk* fresh = pool.chunk(start.chunk());
-    fresh->next.store(0, std::memory_order_relaxed);
-    fresh->end.store(kNoEnd, std::memory_order_relaxed);
-    if (current != nullptr) {
-      current->end.store(tail.unit(), std::memory_order_relaxed);
-      current->next.store(start.chunk(), std::memory_order_relaxed);
-    } else {
-      // An empty channel's first chunk. Getters write the head of a channel that has messages only.
-      row_.head.store(Position{start.chunk(), 1, tail.sequence()}.pack(), std::memory_order_relaxed);
-    }
-    current = fresh;
+    if (Status status = start_chunk(start, chunk); !status) return status;
   }
+  write_record(plan, tail, unit_address(*chunk, start.unit()));
+  const Position behind = start.past(plan.units);
+  commit_put(plan, tail, behind);
+  if (!fits) row_.spare.store(0, std::memory_order_relaxed);
+  *done = true;
+  // The next record's lines were last read by a getter.
+  if (behind.unit() + 1 < kChunkUnits) {
+    sync::fetch_to_write(unit_address(*chunk, behind.unit()));
+    sync::fetch_to_write(unit_address(*chunk, behind.unit() + 1));
+  }
+  if (plan.bell >= 0) ring(plan.bell, tail.sequence());
+  return {};
+}
 
-  std::byte* out = unit_address(*current, start.unit());
+// Tail lock held, as below. Links a chunk behind the last one (none: the channel is empty) and moves both
+// arguments to its first unit. Until the put commits, `spare` names the chunk.
+inline Status Channel::start_chunk(Position& start, Chunk*& chunk) {
+  ChunkPool& pool = table_.chunks();
+  if (row_.spare.load(std::memory_order_relaxed) == 0) {
+    if (Status status = pool.take_into(row_.spare); !status) return status;
+  }
+  const Position tail = start;
+  start = Position(row_.spare.load(std::memory_order_relaxed), 1, tail.sequence());
+  Chunk* fresh = pool.chunk(start.chunk());
+  fresh->next.store(0, std::memory_order_relaxed);
+  fresh->end.store(kNoEnd, std::memory_order_relaxed);
+  if (chunk != nullptr) {
+    chunk->end.store(tail.unit(), std::memory_order_relaxed);
+    chunk->next.store(start.chunk(), std::memory_order_relaxed);
+  } else {
+    // Getters write the head of a channel that has messages only.
+    row_.head.store(start.pack(), std::memory_order_relaxed);
+  }
+  chunk = fresh;
+  return {};
+}
+
+// Header, handles, bytes. The leases become the message's, one store each.
+inline void Channel::write_record(Plan& plan, Position tail, std::byte* out) {
   plan.sequence = tail.sequence();
   write_header(out, plan);
   out += sizeof(RecordHeader);
@@ -136,25 +159,17 @@ Status Channel::try_put(Plan& plan, bool* done) {
     if (!plan.message.bytes.empty()) std::memcpy(out, plan.message.bytes.data(), plan.message.bytes.size());
   }
   for (const arena::LeasePtr& lease : plan.message.leases) table_.arena().give(*lease, message);
+}
 
+inline void Channel::commit_put(const Plan& plan, Position tail, Position behind) noexcept {
   const std::uint32_t next = (tail.sequence() + 1) & kSequenceMask;
   row_.tail_bytes[next & 1].store(
       row_.tail_bytes[tail.sequence() & 1].load(std::memory_order_relaxed) + plan.weight,
       std::memory_order_relaxed);
   row_.put_cpu.store(static_cast<std::uint64_t>(os::current_cpu()) + 1, std::memory_order_relaxed);
   sync::crash_fence();
-  const Position behind = start.past(plan.units);
   row_.tail.store(behind.pack(), std::memory_order_release);
   sync::crash_fence();
-  if (!fits) row_.spare.store(0, std::memory_order_relaxed);
-  *done = true;
-  // The next record's lines were last read by a getter.
-  if (behind.unit() + 1 < kChunkUnits) {
-    sync::fetch_to_write(unit_address(*current, behind.unit()));
-    sync::fetch_to_write(unit_address(*current, behind.unit() + 1));
-  }
-  if (plan.bell >= 0) ring(plan.bell, tail.sequence());
-  return {};
 }
 
 }  // namespace forklift::channel

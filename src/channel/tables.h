@@ -1,8 +1,8 @@
-// Channels in shared memory: rows, chunks, records. docs/layout.md is the prose twin.
+// Channels in shared memory: rows, chunks, records. docs/layout.md describes the same bytes in prose.
 //
 // A channel is a chain of chunks with a robust lock at each end. Its state is two words, tail and head, each
 // {chunk, unit, sequence}: an operation is committed by one store of its end's word, after everything that
-// the word vouches for was written. What is left to repair after a death is named in cells beside the word.
+// the word makes visible was written. What is left to repair after a death is named in cells beside the word.
 //
 // Invariants
 //  C1. Messages with head.seq <= seq < tail.seq (mod 2^30) are in the channel; nothing else is.
@@ -30,8 +30,8 @@ using sync::Word;
 inline constexpr std::uint32_t kSequenceBits = 30;
 inline constexpr std::uint32_t kSequenceMask = (1U << kSequenceBits) - 1;
 
-// The word that commits: where an end stands, and the number of messages that have passed it. Kept packed: it
-// stays in one register, where its parts would be stored one by one and loaded as a whole.
+// The word that commits: the place of an end, and the number of messages that have passed it. Packed, it
+// stays in one register; its parts would be stored one by one and loaded as a whole.
 class Position {
  public:
   // `chunk`: number in the pool, from 1; 0: no chunk yet. `unit`: of 64 bytes within the chunk. `sequence`:
@@ -77,7 +77,7 @@ struct RecordHeader {
   std::uint32_t sequence;  // must be head.seq
   std::uint32_t bytes;     // inline: payload bytes behind the handles
   std::uint16_t handles;   // inline
-  std::uint8_t codec;      // how to read the payload; the channel does not care
+  std::uint8_t codec;      // how to read the payload; opaque here
   std::uint8_t spilled;    // 1: one handle, of a block that holds {SpillHeader, handles, payload}
   std::uint64_t weight;    // bytes that count against the channel's byte bound
   std::uint64_t tag;       // the codec's own
@@ -107,7 +107,7 @@ struct ChannelRow {
   Word capacity;          // messages; 0: unbounded
   Word byte_capacity;     // 0: unbounded
   Word flags;
-  Word drain_mark;  // 0: each message that goes is told of; else only where fewer than so many are left
+  Word drain_mark;  // 0: getters notify with each message; else only if fewer than this are left
   Word unused0;
 
   alignas(64) sync::RobustMutex tail_mutex;

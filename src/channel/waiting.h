@@ -18,8 +18,8 @@ constexpr std::int64_t spin_ns_for(std::uint64_t weight) noexcept {
   return sync::kSpinNs + (weight <= kLargest ? static_cast<std::int64_t>(weight / kCopiedPerNs) : 0);
 }
 
-// Until `ready` holds: spins once, since the peer answers within moments or not for long, then sleeps slice
-// by slice. kTimeout, or what the hooks said.
+// Until `ready` holds: spins once, since a peer answers either within moments or much later, then sleeps
+// slice by slice. kTimeout, or what the hooks said.
 template <class Ready>
 Status wait_until(WaitPoint at, Ready&& ready, domain::Domain& domain, os::Deadline deadline,
                   WaitHooks* hooks) {

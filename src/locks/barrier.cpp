@@ -32,7 +32,7 @@ template <class Step>
 Status Barrier::step(Step&& change) {
   if (!attached()) return domain().not_attached();
   const BarrierState before = state();
-  Status status = table_.arena().change_objects(std::forward<Step>(change));
+  Status status = table_.arena().ledger().change_objects(std::forward<Step>(change));
   // Arriving and leaving wake nobody unless they change the state. If another process changes the state in
   // between, it wakes the waiters, too.
   if (state() != before) row_.event.notify_after_unlock(INT_MAX);
@@ -67,7 +67,7 @@ bool Barrier::has_record() const noexcept {
 // A process that drops the barrier is no longer a party.
 Barrier::~Barrier() {
   if (party_ == kNoCell || !attached()) return;
-  (void)table_.arena().change_objects([&](sync::Transaction& change) -> Status {
+  (void)table_.arena().ledger().change_objects([&](sync::Transaction& change) -> Status {
     if (has_record()) table_.put_cell(change, party_);
     return {};
   });

@@ -41,7 +41,7 @@ Result<ConditionPtr> Condition::open(Table& table, LockId id) {
 Result<std::uint32_t> Condition::enrol() {
   if (!attached()) return domain().not_attached();
   std::uint32_t place = 0;
-  Status status = table_.arena().change_objects([&](sync::Transaction& change) -> Status {
+  Status status = table_.arena().ledger().change_objects([&](sync::Transaction& change) -> Status {
     Result<std::uint32_t> made = table_.take_cell(change, table_.thread(), id_);
     if (!made) return made.status();
     place = *made;
@@ -87,7 +87,7 @@ Status Condition::wait(std::uint32_t place, os::Deadline deadline, WaitHooks* ho
 void Condition::leave(std::uint32_t place) {
   table_.cell(place).ticket.store(0);
   // If the ledger's lock is stuck, the record stays until this process ends; it has no effect.
-  (void)table_.arena().change_objects([&](sync::Transaction& change) -> Status {
+  (void)table_.arena().ledger().change_objects([&](sync::Transaction& change) -> Status {
     if (Owner::process_of(table_.cell(place).owner.load(std::memory_order_relaxed)) == table_.process())
       table_.put_cell(change, place);
     return {};

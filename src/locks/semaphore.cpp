@@ -88,7 +88,7 @@ std::uint32_t Semaphore::own_cell() const noexcept {
 Status Semaphore::try_recorded(bool& taken) {
   if (!attached()) return domain().not_attached();
   if (value() == 0) return {};
-  return table_.arena().change_objects([&](sync::Transaction& change) -> Status {
+  return table_.arena().ledger().change_objects([&](sync::Transaction& change) -> Status {
     const std::uint64_t value = row_.state.load(std::memory_order_relaxed);
     if (value == 0) return {};
     change.set(row_.state, value - 1);
@@ -105,7 +105,7 @@ Status Semaphore::try_recorded(bool& taken) {
 }
 
 Status Semaphore::release_recorded(std::uint32_t units) {
-  Status status = table_.arena().change_objects([&](sync::Transaction& change) -> Status {
+  Status status = table_.arena().ledger().change_objects([&](sync::Transaction& change) -> Status {
     const std::uint64_t value = row_.state.load(std::memory_order_relaxed);
     if (units > most_ || value > most_ - units) return too_many(value, units, most_);
     const std::uint32_t own = own_cell();

@@ -26,16 +26,16 @@ Table::Table(arena::Arena& arena) : arena_(arena), domain_(arena.domain()) {
   table_ = reinterpret_cast<LockTable*>(region.data());
   cells_ = reinterpret_cast<Cell*>(region.data() + sizeof(LockTable));
   rows_ = reinterpret_cast<LockRow*>(region.data() + sizeof(LockTable) + cell_capacity_ * sizeof(Cell));
-  arena_.set_object_hooks(arena::ObjectKind::kLock,
-                          {[this](std::uint32_t index) -> Word& { return rows_[index].count; },
-                           [this](std::uint32_t index) { return empty(index); },
-                           [this](sync::Transaction& change, std::uint32_t index) {
-                             change.set(rows_[index].meta,
-                                        rows_[index].meta.load(std::memory_order_relaxed) & ~kInUse);
-                             change.set(rows_[index].next, table_->rows_free.load(std::memory_order_relaxed));
-                             change.set(table_->rows_free, std::uint64_t{index} + 1);
-                           },
-                           nullptr});
+  arena_.ledger().set_object_hooks(
+      arena::ObjectKind::kLock,
+      {[this](std::uint32_t index) -> Word& { return rows_[index].count; },
+       [this](std::uint32_t index) { return empty(index); },
+       [this](sync::Transaction& change, std::uint32_t index) {
+         change.set(rows_[index].meta, rows_[index].meta.load(std::memory_order_relaxed) & ~kInUse);
+         change.set(rows_[index].next, table_->rows_free.load(std::memory_order_relaxed));
+         change.set(table_->rows_free, std::uint64_t{index} + 1);
+       },
+       nullptr});
   domain_.on_reap([this](domain::SlotRef slot, bool clean) { return reap(slot, clean); });
 }
 
@@ -157,7 +157,7 @@ bool Table::empty(std::uint32_t index) {
   const std::uint32_t used = cells_used();
   for (std::uint32_t at = 0; at < used; ++at) {
     if (cells_[at].object.load(std::memory_order_acquire) != id.word()) continue;
-    const Status freed = arena_.change_objects([&](sync::Transaction& change) -> Status {
+    const Status freed = arena_.ledger().change_objects([&](sync::Transaction& change) -> Status {
       if (cells_[at].object.load(std::memory_order_relaxed) == id.word()) put_cell(change, at);
       return {};
     });
@@ -196,7 +196,7 @@ bool Table::reap_cell(std::uint32_t index, std::uint64_t owner, bool clean) {
   LockRow* row = row_of(cell);
   const Kind kind = row ? kind_in(row->meta.load(std::memory_order_acquire)) : Kind::kNone;
   if (kind == Kind::kCondition) Condition::pass_on(*this, index);
-  const Status done = arena_.change_objects([&](sync::Transaction& change) -> Status {
+  const Status done = arena_.ledger().change_objects([&](sync::Transaction& change) -> Status {
     if (cell.owner.load(std::memory_order_relaxed) != owner) return {};
     put_cell(change, index);
     if (kind == Kind::kBarrier)
@@ -219,7 +219,8 @@ bool Table::reap_cell(std::uint32_t index, std::uint64_t owner, bool clean) {
 
 Status Object::offer(domain::SlotRef child) {
   if (Status status = table_.arena().check_child(); !status) return status;
-  return table_.arena().hold_for({arena::ObjectKind::kLock, id_.index}, arena::Holder::process(child));
+  return table_.arena().ledger().hold_for({arena::ObjectKind::kLock, id_.index},
+                                          arena::Holder::process(child));
 }
 
 void Object::wake_all() noexcept { row_.event.notify(INT_MAX); }

@@ -29,7 +29,8 @@ Status put(Endpoint endpoint, const channel::Outgoing& message, os::Deadline dea
 Status get(Endpoint endpoint, channel::Incoming& into, os::Deadline deadline,
            domain::WaitHooks* hooks = nullptr, std::uint64_t* version = nullptr);
 
-// Whoever waits in put() or get() looks at its hooks. Not a pipe's receiver, who sleeps in poll(2).
+// Makes everybody who waits in put() or get() look at its hooks, but not a pipe's receiver, which sleeps in
+// poll(2).
 void wake_all(Endpoint endpoint) noexcept;
 
 }  // namespace forklift::node

@@ -87,10 +87,11 @@ std::uint64_t Names::free_row() const noexcept {
 Status Names::publish(std::string_view name, const Published& what) {
   if (Status status = check_name(name, "a published object"); !status) return status;
   const Packed packed = pack(name);
-  // The holder's word names the row, which is known only under the lock: it is looked for twice.
+  // The holder's word names the row, so the row is chosen before the transaction, and checked again inside
+  // it.
   for (;;) {
     std::uint64_t index = capacity_;
-    Status looked = arena_.change_objects([&](sync::Transaction&) -> Status {
+    Status looked = arena_.ledger().change_objects([&](sync::Transaction&) -> Status {
       if (row_of(packed) != capacity_)
         return {Code::kExists, quoted(name) + " is published in this domain already"};
       index = free_row();
@@ -100,21 +101,22 @@ Status Names::publish(std::string_view name, const Published& what) {
     });
     if (!looked) return looked;
     bool raced = false;
-    Status done = arena_.hold_for(what.object, arena::Holder::name(static_cast<std::uint32_t>(index)),
-                                  [&](sync::Transaction& change, std::uint32_t lease) -> Status {
-                                    raced = row_of(packed) != capacity_ || free_row() != index;
-                                    if (raced) return {Code::kExists, "another process was faster"};
-                                    NameRow& row = rows_[index];
-                                    if (index >= used()) change.set(table_->used, index + 1);
-                                    change.set(row.meta, 1);
-                                    change.set(row.object, what.object.pack());
-                                    change.set(row.generation, what.generation);
-                                    change.set(row.lease, lease);
-                                    change.set(row.kind, what.kind);
-                                    for (std::size_t i = 0; i < packed.size(); ++i)
-                                      change.set(row.name[i], packed[i]);
-                                    return {};
-                                  });
+    Status done =
+        arena_.ledger().hold_for(what.object, arena::Holder::name(static_cast<std::uint32_t>(index)),
+                                 [&](sync::Transaction& change, std::uint32_t lease) -> Status {
+                                   raced = row_of(packed) != capacity_ || free_row() != index;
+                                   if (raced) return {Code::kExists, "another process was faster"};
+                                   NameRow& row = rows_[index];
+                                   if (index >= used()) change.set(table_->used, index + 1);
+                                   change.set(row.meta, 1);
+                                   change.set(row.object, what.object.pack());
+                                   change.set(row.generation, what.generation);
+                                   change.set(row.lease, lease);
+                                   change.set(row.kind, what.kind);
+                                   for (std::size_t i = 0; i < packed.size(); ++i)
+                                     change.set(row.name[i], packed[i]);
+                                   return {};
+                                 });
     if (!raced) return done;
   }
 }
@@ -122,7 +124,7 @@ Status Names::publish(std::string_view name, const Published& what) {
 Result<Published> Names::find(std::string_view name) {
   if (Status status = check_name(name, "a published object"); !status) return status;
   Published found;
-  Status status = arena_.change_objects([&](sync::Transaction&) -> Status {
+  Status status = arena_.ledger().change_objects([&](sync::Transaction&) -> Status {
     const std::uint64_t index = row_of(pack(name));
     if (index == capacity_) return not_published(name);
     found = read(rows_[index]);
@@ -136,7 +138,7 @@ Status Names::unpublish(std::string_view name) {
   if (Status status = check_name(name, "a published object"); !status) return status;
   for (;;) {
     std::uint64_t index = capacity_;
-    Status looked = arena_.change_objects([&](sync::Transaction&) -> Status {
+    Status looked = arena_.ledger().change_objects([&](sync::Transaction&) -> Status {
       index = row_of(pack(name));
       return index == capacity_ ? not_published(name) : Status();
     });
@@ -156,7 +158,7 @@ Status Names::unpublish(std::string_view name) {
 
 Result<std::vector<Published>> Names::list() {
   std::vector<Published> found;
-  Status status = arena_.change_objects([&](sync::Transaction&) -> Status {
+  Status status = arena_.ledger().change_objects([&](sync::Transaction&) -> Status {
     for (std::uint64_t index = 0; index < used(); ++index) {
       if (rows_[index].meta.load(std::memory_order_relaxed) != 0) found.push_back(read(rows_[index]));
     }
@@ -173,12 +175,12 @@ std::uint64_t Names::count() {
 
 std::vector<std::string> Names::audit() {
   std::vector<std::string> wrong;
-  Status status = arena_.change_objects([&](sync::Transaction&) -> Status {
+  Status status = arena_.ledger().change_objects([&](sync::Transaction&) -> Status {
     for (std::uint64_t index = 0; index < used(); ++index) {
       if (rows_[index].meta.load(std::memory_order_relaxed) == 0) continue;
       const auto held_by = arena::Holder::name(static_cast<std::uint32_t>(index));
       const arena::Object object = arena::Object::unpack(rows_[index].object.load(std::memory_order_relaxed));
-      const auto rows = arena_.rows_of(held_by, object.kind);
+      const auto rows = arena_.ledger().rows_of(held_by, object.kind);
       if (rows.size() != 1 || rows.front().second.index != object.index ||
           rows.front().first != rows_[index].lease.load(std::memory_order_relaxed)) {
         wrong.push_back("N1: the name \"" + read(rows_[index]).name + "\" has " +

@@ -30,9 +30,9 @@ struct NameRow {
   Word object;      // as in a lease row
   Word generation;  // of the object
   Word lease;       // the row of the ledger
-  Word kind;        // what sort of queue, lock, ... it is: of those who publish and open
+  Word kind;        // what sort of queue, lock, ... it is (node/published.h)
   Word reserved[3];
-  Word name[kNameBytes / sizeof(Word)];  // zeros behind it
+  Word name[kNameBytes / sizeof(Word)];  // padded with zeros
 };
 static_assert(sizeof(NameRow) == 128);
 
@@ -50,7 +50,7 @@ struct Published {
 };
 
 // Is it 1 to 64 letters, digits, '.', '_' or '-', and does not begin with a dot? kInvalid says what is wrong.
-// `what` is named: "frames" as the name of a `what` ...
+// The error says: "frames" as the name of `what`: ...
 Status check_name(std::string_view name, std::string_view what);
 
 class Names {

@@ -1,4 +1,4 @@
-// Making, joining and repairing: what happens to channels outside of put and get.
+// Making and joining a domain, and the one node that is the process's own.
 #include "node/node.h"
 
 #include <unistd.h>
@@ -19,11 +19,12 @@ std::mutex process_node_mutex;
 // Inherited by fork and set aside for an invitation; at most one, since only a process without a node of its
 // own making sets one aside.
 std::atomic<Node*> inherited_node{nullptr};
-// The process that made or joined process_node. Its children inherit both, and differ.
+// The process that made or joined process_node. A forked child inherits both and sees that it is another
+// process.
 std::atomic<pid_t> process_node_owner{0};
 std::atomic<const Status*> stays_out{nullptr};
 
-// The process's own node, as `make` makes it, if no other copy of this library has one.
+// Makes the process's own node, if no other copy of this library in the process has one.
 template <class Make>
 Result<std::unique_ptr<Node>> make_own(Make&& make) {
   if (Status status = os::claim_process(); !status) return status;
@@ -145,7 +146,7 @@ std::vector<std::string> Node::audit() {
 }
 
 Result<Invitation> Node::invite() {
-  // First: it looks whether the descriptors are still ours.
+  // First, since it checks that the descriptors are still ours.
   Result<domain::ChildSlot> child = domain_->reserve_child();
   if (!child) return child.status();
   Result<os::Fd> control = domain_->control_file().duplicate();

@@ -1,5 +1,5 @@
 // What a process needs to pass messages: its domain, the arena, the tables of locks and channels, the chunk
-// pool, made or joined together. One a process in programs; tests make several.
+// pool, made or joined together. A program has one in each process; tests make several.
 #pragma once
 
 #include <memory>
@@ -29,13 +29,13 @@ class Node {
   static Node* existing() noexcept;
   // Joins a parent's domain as this process's own. kInvalid if the process has one already that is another
   // domain; with `beside_inherited`, only if it has made or joined that one itself. One that it inherited by
-  // fork (a fork server's, whose modules made locks) then stays beside the new one: what lives in there goes
-  // on, and nothing new comes into it.
+  // fork (a fork server's, whose modules made locks) then stays beside the new one: what was made there stays
+  // usable, and nothing new is made there.
   static Result<Node*> join(os::Fd control, os::Fd data, std::optional<domain::ChildSlot> slot,
                             bool beside_inherited = false);
 
-  // Could not join the domain that it was invited to: from now on current() fails with that, instead of
-  // making another one.
+  // This process could not join the domain that it was invited to: from now on current() fails with `why` and
+  // makes no domain.
   static void stay_out(const Status& why);
 
   // Tells the others, of each domain that this process is in, that it leaves in good order.

@@ -16,7 +16,7 @@ namespace forklift::node {
 
 namespace {
 
-// Ends sleeps of both kinds.
+// Ends a sleep on futexes and a sleep in poll.
 class Alarm {
  public:
   Status open() {
@@ -81,7 +81,7 @@ class Waiter {
       const Source& source = sources_[i];
       if (has_event(source)) {
         if (!has_message(source)) continue;
-        event_of(source).notify(1);  // our wake-up may have been meant for one who takes
+        event_of(source).notify(1);  // the wake-up may have been meant for a getter
         ready.push_back(i);
         continue;
       }

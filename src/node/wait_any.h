@@ -7,8 +7,8 @@
 // sentinels) with poll. Where both are there, a thread that lives as long as the call waits for the channels
 // and rings the poll. An idle wait uses no processor beyond a rare look for deaths.
 //
-// Thread safety: any number of threads may wait on the same sources; who is told of a message has not taken
-// it, and somebody else may be faster.
+// Thread safety: any number of threads may wait on the same sources. A message that was seen here is not
+// taken yet, and another getter may be faster.
 #pragma once
 
 #include <span>

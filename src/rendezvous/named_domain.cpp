@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <mutex>
 #include <utility>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// Topics in shared memory: what Broadcast and Latest stand on. docs/layout.md is the prose twin.
+// Topics, the shared memory of Broadcast and Latest. docs/layout.md describes the same bytes in prose.
 //
 // A topic is a ring of slots, one message each, that stay after they were read. Writers have a robust lock;
 // readers have none: each keeps its own position. Two words say what is there, `oldest` and `tail`; a put is
@@ -33,9 +33,9 @@ inline constexpr std::uint32_t kLargestRing = 1U << 20;  // slots
 
 // What happens to a reader that is behind by the ring's capacity when the next message comes.
 enum class WhenSlow : std::uint8_t {
-  kDropOldest = 0,  // it misses what is oldest, and is told how much
+  kDropOldest = 0,  // it misses the oldest messages, and learns how many
   kWait = 1,        // the writer waits for it
-  kDisconnect = 2   // it is no reader any more
+  kDisconnect = 2   // it is unsubscribed
 };
 
 // What precedes a message's handles and bytes in its slot.

@@ -1,4 +1,4 @@
-// Life of a topic and of its readers' places. The two ways of a message are in topic_put.cpp and
+// Making and opening topics, and their readers' places. Messages are put in topic_put.cpp and read in
 // topic_get.cpp.
 #include "topic/topic.h"
 
@@ -11,8 +11,6 @@
 namespace forklift::topic {
 
 namespace {
-
-constexpr std::uint64_t alive(std::uint32_t generation) { return (std::uint64_t{generation} << 32) | 1; }
 
 Status check_options(const TopicOptions& options) {
   const auto wrong = [](std::string what) { return Status(Code::kInvalid, std::move(what)); };
@@ -46,15 +44,14 @@ Result<TopicPtr> Topic::create(Topics& topics, const TopicOptions& options) {
       topics.arena().allocate(arena::Kind::kShare, std::size_t{options.capacity} * options.slot_bytes);
   if (!ring) return ring.status();
   TopicId id{};
-  // One transaction: the row is made, and the ring is its.
+  // One transaction makes the row and passes the ring on to the topic.
   const auto fill = [&](sync::Transaction& change, arena::Object& made) -> Status {
     Result<std::uint32_t> index = topics.claim_row(change);
     if (!index) return index.status();
     made.index = *index;
     TopicRow& row = topics.unchecked_row(*index);
-    id = {*index, static_cast<std::uint32_t>(row.meta.load(std::memory_order_relaxed) >> 32) + 1};
+    id = {*index, topics.rows().begin_generation(change, *index)};
     const arena::Handle& handle = (*ring)->handle();
-    change.set(row.meta, alive(id.generation));
     change.set(row.capacity, options.capacity);
     change.set(row.slot_bytes, options.slot_bytes);
     change.set(row.keep, options.keep);
@@ -76,29 +73,18 @@ Result<TopicPtr> Topic::create(Topics& topics, const TopicOptions& options) {
 }
 
 Result<TopicPtr> Topic::open(Topics& topics, TopicId id) {
-  TopicRow* row = topics.row(id.index);
-  const auto gone = [&] {
-    return Status(Code::kInvalid, "topic " + std::to_string(id.index) + " of generation " +
-                                      std::to_string(id.generation) + " does not exist (any more)");
-  };
-  if (row == nullptr || row->meta.load(std::memory_order_acquire) != alive(id.generation)) return gone();
-  const arena::Object object{arena::ObjectKind::kTopic, id.index};
-  Result<arena::LeasePtr> hold = topics.arena().claim_row_for_self(object);
-  if (!hold && hold.code() == Code::kInvalid) hold = topics.arena().hold(object);
+  Result<arena::LeasePtr> hold = topics.rows().take_up(id.index, id.generation, "topic");
   if (!hold) return hold.status();
-  // Between the look and the hold the last holder may have left and somebody else have made a new topic here.
-  if (row->meta.load(std::memory_order_acquire) != alive(id.generation)) return gone();
-  const std::uint64_t slot = row->slot_bytes.load(std::memory_order_relaxed);
-  if (Status ring = topics.arena().check(ring_of(*row), arena::Holder::ring(id.index)); !ring) return ring;
+  TopicRow& row = topics.unchecked_row(id.index);
+  const std::uint64_t slot = row.slot_bytes.load(std::memory_order_relaxed);
+  if (Status ring = topics.arena().ledger().check(ring_of(row), arena::Holder::ring(id.index)); !ring)
+    return ring;
   if (slot < kSmallestSlot || slot > kLargestSlot || slot % 64 != 0)
     return Status(Code::kCorrupt, "a topic with slots of " + std::to_string(slot) + " bytes");
-  return TopicPtr(new Topic(topics, id, *row, *std::move(hold)));
+  return TopicPtr(new Topic(topics, id, row, *std::move(hold)));
 }
 
-Status Topic::offer(domain::SlotRef child) {
-  if (Status status = table_.arena().check_child(); !status) return status;
-  return table_.arena().hold_for({arena::ObjectKind::kTopic, id_.index}, arena::Holder::process(child));
-}
+Status Topic::offer(domain::SlotRef child) { return table_.rows().offer(id_.index, child); }
 
 Status Topic::unrepaired() {
   return {Code::kStalled,
@@ -114,7 +100,7 @@ void Topic::wake_all() noexcept {
 Status Topic::finish() {
   if (!table_.domain().attached()) return table_.domain().not_attached();
   {
-    // With the lock, so that no put commits behind it.
+    // With the lock, so that no put commits afterwards.
     const sync::LockGuard guard = table_.lock(id_.index);
     if (!guard.ok()) return guard.status();
     row_.finished.store(1, std::memory_order_release);
@@ -193,7 +179,7 @@ void Reader::give_place() noexcept {
       topics.free_place(index, place_);
       if (topics.whole(index)) (void)topics.trim(index);
     } else {
-      // Also without the lock: it is this reader's own word.
+      // Without the lock the place is given up, too: the word belongs to this reader.
       topic_->row_.readers[place_].owner.store(0, std::memory_order_release);
     }
   }

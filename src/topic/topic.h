@@ -6,10 +6,11 @@
 //   Status got = (*reader)->get(incoming, Deadline::never());    // every reader gets every message
 //   Status newest = (*topic)->newest()->get(incoming, ...);      // what is newer than what this one saw last
 //
-// Messages have one order, that of their puts' commits. A put is either done or never was, whoever is killed;
-// a reader that dies is forgotten, and holds nobody up. A message's blocks are released when it is dropped:
-// when all readers have seen it and it is not one of the `keep` newest, or when its slot is needed. Readers
-// keep what they have received for as long as they like: each has a right of its own to every block.
+// Messages have one order, that of their puts' commits. A put is done or it is not, whichever process is
+// killed; a reader that dies is forgotten, and nobody waits for it. A message's blocks are released when it
+// is dropped: when all readers have seen it and it is not one of the `keep` newest, or when its slot is
+// needed. Readers keep what they have received for as long as they like: each has a right of its own to every
+// block.
 //
 // Thread and process safety: a Topic may be used by any number of threads of any number of processes. A
 // Reader belongs to the process that made it; its calls may come from several threads.
@@ -34,7 +35,7 @@ struct TopicOptions {
   std::uint32_t slot_bytes = 2048;  // a longer message lies in a block
   std::uint32_t keep = 0;           // the newest messages, for readers to come; at most capacity
   WhenSlow when_slow = WhenSlow::kDropOldest;
-  std::uint64_t flags = 0;  // what the layer above wants to find again
+  std::uint64_t flags = 0;  // opaque; of the layer above
 };
 
 struct TopicId {
@@ -45,7 +46,8 @@ struct TopicId {
 class Topic;
 using TopicPtr = std::shared_ptr<Topic>;
 
-// One who reads a topic: a subscriber, with a place of its own, or a looker at the newest.
+// A reader of a topic: a subscriber, which has a place of its own, or a looker, which sees the newest message
+// only.
 class Reader {
  public:
   ~Reader() { leave(); }
@@ -62,14 +64,14 @@ class Reader {
   Status wait_ready(os::Deadline deadline, WaitHooks* hooks = nullptr);
 
   bool ready() const noexcept;  // would a get find a message, or an end, just now?
-  // Messages that are there for it.
+  // How many messages it has not read yet.
   std::uint64_t behind() const noexcept;
   // How many it has missed altogether.
   std::uint64_t missed() const noexcept { return missed_.load(std::memory_order_relaxed); }
   // The number of messages up to and including the last one that it got; of a looker, its version.
   std::uint64_t seen() const noexcept { return seen_.load(std::memory_order_relaxed); }
   bool disconnected() const noexcept { return disconnected_.load(std::memory_order_relaxed); }
-  // It has read everything of a topic to which nothing more comes.
+  // It has read everything of a topic that is finished.
   bool at_end() const noexcept;
   bool left() const noexcept { return left_.load(std::memory_order_relaxed); }
   // Is this the process that made it?
@@ -124,10 +126,10 @@ class Topic : public std::enable_shared_from_this<Topic> {
 
   // A place of its own; begins with the next message, or with the oldest that is there. kNoSpace.
   Result<ReaderPtr> subscribe(bool from_oldest = false);
-  // For the newest message only: without a place, and nobody waits for it.
+  // A looker. It has no place, and no writer waits for it.
   ReaderPtr newest(std::uint64_t seen = 0);
   std::uint32_t readers() const noexcept;
-  // Until there are so many.
+  // Waits until there are at least `count`.
   Status wait_readers(std::uint32_t count, os::Deadline deadline, WaitHooks* hooks = nullptr);
 
   // Messages ever put; Latest's version.
@@ -142,7 +144,7 @@ class Topic : public std::enable_shared_from_this<Topic> {
   TopicId id() const noexcept { return id_; }
   arena::Arena& arena() const noexcept { return table_.arena(); }
   domain::Domain& domain() const noexcept { return table_.domain(); }
-  // Rung with every message and at the end: for who waits on several objects.
+  // Notified with every message and at the end: for waiting on several objects.
   sync::EventCount& items() noexcept { return row_.items; }
   // Makes everybody who waits look again.
   void wake_all() noexcept;

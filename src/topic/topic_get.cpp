@@ -1,5 +1,5 @@
-// Reading a topic, without its lock: a message is copied, then it is looked whether it was dropped meanwhile.
-// The blocks of one that was not become this process's, too, each by a row of its own in the ledger.
+// Reading a topic without its lock. A message is copied; then `oldest` tells whether it was dropped
+// meanwhile. If not, this process gets a right of its own to each of its blocks, by a row of the ledger.
 #include <climits>
 #include <cstring>
 #include <string>
@@ -12,7 +12,7 @@ namespace forklift::topic {
 
 namespace {
 
-// How often a reader is overtaken while it copies before it takes the lock to have its message.
+// A reader that was overtaken this often while it copied takes the lock.
 constexpr int kMostOvertaken = 16;
 
 Status bad_slot(const char* why, std::uint64_t sequence) {
@@ -94,7 +94,8 @@ Status Topic::copy_locked(channel::Incoming& into, std::uint64_t sequence, Copie
   return copy(into, sequence, copied);
 }
 
-// A message with blocks that all have seen now gives them up at once, and not when its slot is needed.
+// Drops messages that all readers have seen by now, so that their blocks are released at once and not when a
+// slot is needed.
 void Topic::release_passed() {
   Topics& topics = table_;
   if (topics.lowest(row_) <= row_.oldest.load(std::memory_order_acquire)) return;
@@ -118,7 +119,7 @@ void Reader::advance(std::uint64_t position) noexcept {
   if (place_ != kNoPlace) topic_->row_.readers[place_].position.store(position, std::memory_order_release);
 }
 
-// Where messages were dropped that this reader had not read.
+// Skips messages that were dropped before this reader read them. False: it is disconnected for that.
 bool Reader::catch_up() noexcept {
   const std::uint64_t oldest = topic_->row_.oldest.load(std::memory_order_acquire);
   const std::uint64_t position = seen();

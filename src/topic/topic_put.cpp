@@ -44,7 +44,8 @@ bool Topic::has_room() const noexcept {
          table_.lowest(row_) > oldest || finished();
 }
 
-// With the lock. As many go as all have seen, but for those that are kept; at least one.
+// With the lock. Where the ring is full, drops the messages that all have seen, but for those that are kept;
+// at least one. False: there is a reader to wait for.
 bool Topic::make_room(std::uint64_t tail) {
   const std::uint64_t oldest = row_.oldest.load(std::memory_order_relaxed);
   if (tail - oldest < row_.capacity.load(std::memory_order_relaxed)) return true;
@@ -91,12 +92,12 @@ Status Topic::try_put(const Plan& plan, bool* done, std::uint64_t* number) {
   sync::crash_fence();
   *done = true;
   if (number != nullptr) *number = tail + 1;
-  // What nobody will ever see, and what is no longer one of the newest.
+  // Drop what nobody will ever see, and what is no longer one of the newest that are kept.
   if (!any_reader() || row_.keep.load(std::memory_order_relaxed) != 0) (void)topics.trim(id_.index);
   return {};
 }
 
-// Only readers that hold a writer up; a dead one is forgotten here, not when somebody happens to look.
+// Looks whether a reader that holds a writer up is dead, and reaps it now, not at the next regular check.
 void Topic::look_after_readers() {
   const std::uint64_t oldest = row_.oldest.load(std::memory_order_acquire);
   for (const ReaderPlace& place : row_.readers) {

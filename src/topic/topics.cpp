@@ -17,8 +17,8 @@ constexpr std::size_t kMostInSlot = (kLargestSlot - sizeof(SlotHeader)) / sizeof
 
 }  // namespace
 
-// Word by word, each with release order: who reads one that belongs to a later message has then seen, in
-// `oldest`, that the earlier one was dropped.
+// Word by word, each with release order: a reader that gets a word of a later message then sees in `oldest`
+// that the earlier one was dropped.
 void write_racing(std::byte* ring, const void* from, std::size_t bytes) noexcept {
   const auto* in = static_cast<const std::byte*>(from);
   for (std::size_t at = 0; at < bytes; at += 8) {
@@ -37,43 +37,15 @@ void read_racing(void* to, const std::byte* ring, std::size_t bytes) noexcept {
   }
 }
 
-Topics::Topics(arena::Arena& arena) : arena_(arena) {
-  const std::span<std::byte> region = domain().region(domain::Region::kTopics);
-  table_ = reinterpret_cast<TopicTable*>(region.data());
-  rows_ = reinterpret_cast<TopicRow*>(region.data() + sizeof(TopicTable));
-  capacity_ = (region.size() - sizeof(TopicTable)) / sizeof(TopicRow);
-  arena_.set_object_hooks(
-      arena::ObjectKind::kTopic,
-      {[this](std::uint32_t index) -> Word& { return rows_[index].count; },
-       [this](std::uint32_t index) { return empty(index); },
-       [this](sync::Transaction& change, std::uint32_t index) {
-         change.set(rows_[index].meta, rows_[index].meta.load(std::memory_order_relaxed) & ~std::uint64_t{1});
-         change.set(rows_[index].next, table_->rows_free.load(std::memory_order_relaxed));
-         change.set(table_->rows_free, std::uint64_t{index} + 1);
-       },
-       nullptr});
+Topics::Topics(arena::Arena& arena)
+    : arena_(arena), rows_(arena, arena::ObjectKind::kTopic, domain::Region::kTopics) {
+  rows_.connect([this](std::uint32_t index) { return empty(index); });
   domain().on_reap([this](domain::SlotRef slot, bool) { return reap(slot); });
 }
 
-std::uint64_t Topics::used() const noexcept {
-  return std::min(table_->rows_used.load(std::memory_order_acquire), capacity_);
-}
-
-TopicRow* Topics::row(std::uint32_t index) const noexcept { return index < used() ? &rows_[index] : nullptr; }
-
 Result<std::uint32_t> Topics::claim_row(sync::Transaction& change) {
-  if (const std::uint64_t free = table_->rows_free.load(std::memory_order_relaxed)) {
-    change.set(table_->rows_free, rows_[free - 1].next.load(std::memory_order_relaxed));
-    return static_cast<std::uint32_t>(free - 1);
-  }
-  const std::uint64_t used = table_->rows_used.load(std::memory_order_relaxed);
-  if (used >= capacity_)
-    return Status(Code::kNoSpace,
-                  "all " + std::to_string(capacity_) + " places of Broadcast and Latest are in use");
-  // Only here, when the row has never been used: its lock then stays what it is for ever.
-  if (Status status = rows_[used].mutex.init(); !status) return status;
-  change.set(table_->rows_used, used + 1);
-  return static_cast<std::uint32_t>(used);
+  return rows_.claim(change, "places of Broadcast and Latest",
+                     [](TopicRow& row) { return row.mutex.init(); });
 }
 
 std::byte* Topics::slot(const TopicRow& topic, std::uint64_t sequence) const noexcept {
@@ -93,14 +65,14 @@ std::uint64_t Topics::lowest(const TopicRow& topic) const noexcept {
   for (std::uint64_t i = 0; i < places; ++i) {
     if (topic.readers[i].owner.load(std::memory_order_acquire) == 0) continue;
     const std::uint64_t position = topic.readers[i].position.load(std::memory_order_acquire);
-    // One that fell behind goes on with the oldest message, or not at all.
+    // A reader that fell behind goes on with the oldest message or, with kDisconnect, not at all.
     if (position < oldest && slow == WhenSlow::kDisconnect) continue;
     lowest = std::min(lowest, std::max(position, oldest));
   }
   return lowest;
 }
 
-// The slot is as it was put: only who has the lock writes there.
+// With the lock, which writers of the slot need: it is as it was put.
 bool Topics::release_message(std::uint32_t index, std::uint64_t sequence) {
   const std::byte* in = slot(rows_[index], sequence);
   const arena::Holder message = arena::Holder::topic(index, sequence);
@@ -108,14 +80,14 @@ bool Topics::release_message(std::uint32_t index, std::uint64_t sequence) {
   read_racing(&header, in, sizeof header);
   if (header.handles == 0) return true;
   const auto give_up = [&](const arena::Handle& handle) {
-    return arena_.check(handle, message).ok() && arena_.release_row(handle.lease, message);
+    return arena_.ledger().check(handle, message).ok() && arena_.ledger().release_row(handle.lease, message);
   };
   bool all = header.handles <= kMostInSlot && header.sequence == sequence;
   for (std::size_t i = 0; all && i < header.handles; ++i) {
     arena::Handle handle;
     read_racing(&handle, in + sizeof header + i * sizeof handle, sizeof handle);
-    if (header.spilled &&
-        (all = arena_.check(handle, message).ok() && handle.length >= sizeof(channel::SpillHeader))) {
+    if (header.spilled && (all = arena_.ledger().check(handle, message).ok() &&
+                                 handle.length >= sizeof(channel::SpillHeader))) {
       const std::byte* spill = arena_.shared_data(handle);
       channel::SpillHeader inner{};
       std::memcpy(&inner, spill, sizeof inner);
@@ -128,8 +100,8 @@ bool Topics::release_message(std::uint32_t index, std::uint64_t sequence) {
     }
     all = all && give_up(handle);
   }
-  // Somebody has scribbled on it: then the ledger tells what it held.
-  return all || arena_.release_held_by(message);
+  // If the slot is damaged, the ledger still tells what the message held.
+  return all || arena_.ledger().release_held_by(message);
 }
 
 bool Topics::drop(std::uint32_t index, std::uint64_t sequence) {
@@ -162,13 +134,13 @@ void Topics::free_place(std::uint32_t index, std::uint32_t place) noexcept {
 }
 
 // The lock's last owner died inside. A put has committed iff it moved tail, a drop iff it moved oldest; what
-// messages outside of the two hold goes back (R2).
+// messages outside of the two hold is released (R2).
 bool Topics::repair(std::uint32_t index) {
   TopicRow& topic = rows_[index];
   topic.broken.store(1, std::memory_order_relaxed);
   const std::uint64_t oldest = topic.oldest.load(std::memory_order_acquire);
   const std::uint64_t tail = topic.tail.load(std::memory_order_acquire);
-  if (!arena_.release_strays(index, oldest, tail - oldest)) return false;
+  if (!arena_.ledger().release_strays(index, oldest, tail - oldest)) return false;
   topic.broken.store(0, std::memory_order_relaxed);
   return true;
 }
@@ -181,16 +153,18 @@ bool Topics::empty(std::uint32_t index) {
   if (!guard.ok() || !whole(index)) return false;
   for (ReaderPlace& place : topic.readers) place.owner.store(0, std::memory_order_relaxed);
   topic.readers_used.store(0, std::memory_order_relaxed);
-  // Without a ring (a death behind the last line of this function) there is no message either.
+  // The ring may be gone, if a process died behind the last line of this function; then there is no message
+  // either.
   if (!drop(index, topic.tail.load(std::memory_order_relaxed)) && !whole(index)) return false;
-  return arena_.release_row(static_cast<std::uint32_t>(topic.ring_lease.load(std::memory_order_relaxed)),
-                            arena::Holder::ring(index));
+  return arena_.ledger().release_row(
+      static_cast<std::uint32_t>(topic.ring_lease.load(std::memory_order_relaxed)),
+      arena::Holder::ring(index));
 }
 
 bool Topics::reap(domain::SlotRef slot) {
   const std::uint64_t dead = arena::Holder::process(slot).word;
   bool all = true;
-  for (std::uint32_t index = 0; index < used(); ++index) {
+  for (std::uint32_t index = 0; index < rows_.used(); ++index) {
     if (rows_[index].count.load(std::memory_order_relaxed) != 0) all &= reap_topic(index, dead);
   }
   return all;
@@ -224,16 +198,9 @@ bool Topics::reap_topic(std::uint32_t index, std::uint64_t dead) {
   return all;
 }
 
-std::uint64_t Topics::live_topics() const noexcept {
-  std::uint64_t live = 0;
-  for (std::uint64_t index = 0; index < used(); ++index)
-    live += rows_[index].count.load(std::memory_order_relaxed) != 0 ? 1 : 0;
-  return live;
-}
-
 std::vector<std::string> Topics::audit() {
   std::vector<std::string> wrong;
-  for (std::uint32_t index = 0; index < used(); ++index) {
+  for (std::uint32_t index = 0; index < rows_.used(); ++index) {
     if (rows_[index].count.load(std::memory_order_relaxed) != 0) audit_topic(index, wrong);
   }
   return wrong;
@@ -257,7 +224,7 @@ void Topics::audit_topic(std::uint32_t index, std::vector<std::string>& wrong) {
   ring.lease = static_cast<std::uint32_t>(topic.ring_lease.load());
   ring.offset = topic.ring_offset.load();
   ring.length = topic.capacity.load() * topic.slot_bytes.load();
-  if (Status held = arena_.check(ring, arena::Holder::ring(index)); !held)
+  if (Status held = arena_.ledger().check(ring, arena::Holder::ring(index)); !held)
     return say("R3: " + held.to_string());
   std::uint64_t handles = 0;
   for (std::uint64_t at = oldest; at < tail; ++at) {
@@ -269,7 +236,7 @@ void Topics::audit_topic(std::uint32_t index, std::vector<std::string>& wrong) {
     if (!header.spilled) continue;
     arena::Handle spill;
     read_racing(&spill, slot(topic, at) + sizeof header, sizeof spill);
-    if (Status held = arena_.check(spill, arena::Holder::topic(index, at)); !held) {
+    if (Status held = arena_.ledger().check(spill, arena::Holder::topic(index, at)); !held) {
       say("R2: " + held.to_string());
       continue;
     }
@@ -278,7 +245,7 @@ void Topics::audit_topic(std::uint32_t index, std::vector<std::string>& wrong) {
     handles += inner.handles;
   }
   std::uint64_t leases = 0;
-  for (const std::uint32_t sequence : arena_.sequences_of(index)) {
+  for (const std::uint32_t sequence : arena_.ledger().sequences_of(index)) {
     if (((sequence - oldest) & channel::kSequenceMask) >= tail - oldest)
       say("R2: a lease of message " + std::to_string(sequence) + ", which is not there");
     ++leases;

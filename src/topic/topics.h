@@ -1,7 +1,6 @@
 // The table of topics as one process sees it, and what is done to a topic under its lock.
 //
-// A topic lives as a channel does: rights to it are leases in the arena's ledger, so forked children inherit
-// them, spawned ones are offered them, and the row is free when the last one has gone.
+// Rights to a topic are leases in the arena's ledger (arena/object_table.h).
 //
 // Thread and process safety: all functions may be called from any thread of any process.
 #pragma once
@@ -10,13 +9,14 @@
 #include <string>
 #include <vector>
 
-#include "arena/arena.h"
+#include "arena/object_table.h"
 #include "topic/tables.h"
 
 namespace forklift::topic {
 
-// Copies that may race: of a message that is being dropped meanwhile, which is noticed afterwards. Both
-// pointers at multiples of 8 in the ring; what lies behind `bytes` up to the next such one is undefined.
+// Copies into and out of the ring. A reader's may race with a writer that drops the message; the reader finds
+// that out afterwards. `ring` points to a multiple of 8 in the ring. Bytes behind the last one, up to the
+// next multiple of 8, are undefined.
 void write_racing(std::byte* ring, const void* from, std::size_t bytes) noexcept;
 void read_racing(void* to, const std::byte* ring, std::size_t bytes) noexcept;
 
@@ -29,7 +29,8 @@ class Topics {
   arena::Arena& arena() const noexcept { return arena_; }
   domain::Domain& domain() const noexcept { return arena_.domain(); }
 
-  TopicRow* row(std::uint32_t index) const noexcept;  // nullptr: no such row
+  using Rows = arena::ObjectTable<TopicTable, TopicRow>;
+  Rows& rows() noexcept { return rows_; }
   TopicRow& unchecked_row(std::uint32_t index) const noexcept { return rows_[index]; }
   // Part of the arena transaction that makes a topic: the row is free until it commits.
   Result<std::uint32_t> claim_row(sync::Transaction& change);
@@ -38,12 +39,12 @@ class Topics {
   sync::LockGuard lock(std::uint32_t index) {
     return sync::LockGuard(rows_[index].mutex, [this, index] { repair(index); });
   }
-  // With the lock: what a dead owner left is gone. False: a lock that this needs is stuck.
+  // With the lock: is what a dead owner left repaired? False: a lock that the repair needs is stuck.
   bool whole(std::uint32_t index) {
     return rows_[index].broken.load(std::memory_order_relaxed) == 0 || repair(index);
   }
 
-  // The first message that a reader still has to see; tail when there is none such.
+  // The first message that some reader has not seen; tail when there is none.
   std::uint64_t lowest(const TopicRow& topic) const noexcept;
   std::byte* slot(const TopicRow& topic, std::uint64_t sequence) const noexcept;
 
@@ -56,8 +57,8 @@ class Topics {
   void free_place(std::uint32_t index, std::uint32_t place) noexcept;
 
   std::vector<std::string> audit();
-  std::uint64_t live_topics() const noexcept;
-  std::uint64_t capacity() const noexcept { return capacity_; }
+  std::uint64_t live_topics() const noexcept { return rows_.live(); }
+  std::uint64_t capacity() const noexcept { return rows_.capacity(); }
 
  private:
   bool repair(std::uint32_t index);
@@ -66,12 +67,9 @@ class Topics {
   bool reap(domain::SlotRef slot);
   bool reap_topic(std::uint32_t index, std::uint64_t dead);
   void audit_topic(std::uint32_t index, std::vector<std::string>& wrong);
-  std::uint64_t used() const noexcept;
 
   arena::Arena& arena_;
-  TopicTable* table_;
-  TopicRow* rows_;
-  std::uint64_t capacity_;
+  Rows rows_;
 };
 
 }  // namespace forklift::topic

@@ -1,8 +1,8 @@
 /* A depot of kept blocks: put into, taken from, and given back to the ledger, with a SIGKILL possible at every
  * step.
  *
- * Follows src/arena/cache/depot.cpp. The holder word of a block's lease decides who has it; the depot is a stack of
- * cells under a robust lock, without a redo record. The ledger's own transactions (allocate, release, the
+ * Follows src/arena/cache/depots.cpp. The holder word of a block's lease decides who has it; the depot is a stack
+ * of cells under a robust lock, without a redo record. The ledger's own transactions (allocate, release, the
  * reaper's giving back) are steps here: message.pml and the step tests take them apart.
  *
  * Checked

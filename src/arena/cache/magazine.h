@@ -7,16 +7,16 @@
 //   CachedBlock kept;
 //   if (magazine.take(kind, size_class, need, kept)) ...
 //
-// A kept block stays this process's in the ledger, with count and lease row as they were, so whoever dies
-// with a full magazine leaves nothing that the reaper would not give back anyway, and keeping costs no
-// transaction: only the block's meta word changes, and that belongs to its only holder. Last in, first out,
-// since that one is in the cache. A class takes part when the process has given up some blocks of it: who
-// makes three tensors keeps none.
+// In the ledger a kept block stays this process's, with its count and its lease row. So the reaper gives it
+// back when the process dies, and keeping it costs no transaction: only the block's meta word changes, which
+// belongs to its only holder. The last block in is the first out, since its bytes are in the processor's
+// cache. A class takes part once the process has given up some blocks of it; a process that makes three
+// tensors keeps none.
 //
-// A full magazine passes half of itself on to the depot (arena/cache/depot.cpp), where other processes find it: sender
-// and receiver of a flow of blocks then meet once in a batch. It holds two batches where blocks are also
-// taken from it, so that taking and giving by turns meets nobody; where they are only given, one, so that
-// fewer are on their way.
+// A full magazine passes half of its blocks on to the depot (arena/cache/depots.h), where other processes
+// find them, so that the sender and the receiver of a flow of blocks use the depot once in a batch. A class
+// has room for two batches while blocks are also taken from it, so that taking and giving by turns does not
+// touch the depot. Where blocks are only given it has room for one, so that fewer are on their way.
 //
 // Process-private, and empty in a forked child. Not thread-safe: guarded by the arena's process-private lock.
 #pragma once
@@ -47,15 +47,15 @@ struct Batch {
 
 class Magazine {
  public:
-  // Blocks of a class that change hands together: as many as make 4 MiB, so that what circulates stays in the
-  // caches. Beyond 1 MiB one at a time: whoever fills such a block does not notice a meeting, but does notice
-  // when the pages of all that circulate are more than the translation buffer holds (2,048 of 4 KiB).
+  // How many blocks of a class change hands together: 4 MiB of them, so that the blocks in circulation fit
+  // into the processors' caches. Beyond 1 MiB, one at a time: the depot's lock is cheap beside filling such a
+  // block, but the pages in circulation should not exceed the translation buffer (2,048 of 4 KiB).
   static constexpr std::size_t batch(unsigned size_class) noexcept {
     if (size_class > 20) return 1;
     return std::clamp<std::size_t>((std::size_t{4} << 20) >> size_class, 1, Batch::kMost);
   }
 
-  // Counts a block that is given up: does its class keep any?
+  // Counts a block that is given up. Whether its class keeps blocks by now.
   bool wanted(Kind kind, unsigned size_class) noexcept {
     if (size_class > kLargestKept) return false;
     OfClass& one = of_class(kind, size_class);
@@ -67,7 +67,7 @@ class Magazine {
     OfClass& one = of_class(kind, size_class);
     return one.count >= (one.taken ? 2 : 1) * batch(size_class);
   }
-  // The colder half.
+  // Moves the colder half of a class to `out`.
   void clear_half(Kind kind, unsigned size_class, Batch& out) noexcept {
     OfClass& one = of_class(kind, size_class);
     one.taken = false;
@@ -84,7 +84,7 @@ class Magazine {
     one.kept[one.count++] = kept;
     bytes_ += kept.committed;
   }
-  // The newest, if its pages suffice.
+  // The newest block, if enough of its pages exist.
   bool take(Kind kind, unsigned size_class, std::uint64_t need, CachedBlock& out) noexcept {
     if (size_class > kLargestKept) return false;
     OfClass& one = of_class(kind, size_class);
@@ -94,7 +94,7 @@ class Magazine {
     bytes_ -= out.committed;
     return true;
   }
-  // All of one class; call until it returns false.
+  // Moves some blocks of one class to `out`; call until it returns false.
   bool clear_some(Batch& out) noexcept {
     for (std::size_t kind = 0; kind < kKinds; ++kind) {
       for (unsigned size_class = kSmallestClass; size_class <= kLargestKept; ++size_class) {
@@ -104,8 +104,8 @@ class Magazine {
     }
     return false;
   }
-  // Without giving anything back: the blocks are another process's. Writes only where something is, since a
-  // forked child has to copy each page that it writes to.
+  // Forgets the blocks without giving them back: they are another process's. Writes only where there is
+  // something, since a forked child has to copy each page that it writes to.
   void forget() noexcept {
     for (auto& of_kind : magazine_) {
       for (OfClass& one : of_kind) {
@@ -123,7 +123,7 @@ class Magazine {
   struct OfClass {
     std::size_t given_up = 0;
     std::size_t count = 0;
-    bool taken = false;  // since half of it was passed on last
+    bool taken = false;  // a block, since half of them was passed on last
     std::array<CachedBlock, 2 * Batch::kMost> kept;
   };
   OfClass& of_class(Kind kind, unsigned size_class) noexcept {

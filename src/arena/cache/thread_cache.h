@@ -3,8 +3,8 @@
 //
 //   auto lease = std::allocate_shared<Made>(ThreadCache<Made>());
 //
-// Memory that another thread frees is kept there. What a thread keeps goes when it ends. Under the address
-// sanitizer nothing is kept, so that it sees what is used after its end.
+// Memory is kept by the thread that frees it, until that thread ends. Under the address sanitizer nothing is
+// kept, so that it sees uses after the end.
 //
 // Thread safety: as std::allocator.
 #pragma once

@@ -72,19 +72,19 @@ TEST_F(LedgerTest, AWrongHandleIsNamedAndChangesNothing) {
   LeasePtr sent = allocate(Kind::kShare, 5000);
   LeasePtr other = allocate(Kind::kShare, 5000);
   const Handle right = sent->handle();
-  EXPECT_CODE(Code::kCorrupt, arena().check(right, message));  // not sent yet
+  EXPECT_CODE(Code::kCorrupt, arena().ledger().check(right, message));  // not sent yet
   arena().give(*sent, message);
   EXPECT_FALSE(sent->held());
-  EXPECT_OK(arena().check(right, message));
+  EXPECT_OK(arena().ledger().check(right, message));
 
   const std::vector<std::pair<const char*, std::function<void(Handle&)>>> wrong = {
       {"no such segment", [](Handle& h) { h.segment = 1; }},
       {"no such block", [](Handle& h) { h.block = 0xffffffff; }},
       {"no such block",
-       [&](Handle& h) { h.block = static_cast<std::uint32_t>(arena().state().blocks_used); }},
+       [&](Handle& h) { h.block = static_cast<std::uint32_t>(arena().ledger().state().blocks_used); }},
       {"no such lease", [](Handle& h) { h.lease = 0xffffffff; }},
       {"no such lease",
-       [&](Handle& h) { h.lease = static_cast<std::uint32_t>(arena().state().leases_used); }},
+       [&](Handle& h) { h.lease = static_cast<std::uint32_t>(arena().ledger().state().leases_used); }},
       {"another generation", [](Handle& h) { ++h.generation; }},
       {"another generation", [](Handle& h) { --h.generation; }},
       {"the offset", [](Handle& h) { h.offset += 64; }},
@@ -98,18 +98,18 @@ TEST_F(LedgerTest, AWrongHandleIsNamedAndChangesNothing) {
   for (const auto& [why, spoil] : wrong) {
     Handle handle = right;
     spoil(handle);
-    const Status status = arena().check(handle, message);
+    const Status status = arena().ledger().check(handle, message);
     EXPECT_CODE(Code::kCorrupt, status) << why;
     EXPECT_THAT(std::string(status.what()), HasSubstr(why));
   }
-  EXPECT_CODE(Code::kCorrupt, arena().check(right, Holder::message(7, 124)));
-  EXPECT_CODE(Code::kCorrupt, arena().check(right, Holder::message(8, 123)));
-  EXPECT_OK(arena().check(right, message));
+  EXPECT_CODE(Code::kCorrupt, arena().ledger().check(right, Holder::message(7, 124)));
+  EXPECT_CODE(Code::kCorrupt, arena().ledger().check(right, Holder::message(8, 123)));
+  EXPECT_OK(arena().ledger().check(right, message));
   EXPECT_EQ(leases(), 2U);
   EXPECT_EQ(audit_of(node()), "");
 
-  arena().take(right);
-  EXPECT_CODE(Code::kCorrupt, arena().check(right, message));  // taken: a second taker finds nothing
+  arena().ledger().take(right);
+  EXPECT_CODE(Code::kCorrupt, arena().ledger().check(right, message));  // taken: a second taker finds nothing
   const LeasePtr received = arena().materialise(right);
   EXPECT_EQ(received->data(), sent->data());
   EXPECT_TRUE(received->held());
@@ -119,12 +119,12 @@ TEST_F(LedgerTest, AHandleOfAFreedBlockIsStale) {
   LeasePtr block = allocate(Kind::kShare, 5000);
   const Handle old = block->handle();
   block.reset();
-  EXPECT_CODE(Code::kCorrupt, arena().check(old, Holder::message(1, 1)));
+  EXPECT_CODE(Code::kCorrupt, arena().ledger().check(old, Holder::message(1, 1)));
   block = allocate(Kind::kShare, 5000);  // the same block and row again
   EXPECT_EQ(block->handle().offset, old.offset);
   arena().give(*block, Holder::message(1, 1));
-  EXPECT_CODE(Code::kCorrupt, arena().check(old, Holder::message(1, 1)));
-  arena().release_held_by(Holder::message(1, 1));
+  EXPECT_CODE(Code::kCorrupt, arena().ledger().check(old, Holder::message(1, 1)));
+  arena().ledger().release_held_by(Holder::message(1, 1));
 }
 
 TEST_F(LedgerTest, AnOfferedBlockIsClaimedOnceByTheOneItWasOfferedTo) {
@@ -184,13 +184,13 @@ TEST_F(LedgerTest, ARightIsGivenUpOnce) {
   arena().give(*block, Holder::message(1, 1));
   block.reset();  // gives nothing up: the right is the message's
   EXPECT_EQ(leases(), 1U);
-  arena().release_row(row, Holder::message(1, 2));  // somebody else's
-  arena().release_row(row, Holder::process(domain().self()));
+  arena().ledger().release_row(row, Holder::message(1, 2));  // somebody else's
+  arena().ledger().release_row(row, Holder::process(domain().self()));
   EXPECT_EQ(leases(), 1U);
-  arena().release_row(row, Holder::message(1, 1));
+  arena().ledger().release_row(row, Holder::message(1, 1));
   EXPECT_EQ(leases(), 0U);
-  arena().release_row(row, Holder::message(1, 1));  // nothing is there any more
-  arena().release_held_by(Holder::message(1, 1));
+  arena().ledger().release_row(row, Holder::message(1, 1));  // nothing is there any more
+  arena().ledger().release_held_by(Holder::message(1, 1));
   EXPECT_EQ(audit_of(node()), "");
 }
 
@@ -200,14 +200,14 @@ TEST_F(LedgerTest, AHolderGivesUpAllItHoldsAndNothingElse) {
     blocks.push_back(allocate(Kind::kShare, 100));
     arena().give(*blocks.back(), Holder::message(i % 3, 9));
   }
-  arena().release_held_by(Holder::message(1, 9));
+  arena().ledger().release_held_by(Holder::message(1, 9));
   EXPECT_EQ(leases(), 20U);
-  EXPECT_EQ(arena().rows_of(Holder::message(0, 9), ObjectKind::kBlock).size(), 10U);
-  EXPECT_EQ(arena().rows_of(Holder::message(1, 9), ObjectKind::kBlock).size(), 0U);
-  EXPECT_EQ(arena().rows_of(Holder::message(2, 9), ObjectKind::kChannel).size(), 0U);
+  EXPECT_EQ(arena().ledger().rows_of(Holder::message(0, 9), ObjectKind::kBlock).size(), 10U);
+  EXPECT_EQ(arena().ledger().rows_of(Holder::message(1, 9), ObjectKind::kBlock).size(), 0U);
+  EXPECT_EQ(arena().ledger().rows_of(Holder::message(2, 9), ObjectKind::kChannel).size(), 0U);
   EXPECT_EQ(audit_of(node()), "");
-  arena().release_held_by(Holder::message(0, 9));
-  arena().release_held_by(Holder::message(2, 9));
+  arena().ledger().release_held_by(Holder::message(0, 9));
+  arena().ledger().release_held_by(Holder::message(2, 9));
 }
 
 TEST_F(LedgerTest, HoldersAreToldApart) {
@@ -230,8 +230,8 @@ TEST_F(LedgerTest, TheNextAtTheLockCompletesWhatADeadOwnerCommitted) {
   Child child([&] {
     if (!forked.wait()) return;
     Status why;
-    ASSERT_NE(arena().state().mutex.lock(&why), sync::RobustMutex::Acquired::kFailed);
-    sync::RedoRecord& record = arena().state().redo[3];
+    ASSERT_NE(arena().ledger().state().mutex.lock(&why), sync::RobustMutex::Acquired::kFailed);
+    sync::RedoRecord& record = arena().ledger().state().redo[3];
     record.entries[0] = {static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(&target) - domain().base()),
                          4242};
     record.count = 1;
@@ -242,7 +242,7 @@ TEST_F(LedgerTest, TheNextAtTheLockCompletesWhatADeadOwnerCommitted) {
   EXPECT_EQ(target, 5000U);
   (void)allocate(Kind::kShare, 64);
   EXPECT_EQ(target, 4242U);
-  EXPECT_EQ(arena().state().redo[3].count, 0U);
+  EXPECT_EQ(arena().ledger().state().redo[3].count, 0U);
   domain().reap();
 }
 
@@ -265,11 +265,11 @@ TEST_F(LedgerTest, TheAuditSeesDamage) {
       {"A2: block", {&block_row(free_block).prev, 77}},
       {"A2: block", {&block_row(free_block).meta, block.meta}},
       {"A4: committed", {&block.committed, block.committed + 4096}},
-      {"A4: cached", {&arena().state().cached, 1}},
-      {"A4: committed", {&arena().state().committed, 1}},
+      {"A4: cached", {&arena().ledger().state().cached, 1}},
+      {"A4: committed", {&arena().ledger().state().committed, 1}},
       {"A5: a gap or overlap", {&block.offset, block.offset + 8192}},
       {"is not aligned", {&block.offset, block.offset + 64}},
-      {"A5: 0 unused block rows", {&arena().state().block_rows_free, 1}},
+      {"A5: 0 unused block rows", {&arena().ledger().state().block_rows_free, 1}},
   };
   for (const auto& [finding, what] : damage) {
     const std::uint64_t good = what.first->exchange(what.second);

@@ -34,7 +34,7 @@ class KeptTest : public test::NodeFixture {
   BlockState state_of(const Handle& handle) {
     return BlockMeta::unpack(block_row(handle.block).meta.load()).state;
   }
-  Depot& depot() { return arena().state().depots[0][kClass - kSmallestClass]; }
+  Depot& depot() { return arena().ledger().state().depots[0][kClass - kSmallestClass]; }
   // A class keeps blocks when some were given up.
   void warm_up() {
     for (int i = 0; i < 40; ++i) (void)allocate(Kind::kShare, kBytes);
@@ -84,12 +84,12 @@ TEST_F(KeptTest, AHandleOfAKeptBlockIsStale) {
   LeasePtr block = allocate(Kind::kShare, kBytes);
   const Handle old = block->handle();
   block.reset();
-  const Status status = arena().check(old, Holder::process(domain().self()));
+  const Status status = arena().ledger().check(old, Holder::process(domain().self()));
   EXPECT_CODE(Code::kCorrupt, status);
   EXPECT_THAT(std::string(status.what()), HasSubstr("not in use"));
   block = allocate(Kind::kShare, kBytes);
   ASSERT_EQ(block->handle().block, old.block);
-  EXPECT_CODE(Code::kCorrupt, arena().check(old, Holder::process(domain().self())));
+  EXPECT_CODE(Code::kCorrupt, arena().ledger().check(old, Holder::process(domain().self())));
 }
 
 TEST_F(KeptTest, OnlyTheLastHolderKeeps) {
@@ -195,7 +195,7 @@ TEST_F(KeptTest, WhatAKilledProcessKeptGoesBack) {
   domain().reap();
   EXPECT_EQ(audit_of(node()), "");
   EXPECT_EQ(arena().stats().cached_bytes, free_before);
-  EXPECT_EQ(arena().state().cached.load() + depot().top.load() * (1U << kClass), free_before);
+  EXPECT_EQ(arena().ledger().state().cached.load() + depot().top.load() * (1U << kClass), free_before);
 }
 
 TEST_F(KeptTest, TrimmingGivesKeptBlocksBack) {
@@ -206,7 +206,7 @@ TEST_F(KeptTest, TrimmingGivesKeptBlocksBack) {
   EXPECT_GT(arena().trim(0), 0U);
   EXPECT_EQ(depot().top.load(), 0U);
   const Stats after = arena().stats();
-  EXPECT_EQ(after.cached_bytes, arena().state().cached.load());
+  EXPECT_EQ(after.cached_bytes, arena().ledger().state().cached.load());
   EXPECT_EQ(audit_of(node()), "");
 }
 
@@ -257,7 +257,7 @@ TEST_F(KeptTest, WhatIsWrongInACellIsPassed) {
   domain().reap();
   EXPECT_EQ(depot().top.load(), kBatch - 1);
   const Holder there = Holder::depot(depot_number(Kind::kShare, kClass), 2 * kBatch - 1);
-  EXPECT_TRUE(arena().release_row(static_cast<std::uint32_t>(lost), there));
+  EXPECT_TRUE(arena().ledger().release_row(static_cast<std::uint32_t>(lost), there));
 }
 
 TEST_F(KeptTest, TheAuditSeesAKeptBlockOfAMessage) {

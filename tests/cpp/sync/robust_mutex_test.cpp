@@ -210,7 +210,7 @@ TEST_F(CoreDumpTest, AnAbortInsideALockReleasesItPromptlyAndDumpsLittle) {
     (void)::setrlimit(RLIMIT_CORE, &unlimited);
     ::signal(SIGABRT, SIG_DFL);
     Status why;
-    EXPECT_EQ(arena().state().mutex.lock(&why), Acquired::kClean);
+    EXPECT_EQ(arena().ledger().state().mutex.lock(&why), Acquired::kClean);
     ready.open();
     ::abort();
   });
