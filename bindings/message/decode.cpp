@@ -165,11 +165,8 @@ PyObject* Decoder::array(std::span<const std::byte> payload) {
     return reader_.array(*numpy, meta->index, length, meta->dtype, meta->shape, order, !meta->readonly);
   }
   if (payload.size() - meta_size != length) return corrupt_message("an array's length");
-  PyObject* array = numpy->empty(meta->dtype, meta->shape, order);
-  if (!array) return nullptr;
-  if (length != 0) std::memcpy(head_of(array).data, payload.data() + meta_size, length);
-  if (meta->readonly) reinterpret_cast<ArrayHead*>(array)->flags &= ~kArrayWritable;
-  return array;
+  return copy_array(*numpy, payload.data() + meta_size, length, meta->dtype, meta->shape, order,
+                    !meta->readonly);
 }
 
 PyObject* Decoder::shared_array(std::span<const std::byte> payload) {

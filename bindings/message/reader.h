@@ -34,14 +34,22 @@ struct MessageReader {
   // Memory of a lease as a writable (or read-only) object that supports the buffer protocol: a Block, or a
   // copy. Every lease can be had once. New reference, or nullptr with an exception set.
   PyObject* buffer(std::size_t lease, std::size_t length, bool writable);
-  // An array over the lease, or a copy of it.
+  // An array over the lease, where `keep` says so, or a copy of it.
   PyObject* array(const NumPy& numpy, std::size_t lease, std::size_t length, DType dtype, DimSpan shape,
                   Order order, bool writable);
   // Bytes [0, length) of lease; nullptr with CorruptError set where that is outside.
   const std::byte* data(std::size_t lease, std::size_t length);
+
+ private:
+  PyObject* array_over(const NumPy& numpy, std::size_t lease, std::size_t length, DType dtype, DimSpan shape,
+                       Order order, bool writable);
 };
 
-// An reader that is not in use: unpickling may run a program's code, which may get.
+// A new array with these elements. New reference, or nullptr with an exception set.
+PyObject* copy_array(const NumPy& numpy, const std::byte* from, std::size_t length, DType dtype,
+                     DimSpan shape, Order order, bool writable);
+
+// A reader that is not in use: unpickling may run a program's code, which may get.
 class ReaderLoan {
  public:
   ReaderLoan();

@@ -5,9 +5,7 @@
 
 #include <span>
 
-#include "bindings/core/gil.h"
 #include "bindings/message/foreign.h"
-#include "bindings/message/writer.h"
 #include "node/endpoint.h"
 #include "os/clock.h"
 
@@ -37,27 +35,7 @@ using node::Endpoint;
 // budget is waited for.
 SendResult send_object(Endpoint endpoint, PyObject* object, Format format, os::Deadline deadline, bool block,
                        int orphan_fd);
-// Copies what the writer has noted into blocks and hands the message to `put`, again and again while memory is
-// over the budget and worth waiting for. Releases the interpreter lock; `put` is called without it.
-class Put {
- public:
-  // Refers to `call`, which must outlive it: Status(const channel::Outgoing&, PyHooks&).
-  template <class Call>
-  explicit Put(Call& call) noexcept
-      : call_(&call), invoke_([](void* to, const channel::Outgoing& message, PyHooks& hooks) {
-          return (*static_cast<Call*>(to))(message, hooks);
-        }) {}
-  Status operator()(const channel::Outgoing& message, PyHooks& hooks) const {
-    return invoke_(call_, message, hooks);
-  }
-
- private:
-  void* call_;
-  Status (*invoke_)(void*, const channel::Outgoing&, PyHooks&);
-};
-Status send_message(arena::Arena& arena, MessageWriter& writer, os::Deadline deadline, bool block,
-                    int orphan_fd, const Put& put);
-// The same for a message that is made already; its leases are empty afterwards only if it was sent.
+// Puts a message that is made already; its leases are empty afterwards only if it was sent.
 Status send_made(Endpoint endpoint, const channel::Outgoing& message, os::Deadline deadline, int orphan_fd);
 // A block, waited for as put() waits for memory. Releases the interpreter lock.
 Result<arena::LeasePtr> allocate_patiently(Endpoint endpoint, arena::Kind kind, std::size_t bytes,

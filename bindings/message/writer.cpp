@@ -60,33 +60,19 @@ PendingCopy& MessageWriter::add_copy(std::size_t count, arena::Kind kind) {
   return copy;
 }
 
-Status MessageWriter::fill(arena::Arena& arena) {
-  for (PendingCopy& copy : copies) {
-    arena::LeasePtr& lease = leases[copy.lease];
-    const bool first = lease == nullptr;
-    if (first) {
-      Result<arena::LeasePtr> block = arena.allocate(copy.kind, copy.block_bytes);
-      if (!block) return block.status();
-      lease = *std::move(block);
-    } else if (copy.offset == 0) {
-      continue;  // made by an earlier attempt
-    }
-    std::byte* out = lease->data() + copy.offset;
-    if (copy.shape.empty()) {
-      std::memcpy(out, copy.data, copy.bytes);
-    } else {
-      tensor::copy_strided(out, copy.data, copy.strides, copy.shape, copy.item_size, Order::kC);
-    }
-    count_block_bytes(copy.bytes);
+Status MessageWriter::allocate(arena::Arena& arena) {
+  for (const PendingCopy& copy : copies) {
+    if (leases[copy.lease]) continue;
+    Result<arena::LeasePtr> block = arena.allocate(copy.kind, copy.block_bytes);
+    if (!block) return block.status();
+    leases[copy.lease] = *std::move(block);
   }
   for (PendingMove& move : moves) {
     if (move.block || move.settled) continue;
     Result<arena::LeasePtr> block = arena.allocate(arena::Kind::kShare, move.bytes);
     if (!block) return block.status();
-    std::memcpy((*block)->data(), move.data, move.bytes);
     Result<arena::LeasePtr> another = arena.another(*block);
     if (!another) return another.status();
-    count_block_bytes(move.bytes);
     move.block = *std::move(block);
     leases[move.lease] = *std::move(another);
   }
@@ -99,6 +85,26 @@ Status MessageWriter::fill(arena::Arena& arena) {
     leases[share.lease] = *std::move(another);
   }
   return {};
+}
+
+void MessageWriter::copy() {
+  for (PendingCopy& copy : copies) {
+    if (copy.done) continue;
+    std::byte* out = leases[copy.lease]->data() + copy.offset;
+    if (copy.shape.empty()) {
+      std::memcpy(out, copy.data, copy.bytes);
+    } else {
+      tensor::copy_strided(out, copy.data, copy.strides, copy.shape, copy.item_size, Order::kC);
+    }
+    copy.done = true;
+    count_block_bytes(copy.bytes);
+  }
+  for (PendingMove& move : moves) {
+    if (move.copied) continue;
+    std::memcpy(move.block->data(), move.data, move.bytes);
+    move.copied = true;
+    count_block_bytes(move.bytes);
+  }
 }
 
 void MessageWriter::settle() {

@@ -72,6 +72,7 @@ struct PendingCopy {
   arena::Kind kind = arena::Kind::kPrivate;
   std::size_t offset = 0;  // in the block; several copies may share one
   std::size_t block_bytes = 0;
+  bool done = false;
 };
 
 // Shared memory, of a tensor or a block: the message gets a lease of its own.
@@ -81,7 +82,7 @@ struct PendingShare {
   std::uint32_t lease = 0;
 };
 
-// A storage of torch's that moves into the arena: copied by fill(), put over the copy by settle().
+// A storage of torch's that moves into the arena: copied by copy(), put over the copy by settle().
 struct PendingMove {
   PyObject* owner;  // a reference of ours, keeps it alive
   void* impl;
@@ -89,6 +90,7 @@ struct PendingMove {
   std::size_t bytes;
   std::uint32_t lease;
   arena::LeasePtr block;
+  bool copied = false;
   bool settled = false;
 };
 
@@ -108,9 +110,11 @@ class MessageWriter {
   void clear();
   // Enters a copy with a block of its own; its index among the message's leases.
   PendingCopy& add_copy(std::size_t bytes, arena::Kind kind);
-  // Makes the blocks and copies. Without the interpreter lock. May be called again after a failure.
-  Status fill(arena::Arena& arena);
-  // Completes the moves that fill() has copied. With the interpreter lock.
+  // Makes the leases that are still null. May be called again after a failure.
+  Status allocate(arena::Arena& arena);
+  // Copies into the blocks what is not there yet. allocate() and copy() run without the interpreter lock.
+  void copy();
+  // Puts the storages that were copied over their copies. With the interpreter lock.
   void settle();
 
   Bytes bytes;
@@ -119,7 +123,7 @@ class MessageWriter {
   std::vector<PendingShare> shares;
   std::vector<PendingMove> moves;
   std::vector<PlacedStorage> storages;
-  std::vector<arena::LeasePtr> leases;  // null: to be made by fill()
+  std::vector<arena::LeasePtr> leases;  // null: to be made by allocate()
   std::uint8_t codec = 0;
   std::size_t block_bytes = 0;  // asked for by copies
 };

@@ -5,7 +5,7 @@
 #include "bindings/core/errors.h"
 #include "bindings/core/gil.h"
 #include "bindings/core/stats.h"
-#include "bindings/message/transfer.h"
+#include "bindings/message/sending.h"
 #include "bindings/pool/object.h"
 #include "bindings/pool/pool.h"
 
@@ -83,14 +83,16 @@ PoolJob::Fed PoolJob::send(Callee& callee, PyObject* arguments, Style style, std
   const bool large = !writer->leases.empty();
   if (core_.full(large) && !patient) return Fed::kFull;
   workers::Engine& engine = core_.engine();
-  auto put = [&](const channel::Outgoing& message, PyHooks& hooks) -> Status {
-    if (patient) {
-      if (Status room = core_.wait_for_room(large, hooks); !room) return room;
-    }
-    return engine.submit(job_, index, message, options);
-  };
   const std::size_t inline_bytes = writer->bytes.size();
-  const Status sent = send_message(core_.tasks().arena(), *writer, os::Deadline::never(), true, -1, Put(put));
+  Status sent;
+  {
+    Sending sending(core_.tasks().arena(), *writer, os::Deadline::never(), true, -1);
+    do {
+      sent = sending.prepare();
+      if (sent && patient) sent = core_.wait_for_room(large, sending.hooks());
+      if (sent) sent = engine.submit(job_, index, sending.message(), options);
+    } while (sending.again(sent));
+  }
   if (sent) {
     count_put(inline_bytes);
     return Fed::kSent;

@@ -91,10 +91,4 @@ struct Failure {
 // Calls what the message asks for, having given up the message. New reference, or nullptr with an exception.
 PyObject* perform_task(MessageReader& reader, KeptFunctions& functions, Failure& failure);
 
-// The value that a message carries, whichever codec of Python's it has. New reference, or nullptr with an
-// exception set.
-PyObject* decode_object(MessageReader& reader);
-// False with an exception set.
-bool encode_object(PyObject* object, MessageWriter& writer);
-
 }  // namespace forklift::py

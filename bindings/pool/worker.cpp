@@ -8,7 +8,8 @@
 #include "bindings/core/gil.h"
 #include "bindings/core/stats.h"
 #include "bindings/endpoints/queue.h"
-#include "bindings/message/transfer.h"
+#include "bindings/message/object.h"
+#include "bindings/message/sending.h"
 #include "bindings/pool/pool.h"
 #include "bindings/pool/task.h"
 #include "workers/worker.h"
@@ -109,10 +110,15 @@ class PoolWorker {
 
   // Is there more to do? Nothing, with an exception set: it was not sent.
   std::optional<bool> answer(Ending ending, MessageWriter& writer) {
-    auto put = [&](const channel::Outgoing& message, PyHooks&) { return worker_->answer(ending, message); };
     const std::size_t inline_bytes = writer.bytes.size();
-    const Status status =
-        send_message(worker_->arena(), writer, os::Deadline::never(), true, orphan_fd_, Put(put));
+    Status status;
+    {
+      Sending sending(worker_->arena(), writer, os::Deadline::never(), true, orphan_fd_);
+      do {
+        status = sending.prepare();
+        if (status) status = worker_->answer(ending, sending.message());
+      } while (sending.again(status));
+    }
     if (status) {
       count_put(inline_bytes);
       return true;

@@ -44,7 +44,7 @@ std::uint32_t lease_for(PyObject* owner, void* impl, std::byte* data, std::size_
   if (const Held* held = find_held(impl, data)) {
     writer.shares.push_back({nullptr, held->lease, lease});
   } else {
-    writer.moves.push_back({Py_NewRef(owner), impl, data, bytes, lease, nullptr, false});
+    writer.moves.push_back({Py_NewRef(owner), impl, data, bytes, lease, nullptr});
     writer.block_bytes += bytes;
   }
   return lease;
