@@ -9,7 +9,7 @@
 
 #include "arena/arena.h"
 #include "bindings/message/reader.h"
-#include "bindings/message/writer.h"
+#include "message/message_builder.h"
 
 namespace forklift::py {
 
@@ -37,7 +37,7 @@ void refill_block(PyObject* block, arena::LeasePtr lease) noexcept;
 PyObject* block_under(PyObject* array) noexcept;
 
 // Enters a handle on a block into a message; its index among the message's leases.
-std::uint32_t place_block(PyObject* block, MessageWriter& writer);
+std::uint32_t place_block(PyObject* block, message::MessageBuilder& message);
 // The block behind a lease of a message, which must be of the share kind. New reference, or nullptr with
 // CorruptError set.
 PyObject* take_block(MessageReader& reader, std::uint32_t lease, std::uint8_t mode);

@@ -1,5 +1,6 @@
 #include <bit>
 #include <cstring>
+#include <vector>
 
 #include "bindings/core/block.h"
 #include "bindings/message/frozen.h"
@@ -278,9 +279,8 @@ PyObject* decode_native(MessageReader& reader) {
   const std::span<const std::byte> bytes = reader.body();
   if (reader.message.bytes_are_private()) return Decoder(reader, bytes).whole();
   // Copied before it is checked: it lies in memory that other processes can write.
-  Bytes copy;
-  copy.append(bytes.data(), bytes.size());
-  return Decoder(reader, {copy.data(), copy.size()}).whole();
+  const std::vector<std::byte> copy(bytes.begin(), bytes.end());
+  return Decoder(reader, copy).whole();
 }
 
 }  // namespace forklift::py

@@ -1,9 +1,11 @@
 #include <array>
+#include <vector>
 
 #include "bindings/core/block.h"
 #include "bindings/message/frozen.h"
 #include "bindings/message/native.h"
 #include "bindings/message/numpy.h"
+#include "bindings/message/seen.h"
 #include "bindings/tensor/tensor.h"
 #include "bindings/torch/codec.h"
 #include "bindings/torch/library.h"
@@ -20,55 +22,16 @@ namespace {
 constexpr int kMaxDepth = 8;
 constexpr int kMaxNodes = 1000;
 
-// The objects of a message that could tell whether they are one or two. Emptied by a new stamp.
-class Seen {
- public:
-  void begin() noexcept {
-    ++stamp_;
-    count_ = 0;
-  }
-  // False if it was there already.
-  bool add(const void* object) noexcept {
-    if (count_ < kFew) {
-      for (std::size_t i = 0; i < count_; ++i) {
-        if (few_[i] == object) return false;
-      }
-      few_[count_++] = object;
-      if (count_ == kFew) {
-        for (const void* earlier : few_) (void)insert(earlier);
-      }
-      return true;
-    }
-    return insert(object);
-  }
-
- private:
-  static constexpr std::size_t kFew = 8;
-  static constexpr std::size_t kPlaces = 4096;  // more than twice kMaxNodes
-  bool insert(const void* object) noexcept {
-    std::size_t at = (reinterpret_cast<std::uintptr_t>(object) >> 4) * 0x9e3779b97f4a7c15ULL >> 52;
-    for (;; at = (at + 1) % kPlaces) {
-      Place& place = places_[at];
-      if (place.stamp != stamp_) {
-        place = {object, stamp_};
-        return true;
-      }
-      if (place.object == object) return false;
-    }
-  }
-  struct Place {
-    const void* object;
-    std::uint64_t stamp;
-  };
-  std::uint64_t stamp_ = 0;
-  std::size_t count_ = 0;
-  std::array<const void*, kFew> few_{};
-  std::array<Place, kPlaces> places_{};
+// A number, and a length or an offset, of what lies in a lease.
+struct [[gnu::packed]] LeaseRange {
+  std::uint32_t lease;
+  std::uint64_t place;
 };
+static_assert(sizeof(LeaseRange) == 12);
 
 class Encoder {
  public:
-  Encoder(MessageWriter& writer) : writer_(writer), out_(writer.bytes) { seen().begin(); }
+  explicit Encoder(MessageWriter& writer) : writer_(writer), out_(writer.message.bytes()) { seen().begin(); }
   Encoded encode(PyObject* object, int depth);
 
  private:
@@ -89,35 +52,74 @@ class Encoder {
   Encoded dictionary(PyObject* object, int depth);
   void in_lease(Extension type, PyObject* owner, const void* data, std::size_t length);
   void array_head(std::size_t count);
-  void extension(Extension type, std::size_t length);
+  // The head of an extension and its payload; `following` bytes more are appended by the caller.
+  void extension(Extension type, const void* payload, std::size_t length, std::size_t following = 0);
+  void extension(Extension type, const wire::TensorMeta& meta, std::size_t following = 0);
+  // An extension whose length is known at its end only: what begin() returns is for end().
+  std::size_t begin_extension(Extension type);
+  void end_extension(std::size_t begin);
+
+  void byte(std::uint8_t value) { out_.push_back(static_cast<std::byte>(value)); }
+  void append(const void* from, std::size_t count) {
+    const auto* bytes = static_cast<const std::byte*>(from);
+    out_.insert(out_.end(), bytes, bytes + count);
+  }
   template <class T>
-  void big_endian(std::uint8_t head, T value) {
-    std::byte* to = out_.extend(1 + sizeof value);
-    to[0] = static_cast<std::byte>(head);
+  static void store_big_endian(std::byte* to, T value) {
     if constexpr (sizeof value == 2)
       value = static_cast<T>(__builtin_bswap16(static_cast<std::uint16_t>(value)));
     if constexpr (sizeof value == 4)
       value = static_cast<T>(__builtin_bswap32(static_cast<std::uint32_t>(value)));
     if constexpr (sizeof value == 8)
       value = static_cast<T>(__builtin_bswap64(static_cast<std::uint64_t>(value)));
-    std::memcpy(to + 1, &value, sizeof value);
+    std::memcpy(to, &value, sizeof value);
+  }
+  template <class T>
+  void big_endian(std::uint8_t head, T value) {
+    std::array<std::byte, 1 + sizeof value> out;
+    out[0] = static_cast<std::byte>(head);
+    store_big_endian(out.data() + 1, value);
+    append(out.data(), out.size());
   }
 
   MessageWriter& writer_;
-  Bytes& out_;
+  std::vector<std::byte>& out_;
   int nodes_ = 0;
 };
 
 static_assert(static_cast<std::int8_t>(Extension::kTensor) == message::kTensorExtension);
 
-void Encoder::extension(Extension type, std::size_t length) {
-  big_endian(0xc9, static_cast<std::uint32_t>(length));
-  out_.put(static_cast<std::uint8_t>(type));
+// MessagePack's ext 32: its code, the length, the type.
+constexpr std::size_t kExtensionHead = 6;
+
+void Encoder::extension(Extension type, const void* payload, std::size_t length, std::size_t following) {
+  std::array<std::byte, kExtensionHead + 1 + wire::kMaxMetaBytes> out;
+  out[0] = std::byte{0xc9};
+  store_big_endian(out.data() + 1, static_cast<std::uint32_t>(length + following));
+  out[5] = static_cast<std::byte>(type);
+  if (length != 0) std::memcpy(out.data() + kExtensionHead, payload, length);
+  append(out.data(), kExtensionHead + length);
+}
+
+void Encoder::extension(Extension type, const wire::TensorMeta& meta, std::size_t following) {
+  std::array<std::byte, wire::kMaxMetaBytes> payload;
+  wire::encode_meta(meta, payload.data());
+  extension(type, payload.data(), wire::meta_bytes(meta.shape.size()), following);
+}
+
+std::size_t Encoder::begin_extension(Extension type) {
+  const std::size_t begin = out_.size();
+  extension(type, nullptr, 0);
+  return begin;
+}
+
+void Encoder::end_extension(std::size_t begin) {
+  store_big_endian(out_.data() + begin + 1, static_cast<std::uint32_t>(out_.size() - begin - kExtensionHead));
 }
 
 void Encoder::array_head(std::size_t count) {
   if (count < 16) {
-    out_.put(static_cast<std::uint8_t>(0x90 | count));
+    byte(static_cast<std::uint8_t>(0x90 | count));
   } else {
     big_endian(0xdc, static_cast<std::uint16_t>(count));  // kMaxNodes fit
   }
@@ -128,7 +130,7 @@ Encoded Encoder::integer(PyObject* object) {
   const long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
   if (overflow != 0) return Encoded::kUnsupported;
   if (value >= -32 && value < 128) {
-    out_.put(static_cast<std::uint8_t>(value));
+    byte(static_cast<std::uint8_t>(value));
   } else if (value >= INT32_MIN && value <= INT32_MAX) {
     big_endian(0xd2, static_cast<std::int32_t>(value));
   } else {
@@ -138,12 +140,8 @@ Encoded Encoder::integer(PyObject* object) {
 }
 
 void Encoder::in_lease(Extension type, PyObject* owner, const void* data, std::size_t length) {
-  PendingCopy& copy = writer_.add_copy(length, arena::Kind::kShare);
-  copy.owner = Py_NewRef(owner);
-  copy.data = data;
-  extension(type, 12);
-  out_.append_value(copy.lease);
-  out_.append_value(static_cast<std::uint64_t>(length));
+  const LeaseRange range{writer_.note_copy(owner, data, length, arena::Kind::kShare).lease, length};
+  extension(type, &range, sizeof range);
 }
 
 Encoded Encoder::string(PyObject* object) {
@@ -160,11 +158,11 @@ Encoded Encoder::string(PyObject* object) {
     return Encoded::kDone;
   }
   if (count < 32) {
-    out_.put(static_cast<std::uint8_t>(0xa0 | count));
+    byte(static_cast<std::uint8_t>(0xa0 | count));
   } else {
     big_endian(0xda, static_cast<std::uint16_t>(count));
   }
-  out_.append(text, count);
+  append(text, count);
   return Encoded::kDone;
 }
 
@@ -175,7 +173,7 @@ Encoded Encoder::bytes(PyObject* object) {
     return Encoded::kDone;
   }
   big_endian(0xc5, static_cast<std::uint16_t>(count));
-  out_.append(PyBytes_AS_STRING(object), count);
+  append(PyBytes_AS_STRING(object), count);
   return Encoded::kDone;
 }
 
@@ -197,33 +195,30 @@ Encoded Encoder::array(PyObject* object, DType dtype) {
   meta.readonly = PY_VERSION_HEX >= 0x030e0000 && (array.flags & kArrayWritable) == 0;
 
   const bool contiguous = c_order || fortran;
+  const DimSpan byte_strides(reinterpret_cast<const std::int64_t*>(array.strides), ndim);
   const std::size_t limit = out_.size() + count <= kInlineArrayBytes ? kInlineArrayBytes : kSmallArrayBytes;
   const bool inlined = count <= limit;
-  const std::size_t meta_size = wire::meta_bytes(ndim);
-  extension(Extension::kArray, meta_size + (inlined ? count : 0));
   if (inlined) {
     meta.index = kInline;
-    std::byte* to = out_.extend(meta_size + count);
-    wire::encode_meta(meta, to);
+    extension(Extension::kArray, meta, count);
     if (count == 0) return Encoded::kDone;
     if (contiguous) {
-      std::memcpy(to + meta_size, array.data, count);
+      append(array.data, count);
     } else {
-      const DimSpan strides(reinterpret_cast<const std::int64_t*>(array.strides), ndim);
-      tensor::copy_strided(to + meta_size, array.data, strides, meta.shape, item, Order::kC);
+      const std::size_t at = out_.size();
+      out_.resize(at + count);
+      tensor::copy_strided(out_.data() + at, array.data, byte_strides, meta.shape, item, Order::kC);
     }
     return Encoded::kDone;
   }
-  PendingCopy& copy = writer_.add_copy(count, arena::Kind::kPrivate);
-  copy.owner = Py_NewRef(object);
-  copy.data = array.data;
+  message::PendingCopy& copy = writer_.note_copy(object, array.data, count, arena::Kind::kPrivate);
   if (!contiguous) {
     copy.shape = meta.shape;
-    copy.strides = Dims(DimSpan(reinterpret_cast<const std::int64_t*>(array.strides), ndim));
+    copy.strides = Dims(byte_strides);
     copy.item_size = item;
   }
   meta.index = copy.lease;
-  wire::encode_meta(meta, out_.extend(meta_size));
+  extension(Extension::kArray, meta);
   return Encoded::kDone;
 }
 
@@ -245,37 +240,31 @@ Encoded Encoder::shared_array(PyObject* object, DType dtype, PyObject* block) {
   }
   const auto* begin = reinterpret_cast<const char*>(block_lease(block)->data());
   meta.byte_offset = empty ? 0 : static_cast<std::uint64_t>(array.data - begin);
-  meta.index = place_block(block, writer_);
-  const std::size_t meta_size = wire::meta_bytes(ndim);
-  extension(Extension::kSharedArray, 1 + meta_size);
-  out_.put(static_cast<std::uint8_t>(block_mode(block)));
-  wire::encode_meta(meta, out_.extend(meta_size));
+  meta.index = place_block(block, writer_.message);
+  std::array<std::byte, 1 + wire::kMaxMetaBytes> payload;
+  payload[0] = static_cast<std::byte>(block_mode(block));
+  wire::encode_meta(meta, payload.data() + 1);
+  extension(Extension::kSharedArray, payload.data(), 1 + wire::meta_bytes(ndim));
   return Encoded::kDone;
 }
 
 Encoded Encoder::frozen_container(PyObject* object) {
-  extension(Extension::kFrozen, 12);
-  out_.append_value(place_block(as_frozen(object)->block, writer_));
-  out_.append_value(as_frozen(object)->offset);
+  const LeaseRange slot{place_block(as_frozen(object)->block, writer_.message), as_frozen(object)->offset};
+  extension(Extension::kFrozen, &slot, sizeof slot);
   return Encoded::kDone;
 }
 
 Encoded Encoder::tensor(PyObject* object) {
   wire::TensorMeta meta;
-  if (!place_tensor(object, writer_, meta)) return Encoded::kFailed;
-  const std::size_t meta_size = wire::meta_bytes(meta.shape.size());
-  extension(Extension::kTensor, meta_size);
-  wire::encode_meta(meta, out_.extend(meta_size));
+  place_tensor(object, writer_, meta);
+  extension(Extension::kTensor, meta);
   return Encoded::kDone;
 }
 
 Encoded Encoder::torch_tensor(PyObject* object) {
-  const std::size_t head = out_.size();
-  extension(Extension::kTorchTensor, 0);
-  const std::size_t body = out_.size();
+  const std::size_t begin = begin_extension(Extension::kTorchTensor);
   const Encoded done = torch::place_tensor(object, writer_, out_);
-  const std::uint32_t length = __builtin_bswap32(static_cast<std::uint32_t>(out_.size() - body));
-  std::memcpy(out_.data() + head + 1, &length, sizeof length);
+  end_extension(begin);
   return done;
 }
 
@@ -292,7 +281,7 @@ Encoded Encoder::dictionary(PyObject* object, int depth) {
   const Py_ssize_t count = PyDict_GET_SIZE(object);
   if (count > kMaxNodes) return Encoded::kUnsupported;
   if (count < 16) {
-    out_.put(static_cast<std::uint8_t>(0x80 | count));
+    byte(static_cast<std::uint8_t>(0x80 | count));
   } else {
     big_endian(0xde, static_cast<std::uint16_t>(count));
   }
@@ -311,11 +300,11 @@ Encoded Encoder::encode(PyObject* object, int depth) {
   PyTypeObject* type = Py_TYPE(object);
   if (type == &PyLong_Type) return integer(object);
   if (object == Py_None) {
-    out_.put(0xc0);
+    byte(0xc0);
     return Encoded::kDone;
   }
   if (type == &PyBool_Type) {
-    out_.put(object == Py_True ? 0xc3 : 0xc2);
+    byte(object == Py_True ? 0xc3 : 0xc2);
     return Encoded::kDone;
   }
   if (type == &PyFloat_Type) {
@@ -348,12 +337,9 @@ Encoded Encoder::encode(PyObject* object, int depth) {
   if (type == &PyTuple_Type) {
     const Py_ssize_t count = PyTuple_GET_SIZE(object);
     if (count != 0 && !seen().add(object)) return Encoded::kUnsupported;
-    const std::size_t head = out_.size();
-    extension(Extension::kTuple, 0);
-    const std::size_t body = out_.size();
+    const std::size_t begin = begin_extension(Extension::kTuple);
     const Encoded done = items(reinterpret_cast<PyTupleObject*>(object)->ob_item, count, depth + 1);
-    const std::uint32_t length = __builtin_bswap32(static_cast<std::uint32_t>(out_.size() - body));
-    std::memcpy(out_.data() + head + 1, &length, sizeof length);
+    end_extension(begin);
     return done;
   }
   if (type == &PyList_Type) {

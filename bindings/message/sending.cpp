@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "api/memory_wait.h"
+#include "bindings/core/stats.h"
 
 namespace forklift::py {
 
@@ -23,23 +24,15 @@ bool MemoryWait::pause(Status& status, PyHooks& hooks) {
   return true;
 }
 
-Sending::Sending(arena::Arena& arena, MessageWriter& writer, os::Deadline deadline, bool block, int orphan_fd)
-    : arena_(arena),
-      writer_(writer),
-      hooks_(released_),
-      memory_(arena, writer.block_bytes + writer.bytes.size(), deadline, block) {
-  hooks_.orphan_fd = orphan_fd;
-}
-
-Sending::~Sending() {
-  writer_.leases.clear();
-  writer_.shares.clear();
-}
-
-Status Sending::prepare() {
+Status Sending::make_leases() {
   if (Status allocated = writer_.allocate(arena_); !allocated) return allocated;
-  writer_.copy();
+  writer_.message.copy();
   return writer_.moves.empty() ? Status() : settle();
+}
+
+void Sending::count() const noexcept {
+  count_block_bytes(writer_.message.copied_bytes());
+  count_shared_bytes(writer_.message.shared_bytes());
 }
 
 // Before anybody can receive the message: what the program writes from now on is written to the shared memory.
@@ -48,15 +41,6 @@ Status Sending::settle() {
   writer_.settle();
   released_.release();
   return writer_.allocate(arena_);
-}
-
-channel::Outgoing Sending::message() const noexcept {
-  return {{writer_.bytes.data(), writer_.bytes.size()},
-          writer_.leases,
-          writer_.codec,
-          0,
-          false,
-          writer_.block_bytes};
 }
 
 }  // namespace forklift::py

@@ -50,21 +50,33 @@ class MemoryWait {
 class Sending {
  public:
   // `orphan_fd`: see PyHooks. The others are those of MemoryWait.
-  Sending(arena::Arena& arena, MessageWriter& writer, os::Deadline deadline, bool block, int orphan_fd);
-  // Gives up the leases that were not sent, without the interpreter lock.
-  ~Sending();
+  Sending(arena::Arena& arena, MessageWriter& writer, os::Deadline deadline, bool block,
+          int orphan_fd) noexcept
+      : arena_(arena),
+        writer_(writer),
+        hooks_(released_),
+        memory_(arena, writer.message.noted_bytes() + writer.message.bytes().size(), deadline, block) {
+    hooks_.orphan_fd = orphan_fd;
+  }
+  // Empties the message, without the interpreter lock: leases that were not sent are given up.
+  ~Sending() {
+    if (writer_.message.noted()) count();
+    writer_.message.clear();
+  }
   Sending(const Sending&) = delete;
   Sending& operator=(const Sending&) = delete;
 
   // Allocates the blocks that the message needs and copies into them. May be called again after a failure.
-  Status prepare();
+  Status prepare() { return writer_.message.noted() ? make_leases() : Status(); }
   // Refers to the writer.
-  channel::Outgoing message() const noexcept;
+  channel::Outgoing message() const noexcept { return writer_.message.message(writer_.codec); }
   bool again(Status& status) { return memory_.again(status, hooks_); }
   PyHooks& hooks() noexcept { return hooks_; }
 
  private:
+  Status make_leases();
   Status settle();
+  void count() const noexcept;
 
   arena::Arena& arena_;
   MessageWriter& writer_;

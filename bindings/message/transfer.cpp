@@ -53,7 +53,7 @@ SendResult send_object(Endpoint endpoint, PyObject* object, Format format, os::D
   if (format != Format::kPython) return send_value(endpoint, object, deadline, block, orphan_fd);
   const WriterLoan writer;
   if (!encode_object(object, *writer)) return {Sent::kUnpicklable, {}};
-  const std::size_t inline_bytes = writer->bytes.size();
+  const std::size_t inline_bytes = writer->message.bytes().size();
   Status status;
   {
     Sending sending(node::arena_of(endpoint), *writer, deadline, block, orphan_fd);

@@ -37,7 +37,7 @@ struct PoolJob::Batch {
     std::size_t bytes;
     std::uint8_t codec;
   };
-  Bytes bytes;
+  std::vector<std::byte> bytes;
   std::vector<Small> tasks;
   workers::TaskOptions options;
 };
@@ -80,10 +80,10 @@ PoolJob::Fed PoolJob::send(Callee& callee, PyObject* arguments, Style style, std
     fail(index, nb::steal(take_exception()));
     return Fed::kFailed;
   }
-  const bool large = !writer->leases.empty();
+  const bool large = !writer->message.leases().empty();
   if (core_.full(large) && !patient) return Fed::kFull;
   workers::Engine& engine = core_.engine();
-  const std::size_t inline_bytes = writer->bytes.size();
+  const std::size_t inline_bytes = writer->message.bytes().size();
   Status sent;
   {
     Sending sending(core_.tasks().arena(), *writer, os::Deadline::never(), true, -1);
@@ -156,10 +156,10 @@ std::uint64_t PoolJob::feed_some(Callee& callee, PyObject* items, bool starred, 
     if (!arguments.is_valid()) throw nb::python_error();
     writer->clear();
     const bool encoded = callee.encode(arguments.ptr(), style, *writer);
-    if (encoded && writer->leases.empty()) {
-      const std::size_t size = writer->bytes.size();
+    if (encoded && writer->message.leases().empty()) {
+      const std::size_t size = writer->message.bytes().size();
       batch.tasks.push_back({next, batch.bytes.size(), size, writer->codec});
-      batch.bytes.append(writer->bytes.data(), size);
+      batch.bytes.insert(batch.bytes.end(), writer->message.bytes().begin(), writer->message.bytes().end());
     } else {
       PyErr_Clear();
       writer->clear();

@@ -103,8 +103,10 @@ void Callee::begin(Style style, MessageWriter& writer) const {
                       .keep = how_ == How::kByName,
                       .unused = 0,
                       .function_bytes = static_cast<std::uint32_t>(pickle_.size())};
-  writer.bytes.append(&head, sizeof head);
-  writer.bytes.append(pickle_.data(), pickle_.size());
+  const std::span<const std::byte> words[] = {std::as_bytes(std::span(&head, 1)),
+                                              std::as_bytes(std::span(pickle_))};
+  std::vector<std::byte>& out = writer.message.bytes();
+  for (const std::span<const std::byte> each : words) out.insert(out.end(), each.begin(), each.end());
 }
 
 bool Callee::encode(PyObject* arguments, Style style, MessageWriter& writer) {

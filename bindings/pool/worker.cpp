@@ -55,7 +55,7 @@ class PoolWorker {
     const WriterLoan writer;
     if (!encode_object(description.ptr(), *writer)) throw nb::python_error();
     const GilRelease released;
-    (void)worker_->fail({writer->bytes.data(), writer->bytes.size()}, writer->codec);
+    (void)worker_->fail(writer->message.bytes(), writer->codec);
   }
 
   // Until it shall leave. `describe(exception)` and `unsendable(exception, result)`: what is sent instead.
@@ -110,7 +110,7 @@ class PoolWorker {
 
   // Is there more to do? Nothing, with an exception set: it was not sent.
   std::optional<bool> answer(Ending ending, MessageWriter& writer) {
-    const std::size_t inline_bytes = writer.bytes.size();
+    const std::size_t inline_bytes = writer.message.bytes().size();
     Status status;
     {
       Sending sending(worker_->arena(), writer, os::Deadline::never(), true, orphan_fd_);

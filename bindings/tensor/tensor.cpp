@@ -19,6 +19,7 @@
 #include "message/transport.h"
 #include "node/node.h"
 #include "tensor/arena_storage.h"
+#include "tensor/copy.h"
 
 namespace nb = nanobind;
 
@@ -179,30 +180,22 @@ PyObject* wrap_tensor(Tensor tensor) {
   return object.release().ptr();
 }
 
-bool place_tensor(PyObject* object, MessageWriter& writer, wire::TensorMeta& meta) {
+void place_tensor(PyObject* object, MessageWriter& writer, wire::TensorMeta& meta) {
   const Tensor& tensor = tensor_of(object);
   if (tensor.numel() == 0) {
     meta = {message::kNoLease, tensor.dtype(),           tensor.readonly(), 0,
             tensor.shape(),    c_strides(tensor.shape())};
-    return true;
+    return;
   }
   if (is_shared(tensor)) {
-    meta = wire::meta_of(tensor, static_cast<std::uint32_t>(writer.leases.size()));
-    writer.shares.push_back({tensor.storage(), nullptr, meta.index});
-    writer.leases.emplace_back();
-    return true;
+    meta = wire::meta_of(tensor, writer.message.note_share(*tensor::share_lease(*tensor.storage())));
+    return;
   }
-  PendingCopy& copy = writer.add_copy(tensor.nbytes(), arena::Kind::kShare);
+  message::PendingCopy& copy = writer.note_copy(object, tensor.raw(), tensor.nbytes(), arena::Kind::kShare);
   meta = {copy.lease, tensor.dtype(), tensor.readonly(), 0, tensor.shape(), c_strides(tensor.shape())};
-  copy.owner = Py_NewRef(object);
-  copy.data = tensor.raw();
   copy.item_size = tensor.item_size();
   copy.shape = tensor.shape();
-  copy.strides = Dims(tensor.ndim(), 0);
-  for (std::size_t i = 0; i < tensor.ndim(); ++i) {
-    copy.strides[i] = tensor.strides()[i] * static_cast<std::int64_t>(tensor.item_size());
-  }
-  return true;
+  copy.strides = tensor::byte_strides(tensor.strides(), tensor.item_size());
 }
 
 PyObject* take_tensor(std::span<const std::byte> payload, MessageReader& reader) {
@@ -290,7 +283,7 @@ void bind_pickling(nb::module_& module, nb::class_<TensorBox>& type) {
           "a forklift.Tensor is memory: send it through one of Forklift's queues, or pickle tensor.numpy()");
     }
     wire::TensorMeta meta;
-    if (!place_tensor(self.ptr(), *writer, meta)) throw nb::python_error();
+    place_tensor(self.ptr(), *writer, meta);
     std::vector<std::byte> bytes(wire::meta_bytes(meta.shape.size()));
     wire::encode_meta(meta, bytes.data());
     // A function of Python's: nanobind's cannot be pickled.

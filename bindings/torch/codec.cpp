@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "bindings/core/errors.h"
 #include "bindings/torch/library.h"
@@ -32,22 +33,23 @@ static_assert(sizeof(Geometry) == 16);
 constexpr std::size_t kGeometryAt = sizeof(Head);
 constexpr std::size_t kShapeAt = kGeometryAt + sizeof(Geometry);
 
-// Where the message finds the storage's memory.
+// Where the message finds the storage's memory: its place among the leases.
 std::uint32_t lease_for(PyObject* owner, void* impl, std::byte* data, std::size_t bytes,
                         MessageWriter& writer) {
   for (const PlacedStorage& placed : writer.storages) {
     if (placed.impl == impl) return placed.lease;
   }
-  const auto lease = static_cast<std::uint32_t>(writer.leases.size());
-  writer.leases.emplace_back();
+  const Held* held = find_held(impl, data);
+  const std::uint32_t lease =
+      held ? writer.message.note_share(held->lease) : writer.note_move(owner, impl, data, bytes);
   writer.storages.push_back({impl, lease});
-  if (const Held* held = find_held(impl, data)) {
-    writer.shares.push_back({nullptr, held->lease, lease});
-  } else {
-    writer.moves.push_back({Py_NewRef(owner), impl, data, bytes, lease, nullptr});
-    writer.block_bytes += bytes;
-  }
   return lease;
+}
+
+template <class T>
+void append(std::vector<std::byte>& out, const T* from, std::size_t count = 1) {
+  const auto* bytes = reinterpret_cast<const std::byte*>(from);
+  out.insert(out.end(), bytes, bytes + count * sizeof(T));
 }
 
 // What torch asks before it sends a tensor that autograd knows of. Nothing here runs Python code: the
@@ -185,14 +187,14 @@ PyObject* rebuild(const Description& what, MessageReader& reader) {
 }  // namespace
 
 void place_storage(PyObject* owner, void* impl, std::byte* data, std::size_t bytes, MessageWriter& writer,
-                   Bytes& out) {
+                   std::vector<std::byte>& out) {
   Head head;
   head.storage_bytes = bytes;
   head.lease = lease_for(owner, impl, data, bytes, writer);
-  out.append_value(head);
+  append(out, &head);
 }
 
-Encoded place_tensor(PyObject* tensor, MessageWriter& writer, Bytes& out) {
+Encoded place_tensor(PyObject* tensor, MessageWriter& writer, std::vector<std::byte>& out) {
   const Library& library = *Library::loaded();
   if (!layout.known() || !library.describes()) return Encoded::kUnsupported;
   const TensorView view(tensor);
@@ -233,11 +235,11 @@ Encoded place_tensor(PyObject* tensor, MessageWriter& writer, Bytes& out) {
   } else if (bytes != 0) {
     return Encoded::kUnsupported;
   }
-  out.append_value(head);
-  out.append_value(geometry);
+  append(out, &head);
+  append(out, &geometry);
   if (ndim != 0) {
-    out.append(plain.shape, 8 * ndim);
-    out.append(plain.strides, 8 * ndim);
+    append(out, plain.shape, ndim);
+    append(out, plain.strides, ndim);
   }
   return Encoded::kDone;
 }

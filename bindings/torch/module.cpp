@@ -90,7 +90,7 @@ nb::object place_tensor(nb::handle tensor) {
   MessageWriter* writer = current_message();
   const torch::Library* library = torch::Library::loaded();
   if (!writer || !library || !library->is_tensor(tensor.ptr())) return nb::none();
-  Bytes out;
+  std::vector<std::byte> out;
   switch (torch::place_tensor(tensor.ptr(), *writer, out)) {
     case Encoded::kDone: return nb::bytes(out.data(), out.size());
     case Encoded::kUnsupported: return nb::none();
@@ -104,7 +104,7 @@ nb::object place_storage(nb::handle owner, std::uintptr_t impl, std::uintptr_t d
   auto* memory = static_cast<std::byte*>(pointer(data));
   if (!writer || bytes == 0) return nb::none();
   if (!layout.known() && !torch::find_held(pointer(impl), memory)) return nb::none();
-  Bytes out;
+  std::vector<std::byte> out;
   torch::place_storage(owner.ptr(), pointer(impl), memory, bytes, *writer, out);
   return nb::bytes(out.data(), out.size());
 }
