@@ -11,7 +11,8 @@
 
 #include "bindings/core/errors.h"
 #include "bindings/core/gil.h"
-#include "bindings/message/native.h"
+#include "bindings/message/codec_table.h"
+#include "bindings/message/encoder.h"
 #include "bindings/message/pickling.h"
 #include "bindings/tensor/items.h"
 #include "bindings/tensor/numpy.h"
@@ -116,7 +117,7 @@ nb::object as_array(nb::handle self, nb::handle dtype, nb::handle copy) {
 nb::object create(nb::handle data, std::optional<std::string> dtype) {
   std::optional<Tensor> source = any_array(data.ptr());
   if (!source || (dtype && parse_dtype(*dtype) != source->dtype())) {
-    // Lists, numbers and conversions are NumPy's business.
+    // NumPy converts lists, numbers and other dtypes.
     const nb::object numpy = nb::module_::import_("numpy");
     const nb::object array =
         dtype ? numpy.attr("asarray")(data, nb::arg("dtype") = *dtype) : numpy.attr("asarray")(data);
@@ -215,6 +216,14 @@ PyObject* take_tensor(std::span<const std::byte> payload, MessageReader& reader)
 
 namespace {
 
+Encoded encode_tensor(Encoder& encoder, PyObject* object, int) {
+  if (!encoder.first_time(object)) return Encoded::kUnsupported;
+  wire::TensorMeta meta;
+  place_tensor(object, encoder.writer(), meta);
+  encoder.extension(Extension::kTensor, meta);
+  return Encoded::kDone;
+}
+
 void bind_properties(nb::class_<TensorBox>& type) {
   type.def_prop_ro("dtype", [](const TensorBox& self) { return std::string(name(self.tensor.dtype())); })
       .def_prop_ro("shape", [](const TensorBox& self) { return as_tuple(self.tensor.shape()); })
@@ -270,7 +279,7 @@ void bind_conversions(nb::class_<TensorBox>& type) {
 }
 
 void bind_pickling(nb::module_& module, nb::class_<TensorBox>& type) {
-  // Inside a message that is pickled: a handle, as everywhere.
+  // In a message that is pickled a tensor travels as a handle, as in one of the native codec.
   module.def("_rebuild_tensor", [](const nb::bytes& meta) {
     MessageReader* reader = current_reader();
     if (!reader) throw nb::type_error("a tensor's handle means nothing outside of its message");
@@ -314,6 +323,8 @@ void bind_tensor(nb::module_& module) {
   nb::class_<TensorBox> type(module, "Tensor", "A typed, strided view of memory that processes can share.");
   tensor_type = reinterpret_cast<PyTypeObject*>(type.ptr());
   type.attr("__module__") = "forklift";
+  register_encoder(tensor_type, encode_tensor);
+  register_decoder(Extension::kTensor, take_tensor);
   bind_properties(type);
   bind_conversions(type);
   bind_views(type);

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "bindings/core/errors.h"
+#include "bindings/message/codec_table.h"
+#include "bindings/message/encoder.h"
 #include "bindings/torch/library.h"
 #include "bindings/torch/memory.h"
 #include "message/transport.h"
@@ -142,7 +144,7 @@ PyObject* bytes_over(const Head& head, MessageReader& reader) {
   return tensor_over(std::move(reader.message.leases()[head.lease]), kBytes, 1, &length, &one);
 }
 
-// By forklift.adapters.torch, from any tensor over the storage (None: an empty one).
+// forklift.adapters.torch makes the tensor from any other over the storage (None: from an empty storage).
 PyObject* rebuild_elsewhere(const Description& what, PyObject* base) {
   PyObject* shape = PyTuple_New(static_cast<Py_ssize_t>(what.geometry.ndim));
   PyObject* strides = PyTuple_New(static_cast<Py_ssize_t>(what.geometry.ndim));
@@ -280,5 +282,24 @@ PyObject* take_storage(std::span<const std::byte> payload, MessageReader& reader
   }
   return PyObject_CallMethod(base, "untyped_storage", nullptr);
 }
+
+namespace {
+
+Encoded encode_tensor(Encoder& encoder, PyObject* object, int) {
+  if (Library::loaded()->has_reducer() || !encoder.first_time(object)) return Encoded::kUnsupported;
+  const std::size_t begin = encoder.begin_extension(Extension::kTorchTensor);
+  const Encoded done = place_tensor(object, encoder.writer(), encoder.bytes());
+  encoder.end_extension(begin);
+  return done;
+}
+
+}  // namespace
+
+void register_torch_encoder(PyTypeObject* tensor_type, PyTypeObject* parameter_type) {
+  register_encoder(tensor_type, encode_tensor);
+  register_encoder(parameter_type, encode_tensor);
+}
+
+void register_torch_decoder() { register_decoder(Extension::kTorchTensor, take_tensor); }
 
 }  // namespace forklift::py::torch

@@ -42,4 +42,9 @@ void place_storage(PyObject* owner, void* impl, std::byte* data, std::size_t byt
 PyObject* take_tensor(std::span<const std::byte> payload, MessageReader& reader);
 PyObject* take_storage(std::span<const std::byte> payload, MessageReader& reader);
 
+// The entries in the native codec's tables: when the program has imported torch, and when this module is
+// imported. A receiver may not have imported torch yet.
+void register_torch_encoder(PyTypeObject* tensor_type, PyTypeObject* parameter_type);
+void register_torch_decoder();
+
 }  // namespace forklift::py::torch
