@@ -23,7 +23,7 @@ constexpr std::uint32_t kReadOnlyFlag = 1;
 thread_local MessageWriter* pickling = nullptr;
 thread_local MessageReader* unpickling = nullptr;
 
-// Sets one of them for a scope; a put inside a reducer nests.
+// Sets one of the two for a scope. Scopes nest, since a reducer may put.
 template <class T>
 class Current {
  public:
@@ -203,7 +203,7 @@ struct PickleHeader {
   std::uint64_t stream_bytes;
 };
 
-// Where the stream is to be copied from; its pieces go into one block, one behind another. Its lease.
+// Notes that the pieces of the stream are to be copied into one block, one behind another. Returns its lease.
 std::uint32_t note_stream(SinkObject& sink, MessageWriter& writer) {
   std::uint32_t lease = 0;
   std::size_t offset = 0;
@@ -238,7 +238,8 @@ void pack(SinkObject& sink, MessageWriter& writer) {
     Py_buffer& view = buffers[i];
     const auto length = static_cast<std::size_t>(view.len);
     BufferEntry entry{length, kInline, 0};
-    // As in encode.cpp: before 3.14 the standard library made everything writable.
+    // As for arrays (array_codec.cpp): before 3.14 a buffer that went through the standard library arrived
+    // writable.
     if (PY_VERSION_HEX >= 0x030e0000 && view.readonly) entry.flags = kReadOnlyFlag;
     if (length > kInlineBuffer) {
       entry.lease = writer.message.note_copy(view.buf, length, arena::Kind::kPrivate).lease;
@@ -338,7 +339,8 @@ PyObject* decode_pickle(MessageReader& reader) {
     PyObject* arguments[] = {view, buffers};
     const Current<MessageReader> here(unpickling, &reader);
     object = PyObject_Vectorcall(loads, arguments, 1, buffers ? names : nullptr);
-    // The memory goes away; what kept the view (a reducer that was handed it) must not read it then.
+    // The stream's memory goes away. A reducer that was given the view may have kept it and must not read it
+    // then.
     const KeepError keep;
     PyObject* released = PyObject_CallMethod(view, "release", nullptr);
     Py_XDECREF(released);

@@ -35,7 +35,8 @@ void Sending::count() const noexcept {
   count_shared_bytes(writer_.message.shared_bytes());
 }
 
-// Before anybody can receive the message: what the program writes from now on is written to the shared memory.
+// Before anybody can receive the message: what the program writes from now on is written to the shared
+// memory.
 Status Sending::settle() {
   released_.acquire();
   writer_.settle();

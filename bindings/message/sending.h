@@ -23,16 +23,16 @@
 
 namespace forklift::py {
 
-// Waiting for memory: an attempt that the budget refuses is repeated while others may give some back. The rules
-// are those of api/memory_wait.h.
+// Waiting for memory: an attempt that the budget refuses is repeated while others may give some back. The
+// rules are those of api/memory_wait.h.
 class MemoryWait {
  public:
   // `bytes`: how much the attempt needs. `block`: false if it is not to be repeated at all.
   MemoryWait(arena::Arena& arena, std::size_t bytes, os::Deadline deadline, bool block) noexcept
       : arena_(arena), bytes_(bytes), deadline_(deadline), block_(block) {}
 
-  // Whether the attempt that ended with `status` is to be repeated, after a pause. A signal handler that raises
-  // ends the wait; `status` says so then. Without the interpreter lock.
+  // Whether the attempt that ended with `status` is to be repeated, after a pause. A signal handler that
+  // raises ends the wait; `status` says so then. Without the interpreter lock.
   bool again(Status& status, PyHooks& hooks) {
     return status.code() == Code::kOverBudget && pause(status, hooks);
   }

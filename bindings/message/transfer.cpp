@@ -102,14 +102,14 @@ Status get_message(Endpoint endpoint, MessageReader& reader, os::Deadline deadli
     PyHooks hooks(released);
     hooks.orphan_fd = orphan_fd;
     status = node::get(endpoint, reader.message, deadline, &hooks, version);
-    // Others receive the same message of a topic: what is to be one's own must be copied.
+    // Other processes receive the same message of a topic, so each one copies what it is to own.
     if (status) reader.isolate(endpoint.reader() != nullptr);
   }
   if (status) count_got();
   return status;
 }
 
-// Bytes that a pipe's other end sent as bytes: a pickle, if the program asks for an object.
+// recv() of what the other end sent with send_bytes(): the standard library takes the bytes as a pickle.
 PyObject* unpickle(std::span<const std::byte> bytes) {
   static PyObject* const loads = import_attribute("pickle", "loads");
   if (!loads) return nullptr;

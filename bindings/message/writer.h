@@ -1,5 +1,5 @@
-// What of a Python message on its way out belongs to the interpreter: the objects whose memory is still to be
-// copied. The message itself is a message::MessageBuilder.
+// A Python message on its way out: a message::MessageBuilder, and the Python objects that must live until
+// their memory is copied.
 //
 // Encoding happens under the interpreter lock and only notes which memory has to go into blocks; the copying,
 // like everything that waits, happens later without the lock (sending.h), while the writer keeps the objects
@@ -30,7 +30,8 @@ struct PendingMove {
   bool settled = false;
 };
 
-// Which lease a storage of torch's got: views of one storage arrive as such.
+// The lease of a storage of torch's. Tensors that are views of one storage use one lease, and arrive as views
+// of one storage.
 struct PlacedStorage {
   void* impl;
   std::uint32_t lease;
@@ -51,7 +52,7 @@ class MessageWriter {
     owners.push_back(Py_NewRef(owner));
     return message.note_copy(data, bytes, kind);
   }
-  // Notes a move. Its place among the message's leases.
+  // Notes a move. Returns the place of the lease among the message's.
   std::uint32_t note_move(PyObject* owner, void* impl, const std::byte* data, std::size_t bytes);
 
   // Makes the leases, those of moved storages included. May be called again after a failure. Without the
@@ -75,7 +76,8 @@ inline void empty(std::vector<std::byte>& bytes) noexcept {
   if (bytes.capacity() > 256 * 1024) bytes = {};
 }
 
-// A writer that is not in use, so that its memory is reused: a put may run inside another one's pickling.
+// Lends a writer that nobody uses, so that its memory is reused. Pickling may run a program's code, which may
+// put and needs a writer of its own.
 class WriterLoan {
  public:
   WriterLoan();

@@ -5,13 +5,13 @@
 //   Status sent = channel.put(builder.message(), deadline);
 //
 // A tensor in memory of the share kind travels as another lease on its block, whatever its strides; all such
-// tensors of a builder that lie in one block share one lease. Any other tensor is copied, without gaps, into a
-// block of the kind that the builder was made with: kShare for the C++ face (Tensor means shared memory),
+// tensors of a builder that lie in one block share one lease. Any other tensor is copied, without gaps, into
+// a block of the kind that the builder was made with: kShare for the C++ face (Tensor means shared memory),
 // kPrivate where the receiver is to get a copy of its own (NumPy arrays). An empty tensor travels without a
 // lease.
 //
-// Where encoding must neither wait nor copy (Python encodes under its interpreter lock), leases are noted first
-// and made later:
+// Where encoding must neither wait nor copy (Python encodes under its interpreter lock), leases are noted
+// first and made later:
 //
 //   MessageBuilder builder;
 //   const PendingCopy& copy = builder.note_copy(data, bytes, arena::Kind::kPrivate);
@@ -47,7 +47,8 @@ enum Codec : std::uint8_t {
 // In TensorMeta.index: the tensor has no elements and so no lease.
 inline constexpr std::uint32_t kNoLease = 0xffffffffU;
 
-// Memory that is to be copied into a block of the message. Whoever notes it keeps it alive until it is copied.
+// Memory that is to be copied into a block of the message. Whoever notes it keeps it alive until it is
+// copied.
 struct PendingCopy {
   const void* data = nullptr;
   std::size_t bytes = 0;

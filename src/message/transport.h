@@ -1,4 +1,4 @@
-// Messages with a single tensor that passes its lease on, and received messages as values and tensors.
+// The message of a tensor that gives its own lease away, and received messages as values and tensors.
 //
 //   Status sent = channel.put(builder.message(), deadline);    // message_builder.h
 //
@@ -25,10 +25,11 @@ namespace forklift::message {
 // another one. The caller empties the tensor when the message was put, and keeps it when that failed.
 class LastUse {
  public:
-  // Is it such a tensor, in this arena? It must stay as it is while this object is used.
+  // Finds out whether the tensor is the only user of a block in this arena. The tensor must not change while
+  // this object is used.
   LastUse(const Tensor& tensor, const arena::Arena& arena) noexcept;
   explicit operator bool() const noexcept { return lease_ != nullptr; }
-  // Precondition: it is. Refers to this object and the tensor.
+  // Precondition: the tensor is the only user. The message refers to this object and to the tensor.
   channel::Outgoing message() const noexcept {
     return {std::span(bytes_).first(size_), {lease_, 1}, kPortableCodec, 0};
   }
@@ -52,11 +53,11 @@ class Unpacker {
   std::vector<std::shared_ptr<Storage>> storages_;
 };
 
-// A portable message as a Value. kCorrupt: it is not one.
+// The value of a portable message. kCorrupt: the bytes are no portable value.
 Result<Value> unpack(channel::Incoming& message);
-// The same of a part of its bytes.
+// The value in a part of the message's bytes.
 Result<Value> unpack(channel::Incoming& message, std::span<const std::byte> bytes);
-// As unpack().as<Tensor>(), faster. kInvalid: it is another value.
+// As unpack().as<Tensor>(), faster. kInvalid: the value is no tensor.
 Result<Tensor> unpack_tensor(channel::Incoming& message);
 
 }  // namespace forklift::message

@@ -114,7 +114,7 @@ Result<double> real_number(const Value& value, std::string_view wanted) {
   if (!whole) return wrong_kind(value, wanted);
   const double real = whole->negative ? static_cast<double>(static_cast<std::int64_t>(whole->bits))
                                       : static_cast<double>(whole->bits);
-  // Back again, to see whether anything was lost; 2^64 itself would not fit.
+  // Converts back, to see whether digits were lost. 2^64 itself would not fit.
   const bool exact = whole->negative
                          ? static_cast<std::int64_t>(real) == static_cast<std::int64_t>(whole->bits)
                          : real < 0x1p64 && static_cast<std::uint64_t>(real) == whole->bits;
