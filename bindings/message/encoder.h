@@ -32,8 +32,8 @@ class Encoder {
   MessageWriter& writer() noexcept { return writer_; }
   std::vector<std::byte>& bytes() noexcept { return out_; }
 
-  // False: the message has this object already. Who encodes an object that can tell whether it is one or two
-  // asks, and leaves the message to pickle, which keeps identity.
+  // False: the message has this object already. The function for a mutable or large object then leaves the
+  // message to pickle, which keeps identity.
   bool first_time(PyObject* object) noexcept;
 
   void byte(std::uint8_t value) { out_.push_back(static_cast<std::byte>(value)); }

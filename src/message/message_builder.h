@@ -74,16 +74,17 @@ class MessageBuilder {
   Status add(const Value& value);
   // As add(Value(tensor)), faster.
   Status add(const Tensor& tensor);
-  // Enters one tensor: what describes it in the message. The caller writes it wherever its codec wants it.
+  // Gives a tensor a lease of the message. Returns its description, which the caller writes where its codec
+  // wants it.
   Result<wire::TensorMeta> place(const Tensor& tensor);
 
   // Notes a copy in a block of its own. The reference is valid until the next one is noted.
   PendingCopy& note_copy(const void* data, std::size_t bytes, arena::Kind kind);
   // Notes another copy in the block of an earlier one, whose block_bytes make room for it.
   void note_part(std::uint32_t lease, std::size_t offset, const void* data, std::size_t bytes);
-  // Notes another lease on a block that the caller may share; its place among the message's leases.
+  // Notes another lease on a block of the share kind. Returns its place among the message's leases.
   std::uint32_t note_share(arena::LeasePtr held);
-  // The lease at this place is to be one on that block instead of the one that was allocated.
+  // Replaces the lease at this place, whose block is given up, with another one on `held`.
   void share_instead(std::uint32_t lease, arena::LeasePtr held);
 
   // Makes the leases that are noted and not there yet. After a failure it may be called again.
