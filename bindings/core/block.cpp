@@ -71,7 +71,7 @@ PyObject* block_reduce(PyObject* self, PyObject*) {
   if (writer && mode != BlockMode::kPlain) {
     PyObject* rebuild = import_attribute("forklift.reducers", "take_block");
     if (!rebuild) return nullptr;
-    return Py_BuildValue("N(II)", rebuild, static_cast<unsigned>(place_block(self, *writer)),
+    return Py_BuildValue("N(II)", rebuild, static_cast<unsigned>(place_block(self, writer->message)),
                          static_cast<unsigned>(mode));
   }
   PyObject* offer = import_attribute("forklift.reducers", "offer_block");
@@ -209,11 +209,8 @@ PyObject* block_under(PyObject* array) noexcept {
   return base;
 }
 
-std::uint32_t place_block(PyObject* block, MessageWriter& writer) {
-  const auto index = static_cast<std::uint32_t>(writer.leases.size());
-  writer.shares.push_back({nullptr, block_lease(block), index});
-  writer.leases.emplace_back();
-  return index;
+std::uint32_t place_block(PyObject* block, message::MessageBuilder& message) {
+  return message.note_share(block_lease(block));
 }
 
 PyObject* take_block(MessageReader& reader, std::uint32_t lease, std::uint8_t mode) {

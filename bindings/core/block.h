@@ -10,7 +10,7 @@
 
 #include "arena/arena.h"
 #include "bindings/message/reader.h"
-#include "bindings/message/writer.h"
+#include "message/message_builder.h"
 
 namespace forklift::py {
 
@@ -40,7 +40,7 @@ void refill_block(PyObject* block, arena::LeasePtr lease) noexcept;
 PyObject* block_under(PyObject* array) noexcept;
 
 // Adds a handle on the block to the message. Returns its index among the message's leases.
-std::uint32_t place_block(PyObject* block, MessageWriter& writer);
+std::uint32_t place_block(PyObject* block, message::MessageBuilder& message);
 // Makes a block over a lease of the message, which must be of Kind::kShare. New reference, or nullptr with
 // CorruptError set.
 PyObject* take_block(MessageReader& reader, std::uint32_t lease, std::uint8_t mode);

@@ -12,6 +12,7 @@
 #include "bindings/locks/lock.h"
 #include "bindings/message/foreign.h"
 #include "bindings/message/frozen.h"
+#include "bindings/message/native.h"
 #include "bindings/message/pickling.h"
 #include "bindings/pool/pool.h"
 #include "bindings/process/lifeline.h"
@@ -57,6 +58,7 @@ NB_MODULE(_core, m) {
       forklift::py::add_topic_types(m.ptr()) != 0) {
     throw nanobind::python_error();
   }
+  forklift::py::add_native_codec();
   forklift::py::bind_domain(m);
   forklift::py::bind_program(m);
   forklift::py::bind_naming(m);

@@ -43,5 +43,8 @@ inline void count_got() noexcept { bump(counters.messages_got, 1); }
 inline void count_block_bytes(std::uint64_t bytes) noexcept {
   counters.block_bytes.fetch_add(bytes, std::memory_order_relaxed);
 }
+inline void count_shared_bytes(std::uint64_t bytes) noexcept {
+  counters.shared_bytes.fetch_add(bytes, std::memory_order_relaxed);
+}
 
 }  // namespace forklift::py

@@ -1,9 +1,9 @@
 // What makes a queue selectable: a descriptor that is readable while the queue has something to get, or once
 // something was taken that made room.
 //
-// Made only for those who ask for fileno(). A helper thread waits on the channel and rings; whoever took the
-// last message, or found no room, arms it again. The thread knows no Python and ends by itself within a slice
-// of a wait.
+// It is made only when a program asks for fileno(). A helper thread waits on the channel and rings. The
+// process that takes the last message, or finds no room, arms the bell again. The thread touches nothing of
+// Python and ends by itself within a slice of a wait.
 #pragma once
 
 #include <sys/types.h>

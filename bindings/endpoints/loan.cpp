@@ -12,6 +12,7 @@
 #include "bindings/core/gil.h"
 #include "bindings/core/stats.h"
 #include "bindings/endpoints/queue_object.h"
+#include "bindings/message/native.h"
 #include "bindings/message/numpy.h"
 #include "bindings/message/transfer.h"
 #include "message/transport.h"
@@ -84,8 +85,8 @@ std::uint8_t parse_dtype(const NumPy& numpy, PyObject* given) {
   return code;
 }
 
-// Makes of an array over our memory a read-only one without elements (without dimensions: of one element that
-// means nothing). Not of an array that owns its memory: it would free what it has now.
+// Makes an array over our memory read-only and empty; one without dimensions keeps one element, of no
+// meaning. Precondition: the array does not own its memory, since it would free the address that it has now.
 struct Emptied {
   char* data;
   int flags;
@@ -108,7 +109,7 @@ void restore_array(PyObject* array, const Emptied& was) {
   std::copy(was.shape.begin(), was.shape.end(), its.shape);
 }
 
-// Before 3.13 a function's frame keeps the dictionary in which it told its locals, and all that is in it.
+// Before 3.13 a function's frame keeps the dictionary that f_locals has returned, and so everything in it.
 void forget_locals(PyObject* frame, PyObject* locals) {
   PyCodeObject* code = PyFrame_GetCode(reinterpret_cast<PyFrameObject*>(frame));
   const bool told = (code->co_flags & CO_OPTIMIZED) != 0 && PyDict_CheckExact(locals);
@@ -155,9 +156,9 @@ Py_ssize_t names_of(PyObject* array) {
   return names;
 }
 
-// Does nobody but the loan and names of the program look at the memory?
+// Whether only the loan and names of the program refer to the memory.
 bool nobody_looks(const LoanObject& loan) {
-  const Py_ssize_t holders = Py_REFCNT(loan.array);  // before frames are asked, which may keep what they tell
+  const Py_ssize_t holders = Py_REFCNT(loan.array);  // counted first: f_locals of a frame adds references
   PyObject* block = head(loan.inner).base;
   const arena::LeasePtr& lease = block_lease(block);
   if (Py_REFCNT(loan.inner) != 2 || Py_REFCNT(block) != 1 || block_is_exported(block)) return false;
@@ -173,7 +174,7 @@ PyObject* raise_unsent(PyObject* queue, const Status& status) {
   return raise_failure(status, "Full");
 }
 
-// The description of an array whose elements lie in the message's first lease (native.h, extension 3).
+// The description of an array whose elements lie in the message's first lease (Extension::kArray).
 std::size_t describe(const LoanObject& loan, std::array<std::byte, wire::kMaxMetaBytes + 6>& out) {
   const ArrayHead& its = head(loan.array);
   wire::TensorMeta meta;
@@ -185,13 +186,13 @@ std::size_t describe(const LoanObject& loan, std::array<std::byte, wire::kMaxMet
   const std::uint32_t length = __builtin_bswap32(static_cast<std::uint32_t>(size));
   out[0] = std::byte{0xc9};
   std::memcpy(&out[1], &length, sizeof length);
-  out[5] = std::byte{3};
+  out[5] = static_cast<std::byte>(Extension::kArray);
   wire::encode_meta(meta, &out[6]);
   return size + 6;
 }
 
-// Sends the memory itself. Whatever happens to the message, nobody sees the memory here while it is under
-// way.
+// Sends the memory itself. The array is emptied first, so that nobody here sees the memory while it is on its
+// way, and gets it back if the message is not sent.
 PyObject* send_as_it_lies(LoanObject& loan, const channel::ChannelPtr& channel, const Waiting& waiting) {
   std::array<std::byte, wire::kMaxMetaBytes + 6> bytes;
   const std::size_t count = describe(loan, bytes);

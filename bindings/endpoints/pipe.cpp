@@ -255,7 +255,7 @@ PyObject* pipe_open(PyObject* self, PyObject* arguments) {
   Py_RETURN_NONE;
 }
 
-// Another object's channels become this one's, too.
+// Makes this object use another object's channels.
 PyObject* pipe_share(PyObject* self, PyObject* other) {
   if (!PyObject_TypeCheck(other, pipe_type)) {
     PyErr_SetString(PyExc_TypeError, "a Connection of forklift is needed");

@@ -109,8 +109,8 @@ bool parse_arguments(const char* function, PyObject* const* arguments, Py_ssize_
   return true;
 }
 
-// What could not be pickled goes to the queue's hook, as the standard library's feeder thread does it; with
-// strict=True, and for anything but an Exception, to the caller.
+// Gives an object that could not be pickled to the queue's hook, as the standard library's feeder thread
+// does. With strict=True, and for an exception that is no Exception, the caller gets it.
 PyObject* report_unpicklable(PyObject* self, PyObject* object) {
   if (as_queue(self)->strict || !PyErr_ExceptionMatches(PyExc_Exception)) return nullptr;
   PyObject* exception = take_exception();

@@ -1,4 +1,4 @@
-// Making, handing over, looking at and waiting for queues: everything but put and get.
+// The methods of queues but put and get: creation, handing over to children, inspection and waiting.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
@@ -204,7 +204,7 @@ PyObject* queue_room_fileno(PyObject* self, PyObject* taken) {
   return channel ? wait_for_room(as_queue(self)->room_bell, channel, taken) : nullptr;
 }
 
-// For tests of what is decoded: a message as it is, without leases.
+// Puts a message with any bytes and codec, for tests of how receivers decode damaged messages.
 PyObject* queue_put_raw(PyObject* self, PyObject* arguments) {
   unsigned char codec = 0;
   const char* data = nullptr;

@@ -56,10 +56,10 @@ bool usable(const QueueObject& queue);
 // True for a subclass that gets the standard library's engine; such a queue has no channel
 // (docs/decisions/0140).
 bool is_standard(const PyObject* queue);
-// That engine's method: the next one in the order of the object's classes.
+// Calls that engine's method: the next one of that name in the order of the object's classes.
 PyObject* call_standard(PyObject* self, const char* name, PyObject* const* arguments, Py_ssize_t count,
                         PyObject* keywords);
-// Whoever asked for a descriptor must not find it readable for long when there is nothing.
+// After a get: arms the bell again where the queue is empty, so that its descriptor does not stay readable.
 inline void after_get(QueueObject& queue, const channel::Channel& channel) {
   if (queue.bell && queue.bell->usable() && channel.empty()) queue.bell->rearm();
 }

@@ -1,5 +1,5 @@
-// Broadcast and Latest: what their Python classes (forklift/objects/broadcast.py) are made of. Objects travel as in
-// queues; what a receiver is to have for itself is copied, since there are others.
+// The base types of Broadcast and Latest, whose Python classes are in forklift/objects/broadcast.py. Objects
+// travel as in queues, but a receiver copies what it is to own, since other receivers get the same message.
 #include "bindings/endpoints/topic.h"
 
 #include <cstring>
@@ -41,7 +41,8 @@ PyObject* make_object(PyTypeObject* type, Held Object::* held) {
   return reinterpret_cast<PyObject*>(object);
 }
 
-// The last holder of a topic empties it, and a reader that leaves takes its lock: not with ours.
+// The last holder of a topic empties it, and a reader that leaves takes its lock: without the interpreter
+// lock.
 template <class Object, class Held>
 void free_object(PyObject* self, Held Object::* held) {
   PyTypeObject* type = Py_TYPE(self);
@@ -232,7 +233,7 @@ PyObject* reader_follow(PyObject* self, PyObject* arguments) {
   Py_RETURN_NONE;
 }
 
-// Empty where there was nothing in time; FinishedError, DisconnectedError where there will be nothing.
+// Raises queue.Empty if nothing came in time, FinishedError or DisconnectedError if nothing will come.
 PyObject* raise_unread(const topic::Reader& reader, const Status& status) {
   if (status.code() != Code::kClosed) return raise_failure(status, "Empty");
   if (reader.disconnected())

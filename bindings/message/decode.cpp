@@ -1,23 +1,15 @@
 #include <bit>
 #include <cstring>
+#include <vector>
 
-#include "bindings/core/block.h"
-#include "bindings/message/frozen.h"
+#include "bindings/message/codec_table.h"
 #include "bindings/message/native.h"
-#include "bindings/message/numpy.h"
-#include "bindings/tensor/tensor.h"
-#include "bindings/torch/codec.h"
-#include "message/codec.h"
-#include "message/transport.h"
-#include "message/wire.h"
-#include "tensor/copy.h"
-#include "tensor/layout.h"
 
 namespace forklift::py {
 
 namespace {
 
-// Senders nest kMaxDepth deep; each tuple counts twice here.
+// More than twice the depth to which senders nest (encode.cpp): a tuple counts as two levels here.
 constexpr int kMostDepth = 32;
 
 // What is read comes from another process: every length is read once and checked against what is left.
@@ -56,10 +48,6 @@ class Decoder {
   PyObject* tuple(int depth);
   PyObject* dictionary(std::size_t count, int depth);
   PyObject* extension(int depth);
-  PyObject* array(std::span<const std::byte> payload);
-  PyObject* shared_array(std::span<const std::byte> payload);
-  PyObject* frozen_container(std::span<const std::byte> payload);
-  PyObject* from_lease(std::span<const std::byte> payload, bool text);
 
   MessageReader& reader_;
   const std::byte* at_;
@@ -130,79 +118,6 @@ PyObject* Decoder::dictionary(std::size_t count, int depth) {
   return dictionary;
 }
 
-PyObject* Decoder::from_lease(std::span<const std::byte> payload, bool text) {
-  std::uint32_t lease = 0;
-  std::uint64_t length = 0;
-  if (payload.size() != sizeof lease + sizeof length) return corrupt_message("a reference of another length");
-  std::memcpy(&lease, payload.data(), sizeof lease);
-  std::memcpy(&length, payload.data() + sizeof lease, sizeof length);
-  const std::byte* from = reader_.data(lease, length);
-  if (!from) return nullptr;
-  PyObject* copy =
-      PyBytes_FromStringAndSize(reinterpret_cast<const char*>(from), static_cast<Py_ssize_t>(length));
-  if (!copy || !text) return copy;
-  PyObject* string = PyUnicode_DecodeUTF8(PyBytes_AS_STRING(copy), PyBytes_GET_SIZE(copy), nullptr);
-  Py_DECREF(copy);
-  return string;
-}
-
-PyObject* Decoder::array(std::span<const std::byte> payload) {
-  const NumPy* numpy = NumPy::require();
-  if (!numpy) return nullptr;
-  if (payload.size() < wire::meta_bytes(0)) return cut();
-  const std::size_t meta_size = wire::meta_bytes(std::to_integer<std::size_t>(payload[6]));
-  if (payload.size() < meta_size) return cut();
-  const Result<wire::TensorMeta> meta = wire::decode_meta(payload.first(meta_size));
-  if (!meta) return corrupt_message("an array's description");
-  const Result<std::int64_t> size = tensor::byte_count(meta->shape, item_size(meta->dtype));
-  if (!size || meta->byte_offset != 0) return corrupt_message("an array's size");
-  const auto length = static_cast<std::size_t>(*size);
-  Order order = Order::kC;
-  if (meta->strides != c_strides(meta->shape)) {
-    if (meta->strides != f_strides(meta->shape)) return corrupt_message("an array with gaps");
-    order = Order::kF;
-  }
-  if (meta->index != kInline) {
-    return reader_.array(*numpy, meta->index, length, meta->dtype, meta->shape, order, !meta->readonly);
-  }
-  if (payload.size() - meta_size != length) return corrupt_message("an array's length");
-  PyObject* array = numpy->empty(meta->dtype, meta->shape, order);
-  if (!array) return nullptr;
-  if (length != 0) std::memcpy(head_of(array).data, payload.data() + meta_size, length);
-  if (meta->readonly) reinterpret_cast<ArrayHead*>(array)->flags &= ~kArrayWritable;
-  return array;
-}
-
-PyObject* Decoder::shared_array(std::span<const std::byte> payload) {
-  const NumPy* numpy = NumPy::require();
-  if (!numpy) return nullptr;
-  if (payload.empty()) return cut();
-  const Result<wire::TensorMeta> meta = wire::decode_meta(payload.subspan(1));
-  if (!meta) return corrupt_message("a shared array's description");
-  PyObject* block = take_block(reader_, meta->index, std::to_integer<std::uint8_t>(payload[0]));
-  if (!block) return nullptr;
-  const arena::Lease& lease = *block_lease(block);
-  const std::size_t item = item_size(meta->dtype);
-  if (!tensor::check_within(meta->shape, meta->strides, item, meta->byte_offset, lease.size()) ||
-      meta->byte_offset % alignment(meta->dtype) != 0) {
-    Py_DECREF(block);
-    return corrupt_message("a shared array outside of its memory");
-  }
-  const bool writable = !meta->readonly && block_mode(block) != BlockMode::kFrozen;
-  return numpy->over_strided(lease.data() + meta->byte_offset, meta->dtype, meta->shape,
-                             tensor::byte_strides(meta->strides, item), writable, block);
-}
-
-PyObject* Decoder::frozen_container(std::span<const std::byte> payload) {
-  std::uint32_t lease = 0;
-  std::uint64_t offset = 0;
-  if (payload.size() != sizeof lease + sizeof offset) return corrupt_message("a reference of another length");
-  std::memcpy(&lease, payload.data(), sizeof lease);
-  std::memcpy(&offset, payload.data() + sizeof lease, sizeof offset);
-  PyObject* block = take_block(reader_, lease, static_cast<std::uint8_t>(BlockMode::kFrozen));
-  return block ? open_frozen(block, offset) : nullptr;
-}
-
 PyObject* Decoder::extension(int depth) {
   std::uint32_t length = 0;
   if (!number(length) || !has(1) || !has(std::size_t{length} + 1)) return cut();
@@ -218,17 +133,8 @@ PyObject* Decoder::extension(int depth) {
     return object;
   }
   at_ = end;
-  switch (type) {
-    case Extension::kTensor: return take_tensor(payload, reader_);
-    case Extension::kArray: return array(payload);
-    case Extension::kBytes: return from_lease(payload, false);
-    case Extension::kText: return from_lease(payload, true);
-    case Extension::kSharedArray: return shared_array(payload);
-    case Extension::kFrozen: return frozen_container(payload);
-    case Extension::kTorchTensor: return torch::take_tensor(payload, reader_);
-    case Extension::kTuple: break;
-  }
-  return corrupt_message("an unknown extension");
+  const DecodeFunction decode = find_decoder(type);
+  return decode ? decode(payload, reader_) : corrupt_message("an unknown extension");
 }
 
 PyObject* Decoder::value(int depth) {
@@ -276,15 +182,37 @@ PyObject* Decoder::value(int depth) {
   }
 }
 
+PyObject* decode_leased_bytes(std::span<const std::byte> payload, MessageReader& reader) {
+  LeaseRange range{};
+  if (payload.size() != sizeof range) return corrupt_message("a reference of another length");
+  std::memcpy(&range, payload.data(), sizeof range);
+  const std::byte* from = reader.data(range.lease, range.place);
+  if (!from) return nullptr;
+  return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(from), static_cast<Py_ssize_t>(range.place));
+}
+
+// Other processes can write where it lies, so it is copied before it is looked at.
+PyObject* decode_leased_text(std::span<const std::byte> payload, MessageReader& reader) {
+  PyObject* copy = decode_leased_bytes(payload, reader);
+  if (!copy) return nullptr;
+  PyObject* text = PyUnicode_DecodeUTF8(PyBytes_AS_STRING(copy), PyBytes_GET_SIZE(copy), nullptr);
+  Py_DECREF(copy);
+  return text;
+}
+
 }  // namespace
+
+void register_builtin_decoders() {
+  register_decoder(Extension::kBytes, decode_leased_bytes);
+  register_decoder(Extension::kText, decode_leased_text);
+}
 
 PyObject* decode_native(MessageReader& reader) {
   const std::span<const std::byte> bytes = reader.body();
   if (reader.message.bytes_are_private()) return Decoder(reader, bytes).whole();
   // Copied before it is checked: it lies in memory that other processes can write.
-  Bytes copy;
-  copy.append(bytes.data(), bytes.size());
-  return Decoder(reader, {copy.data(), copy.size()}).whole();
+  const std::vector<std::byte> copy(bytes.begin(), bytes.end());
+  return Decoder(reader, copy).whole();
 }
 
 }  // namespace forklift::py

@@ -7,8 +7,8 @@
 
 namespace forklift::py {
 
-// Opened before anything is taken from a queue, so that a framework that is not there costs no message. All
-// need the interpreter lock.
+// Converts received objects. It is opened before a message is taken, so that no message is lost where the
+// framework is not installed. All functions need the interpreter lock.
 class Delivery {
  public:
   Delivery() = default;
@@ -16,13 +16,15 @@ class Delivery {
   Delivery(const Delivery&) = delete;
   Delivery& operator=(const Delivery&) = delete;
 
-  // `framework`: its name; nullptr and None ask for nothing. False with ValueError or ImportError set.
+  // `framework`: its name; with nullptr and None objects stay as they are. False with ValueError or
+  // ImportError set.
   bool open(PyObject* framework);
   // The object in the wanted framework's arrays. Steals `object` (nullptr is handed on). nullptr with
   // ConversionError set, which carries the object.
   PyObject* finish(PyObject* object) const;
 
-  // While a message is decoded: arrays whose framework this process may not have stay as they were carried.
+  // While one lives, decoding leaves arrays in the form in which they travelled: this process may lack their
+  // own framework, and they are converted anyway.
   class Scope {
    public:
     explicit Scope(const Delivery* delivery) noexcept;

@@ -185,7 +185,7 @@ bool Freezer::sequence(PyObject* object, Tag tag, Slot& slot) {
     PyObject* item = Py_NewRef(PySequence_Fast_GET_ITEM(object, static_cast<Py_ssize_t>(i)));
     PyObject* step = nullptr;
     Slot made;
-    // The index as an object is needed for messages only, by containers and by what fails.
+    // The index becomes an object only for items that may fail, whose error names the path to them.
     const bool plain = PyUnicode_CheckExact(item) || PyFloat_CheckExact(item) || PyBytes_CheckExact(item);
     if (!plain) step = PyLong_FromUnsignedLongLong(i);
     if (step) path_.push_back(step);
@@ -233,7 +233,7 @@ bool Freezer::dictionary(PyObject* object, Slot& slot) {
   return true;
 }
 
-// Of another freeze(): copied, one level at a time.
+// A container that another freeze() made is copied, one level at a time.
 bool Freezer::frozen(PyObject* object, Slot& slot) {
   PyObject* shallow = PyObject_CallMethod(object, "_shallow", nullptr);
   if (!shallow) return false;

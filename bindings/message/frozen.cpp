@@ -275,7 +275,7 @@ bool key_hash(PyObject* key, std::uint64_t& hash) {
     if (overflow != 0) {
       nearest = PyLong_AsDouble(key);
       if (nearest == -1.0 && PyErr_Occurred()) {
-        PyErr_Clear();  // beyond the doubles
+        PyErr_Clear();  // too large for a double
         nearest = overflow > 0 ? 0x1p1023 : -0x1p1023;
       }
     }
@@ -303,7 +303,7 @@ bool key_hash(PyObject* key, std::uint64_t& hash) {
   return true;
 }
 
-bool is_frozen(PyObject* object) noexcept { return PyObject_TypeCheck(object, node_type); }
+PyTypeObject* frozen_type() noexcept { return node_type; }
 
 Image image_of(PyObject* block) noexcept {
   const arena::LeasePtr& lease = block_lease(block);

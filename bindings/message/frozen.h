@@ -1,6 +1,6 @@
 // Frozen containers: lists, tuples and dictionaries in one block of shared memory, read in place. The bytes
-// are message/frozen.h; the classes that programs see (forklift.FrozenList and so on) are forklift/objects/frozen.py,
-// over the type here.
+// are message/frozen.h; the classes that programs see (forklift.FrozenList and so on) are
+// forklift/objects/frozen.py, over the type here.
 //
 // All functions need the interpreter lock.
 #pragma once
@@ -20,11 +20,13 @@ struct FrozenObject {
   frozen::Slot slot;
 };
 
-bool is_frozen(PyObject* object) noexcept;
+// Their common base.
+PyTypeObject* frozen_type() noexcept;
+inline bool is_frozen(PyObject* object) noexcept { return PyObject_TypeCheck(object, frozen_type()); }
 inline FrozenObject* as_frozen(PyObject* object) noexcept { return reinterpret_cast<FrozenObject*>(object); }
 frozen::Image image_of(PyObject* block) noexcept;
 
-// What the slot at `offset` holds, as a Python object. New reference, or nullptr with an exception set.
+// The Python object of what the slot at `offset` holds. New reference, or nullptr with an exception set.
 PyObject* thaw_slot(PyObject* block, std::uint64_t offset);
 // The container whose slot lies at `offset`, after a check that the block holds one. Steals the block.
 PyObject* open_frozen(PyObject* block, std::uint64_t offset);
@@ -49,10 +51,10 @@ inline std::span<const std::byte> bytes_object(PyObject* bytes) noexcept {
           static_cast<std::size_t>(PyBytes_GET_SIZE(bytes))};
 }
 
-// The hash by which maps are indexed. False without an exception where such an object is never a key.
+// The hash by which maps are indexed. False without an exception if such an object cannot be a key.
 bool key_hash(PyObject* key, std::uint64_t& hash);
 
-// freeze(container): bindings/freeze.cpp.
+// The function freeze_container() of the module: freeze.cpp.
 PyObject* freeze_container(PyObject* module, PyObject* object);
 
 int add_frozen_type(PyObject* module);

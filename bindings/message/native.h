@@ -2,10 +2,10 @@
 //
 // MessagePack, with the extension types of Extension, each with a 32-bit length.
 //
-// What it takes: exact None, bool, int (64 bits), float, str, bytes, ndarray of builtin numbers, Tensor,
-// torch's CPU tensors, frozen containers; exact tuple, list and dict of these, kMaxDepth deep and of
-// kMaxNodes at most; nothing that could tell identity twice. Whatever else goes to pickle, as a whole, so
-// that identity within a message is kept.
+// It takes exact None, bool, int (64 bits), float, str, bytes, ndarray of builtin numbers, Tensor, torch's
+// CPU tensors and frozen containers, and exact tuple, list and dict of these, within limits of depth and
+// number (encode.cpp). A message in which a mutable or large object occurs twice goes to pickle as a whole,
+// as does one with an object of any other type: pickle keeps the identity of objects within a message.
 #pragma once
 
 #include <Python.h>
@@ -15,8 +15,10 @@
 
 namespace forklift::py {
 
+// In place of a lease's index: the elements follow in the message.
 inline constexpr std::uint32_t kInline = 0xfffffffeU;
-// Larger arrays travel in a block of their own.
+// An array's elements lie in the message if the message stays within kInlineArrayBytes, or if they are no
+// more than kSmallArrayBytes. Other arrays travel in a block of their own.
 inline constexpr std::size_t kInlineArrayBytes = 7 * 1024;
 inline constexpr std::size_t kSmallArrayBytes = 4 * 1024;
 inline constexpr std::size_t kInlineBytesBytes = 32 * 1024;
@@ -33,16 +35,27 @@ enum class Extension : std::uint8_t {
   kTorchTensor = 8,  // torch's CPU tensor: torch/codec.h
 };
 
+// The payload of extensions that lie in a lease: which one, and a length or an offset in its memory.
+struct [[gnu::packed]] LeaseRange {
+  std::uint32_t lease;
+  std::uint64_t place;
+};
+static_assert(sizeof(LeaseRange) == 12);
+
 enum class Encoded : std::uint8_t {
   kDone,
-  kUnsupported,  // not for this codec; the writer is empty
+  kUnsupported,  // the object is left to pickle; the writer is empty
   kFailed        // an exception is set
 };
 
-// Behind what the writer's bytes hold already.
+// Appends the object to the writer's bytes.
 Encoded encode_native(PyObject* object, MessageWriter& writer);
 
 // New reference, or nullptr with an exception set.
 PyObject* decode_native(MessageReader& reader);
+
+// Enters the functions for Python's own types, NumPy's arrays and frozen containers (codec_table.h). Once,
+// when this module is imported.
+void add_native_codec();
 
 }  // namespace forklift::py

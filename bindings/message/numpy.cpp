@@ -1,6 +1,7 @@
 #include "bindings/message/numpy.h"
 
 #include "bindings/core/errors.h"
+#include "bindings/message/codec_table.h"
 
 namespace forklift::py {
 
@@ -86,6 +87,7 @@ bool NumPy::load() {
   instance_.api_ = api;
   instance_.generic_type_ = static_cast<PyTypeObject*>(api[kGenericTypeSlot]);
   instance_.array_type_ = static_cast<PyTypeObject*>(api[kArrayTypeSlot]);
+  register_array_encoder(instance_.array_type_);
   return true;
 }
 

@@ -7,8 +7,6 @@
 #include "bindings/core/errors.h"
 #include "bindings/message/native.h"
 #include "bindings/torch/library.h"
-#include "message/transport.h"
-#include "tensor/arena_storage.h"
 
 namespace forklift::py {
 
@@ -25,7 +23,7 @@ constexpr std::uint32_t kReadOnlyFlag = 1;
 thread_local MessageWriter* pickling = nullptr;
 thread_local MessageReader* unpickling = nullptr;
 
-// Sets one of them for a scope; a put inside a reducer nests.
+// Sets one of the two for a scope. Scopes nest, since a reducer may put.
 template <class T>
 class Current {
  public:
@@ -49,7 +47,7 @@ struct Piece {
 // The file that a pickler writes to, and where its out-of-band buffers go.
 struct SinkObject {
   PyObject ob_base;
-  Bytes* gathered;
+  std::vector<std::byte>* gathered;
   std::vector<Piece>* pieces;
   std::vector<Py_buffer>* buffers;
   std::size_t stream_bytes;
@@ -58,7 +56,7 @@ struct SinkObject {
 PyTypeObject* sink_type = nullptr;
 
 void sink_clear(SinkObject* sink) {
-  sink->gathered->shrink();
+  empty(*sink->gathered);
   sink->stream_bytes = 0;
   std::vector<Piece> pieces = std::move(*sink->pieces);
   sink->pieces->clear();
@@ -89,7 +87,8 @@ PyObject* sink_write(PyObject* self, PyObject* chunk) {
     sink->pieces->push_back({Py_NewRef(chunk), view.buf, 0, count});
   } else {
     const std::size_t begin = sink->gathered->size();
-    sink->gathered->append(view.buf, count);
+    const auto* bytes = static_cast<const std::byte*>(view.buf);
+    sink->gathered->insert(sink->gathered->end(), bytes, bytes + count);
     if (!sink->pieces->empty() && !sink->pieces->back().owner) {
       sink->pieces->back().bytes += count;
     } else {
@@ -136,7 +135,7 @@ struct PickleState {
 PyObject* new_sink() {
   auto* sink = reinterpret_cast<SinkObject*>(sink_type->tp_alloc(sink_type, 0));
   if (!sink) return nullptr;
-  sink->gathered = new Bytes;
+  sink->gathered = new std::vector<std::byte>;
   sink->pieces = new std::vector<Piece>;
   sink->buffers = new std::vector<Py_buffer>;
   sink->stream_bytes = 0;
@@ -204,53 +203,57 @@ struct PickleHeader {
   std::uint64_t stream_bytes;
 };
 
+// Notes that the pieces of the stream are to be copied into one block, one behind another. Returns its lease.
+std::uint32_t note_stream(SinkObject& sink, MessageWriter& writer) {
+  std::uint32_t lease = 0;
+  std::size_t offset = 0;
+  for (Piece& piece : *sink.pieces) {
+    const void* data = piece.owner ? piece.data : sink.gathered->data() + piece.begin;
+    if (offset == 0) {
+      message::PendingCopy& first = writer.message.note_copy(data, piece.bytes, arena::Kind::kShare);
+      first.block_bytes = sink.stream_bytes;
+      lease = first.lease;
+    } else {
+      writer.message.note_part(lease, offset, data, piece.bytes);
+    }
+    if (piece.owner) writer.owners.push_back(std::exchange(piece.owner, nullptr));
+    offset += piece.bytes;
+  }
+  return lease;
+}
+
 void pack(SinkObject& sink, MessageWriter& writer) {
   std::vector<Py_buffer>& buffers = *sink.buffers;
   const bool inline_stream = sink.stream_bytes <= kInlineStream;
   PickleHeader header{static_cast<std::uint32_t>(buffers.size()), kInline, sink.stream_bytes};
-  Bytes& out = writer.bytes;
+  std::vector<std::byte>& out = writer.message.bytes();
+  const auto append = [&out](const void* data, std::size_t count) {
+    const auto* bytes = static_cast<const std::byte*>(data);
+    out.insert(out.end(), bytes, bytes + count);
+  };
   const std::size_t begin = out.size();
   const std::size_t entries_at = begin + sizeof header;
-  out.extend(sizeof header + buffers.size() * sizeof(BufferEntry));
+  out.resize(entries_at + buffers.size() * sizeof(BufferEntry));
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     Py_buffer& view = buffers[i];
     const auto length = static_cast<std::size_t>(view.len);
     BufferEntry entry{length, kInline, 0};
-    // As in encode.cpp: before 3.14 the standard library made everything writable.
+    // As for arrays (array_codec.cpp): before 3.14 a buffer that went through the standard library arrived
+    // writable.
     if (PY_VERSION_HEX >= 0x030e0000 && view.readonly) entry.flags = kReadOnlyFlag;
     if (length > kInlineBuffer) {
-      PendingCopy& copy = writer.add_copy(length, arena::Kind::kPrivate);
-      entry.lease = copy.lease;
-      copy.data = view.buf;
-      copy.view = view;  // released with the writer
+      entry.lease = writer.message.note_copy(view.buf, length, arena::Kind::kPrivate).lease;
+      writer.views.push_back(view);
       view.obj = nullptr;
     }
     std::memcpy(out.data() + entries_at + i * sizeof entry, &entry, sizeof entry);
-    if (entry.lease == kInline) out.append(view.buf, length);
+    if (entry.lease == kInline) append(view.buf, length);
   }
   if (inline_stream) {
-    for (const Piece& piece : *sink.pieces) out.append(sink.gathered->data() + piece.begin, piece.bytes);
+    for (const Piece& piece : *sink.pieces) append(sink.gathered->data() + piece.begin, piece.bytes);
   } else {
-    std::size_t offset = 0;
-    std::uint32_t lease = 0;
-    for (Piece& piece : *sink.pieces) {
-      const void* data = piece.owner ? piece.data : sink.gathered->data() + piece.begin;
-      if (offset == 0) {
-        PendingCopy& first = writer.add_copy(piece.bytes, arena::Kind::kShare);
-        first.block_bytes = sink.stream_bytes;
-        lease = first.lease;
-      } else {
-        writer.copies.emplace_back();
-      }
-      PendingCopy& copy = writer.copies.back();
-      copy.lease = lease;
-      copy.offset = offset;
-      copy.bytes = piece.bytes;
-      copy.data = data;
-      copy.owner = std::exchange(piece.owner, nullptr);
-      offset += piece.bytes;
-    }
-    header.stream_lease = lease;
+    header.stream_lease = note_stream(sink, writer);
+    std::swap(writer.keep, *sink.gathered);  // the pending copies read from it
   }
   std::memcpy(out.data() + begin, &header, sizeof header);
   writer.codec = message::kPickleCodec;
@@ -278,9 +281,6 @@ bool encode_pickle(PyObject* object, MessageWriter& writer) {
   }
   Py_DECREF(done);
   pack(state->out(), writer);
-  if (state->out().stream_bytes > kInlineStream) {
-    std::swap(writer.keep, *state->out().gathered);  // pending copies read from it
-  }
   give_pickler(std::move(state));
   return true;
 }
@@ -339,7 +339,8 @@ PyObject* decode_pickle(MessageReader& reader) {
     PyObject* arguments[] = {view, buffers};
     const Current<MessageReader> here(unpickling, &reader);
     object = PyObject_Vectorcall(loads, arguments, 1, buffers ? names : nullptr);
-    // The memory goes away; what kept the view (a reducer that was handed it) must not read it then.
+    // The stream's memory goes away. A reducer that was given the view may have kept it and must not read it
+    // then.
     const KeepError keep;
     PyObject* released = PyObject_CallMethod(view, "release", nullptr);
     Py_XDECREF(released);

@@ -19,13 +19,12 @@
 
 namespace forklift::py {
 
-// Behind what the writer's bytes hold already. Runs the program's code (reducers). False with the exception
-// set.
+// Appends the object to the writer's bytes. Runs the program's code (reducers). False with an exception set.
 bool encode_pickle(PyObject* object, MessageWriter& writer);
 PyObject* decode_pickle(MessageReader& reader);
 
-// The message that this thread is pickling or unpickling just now, for reducers that send leases; nullptr
-// outside.
+// The message that this thread is pickling or unpickling now, for reducers that send leases; nullptr if it
+// does neither.
 MessageWriter* current_message() noexcept;
 MessageReader* current_reader() noexcept;
 

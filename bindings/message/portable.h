@@ -15,7 +15,7 @@ namespace forklift::py {
 
 // False with TypeError, OverflowError or ValueError set.
 bool to_value(PyObject* object, Value& value);
-// Tensors may be the last users of their memory: dropped without the interpreter lock.
+// Destroys the value without the interpreter lock: its tensors may be the last users of their memory.
 void drop_value(Value value);
 // New reference, or nullptr with an exception set.
 PyObject* from_value(const Value& value, bool arrays);

@@ -69,15 +69,23 @@ PyObject* MessageReader::array(const NumPy& numpy, std::size_t lease, std::size_
                                DimSpan shape, Order order, bool writable) {
   const std::byte* from = data(lease, length);
   if (!from) return nullptr;
-  if (keep[lease]) {
-    arena::LeasePtr& held = message.leases()[lease];
-    std::byte* memory = held->data();
-    PyObject* block = make_block(std::move(held), 0, length, writable);
-    return block ? numpy.over(memory, dtype, shape, order, writable, block) : nullptr;
-  }
+  return keep[lease] ? array_over(numpy, lease, length, dtype, shape, order, writable)
+                     : copy_array(numpy, from, length, dtype, shape, order, writable);
+}
+
+PyObject* MessageReader::array_over(const NumPy& numpy, std::size_t lease, std::size_t length, DType dtype,
+                                    DimSpan shape, Order order, bool writable) {
+  arena::LeasePtr& held = message.leases()[lease];
+  std::byte* memory = held->data();
+  PyObject* block = make_block(std::move(held), 0, length, writable);
+  return block ? numpy.over(memory, dtype, shape, order, writable, block) : nullptr;
+}
+
+PyObject* copy_array(const NumPy& numpy, const std::byte* from, std::size_t length, DType dtype,
+                     DimSpan shape, Order order, bool writable) {
   PyObject* array = numpy.empty(dtype, shape, order);
   if (!array) return nullptr;
-  std::memcpy(head_of(array).data, from, length);
+  if (length != 0) std::memcpy(head_of(array).data, from, length);
   if (!writable) reinterpret_cast<ArrayHead*>(array)->flags &= ~kArrayWritable;
   return array;
 }

@@ -16,32 +16,43 @@ namespace forklift::py {
 
 struct MessageReader {
   channel::Incoming message;
-  // Where in the message the encoded value begins: what lies before is the taker's.
+  // Where the encoded value begins in the message. The code that takes the message reads what lies before it,
+  // such as the head of a pool's task.
   std::size_t begin = 0;
-  // For each lease: may its memory become an object as it is? Small ones are copied, and so are those for
-  // which no address space of their own could be had.
+  // For each lease, whether its memory becomes an object without a copy. Small payloads are copied, and so
+  // are those for which the private range has no room.
   std::vector<bool> keep;
-  // For leases that became storages of torch's: a tensor over each, a reference of ours, or null.
+  // For each lease that became a storage of torch's, a tensor over it: a reference of ours, or null.
   std::vector<PyObject*> bases;
 
   std::span<const std::byte> body() const noexcept { return message.bytes().subspan(begin); }
-  // Makes large private payloads this process's own; where others have them too (`copied`), by copying when
-  // they become objects. Without the interpreter lock.
+  // Moves large private payloads to this process's view of the private range. `copied`: other processes
+  // receive the same message, so the payloads are copied instead, when they become objects. Without the
+  // interpreter lock.
   void isolate(bool copied = false);
-  // Gives up what was not turned into objects. With the interpreter lock; releases it where that waits.
+  // Gives up the leases that did not become objects. With the interpreter lock, which is released meanwhile.
   void clear();
 
   // Memory of a lease as a writable (or read-only) object that supports the buffer protocol: a Block, or a
-  // copy. Every lease can be had once. New reference, or nullptr with an exception set.
+  // copy. Each lease can be taken once. New reference, or nullptr with an exception set.
   PyObject* buffer(std::size_t lease, std::size_t length, bool writable);
-  // An array over the lease, or a copy of it.
+  // An array over the lease, where `keep` says so, or a copy of it.
   PyObject* array(const NumPy& numpy, std::size_t lease, std::size_t length, DType dtype, DimSpan shape,
                   Order order, bool writable);
   // Bytes [0, length) of lease; nullptr with CorruptError set where that is outside.
   const std::byte* data(std::size_t lease, std::size_t length);
+
+ private:
+  PyObject* array_over(const NumPy& numpy, std::size_t lease, std::size_t length, DType dtype, DimSpan shape,
+                       Order order, bool writable);
 };
 
-// An reader that is not in use: unpickling may run a program's code, which may get.
+// A new array with these elements. New reference, or nullptr with an exception set.
+PyObject* copy_array(const NumPy& numpy, const std::byte* from, std::size_t length, DType dtype,
+                     DimSpan shape, Order order, bool writable);
+
+// Lends a reader that nobody uses, so that its memory is reused. Unpickling may run a program's code, which
+// may get from a queue and needs a reader of its own.
 class ReaderLoan {
  public:
   ReaderLoan();
@@ -55,7 +66,7 @@ class ReaderLoan {
   std::unique_ptr<MessageReader> reader_;
 };
 
-// Sets CorruptError: a message of ours that says what no sender of ours writes. Returns nullptr.
+// Sets CorruptError, for a message that no sender of ours can have written. Returns nullptr.
 PyObject* corrupt_message(const char* what);
 
 }  // namespace forklift::py

@@ -1,115 +1,70 @@
 #include "bindings/message/transfer.h"
 
-#include <time.h>
-
-#include <algorithm>
 #include <string>
 
-#include "api/memory_wait.h"
 #include "bindings/core/errors.h"
 #include "bindings/core/gil.h"
 #include "bindings/core/stats.h"
 #include "bindings/message/native.h"
+#include "bindings/message/object.h"
 #include "bindings/message/pickling.h"
 #include "bindings/message/portable.h"
 #include "bindings/message/reader.h"
-#include "bindings/message/writer.h"
+#include "bindings/message/sending.h"
 #include "message/transport.h"
 
 namespace forklift::py {
 
 namespace {
 
-// As tensor::with_memory, for a call that may wait.
-template <class Attempt>
-Status with_memory(arena::Arena& arena, std::size_t bytes, os::Deadline deadline, bool block, PyHooks& hooks,
-                   Attempt&& attempt) {
-  if (!block) return attempt();
-  return tensor::with_memory(arena, bytes, deadline, [&] { return hooks.poll(); }, attempt);
-}
-
-}  // namespace
-
-Status send_message(arena::Arena& arena, MessageWriter& writer, os::Deadline deadline, bool block,
-                    int orphan_fd, const Put& put) {
-  GilRelease released;
-  PyHooks hooks(released);
-  hooks.orphan_fd = orphan_fd;
-  const std::span<const std::byte> bytes(writer.bytes.data(), writer.bytes.size());
-  Status status = with_memory(arena, writer.block_bytes + bytes.size(), deadline, block, hooks, [&] {
-    if (Status filled = writer.fill(arena); !filled) return filled;
-    if (!writer.moves.empty()) {
-      // Before anybody can receive it: what is written from now on is written to the shared memory.
-      released.acquire();
-      writer.settle();
-      released.release();
-      if (Status filled = writer.fill(arena); !filled) return filled;
+// As portable values: tensors become leases, and so do large lists of numbers.
+SendResult send_value(Endpoint endpoint, PyObject* object, os::Deadline deadline, bool block, int orphan_fd) {
+  Value value;
+  if (!to_value(object, value)) return {Sent::kUnpicklable, {}};
+  std::size_t inline_bytes = 0;
+  Status status;
+  {
+    GilRelease released;
+    PyHooks hooks(released);
+    hooks.orphan_fd = orphan_fd;
+    arena::Arena& arena = node::arena_of(endpoint);
+    message::MessageBuilder builder(arena);
+    MemoryWait memory(arena, 0, deadline, block);
+    do {
+      status = builder.bytes().empty() ? builder.add(value) : Status();
+      if (!status) builder.clear();
+      if (status) status = node::put(endpoint, builder.message(), deadline, &hooks);
+    } while (memory.again(status, hooks));
+    inline_bytes = builder.bytes().size();
+    if (status) {
+      for (const arena::LeasePtr& lease : builder.leases()) count_block_bytes(lease->size());
     }
-    return put({bytes, writer.leases, writer.codec, 0, false, writer.block_bytes}, hooks);
-  });
-  writer.leases.clear();
-  writer.shares.clear();
-  return status;
-}
-
-namespace {
-
-Status send_message(Endpoint endpoint, const Value& value, os::Deadline deadline, bool block, int orphan_fd) {
-  GilRelease released;
-  PyHooks hooks(released);
-  hooks.orphan_fd = orphan_fd;
-  arena::Arena& arena = node::arena_of(endpoint);
-  message::MessageBuilder builder(arena);
-  Status status = with_memory(arena, 0, deadline, block, hooks, [&] {
-    if (builder.bytes().empty()) {
-      if (Status added = builder.add(value); !added) {
-        builder.clear();
-        return added;
-      }
-    }
-    return node::put(endpoint, builder.message(), deadline, &hooks);
-  });
-  if (status) {
-    for (const arena::LeasePtr& lease : builder.leases()) count_block_bytes(lease->size());
-    bump(counters.inline_bytes, builder.bytes().size());
+    value = Value();  // its tensors may be the last users of their memory
   }
-  return status;
-}
-
-SendResult outcome(Status status) {
-  if (status) {
-    bump(counters.messages_put, 1);
-    return {};
-  }
-  return {Sent::kFailed, std::move(status)};
+  if (!status) return {Sent::kFailed, std::move(status)};
+  count_put(inline_bytes);
+  return {};
 }
 
 }  // namespace
 
 SendResult send_object(Endpoint endpoint, PyObject* object, Format format, os::Deadline deadline, bool block,
                        int orphan_fd) {
-  if (format != Format::kPython) {
-    Value value;
-    if (!to_value(object, value)) return {Sent::kUnpicklable, {}};
-    SendResult result = outcome(send_message(endpoint, value, deadline, block, orphan_fd));
-    drop_value(std::move(value));
-    return result;
-  }
+  if (format != Format::kPython) return send_value(endpoint, object, deadline, block, orphan_fd);
   const WriterLoan writer;
-  switch (encode_native(object, *writer)) {
-    case Encoded::kDone: break;
-    case Encoded::kFailed: return {Sent::kUnpicklable, {}};
-    case Encoded::kUnsupported:
-      if (!encode_pickle(object, *writer)) return {Sent::kUnpicklable, {}};
+  if (!encode_object(object, *writer)) return {Sent::kUnpicklable, {}};
+  const std::size_t inline_bytes = writer->message.bytes().size();
+  Status status;
+  {
+    Sending sending(node::arena_of(endpoint), *writer, deadline, block, orphan_fd);
+    do {
+      status = sending.prepare();
+      if (status) status = node::put(endpoint, sending.message(), deadline, &sending.hooks());
+    } while (sending.again(status));
   }
-  const std::size_t inline_bytes = writer->bytes.size();
-  auto put = [&](const channel::Outgoing& message, PyHooks& hooks) {
-    return node::put(endpoint, message, deadline, &hooks);
-  };
-  SendResult result =
-      outcome(send_message(node::arena_of(endpoint), *writer, deadline, block, orphan_fd, Put(put)));
-  if (result.sent == Sent::kDone) bump(counters.inline_bytes, inline_bytes);
-  return result;
+  if (!status) return {Sent::kFailed, std::move(status)};
+  count_put(inline_bytes);
+  return {};
 }
 
 Status send_made(Endpoint endpoint, const channel::Outgoing& message, os::Deadline deadline, int orphan_fd) {
@@ -126,33 +81,35 @@ Result<arena::LeasePtr> allocate_patiently(Endpoint endpoint, arena::Kind kind, 
   GilRelease released;
   PyHooks hooks(released);
   arena::Arena& arena = node::arena_of(endpoint);
-  arena::LeasePtr lease;
-  Status status = with_memory(arena, bytes, deadline, block, hooks, [&] {
-    Result<arena::LeasePtr> made = arena.allocate(kind, bytes);
-    if (made) lease = *std::move(made);
-    return made ? Status() : made.status();
-  });
-  if (!status) return status;
-  return lease;
+  MemoryWait memory(arena, bytes, deadline, block);
+  Status status;
+  do {
+    Result<arena::LeasePtr> lease = arena.allocate(kind, bytes);
+    if (lease) return lease;
+    status = lease.status();
+  } while (memory.again(status, hooks));
+  return status;
 }
 
 namespace {
 
-// Takes a message. False: `status` says why not.
-bool take(Endpoint endpoint, MessageReader& reader, os::Deadline deadline, int orphan_fd, Status& status,
-          std::uint64_t* version = nullptr) {
-  GilRelease released;
-  PyHooks hooks(released);
-  hooks.orphan_fd = orphan_fd;
-  status = node::get(endpoint, reader.message, deadline, &hooks, version);
-  // Others receive the same message of a topic: what is to be one's own must be copied.
-  if (status) reader.isolate(endpoint.reader() != nullptr);
-  released.acquire();
-  if (status) bump(counters.messages_got, 1);
-  return status.ok();
+// Takes a message and makes its large arrays this process's own, without the interpreter lock.
+Status get_message(Endpoint endpoint, MessageReader& reader, os::Deadline deadline, int orphan_fd,
+                   std::uint64_t* version = nullptr) {
+  Status status;
+  {
+    GilRelease released;
+    PyHooks hooks(released);
+    hooks.orphan_fd = orphan_fd;
+    status = node::get(endpoint, reader.message, deadline, &hooks, version);
+    // Other processes receive the same message of a topic, so each one copies what it is to own.
+    if (status) reader.isolate(endpoint.reader() != nullptr);
+  }
+  if (status) count_got();
+  return status;
 }
 
-// Bytes that a pipe's other end sent as bytes: a pickle, if the program asks for an object.
+// recv() of what the other end sent with send_bytes(): the standard library takes the bytes as a pickle.
 PyObject* unpickle(std::span<const std::byte> bytes) {
   static PyObject* const loads = import_attribute("pickle", "loads");
   if (!loads) return nullptr;
@@ -187,7 +144,8 @@ PyObject* decode(Endpoint endpoint, MessageReader& reader, Format format, Status
 PyObject* receive_object(Endpoint endpoint, Format format, os::Deadline deadline, int orphan_fd,
                          Status& status, const Delivery* delivery, std::uint64_t* version) {
   const ReaderLoan reader;
-  if (!take(endpoint, *reader, deadline, orphan_fd, status, version)) return nullptr;
+  status = get_message(endpoint, *reader, deadline, orphan_fd, version);
+  if (!status) return nullptr;
   if (!delivery) return decode(endpoint, *reader, format, status);
   const Delivery::Scope scope(delivery);
   return delivery->finish(decode(endpoint, *reader, format, status));
@@ -195,7 +153,8 @@ PyObject* receive_object(Endpoint endpoint, Format format, os::Deadline deadline
 
 PyObject* receive_raw_or_object(Endpoint endpoint, os::Deadline deadline, Status& status, bool* raw) {
   const ReaderLoan reader;
-  if (!take(endpoint, *reader, deadline, -1, status)) return nullptr;
+  status = get_message(endpoint, *reader, deadline, -1);
+  if (!status) return nullptr;
   *raw = reader->message.codec() == message::kRawCodec && reader->message.tag() == 0;
   if (!*raw) return decode(endpoint, *reader, Format::kPython, status);
   const std::span<const std::byte> bytes = reader->message.bytes();
@@ -204,16 +163,16 @@ PyObject* receive_raw_or_object(Endpoint endpoint, os::Deadline deadline, Status
 }
 
 Status send_raw(Endpoint endpoint, std::span<const std::byte> bytes, os::Deadline deadline) {
-  GilRelease released;
-  PyHooks hooks(released);
-  Status status = with_memory(node::arena_of(endpoint), bytes.size(), deadline, true, hooks, [&] {
-    return node::put(endpoint, {bytes, {}, message::kRawCodec, 0}, deadline, &hooks);
-  });
-  released.acquire();
-  if (status) {
-    bump(counters.messages_put, 1);
-    bump(counters.inline_bytes, bytes.size());
+  Status status;
+  {
+    GilRelease released;
+    PyHooks hooks(released);
+    MemoryWait memory(node::arena_of(endpoint), bytes.size(), deadline, true);
+    do {
+      status = node::put(endpoint, {bytes, {}, message::kRawCodec, 0}, deadline, &hooks);
+    } while (memory.again(status, hooks));
   }
+  if (status) count_put(bytes.size());
   return status;
 }
 

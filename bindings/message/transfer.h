@@ -1,13 +1,11 @@
-// Objects through a channel: what put and get of every Python queue come down to.
+// Python objects through an endpoint: put and get of all queues, pipes and topics.
 #pragma once
 
 #include <Python.h>
 
 #include <span>
 
-#include "bindings/core/gil.h"
 #include "bindings/message/foreign.h"
-#include "bindings/message/writer.h"
 #include "node/endpoint.h"
 #include "os/clock.h"
 
@@ -15,7 +13,7 @@ namespace forklift::py {
 
 enum class Sent : std::uint8_t {
   kDone,
-  kUnpicklable,  // an exception of the pickling is set; nothing was sent
+  kUnpicklable,  // the object cannot be encoded: an exception is set, and nothing was sent
   kFailed        // kTimeout and the like: see `status`; kInterrupted and kInvalid have an exception set
 };
 
@@ -33,44 +31,25 @@ enum class Format : std::uint8_t {
 
 using node::Endpoint;
 
-// Needs the interpreter lock and releases it while it waits or copies. `block`: whether memory over the
-// budget is waited for.
+// Encodes the object and puts it. Needs the interpreter lock and releases it while it waits or copies.
+// `block`: whether to wait while memory is over the budget. `orphan_fd`: see PyHooks.
 SendResult send_object(Endpoint endpoint, PyObject* object, Format format, os::Deadline deadline, bool block,
                        int orphan_fd);
-// Copies what the writer has noted into blocks and hands the message to `put`, again and again while memory is
-// over the budget and worth waiting for. Releases the interpreter lock; `put` is called without it.
-class Put {
- public:
-  // Refers to `call`, which must outlive it: Status(const channel::Outgoing&, PyHooks&).
-  template <class Call>
-  explicit Put(Call& call) noexcept
-      : call_(&call), invoke_([](void* to, const channel::Outgoing& message, PyHooks& hooks) {
-          return (*static_cast<Call*>(to))(message, hooks);
-        }) {}
-  Status operator()(const channel::Outgoing& message, PyHooks& hooks) const {
-    return invoke_(call_, message, hooks);
-  }
-
- private:
-  void* call_;
-  Status (*invoke_)(void*, const channel::Outgoing&, PyHooks&);
-};
-Status send_message(arena::Arena& arena, MessageWriter& writer, os::Deadline deadline, bool block,
-                    int orphan_fd, const Put& put);
-// The same for a message that is made already; its leases are empty afterwards only if it was sent.
+// Puts a message that the caller has built. Its leases become empty if it is sent, and stay otherwise.
 Status send_made(Endpoint endpoint, const channel::Outgoing& message, os::Deadline deadline, int orphan_fd);
-// A block, waited for as put() waits for memory. Releases the interpreter lock.
+// Allocates a block; with `block`, waits while memory is over the budget. Releases the interpreter lock.
 Result<arena::LeasePtr> allocate_patiently(Endpoint endpoint, arena::Kind kind, std::size_t bytes,
                                            os::Deadline deadline, bool block);
-// New reference; or nullptr, with `status` failed, or with an exception set and `status` ok. `orphan_fd`: see
-// PyHooks. `delivery`: what its arrays are to be. `version`: of what was peeked at.
+// Takes a message and decodes it. New reference; or nullptr, with `status` failed, or with an exception set
+// and `status` ok. `delivery`: whose arrays the object is to have. `version`: receives the version of a
+// message that was peeked at.
 PyObject* receive_object(Endpoint endpoint, Format format, os::Deadline deadline, int orphan_fd,
                          Status& status, const Delivery* delivery = nullptr,
                          std::uint64_t* version = nullptr);
 
-// Bytes as they are (codec kRawCodec, tag 0), through pipes only.
+// Puts bytes without encoding them (codec kRawCodec, tag 0). Through pipes only.
 Status send_raw(Endpoint endpoint, std::span<const std::byte> bytes, os::Deadline deadline);
-// As receive_object, but a message of bytes comes as a bytes object, and `*raw` says so.
+// As receive_object(), but a message that send_raw() put becomes a bytes object, and `*raw` is true then.
 PyObject* receive_raw_or_object(Endpoint endpoint, os::Deadline deadline, Status& status, bool* raw);
 
 }  // namespace forklift::py

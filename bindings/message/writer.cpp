@@ -1,102 +1,52 @@
 #include "bindings/message/writer.h"
 
 #include <algorithm>
-#include <new>
+#include <utility>
 
 #include "bindings/core/gil.h"
-#include "bindings/core/stats.h"
 #include "bindings/torch/memory.h"
-#include "tensor/arena_storage.h"
-#include "tensor/copy.h"
 
 namespace forklift::py {
 
-void Bytes::grow(std::size_t needed) {
-  const std::size_t capacity = std::max({needed, capacity_ * 2, std::size_t{1024}});
-  std::unique_ptr<std::byte[]> larger(new std::byte[capacity]);
-  if (size_ != 0) std::memcpy(larger.get(), data_.get(), size_);
-  data_ = std::move(larger);
-  capacity_ = capacity;
-}
-
 void MessageWriter::clear() {
-  bytes.shrink();
-  keep.shrink();
+  const bool gives_up =
+      message.holds_leases() ||
+      std::any_of(moves.begin(), moves.end(), [](const auto& move) { return move.block != nullptr; });
+  if (gives_up) {
+    // Giving a lease up takes the arena's lock.
+    const GilRelease released;
+    for (PendingMove& move : moves) move.block.reset();
+    message.clear();
+  } else {
+    message.clear();
+  }
+  empty(message.bytes());
+  empty(keep);
   codec = 0;
-  block_bytes = 0;
   storages.clear();
-  if (!leases.empty() || !shares.empty() || !moves.empty()) {
-    const bool any =
-        std::any_of(leases.begin(), leases.end(), [](const auto& lease) { return lease != nullptr; });
-    if (any || !shares.empty() || !moves.empty()) {
-      // Not sent, or the last reference to a tensor: giving rights back takes the arena's lock.
-      const GilRelease released;
-      for (arena::LeasePtr& lease : leases) lease.reset();
-      shares.clear();
-      for (PendingMove& move : moves) move.block.reset();
-    }
-    leases.clear();
-  }
-  // Dropping a reference may run a program's code, which may put.
-  std::vector<PendingCopy> done = std::move(copies);
-  copies.clear();
-  std::vector<PendingMove> moved = std::move(moves);
+  // Dropping a reference may run the program's code, which may put: with another writer.
+  for (const PendingMove& move : moves) Py_DECREF(move.owner);
   moves.clear();
-  for (const PendingMove& move : moved) Py_DECREF(move.owner);
-  for (PendingCopy& copy : done) {
-    if (copy.view.obj) PyBuffer_Release(&copy.view);
-    Py_XDECREF(copy.owner);
-  }
+  for (Py_buffer& view : views) PyBuffer_Release(&view);
+  views.clear();
+  for (PyObject* owner : owners) Py_DECREF(owner);
+  owners.clear();
 }
 
-PendingCopy& MessageWriter::add_copy(std::size_t count, arena::Kind kind) {
-  PendingCopy& copy = copies.emplace_back();
-  copy.bytes = count;
-  copy.kind = kind;
-  copy.block_bytes = count;
-  copy.lease = static_cast<std::uint32_t>(leases.size());
-  leases.emplace_back();
-  block_bytes += count;
-  return copy;
+std::uint32_t MessageWriter::note_move(PyObject* owner, void* impl, const std::byte* data,
+                                       std::size_t bytes) {
+  const std::uint32_t lease = message.note_copy(data, bytes, arena::Kind::kShare).lease;
+  moves.push_back({Py_NewRef(owner), impl, data, bytes, lease, nullptr});
+  return lease;
 }
 
-Status MessageWriter::fill(arena::Arena& arena) {
-  for (PendingCopy& copy : copies) {
-    arena::LeasePtr& lease = leases[copy.lease];
-    const bool first = lease == nullptr;
-    if (first) {
-      Result<arena::LeasePtr> block = arena.allocate(copy.kind, copy.block_bytes);
-      if (!block) return block.status();
-      lease = *std::move(block);
-    } else if (copy.offset == 0) {
-      continue;  // made by an earlier attempt
-    }
-    std::byte* out = lease->data() + copy.offset;
-    if (copy.shape.empty()) {
-      std::memcpy(out, copy.data, copy.bytes);
-    } else {
-      tensor::copy_strided(out, copy.data, copy.strides, copy.shape, copy.item_size, Order::kC);
-    }
-    count_block_bytes(copy.bytes);
-  }
+Status MessageWriter::allocate(arena::Arena& arena) {
+  if (Status allocated = message.allocate(arena); !allocated) return allocated;
   for (PendingMove& move : moves) {
     if (move.block || move.settled) continue;
-    Result<arena::LeasePtr> block = arena.allocate(arena::Kind::kShare, move.bytes);
-    if (!block) return block.status();
-    std::memcpy((*block)->data(), move.data, move.bytes);
-    Result<arena::LeasePtr> another = arena.another(*block);
+    Result<arena::LeasePtr> another = arena.another(message.leases()[move.lease]);
     if (!another) return another.status();
-    count_block_bytes(move.bytes);
-    move.block = *std::move(block);
-    leases[move.lease] = *std::move(another);
-  }
-  for (const PendingShare& share : shares) {
-    if (leases[share.lease]) continue;
-    const arena::LeasePtr& held = share.storage ? *tensor::share_lease(*share.storage) : share.block;
-    Result<arena::LeasePtr> another = arena.another(held);
-    if (!another) return another.status();
-    counters.shared_bytes.fetch_add(held->size(), std::memory_order_relaxed);
-    leases[share.lease] = *std::move(another);
+    move.block = *std::move(another);
   }
   return {};
 }
@@ -107,9 +57,8 @@ void MessageWriter::settle() {
     move.settled = true;
     const torch::StorageView storage(move.impl);
     if (const torch::Held* held = torch::find_held(move.impl, storage.data())) {
-      // Another thread was faster: the receiver gets what the tensor lies in now.
-      shares.push_back({nullptr, held->lease, move.lease});
-      leases[move.lease].reset();
+      // Another thread has moved it meanwhile: the receiver gets the memory that the tensor has now.
+      message.share_instead(move.lease, held->lease);
     } else if (storage.data() == move.data && storage.bytes() == move.bytes) {
       torch::adopt(storage, std::move(move.block));
     }

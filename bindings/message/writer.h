@@ -1,98 +1,37 @@
-// A message on its way out: what was encoded, and the copies that are still to be made.
+// A Python message on its way out: a message::MessageBuilder, and the Python objects that must live until
+// their memory is copied.
 //
 // Encoding happens under the interpreter lock and only notes which memory has to go into blocks; the copying,
-// like everything that waits, happens later without the lock, while the writer keeps the sources alive.
+// like everything that waits, happens later without the lock (sending.h), while the writer keeps the objects
+// alive.
 //
 // A writer is used by one thread at a time. Its destructor and clear() need the interpreter lock.
 #pragma once
 
 #include <Python.h>
 
-#include <cstring>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
-#include <string_view>
 #include <vector>
 
-#include "arena/arena.h"
-#include "channel/channel.h"
-#include "forklift/shape.h"
-#include "forklift/tensor.h"
+#include "message/message_builder.h"
 
 namespace forklift::py {
 
-// Bytes that grow. Unlike a vector it does not clear what it reserves.
-class Bytes {
- public:
-  std::byte* data() const noexcept { return data_.get(); }
-  std::size_t size() const noexcept { return size_; }
-  void clear() noexcept { size_ = 0; }
-  // Returns where to write `count` bytes.
-  std::byte* extend(std::size_t count) {
-    if (size_ + count > capacity_) grow(size_ + count);
-    std::byte* out = data_.get() + size_;
-    size_ += count;
-    return out;
-  }
-  void append(const void* from, std::size_t count) {
-    std::byte* out = extend(count);
-    if (count != 0) std::memcpy(out, from, count);
-  }
-  void put(std::uint8_t byte) { *extend(1) = static_cast<std::byte>(byte); }
-  template <class T>
-  void append_value(T value) {
-    append(&value, sizeof value);
-  }
-  // Gives memory back that one large message needed.
-  void shrink() {
-    if (capacity_ > 256 * 1024) {
-      data_.reset();
-      capacity_ = 0;
-    }
-    size_ = 0;
-  }
-
- private:
-  void grow(std::size_t needed);
-  std::unique_ptr<std::byte[]> data_;
-  std::size_t size_ = 0;
-  std::size_t capacity_ = 0;
-};
-
-// Memory of a Python object that is to be copied into a block.
-struct PendingCopy {
-  PyObject* owner = nullptr;  // a reference of ours
-  Py_buffer view{};           // or a buffer of ours, where view.obj is set
-  const void* data = nullptr;
-  std::size_t bytes = 0;
-  // Strided sources only; both empty otherwise.
-  Dims shape;
-  Dims strides;  // in bytes
-  std::size_t item_size = 1;
-  std::uint32_t lease = 0;  // its place in MessageWriter::leases
-  arena::Kind kind = arena::Kind::kPrivate;
-  std::size_t offset = 0;  // in the block; several copies may share one
-  std::size_t block_bytes = 0;
-};
-
-// Shared memory, of a tensor or a block: the message gets a lease of its own.
-struct PendingShare {
-  std::shared_ptr<Storage> storage;
-  arena::LeasePtr block;  // where storage is null
-  std::uint32_t lease = 0;
-};
-
-// A storage of torch's that moves into the arena: copied by fill(), put over the copy by settle().
+// A storage of torch's that moves into the arena: it is copied, and settle() puts it over its copy.
 struct PendingMove {
   PyObject* owner;  // a reference of ours, keeps it alive
   void* impl;
   const std::byte* data;
   std::size_t bytes;
-  std::uint32_t lease;
-  arena::LeasePtr block;
+  std::uint32_t lease;    // the message's, on the copy
+  arena::LeasePtr block;  // the storage's, on the same block
   bool settled = false;
 };
 
-// Which lease a storage of torch's got: views of one storage arrive as such.
+// The lease of a storage of torch's. Tensors that are views of one storage use one lease, and arrive as views
+// of one storage.
 struct PlacedStorage {
   void* impl;
   std::uint32_t lease;
@@ -100,31 +39,45 @@ struct PlacedStorage {
 
 class MessageWriter {
  public:
-  MessageWriter() = default;
+  MessageWriter() { message.bytes().reserve(1024); }
   ~MessageWriter() { clear(); }
   MessageWriter(const MessageWriter&) = delete;
   MessageWriter& operator=(const MessageWriter&) = delete;
 
+  // Empties it. Releases the interpreter lock where leases are given up.
   void clear();
-  // Enters a copy with a block of its own; its index among the message's leases.
-  PendingCopy& add_copy(std::size_t bytes, arena::Kind kind);
-  // Makes the blocks and copies. Without the interpreter lock. May be called again after a failure.
-  Status fill(arena::Arena& arena);
-  // Completes the moves that fill() has copied. With the interpreter lock.
+
+  // Notes a copy of memory that the object keeps alive.
+  message::PendingCopy& note_copy(PyObject* owner, const void* data, std::size_t bytes, arena::Kind kind) {
+    owners.push_back(Py_NewRef(owner));
+    return message.note_copy(data, bytes, kind);
+  }
+  // Notes a move. Returns the place of the lease among the message's.
+  std::uint32_t note_move(PyObject* owner, void* impl, const std::byte* data, std::size_t bytes);
+
+  // Makes the leases, those of moved storages included. May be called again after a failure. Without the
+  // interpreter lock.
+  Status allocate(arena::Arena& arena);
+  // Puts the storages that were copied over their copies. With the interpreter lock.
   void settle();
 
-  Bytes bytes;
-  Bytes keep;  // what pending copies refer to, besides objects
-  std::vector<PendingCopy> copies;
-  std::vector<PendingShare> shares;
+  message::MessageBuilder message;
+  std::uint8_t codec = 0;         // of the bytes: message::Codec
+  std::vector<PyObject*> owners;  // references of ours
+  std::vector<Py_buffer> views;   // buffers of ours
+  std::vector<std::byte> keep;    // memory that pending copies read, besides
   std::vector<PendingMove> moves;
   std::vector<PlacedStorage> storages;
-  std::vector<arena::LeasePtr> leases;  // null: to be made by fill()
-  std::uint8_t codec = 0;
-  std::size_t block_bytes = 0;  // asked for by copies
 };
 
-// A writer that is not in use, so that its memory is reused: a put may run inside another one's pickling.
+// Empties a buffer, and gives it back if one large message has made it larger than others need.
+inline void empty(std::vector<std::byte>& bytes) noexcept {
+  bytes.clear();
+  if (bytes.capacity() > 256 * 1024) bytes = {};
+}
+
+// Lends a writer that nobody uses, so that its memory is reused. Pickling may run a program's code, which may
+// put and needs a writer of its own.
 class WriterLoan {
  public:
   WriterLoan();

@@ -5,7 +5,7 @@
 #include "bindings/core/errors.h"
 #include "bindings/core/gil.h"
 #include "bindings/core/stats.h"
-#include "bindings/message/transfer.h"
+#include "bindings/message/sending.h"
 #include "bindings/pool/object.h"
 #include "bindings/pool/pool.h"
 
@@ -37,7 +37,7 @@ struct PoolJob::Batch {
     std::size_t bytes;
     std::uint8_t codec;
   };
-  Bytes bytes;
+  std::vector<std::byte> bytes;
   std::vector<Small> tasks;
   workers::TaskOptions options;
 };
@@ -80,17 +80,19 @@ PoolJob::Fed PoolJob::send(Callee& callee, PyObject* arguments, Style style, std
     fail(index, nb::steal(take_exception()));
     return Fed::kFailed;
   }
-  const bool large = !writer->leases.empty();
+  const bool large = !writer->message.leases().empty();
   if (core_.full(large) && !patient) return Fed::kFull;
   workers::Engine& engine = core_.engine();
-  auto put = [&](const channel::Outgoing& message, PyHooks& hooks) -> Status {
-    if (patient) {
-      if (Status room = core_.wait_for_room(large, hooks); !room) return room;
-    }
-    return engine.submit(job_, index, message, options);
-  };
-  const std::size_t inline_bytes = writer->bytes.size();
-  const Status sent = send_message(core_.tasks().arena(), *writer, os::Deadline::never(), true, -1, Put(put));
+  const std::size_t inline_bytes = writer->message.bytes().size();
+  Status sent;
+  {
+    Sending sending(core_.tasks().arena(), *writer, os::Deadline::never(), true, -1);
+    do {
+      sent = sending.prepare();
+      if (sent && patient) sent = core_.wait_for_room(large, sending.hooks());
+      if (sent) sent = engine.submit(job_, index, sending.message(), options);
+    } while (sending.again(sent));
+  }
   if (sent) {
     count_put(inline_bytes);
     return Fed::kSent;
@@ -154,10 +156,10 @@ std::uint64_t PoolJob::feed_some(Callee& callee, PyObject* items, bool starred, 
     if (!arguments.is_valid()) throw nb::python_error();
     writer->clear();
     const bool encoded = callee.encode(arguments.ptr(), style, *writer);
-    if (encoded && writer->leases.empty()) {
-      const std::size_t size = writer->bytes.size();
+    if (encoded && writer->message.leases().empty()) {
+      const std::size_t size = writer->message.bytes().size();
       batch.tasks.push_back({next, batch.bytes.size(), size, writer->codec});
-      batch.bytes.append(writer->bytes.data(), size);
+      batch.bytes.insert(batch.bytes.end(), writer->message.bytes().begin(), writer->message.bytes().end());
     } else {
       PyErr_Clear();
       writer->clear();

@@ -11,6 +11,7 @@
 #include "bindings/core/errors.h"
 #include "bindings/core/gil.h"
 #include "bindings/core/stats.h"
+#include "bindings/message/object.h"
 #include "bindings/pool/object.h"
 #include "node/node.h"
 

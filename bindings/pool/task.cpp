@@ -4,8 +4,8 @@
 
 #include "bindings/core/errors.h"
 #include "bindings/message/native.h"
+#include "bindings/message/object.h"
 #include "bindings/message/pickling.h"
-#include "message/transport.h"
 
 namespace forklift::py {
 namespace {
@@ -104,8 +104,10 @@ void Callee::begin(Style style, MessageWriter& writer) const {
                       .keep = how_ == How::kByName,
                       .unused = 0,
                       .function_bytes = static_cast<std::uint32_t>(pickle_.size())};
-  writer.bytes.append(&head, sizeof head);
-  writer.bytes.append(pickle_.data(), pickle_.size());
+  const std::span<const std::byte> words[] = {std::as_bytes(std::span(&head, 1)),
+                                              std::as_bytes(std::span(pickle_))};
+  std::vector<std::byte>& out = writer.message.bytes();
+  for (const std::span<const std::byte> each : words) out.insert(out.end(), each.begin(), each.end());
 }
 
 bool Callee::encode(PyObject* arguments, Style style, MessageWriter& writer) {
@@ -150,26 +152,6 @@ PyObject* KeptFunctions::load(std::string_view pickle, bool keep) {
   }
   kept_.emplace_back(std::string(pickle), Py_NewRef(function));
   return function;
-}
-
-PyObject* decode_object(MessageReader& reader) {
-  switch (reader.message.codec()) {
-    case message::kNativeCodec: return decode_native(reader);
-    case message::kPickleCodec: return decode_pickle(reader);
-    default: return corrupt_message("it has a codec that is not Python's");
-  }
-}
-
-bool encode_object(PyObject* object, MessageWriter& writer) {
-  switch (encode_native(object, writer)) {
-    case Encoded::kDone: return true;
-    case Encoded::kFailed: return false;
-    case Encoded::kUnsupported: break;
-  }
-  if (encode_pickle(object, writer)) return true;
-  const KeepError keep;
-  writer.clear();
-  return false;
 }
 
 namespace {

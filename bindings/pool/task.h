@@ -93,10 +93,4 @@ struct Failure {
 // an exception set.
 PyObject* perform_task(MessageReader& reader, KeptFunctions& functions, Failure& failure);
 
-// Decodes the value in a message, by the native codec or by pickle. New reference, or nullptr with an
-// exception set.
-PyObject* decode_object(MessageReader& reader);
-// Encodes a value, natively if that codec knows it, or else by pickle. False with an exception set.
-bool encode_object(PyObject* object, MessageWriter& writer);
-
 }  // namespace forklift::py

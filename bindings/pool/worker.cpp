@@ -8,7 +8,8 @@
 #include "bindings/core/gil.h"
 #include "bindings/core/stats.h"
 #include "bindings/endpoints/queue.h"
-#include "bindings/message/transfer.h"
+#include "bindings/message/object.h"
+#include "bindings/message/sending.h"
 #include "bindings/pool/pool.h"
 #include "bindings/pool/task.h"
 #include "workers/worker.h"
@@ -54,7 +55,7 @@ class PoolWorker {
     const WriterLoan writer;
     if (!encode_object(description.ptr(), *writer)) throw nb::python_error();
     const GilRelease released;
-    (void)worker_->fail({writer->bytes.data(), writer->bytes.size()}, writer->codec);
+    (void)worker_->fail(writer->message.bytes(), writer->codec);
   }
 
   // Performs tasks until the worker shall leave. For a task that raises, sends describe(exception, place,
@@ -112,10 +113,15 @@ class PoolWorker {
 
   // Whether the worker shall go on. nullopt, with an exception set: the answer was not sent.
   std::optional<bool> answer(Ending ending, MessageWriter& writer) {
-    auto put = [&](const channel::Outgoing& message, PyHooks&) { return worker_->answer(ending, message); };
-    const std::size_t inline_bytes = writer.bytes.size();
-    const Status status =
-        send_message(worker_->arena(), writer, os::Deadline::never(), true, orphan_fd_, Put(put));
+    const std::size_t inline_bytes = writer.message.bytes().size();
+    Status status;
+    {
+      Sending sending(worker_->arena(), writer, os::Deadline::never(), true, orphan_fd_);
+      do {
+        status = sending.prepare();
+        if (status) status = worker_->answer(ending, sending.message());
+      } while (sending.again(status));
+    }
     if (status) {
       count_put(inline_bytes);
       return true;

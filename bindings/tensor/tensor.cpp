@@ -11,7 +11,8 @@
 
 #include "bindings/core/errors.h"
 #include "bindings/core/gil.h"
-#include "bindings/message/native.h"
+#include "bindings/message/codec_table.h"
+#include "bindings/message/encoder.h"
 #include "bindings/message/pickling.h"
 #include "bindings/tensor/items.h"
 #include "bindings/tensor/numpy.h"
@@ -19,6 +20,7 @@
 #include "message/transport.h"
 #include "node/node.h"
 #include "tensor/arena_storage.h"
+#include "tensor/copy.h"
 #include "tensor/layout.h"
 #include "tensor/storage.h"
 #include "tensor/views.h"
@@ -118,7 +120,7 @@ nb::object as_array(nb::handle self, nb::handle dtype, nb::handle copy) {
 nb::object create(nb::handle data, std::optional<std::string> dtype) {
   std::optional<Tensor> source = any_array(data.ptr());
   if (!source || (dtype && parse_dtype(*dtype) != source->dtype())) {
-    // Lists, numbers and conversions are NumPy's business.
+    // NumPy converts lists, numbers and other dtypes.
     const nb::object numpy = nb::module_::import_("numpy");
     const nb::object array =
         dtype ? numpy.attr("asarray")(data, nb::arg("dtype") = *dtype) : numpy.attr("asarray")(data);
@@ -182,30 +184,22 @@ PyObject* wrap_tensor(Tensor tensor) {
   return object.release().ptr();
 }
 
-bool place_tensor(PyObject* object, MessageWriter& writer, wire::TensorMeta& meta) {
+void place_tensor(PyObject* object, MessageWriter& writer, wire::TensorMeta& meta) {
   const Tensor& tensor = tensor_of(object);
   if (tensor.numel() == 0) {
     meta = {message::kNoLease, tensor.dtype(),           tensor.readonly(), 0,
             tensor.shape(),    c_strides(tensor.shape())};
-    return true;
+    return;
   }
   if (is_shared(tensor)) {
-    meta = wire::meta_of(tensor, static_cast<std::uint32_t>(writer.leases.size()));
-    writer.shares.push_back({tensor.storage(), nullptr, meta.index});
-    writer.leases.emplace_back();
-    return true;
+    meta = wire::meta_of(tensor, writer.message.note_share(*tensor::share_lease(*tensor.storage())));
+    return;
   }
-  PendingCopy& copy = writer.add_copy(tensor.nbytes(), arena::Kind::kShare);
+  message::PendingCopy& copy = writer.note_copy(object, tensor.raw(), tensor.nbytes(), arena::Kind::kShare);
   meta = {copy.lease, tensor.dtype(), tensor.readonly(), 0, tensor.shape(), c_strides(tensor.shape())};
-  copy.owner = Py_NewRef(object);
-  copy.data = tensor.raw();
   copy.item_size = tensor.item_size();
   copy.shape = tensor.shape();
-  copy.strides = Dims(tensor.ndim(), 0);
-  for (std::size_t i = 0; i < tensor.ndim(); ++i) {
-    copy.strides[i] = tensor.strides()[i] * static_cast<std::int64_t>(tensor.item_size());
-  }
-  return true;
+  copy.strides = tensor::byte_strides(tensor.strides(), tensor.item_size());
 }
 
 PyObject* take_tensor(std::span<const std::byte> payload, MessageReader& reader) {
@@ -224,6 +218,14 @@ PyObject* take_tensor(std::span<const std::byte> payload, MessageReader& reader)
 }
 
 namespace {
+
+Encoded encode_tensor(Encoder& encoder, PyObject* object, int) {
+  if (!encoder.first_time(object)) return Encoded::kUnsupported;
+  wire::TensorMeta meta;
+  place_tensor(object, encoder.writer(), meta);
+  encoder.extension(Extension::kTensor, meta);
+  return Encoded::kDone;
+}
 
 void bind_properties(nb::class_<TensorBox>& type) {
   type.def_prop_ro("dtype", [](const TensorBox& self) { return std::string(name(self.tensor.dtype())); })
@@ -280,7 +282,7 @@ void bind_conversions(nb::class_<TensorBox>& type) {
 }
 
 void bind_pickling(nb::module_& module, nb::class_<TensorBox>& type) {
-  // Inside a message that is pickled: a handle, as everywhere.
+  // In a message that is pickled a tensor travels as a handle, as in one of the native codec.
   module.def("_rebuild_tensor", [](const nb::bytes& meta) {
     MessageReader* reader = current_reader();
     if (!reader) throw nb::type_error("a tensor's handle means nothing outside of its message");
@@ -293,7 +295,7 @@ void bind_pickling(nb::module_& module, nb::class_<TensorBox>& type) {
           "a forklift.Tensor is memory: send it through one of Forklift's queues, or pickle tensor.numpy()");
     }
     wire::TensorMeta meta;
-    if (!place_tensor(self.ptr(), *writer, meta)) throw nb::python_error();
+    place_tensor(self.ptr(), *writer, meta);
     std::vector<std::byte> bytes(wire::meta_bytes(meta.shape.size()));
     wire::encode_meta(meta, bytes.data());
     // A function of Python's: nanobind's cannot be pickled.
@@ -324,6 +326,8 @@ void bind_tensor(nb::module_& module) {
   nb::class_<TensorBox> type(module, "Tensor", "A typed, strided view of memory that processes can share.");
   tensor_type = reinterpret_cast<PyTypeObject*>(type.ptr());
   type.attr("__module__") = "forklift";
+  register_encoder(tensor_type, encode_tensor);
+  register_decoder(Extension::kTensor, take_tensor);
   bind_properties(type);
   bind_conversions(type);
   bind_views(type);

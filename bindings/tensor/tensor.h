@@ -28,9 +28,8 @@ const Tensor& tensor_of(PyObject* object);
 // New reference, or nullptr with an exception set.
 PyObject* wrap_tensor(Tensor tensor);
 
-// Enters a tensor into a message: as a handle if its memory is shared, as a copy otherwise. False with an
-// exception set.
-bool place_tensor(PyObject* object, MessageWriter& writer, wire::TensorMeta& meta);
+// Enters a tensor into a message: as a handle if its memory is shared, as a copy otherwise.
+void place_tensor(PyObject* object, MessageWriter& writer, wire::TensorMeta& meta);
 // The tensor that `payload` (wire.h) describes. New reference, or nullptr with an exception set.
 PyObject* take_tensor(std::span<const std::byte> payload, MessageReader& reader);
 

@@ -3,8 +3,11 @@
 #include <array>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "bindings/core/errors.h"
+#include "bindings/message/codec_table.h"
+#include "bindings/message/encoder.h"
 #include "bindings/torch/library.h"
 #include "bindings/torch/memory.h"
 #include "message/transport.h"
@@ -32,22 +35,23 @@ static_assert(sizeof(Geometry) == 16);
 constexpr std::size_t kGeometryAt = sizeof(Head);
 constexpr std::size_t kShapeAt = kGeometryAt + sizeof(Geometry);
 
-// Where the message finds the storage's memory.
+// Where the message finds the storage's memory: its place among the leases.
 std::uint32_t lease_for(PyObject* owner, void* impl, std::byte* data, std::size_t bytes,
                         MessageWriter& writer) {
   for (const PlacedStorage& placed : writer.storages) {
     if (placed.impl == impl) return placed.lease;
   }
-  const auto lease = static_cast<std::uint32_t>(writer.leases.size());
-  writer.leases.emplace_back();
+  const Held* held = find_held(impl, data);
+  const std::uint32_t lease =
+      held ? writer.message.note_share(held->lease) : writer.note_move(owner, impl, data, bytes);
   writer.storages.push_back({impl, lease});
-  if (const Held* held = find_held(impl, data)) {
-    writer.shares.push_back({nullptr, held->lease, lease});
-  } else {
-    writer.moves.push_back({Py_NewRef(owner), impl, data, bytes, lease, nullptr, false});
-    writer.block_bytes += bytes;
-  }
   return lease;
+}
+
+template <class T>
+void append(std::vector<std::byte>& out, const T* from, std::size_t count = 1) {
+  const auto* bytes = reinterpret_cast<const std::byte*>(from);
+  out.insert(out.end(), bytes, bytes + count * sizeof(T));
 }
 
 // What torch asks before it sends a tensor that autograd knows of. Nothing here runs Python code: the
@@ -140,7 +144,7 @@ PyObject* bytes_over(const Head& head, MessageReader& reader) {
   return tensor_over(std::move(reader.message.leases()[head.lease]), kBytes, 1, &length, &one);
 }
 
-// By forklift.adapters.torch, from any tensor over the storage (None: an empty one).
+// forklift.adapters.torch makes the tensor from any other over the storage (None: from an empty storage).
 PyObject* rebuild_elsewhere(const Description& what, PyObject* base) {
   PyObject* shape = PyTuple_New(static_cast<Py_ssize_t>(what.geometry.ndim));
   PyObject* strides = PyTuple_New(static_cast<Py_ssize_t>(what.geometry.ndim));
@@ -185,14 +189,14 @@ PyObject* rebuild(const Description& what, MessageReader& reader) {
 }  // namespace
 
 void place_storage(PyObject* owner, void* impl, std::byte* data, std::size_t bytes, MessageWriter& writer,
-                   Bytes& out) {
+                   std::vector<std::byte>& out) {
   Head head;
   head.storage_bytes = bytes;
   head.lease = lease_for(owner, impl, data, bytes, writer);
-  out.append_value(head);
+  append(out, &head);
 }
 
-Encoded place_tensor(PyObject* tensor, MessageWriter& writer, Bytes& out) {
+Encoded place_tensor(PyObject* tensor, MessageWriter& writer, std::vector<std::byte>& out) {
   const Library& library = *Library::loaded();
   if (!layout.known() || !library.describes()) return Encoded::kUnsupported;
   const TensorView view(tensor);
@@ -233,11 +237,11 @@ Encoded place_tensor(PyObject* tensor, MessageWriter& writer, Bytes& out) {
   } else if (bytes != 0) {
     return Encoded::kUnsupported;
   }
-  out.append_value(head);
-  out.append_value(geometry);
+  append(out, &head);
+  append(out, &geometry);
   if (ndim != 0) {
-    out.append(plain.shape, 8 * ndim);
-    out.append(plain.strides, 8 * ndim);
+    append(out, plain.shape, ndim);
+    append(out, plain.strides, ndim);
   }
   return Encoded::kDone;
 }
@@ -278,5 +282,24 @@ PyObject* take_storage(std::span<const std::byte> payload, MessageReader& reader
   }
   return PyObject_CallMethod(base, "untyped_storage", nullptr);
 }
+
+namespace {
+
+Encoded encode_tensor(Encoder& encoder, PyObject* object, int) {
+  if (Library::loaded()->has_reducer() || !encoder.first_time(object)) return Encoded::kUnsupported;
+  const std::size_t begin = encoder.begin_extension(Extension::kTorchTensor);
+  const Encoded done = place_tensor(object, encoder.writer(), encoder.bytes());
+  encoder.end_extension(begin);
+  return done;
+}
+
+}  // namespace
+
+void register_torch_encoder(PyTypeObject* tensor_type, PyTypeObject* parameter_type) {
+  register_encoder(tensor_type, encode_tensor);
+  register_encoder(parameter_type, encode_tensor);
+}
+
+void register_torch_decoder() { register_decoder(Extension::kTorchTensor, take_tensor); }
 
 }  // namespace forklift::py::torch

@@ -23,6 +23,7 @@
 #include <Python.h>
 
 #include <span>
+#include <vector>
 
 #include "bindings/message/native.h"
 #include "bindings/message/reader.h"
@@ -32,13 +33,18 @@ namespace forklift::py::torch {
 
 // Appends the description to `out`. kUnsupported: for torch's own reductions (another device or layout, bits
 // that say "conjugate", an active mode, memory that torch shares already, something that raises).
-Encoded place_tensor(PyObject* tensor, MessageWriter& writer, Bytes& out);
+Encoded place_tensor(PyObject* tensor, MessageWriter& writer, std::vector<std::byte>& out);
 // The same for the storage at `impl` that `owner` keeps alive. It is moved whatever allocated it.
 void place_storage(PyObject* owner, void* impl, std::byte* data, std::size_t bytes, MessageWriter& writer,
-                   Bytes& out);
+                   std::vector<std::byte>& out);
 
 // New references, or nullptr with an exception set.
 PyObject* take_tensor(std::span<const std::byte> payload, MessageReader& reader);
 PyObject* take_storage(std::span<const std::byte> payload, MessageReader& reader);
+
+// The entries in the native codec's tables: when the program has imported torch, and when this module is
+// imported. A receiver may not have imported torch yet.
+void register_torch_encoder(PyTypeObject* tensor_type, PyTypeObject* parameter_type);
+void register_torch_decoder();
 
 }  // namespace forklift::py::torch

@@ -1,13 +1,13 @@
-// Where torch keeps what, in storages and tensors: found by looking at some whose values are known, so that
-// nothing of torch is compiled in or linked, and one build serves every version.
+// The offsets of the fields of torch's storages and tensors. They are found in examples whose values are
+// known, so nothing of torch is compiled in or linked, and one build serves every version.
 //
 //   layout.learn_storages(owned, foreign)          // true: the words of a DataPtr are where they must be
 //   StorageView storage(address);                  // of a c10::StorageImpl: UntypedStorage._cdata
 //   if (storage.deleter() == ours) ...
 //
-// Looking cannot crash: the kernel copies the words (process_vm_readv) and refuses what is not mapped. What
-// is not found, or is found twice where that matters, is not used: the adapter then moves no storage in
-// place and sends through torch's own functions.
+// The search cannot crash: the kernel copies the words (process_vm_readv) and refuses memory that is not
+// mapped. Where a field is not found, or the search is ambiguous, the layout stays unknown: the adapter then
+// moves no storage in place and sends through torch's own functions.
 //
 // All functions need the interpreter lock.
 #pragma once
@@ -21,7 +21,7 @@ namespace forklift::py::torch {
 
 using Deleter = void (*)(void*);
 
-// What is known of an example.
+// The known values of an example.
 struct KnownStorage {
   std::uintptr_t address;
   std::uintptr_t data;
@@ -96,7 +96,7 @@ class StorageView {
     poke(impl_, layout.context_, context);
     poke(impl_, layout.data_, data);
   }
-  // As torch does with shared memory: another size would be other memory.
+  // As torch does with shared memory, since resizing would replace the memory.
   void forbid_resizing() const noexcept {
     if (layout.resizable_ != 0) poke(impl_, layout.resizable_, std::uint8_t{0});
   }

@@ -1,6 +1,7 @@
 #include "bindings/torch/library.h"
 
 #include "bindings/core/errors.h"
+#include "bindings/torch/codec.h"
 
 namespace forklift::py::torch {
 
@@ -8,9 +9,9 @@ Library Library::instance_;
 
 namespace {
 
-bool failed = false;  // to meet torch: not tried again
+bool failed = false;  // meet() has failed and does not try again
 
-// The module that the program has imported, completely: another thread may be at it.
+// Whether the program has imported torch. False while another thread is still importing it.
 bool torch_is_there() {
   static PyObject* const name = PyUnicode_InternFromString("torch");
   PyObject* modules = PyImport_GetModuleDict();
@@ -71,7 +72,7 @@ bool Library::install(PyObject* tensor_type, PyObject* parameter_type, PyObject*
     if (!api) PyErr_Clear();
     if (api && api->version.major != dlpack::kVersion.major) api = nullptr;
   }
-  // For good: torch is never unloaded.
+  // These references are never given back: torch is never unloaded.
   instance_.from_dlpack_ = Py_NewRef(from_dlpack);
   instance_.exchange_ = api;
   instance_.modes_ = Py_NewRef(modes);
@@ -79,6 +80,7 @@ bool Library::install(PyObject* tensor_type, PyObject* parameter_type, PyObject*
   instance_.registered_ = Py_NewRef(registered);
   instance_.parameter_type_ = reinterpret_cast<PyTypeObject*>(Py_NewRef(parameter_type));
   instance_.tensor_type_ = reinterpret_cast<PyTypeObject*>(Py_NewRef(tensor_type));
+  register_torch_encoder(instance_.tensor_type_, instance_.parameter_type_);
   return true;
 }
 

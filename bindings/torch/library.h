@@ -14,9 +14,9 @@ class Library {
  public:
   // nullptr without an exception as long as meet() or require() has not found torch.
   static const Library* loaded() noexcept { return instance_.tensor_type_ ? &instance_ : nullptr; }
-  // If the program has imported torch by now: probes it and takes over what its reductions do. Runs Python
-  // code; cheap when there is nothing to do. Never fails: what goes wrong is told in a warning, once, and
-  // leaves torch as it is.
+  // If the program has imported torch by now, probes it and replaces its reductions. Runs Python code; cheap
+  // when there is nothing to do. It does not fail: an error becomes a warning, once, and torch keeps its own
+  // reductions.
   static void meet();
   // Imports torch if need be. nullptr with an exception set if that fails.
   static const Library* require();

@@ -14,8 +14,8 @@ namespace forklift::py::torch {
 
 namespace {
 
-// Only where the layout is unknown: what lies at an address, several storages perhaps. Storages die in any
-// thread, also while another one forks.
+// Which storages lie at an address, possibly several. Used only where the layout is unknown. Storages die in
+// any thread, even while another one forks.
 class Registry {
  public:
   static Registry& get() {
@@ -66,7 +66,7 @@ struct Export {
   }
 };
 
-// Giving a lease back takes the arena's lock, for which others may have to be waited.
+// Giving a lease back may wait for the arena's lock, so other Python threads run meanwhile.
 void give_back(arena::LeasePtr lease) {
   if (lease.use_count() == 1 && Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
     const GilRelease released;
@@ -121,7 +121,7 @@ PyObject* tensor_over(arena::LeasePtr lease, Element element, std::int32_t ndim,
   }
   PyObject* tensor = library->imports_versioned() ? library->import_versioned(&made->versioned)
                                                   : library->import_plain(&made->plain);
-  // torch may have taken it over even where it failed: then it is lost, not freed twice.
+  // torch may own the structure even if it failed. It is leaked then, since freeing it twice would be worse.
   Export* owned = made.release();
   if (!tensor) return nullptr;
   if (known) {

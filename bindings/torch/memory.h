@@ -6,7 +6,7 @@
 // arrays made by `tensor.numpy()` and threads in the middle of an operation may still look at it.
 //
 // A storage that is received is made by torch from a DLPack structure, and then given the same words, so that
-// every storage over arena memory is known by its deleter. Where the layout is unknown (torch_layout.h), the
+// every storage over arena memory is known by its deleter. Where the layout is unknown (layout.h), the
 // DLPack structure's deleter does the work, and a table says which addresses are ours.
 //
 // All functions but release() need the interpreter lock.

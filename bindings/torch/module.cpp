@@ -85,12 +85,12 @@ std::span<const std::byte> bytes_of(const nb::bytes& payload) {
   return {reinterpret_cast<const std::byte*>(payload.c_str()), payload.size()};
 }
 
-// For a message that is being pickled. None: for torch's own reductions.
+// Enters a tensor into the message that is being pickled. None: torch's own reductions are to send it.
 nb::object place_tensor(nb::handle tensor) {
   MessageWriter* writer = current_message();
   const torch::Library* library = torch::Library::loaded();
   if (!writer || !library || !library->is_tensor(tensor.ptr())) return nb::none();
-  Bytes out;
+  std::vector<std::byte> out;
   switch (torch::place_tensor(tensor.ptr(), *writer, out)) {
     case Encoded::kDone: return nb::bytes(out.data(), out.size());
     case Encoded::kUnsupported: return nb::none();
@@ -104,7 +104,7 @@ nb::object place_storage(nb::handle owner, std::uintptr_t impl, std::uintptr_t d
   auto* memory = static_cast<std::byte*>(pointer(data));
   if (!writer || bytes == 0) return nb::none();
   if (!layout.known() && !torch::find_held(pointer(impl), memory)) return nb::none();
-  Bytes out;
+  std::vector<std::byte> out;
   torch::place_storage(owner.ptr(), pointer(impl), memory, bytes, *writer, out);
   return nb::bytes(out.data(), out.size());
 }
@@ -140,7 +140,8 @@ void bind_storages(nb::module_& module) {
     return torch::find_held(pointer(impl), static_cast<std::byte*>(pointer(data))) != nullptr;
   });
   module.def("private", [](std::uintptr_t impl) { return StorageView(pointer(impl)).is_private(); });
-  // Moves a storage that the caller keeps alive. False: somebody else did meanwhile.
+  // Moves a storage that the caller keeps alive into the arena. False if another thread has moved it
+  // meanwhile.
   module.def("move", [](std::uintptr_t impl) {
     const StorageView storage(pointer(impl));
     if (!layout.known() || torch::find_held(storage.impl(), storage.data())) return false;
@@ -207,7 +208,7 @@ void bind_handles(nb::module_& module) {
   });
 }
 
-// Parts of messages.
+// What the reductions of forklift.adapters.torch call.
 void bind_messages(nb::module_& module) {
   module.def("place_tensor", place_tensor);
   module.def("place_storage", place_storage);
@@ -226,6 +227,7 @@ void bind_torch(nb::module_& parent) {
   bind_storages(module);
   bind_handles(module);
   bind_messages(module);
+  torch::register_torch_decoder();
 }
 
 }  // namespace forklift::py

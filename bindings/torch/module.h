@@ -1,4 +1,4 @@
-// What forklift.adapters.torch needs of the mechanics: forklift._core._torch.
+// forklift._core._torch: the functions that forklift.adapters.torch is made of.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -289,8 +289,8 @@ class Decoder : public msgpack::null_visitor {
     frames_.emplace_back();
     Frame& frame = frames_.back();
     frame.is_map = is_map;
-    // A length that was not backed by bytes yet may reserve little: there can be many such lists inside each
-    // other.
+    // The bytes of the items have not been seen yet, and a damaged message may nest many long lists, so
+    // little is reserved.
     const std::size_t reserve = std::min<std::size_t>(count, 64);
     is_map ? frame.map.reserve(reserve) : frame.list.reserve(reserve);
     return true;

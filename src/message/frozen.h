@@ -1,6 +1,6 @@
 // The bytes of a frozen structure: numbers, text, arrays, lists and maps in one block of shared memory, to be
-// read in place by any number of processes. The prose twin is docs/layout.md; reading it from C++ is
-// forklift/frozen.h.
+// read in place by any number of processes. docs/layout.md describes them in prose; C++ programs read them
+// with forklift/frozen.h.
 //
 //   frozen::Builder builder;
 //   const std::uint64_t items = builder.slots(2);
@@ -95,15 +95,15 @@ class Builder {
  public:
   Builder() : image_(kHeaderBytes) {}
 
-  // --- parts; each answers the slot or the offset to refer to it by
+  // Each of these appends a part, and returns its slot or its offset for the part that refers to it.
   Slot text(Tag tag, std::span<const std::byte> bytes);
-  // Room for `bytes` of text that the caller writes at once: where.
+  // Room for `bytes` of text. The caller writes it before the next part is appended.
   std::byte* text_room(Tag tag, std::uint64_t bytes, Slot& slot);
   std::uint64_t slots(std::uint64_t count);
   // Room for a map's pairs and index.
   std::uint64_t pairs(std::uint64_t entries);
   void set(std::uint64_t offset, Slot slot) noexcept { std::memcpy(&image_[offset], &slot, sizeof slot); }
-  // `hashes` of the keys, in the order of the entries.
+  // Writes the index of a map. `hashes`: those of the keys, in the order of the entries.
   void index(std::uint64_t pairs, std::span<const std::uint64_t> hashes);
   // An array whose elements the caller copies later, to array_offset(number) of the finished image.
   Slot array(const wire::TensorMeta& meta, bool scalar, std::size_t& number);
@@ -131,7 +131,7 @@ class Builder {
   std::uint64_t total_ = 0;
 };
 
-// An array of a dtype that is NumPy's alone.
+// An array of a dtype that only NumPy has.
 struct Foreign {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
@@ -143,15 +143,17 @@ class Image {
  public:
   Image(const std::byte* data, std::uint64_t bytes) noexcept : data_(data), bytes_(bytes) {}
 
-  // Does it begin as an image does?
+  // Whether the memory begins with an image's header.
   bool valid() const noexcept;
   bool load(std::uint64_t offset, Slot& slot) const noexcept;
-  // Of a string, bytes or big integer whose slot lies at `offset`.
+  // The text of a string, bytes or big integer whose slot lies at `offset`. False: the image is wrong, as in
+  // the following functions.
   bool text(std::uint64_t offset, const Slot& slot, std::span<const std::byte>& bytes) const noexcept;
-  // Where the slot of an item of a list or tuple lies; of a key or value of a map (part 0 or 1).
+  // Where the slot of an item of a list or tuple lies, or that of a key (part 0) or value (part 1) of a map.
   bool item(const Slot& slot, std::uint64_t i, std::uint64_t& offset) const noexcept;
   bool entry(const Slot& slot, std::uint64_t i, unsigned part, std::uint64_t& offset) const noexcept;
-  // The index of a map: calls `equal(entry)` for candidates until it says yes. The entry, or nothing.
+  // Looks a key up in a map: calls `equal(entry)` for the entries that may have it until one is true. Returns
+  // that entry, or nothing.
   template <class Equal>
   std::optional<std::uint64_t> find(const Slot& map, std::uint64_t hash, Equal&& equal) const {
     const std::uint64_t entries = map.length();

@@ -34,7 +34,7 @@ Value number_at(DType type, const std::byte* at) {
   }
 }
 
-// Made by the first thread that asks; of several at once, one's is kept.
+// The first thread that asks makes it. If several ask at once, each makes one, and one of them is kept.
 template <class T, class Make>
 const T* made_once(std::atomic<const T*>& place, Make&& make) {
   const T* there = place.load(std::memory_order_acquire);

@@ -122,7 +122,7 @@ Status real_number(const Value& value, std::string_view wanted, double& number) 
   if (Status status = whole_number(value, wanted, whole); !status.ok()) return status;
   number = whole.negative ? static_cast<double>(static_cast<std::int64_t>(whole.bits))
                           : static_cast<double>(whole.bits);
-  // Back again, to see whether anything was lost; 2^64 itself would not fit.
+  // Converts back, to see whether digits were lost. 2^64 itself would not fit.
   const bool exact = whole.negative
                          ? static_cast<std::int64_t>(number) == static_cast<std::int64_t>(whole.bits)
                          : number < 0x1p64 && static_cast<std::uint64_t>(number) == whole.bits;

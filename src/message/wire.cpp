@@ -18,7 +18,7 @@ constexpr std::uint8_t kReadOnlyFlag = 1;
 
 Status corrupt(const std::string& what) { return {Code::kCorrupt, "tensor description: " + what}; }
 
-// What came, read once, and what of it can be checked without shape and strides.
+// The fixed part of a description: each byte is read once, and what needs no shape or strides is checked.
 struct Description {
   std::array<std::int64_t, kMaxMetaBytes / 8> words;
   std::size_t ndim;
@@ -106,7 +106,7 @@ Result<Tensor> decode_tensor(std::span<const std::byte> bytes, std::shared_ptr<S
     return detail::TensorAccess::make(std::move(storage), its.byte_offset(), *dense, its.shape(),
                                       its.strides(), its.dtype, its.readonly);
   }
-  // What is wrong with it, or what is right in another way, is for the general way to say.
+  // The general function takes any strides, and says what is wrong.
   Result<Tensor> tensor = tensor::wrap_strided(std::move(storage), its.dtype, Dims(its.shape()),
                                                Dims(its.strides()), its.byte_offset(), its.readonly);
   if (!tensor) return corrupt(std::string(tensor.status().what()));

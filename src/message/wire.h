@@ -43,7 +43,7 @@ TensorMeta meta_of(const Tensor& tensor, std::uint32_t index);
 
 // Writes meta_bytes(meta.shape.size()) bytes. Precondition: `out` is that large; the meta is some tensor's.
 void encode_meta(const TensorMeta& meta, std::byte* out) noexcept;
-// The same of meta_of(tensor, index).
+// Writes the description of meta_of(tensor, index).
 void encode_tensor(const Tensor& tensor, std::uint32_t index, std::byte* out) noexcept;
 
 // `bytes` may lie in shared memory. Checked: exact length, known dtype and flags, ndim, no negative length,
@@ -54,9 +54,10 @@ Result<TensorMeta> decode_meta(std::span<const std::byte> bytes);
 // aligned.
 Result<Tensor> tensor_over(TensorMeta meta, std::shared_ptr<Storage> storage);
 
-// Both at once, for the tensor that is alone in its message. The index is not looked at: see index_of.
+// decode_meta() and tensor_over() in one step, for a tensor that is alone in its message. The index in the
+// description is not checked: see index_of.
 Result<Tensor> decode_tensor(std::span<const std::byte> bytes, std::shared_ptr<Storage> storage);
-// Nothing: not as long as a description is.
+// The index in a description. Nothing if the bytes are too few for a description.
 std::optional<std::uint32_t> index_of(std::span<const std::byte> bytes) noexcept;
 
 }  // namespace forklift::wire

@@ -1,0 +1,30 @@
+#include "bindings/message/object.h"
+
+#include "bindings/core/errors.h"
+#include "bindings/message/native.h"
+#include "bindings/message/pickling.h"
+#include "message/transport.h"
+
+namespace forklift::py {
+
+bool encode_object(PyObject* object, MessageWriter& writer) {
+  switch (encode_native(object, writer)) {
+    case Encoded::kDone: return true;
+    case Encoded::kFailed: return false;
+    case Encoded::kUnsupported: break;
+  }
+  if (encode_pickle(object, writer)) return true;
+  const KeepError keep;
+  writer.clear();
+  return false;
+}
+
+PyObject* decode_object(MessageReader& reader) {
+  switch (reader.message.codec()) {
+    case message::kNativeCodec: return decode_native(reader);
+    case message::kPickleCodec: return decode_pickle(reader);
+    default: return corrupt_message("it has a codec that is not Python's");
+  }
+}
+
+}  // namespace forklift::py

@@ -1,0 +1,173 @@
+#include "message/message_builder.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "message/codec.h"
+#include "message/tensor_head.h"
+#include "tensor/arena_storage.h"
+#include "tensor/copy.h"
+
+namespace forklift::message {
+
+Status MessageBuilder::add(const Value& value) {
+  if (const auto* tensor = value.get_if<Tensor>()) return add(*tensor);
+  return encode(
+      value, [this](const Tensor& tensor) { return place(tensor); }, bytes_,
+      [this](std::span<const std::byte> items) { return store(items); });
+}
+
+Result<std::uint32_t> MessageBuilder::store(std::span<const std::byte> bytes) {
+  Result<arena::LeasePtr> block = arena_->allocate(arena::Kind::kShare, bytes.size());
+  if (!block) return block.status();
+  std::memcpy((*block)->data(), bytes.data(), bytes.size());
+  leases_.push_back(*std::move(block));
+  return static_cast<std::uint32_t>(leases_.size() - 1);
+}
+
+Status MessageBuilder::add(const Tensor& tensor) {
+  std::array<std::byte, kMostTensorBytes> out;
+  const std::size_t at = write_tensor_head(tensor.ndim(), out.data());
+  const std::size_t size = wire::meta_bytes(tensor.ndim());
+  Result<std::uint32_t> lease = lease_of(tensor);
+  if (!lease) return lease.status();
+  if (*lease != kNoLease) [[likely]] {
+    wire::encode_tensor(tensor, *lease, out.data() + at);
+  } else {
+    Result<wire::TensorMeta> meta = place(tensor);
+    if (!meta) return meta.status();
+    wire::encode_meta(*meta, out.data() + at);
+  }
+  bytes_.insert(bytes_.end(), out.begin(), out.begin() + static_cast<std::ptrdiff_t>(at + size));
+  return {};
+}
+
+Result<wire::TensorMeta> MessageBuilder::place(const Tensor& tensor) {
+  if (tensor.numel() == 0) {
+    wire::TensorMeta meta = wire::meta_of(tensor, kNoLease);
+    meta.byte_offset = 0;
+    return meta;
+  }
+  Result<std::uint32_t> lease = lease_of(tensor);
+  if (!lease) return lease.status();
+  return *lease != kNoLease ? wire::meta_of(tensor, *lease) : place_copy(tensor);
+}
+
+Result<std::uint32_t> MessageBuilder::lease_of(const Tensor& tensor) {
+  if (tensor.numel() == 0) return kNoLease;
+  const std::shared_ptr<Storage>& storage = tensor.storage();
+  const arena::LeasePtr* lease = tensor::share_lease(*storage);
+  if (lease == nullptr || &(*lease)->arena() != arena_) return kNoLease;
+  // By block, not by storage: two storages may hold leases on the same one.
+  const std::uint64_t block = (*lease)->handle().offset;
+  for (const auto& [offset, index] : placed_) {
+    if (offset == block) return index;
+  }
+  const auto index = static_cast<std::uint32_t>(leases_.size());
+  Result<arena::LeasePtr> more = arena_->another(*lease);
+  if (!more) return more.status();
+  leases_.push_back(*std::move(more));
+  placed_.emplace_back(block, index);
+  return index;
+}
+
+Result<wire::TensorMeta> MessageBuilder::place_copy(const Tensor& tensor) {
+  Result<arena::LeasePtr> block = arena_->allocate(copies_, tensor.nbytes());
+  if (!block) return block.status();
+  const Order order =
+      !tensor.is_contiguous(Order::kC) && tensor.is_contiguous(Order::kF) ? Order::kF : Order::kC;
+  tensor::copy_strided((*block)->data(), tensor.raw(),
+                       tensor::byte_strides(tensor.strides(), tensor.item_size()), tensor.shape(),
+                       tensor.item_size(), order);
+  leases_.push_back(*std::move(block));
+  // The copy belongs to whoever receives it, who may write.
+  return wire::TensorMeta{static_cast<std::uint32_t>(leases_.size() - 1),
+                          tensor.dtype(),
+                          false,
+                          0,
+                          tensor.shape(),
+                          order == Order::kF ? f_strides(tensor.shape()) : c_strides(tensor.shape())};
+}
+
+PendingCopy& MessageBuilder::note_copy(const void* data, std::size_t bytes, arena::Kind kind) {
+  noted_ = true;
+  PendingCopy& copy = pending_copies_.emplace_back();
+  copy.data = data;
+  copy.bytes = bytes;
+  copy.block_bytes = bytes;
+  copy.kind = kind;
+  copy.lease = static_cast<std::uint32_t>(leases_.size());
+  leases_.emplace_back();
+  noted_bytes_ += bytes;
+  return copy;
+}
+
+void MessageBuilder::note_part(std::uint32_t lease, std::size_t offset, const void* data, std::size_t bytes) {
+  PendingCopy& copy = pending_copies_.emplace_back();
+  copy.data = data;
+  copy.bytes = bytes;
+  copy.lease = lease;
+  copy.offset = offset;
+}
+
+std::uint32_t MessageBuilder::note_share(arena::LeasePtr held) {
+  noted_ = true;
+  const auto lease = static_cast<std::uint32_t>(leases_.size());
+  leases_.emplace_back();
+  pending_shares_.push_back({std::move(held), lease});
+  return lease;
+}
+
+void MessageBuilder::share_instead(std::uint32_t lease, arena::LeasePtr held) {
+  leases_[lease].reset();
+  pending_shares_.push_back({std::move(held), lease});
+}
+
+Status MessageBuilder::allocate(arena::Arena& arena) {
+  // Shares first: the lease of a copy that became a share must not be allocated again.
+  for (const PendingShare& share : pending_shares_) {
+    if (leases_[share.lease]) continue;
+    Result<arena::LeasePtr> another = arena.another(share.held);
+    if (!another) return another.status();
+    shared_bytes_ += share.held->size();
+    leases_[share.lease] = *std::move(another);
+  }
+  for (const PendingCopy& copy : pending_copies_) {
+    if (leases_[copy.lease]) continue;
+    Result<arena::LeasePtr> block = arena.allocate(copy.kind, copy.block_bytes);
+    if (!block) return block.status();
+    leases_[copy.lease] = *std::move(block);
+  }
+  return {};
+}
+
+void MessageBuilder::copy() {
+  for (PendingCopy& copy : pending_copies_) {
+    if (copy.done) continue;
+    std::byte* const out = leases_[copy.lease]->data() + copy.offset;
+    if (copy.shape.empty()) {
+      std::memcpy(out, copy.data, copy.bytes);
+    } else {
+      tensor::copy_strided(out, copy.data, copy.strides, copy.shape, copy.item_size, Order::kC);
+    }
+    copy.done = true;
+    copied_bytes_ += copy.bytes;
+  }
+}
+
+bool MessageBuilder::holds_leases() const noexcept {
+  return !pending_shares_.empty() ||
+         std::any_of(leases_.begin(), leases_.end(), [](const auto& lease) { return lease != nullptr; });
+}
+
+void MessageBuilder::clear_noted() noexcept {
+  pending_copies_.clear();
+  pending_shares_.clear();
+  noted_bytes_ = 0;
+  copied_bytes_ = 0;
+  shared_bytes_ = 0;
+  noted_ = false;
+}
+
+}  // namespace forklift::message
