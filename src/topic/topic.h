@@ -85,6 +85,7 @@ class Reader {
   static constexpr std::uint32_t kNoPlace = 0xffffffffU;
   Reader(TopicPtr topic, std::uint32_t place, domain::SlotRef owner, std::uint64_t seen)
       : topic_(std::move(topic)), place_(place), owner_(owner), seen_(seen) {}
+  static Status end_of_topic();
   Status usable() const;
   Status try_get(Incoming& into, bool* done);
   Status try_next(Incoming& into, bool* done);

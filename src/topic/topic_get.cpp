@@ -103,6 +103,8 @@ void Topic::release_passed() {
   if (guard.ok() && topics.whole(id_.index)) (void)topics.trim(id_.index);
 }
 
+Status Reader::end_of_topic() { return {Code::kClosed, "it is closed, and everything was read"}; }
+
 Status Reader::usable() const {
   const domain::Domain& domain = topic_->domain();
   if (!domain.attached()) return domain.not_attached();
@@ -141,7 +143,7 @@ Status Reader::try_next(channel::Incoming& into, bool* done) {
     const std::uint64_t position = seen();
     const bool finished = topic_->finished();
     if (position == row.tail.load(std::memory_order_acquire))
-      return finished ? Status(Code::kClosed, "it is finished, and everything was read") : Status();
+      return finished ? end_of_topic() : Status();
     Topic::Copied copied;
     Status got = attempt < kMostOvertaken ? topic_->copy(into, position, copied)
                                           : topic_->copy_locked(into, position, copied);
@@ -174,8 +176,10 @@ Status Reader::try_get(channel::Incoming& into, bool* done) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (Status status = usable(); !status) return status;
     if (place_ == kNoPlace) {
+      const bool finished = topic_->finished();  // before the look: what was put before it is seen
       Status got = try_newest(into, seen(), done);
       if (*done) advance(last_);
+      if (got.ok() && !*done && finished) return end_of_topic();
       return got;
     }
     if (Status got = try_next(into, done); !got || *done || !left()) return got;
