@@ -62,6 +62,13 @@ PyObject* import_attribute(const char* module, const char* name) {
   return attribute;
 }
 
+PyObject* raise_error(const char* name, const char* text) {
+  PyObject* type = import_attribute("forklift.errors", name);
+  if (type) PyErr_SetString(type, text);
+  Py_XDECREF(type);
+  return nullptr;
+}
+
 PyObject* raise(const Status& status) {
   switch (status.code()) {
     case Code::kOk: PyErr_SetString(PyExc_SystemError, "raise() of a success"); return nullptr;

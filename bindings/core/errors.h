@@ -10,6 +10,9 @@
 
 namespace forklift::py {
 
+// Raises a class of forklift.errors with a text. nullptr.
+PyObject* raise_error(const char* name, const char* text);
+
 // Sets the exception for a failed status and returns nullptr, for `return raise(status);`. For kInterrupted
 // it keeps the exception that the signal handler has set. kTimeout becomes the built-in TimeoutError; queues
 // do not pass it here, since they raise queue.Empty or queue.Full.

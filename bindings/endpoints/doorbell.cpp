@@ -28,7 +28,8 @@ struct Doorbell::State {
   Status wait(channel::WaitHooks* hooks) {
     if (rings == Rings::kForRoom) return channel->wait_taken(taken, os::Deadline::never(), hooks);
     Status status;
-    while (status && channel->empty()) status = channel->wait_readable(os::Deadline::never(), hooks);
+    while (status && channel->empty() && !channel->closed())
+      status = channel->wait_readable(os::Deadline::never(), hooks);
     return status;
   }
 

@@ -17,7 +17,7 @@
 #include "bindings/message/transfer.h"
 #include "message/transport.h"
 #include "message/wire.h"
-#include "tensor/layout.h"
+#include "tensor/extent.h"
 
 namespace forklift::py {
 

@@ -71,6 +71,7 @@ PyObject* raise_failure(const Status& status, const char* timed_out) {
     PyErr_SetNone(PyExc_EOFError);
     return nullptr;
   }
+  if (status.code() == Code::kClosed) return raise_error("FinishedError", std::string(status.what()).c_str());
   return raise(status);
 }
 
@@ -126,7 +127,8 @@ PyObject* do_put(PyObject* self, PyObject* object, const Waiting& waiting) {
   // A reducer may close or drop the queue meanwhile.
   const channel::ChannelPtr channel = queue->channel;
   // The standard library takes the capacity before it pickles: a full queue is reported whatever the object.
-  if (!waiting.block && channel->capacity() != 0 && channel->full()) return raise_named("Full");
+  if (!waiting.block && channel->capacity() != 0 && channel->full() && !channel->closed())
+    return raise_named("Full");
   const SendResult result = send_object(*channel, object, queue->format, waiting.deadline, waiting.block, -1);
   queue->used = true;
   switch (result.sent) {

@@ -172,15 +172,16 @@ PyObject* queue_poll(PyObject* self, PyObject* timeout) {
   const channel::ChannelPtr channel = channel_of(self);
   Waiting waiting;
   if (!channel || !waiting.parse(nullptr, timeout)) return nullptr;
-  if (!channel->empty()) Py_RETURN_TRUE;
+  if (!channel->empty() || channel->closed()) Py_RETURN_TRUE;
   after_get(*as_queue(self), *channel);
   GilRelease released;
   PyHooks hooks(released);
   hooks.orphan_fd = as_queue(self)->orphan_fd;
   Status status;
-  while (channel->empty() && status) status = channel->wait_readable(waiting.deadline, &hooks);
+  while (channel->empty() && !channel->closed() && status)
+    status = channel->wait_readable(waiting.deadline, &hooks);
   released.acquire();
-  if (status || !channel->empty()) Py_RETURN_TRUE;
+  if (status || !channel->empty() || channel->closed()) Py_RETURN_TRUE;
   if (status.code() == Code::kTimeout) Py_RETURN_FALSE;
   if (status.code() == Code::kPeerDied) Py_RETURN_TRUE;  // as at the end of a pipe: recv() raises EOFError
   return raise(status);
@@ -252,6 +253,21 @@ PyObject* queue_join(PyObject* self, PyObject*) {
 PyObject* queue_unfinished(PyObject* self, PyObject*) {
   const channel::ChannelPtr channel = channel_of(self);
   return channel ? PyLong_FromUnsignedLong(channel->unfinished()) : nullptr;
+}
+
+PyObject* queue_shutdown(PyObject* self, PyObject*) {
+  const channel::ChannelPtr channel = channel_of(self);
+  if (!channel) return nullptr;
+  GilRelease released;
+  const Status status = channel->close();
+  released.acquire();
+  if (!status) return raise(status);
+  Py_RETURN_NONE;
+}
+
+PyObject* queue_is_shutdown(PyObject* self, PyObject*) {
+  const channel::ChannelPtr channel = channel_of(self);
+  return channel ? PyBool_FromLong(channel->closed() ? 1 : 0) : nullptr;
 }
 
 PyObject* queue_set_format(PyObject* self, PyObject* format) {
@@ -326,6 +342,13 @@ PyMethodDef queue_base_methods[] = {
     {"_task_done", queue_task_done, METH_NOARGS, nullptr},
     {"_unfinished", queue_unfinished, METH_NOARGS, nullptr},
     {"_join", queue_join, METH_NOARGS, nullptr},
+    {"shutdown", queue_shutdown, METH_NOARGS,
+     "shutdown($self, /)\n--\n\n"
+     "End the queue for all processes, as queue.Queue.shutdown of Python 3.13 does for threads.\n\n"
+     "From now on put raises forklift.FinishedError, and so does get once the queue is empty. The error\n"
+     "is a queue.ShutDown where Python has that. Those who wait in either are woken. C++ programs call\n"
+     "it close()."},
+    {"_is_shutdown", queue_is_shutdown, METH_NOARGS, nullptr},
     {"_set_format", queue_set_format, METH_O, nullptr},
     {"empty", queue_empty, METH_NOARGS, "empty($self, /)\n--\n\nIs there nothing to get just now?"},
     {nullptr, nullptr, 0, nullptr},

@@ -79,13 +79,6 @@ PyObject* done_or_raise(const Status& status) {
   Py_RETURN_NONE;
 }
 
-PyObject* raise_error(const char* name, const char* text) {
-  PyObject* type = import_attribute("forklift.errors", name);
-  if (type) PyErr_SetString(type, text);
-  Py_XDECREF(type);
-  return nullptr;
-}
-
 PyObject* topic_create(PyObject* self, PyObject* arguments) {
   topic::TopicOptions options;
   unsigned char slow = 0;

@@ -9,7 +9,7 @@
 #include "forklift/dtype.h"
 #include "message/wire.h"
 #include "tensor/copy.h"
-#include "tensor/layout.h"
+#include "tensor/extent.h"
 
 namespace forklift::py {
 

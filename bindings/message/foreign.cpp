@@ -11,8 +11,8 @@
 #include "bindings/core/errors.h"
 #include "bindings/tensor/numpy.h"
 #include "bindings/tensor/tensor.h"
+#include "tensor/operations.h"
 #include "tensor/storage.h"
-#include "tensor/views.h"
 
 namespace nb = nanobind;
 

@@ -14,7 +14,7 @@
 #include "bindings/tensor/tensor.h"
 #include "node/node.h"
 #include "tensor/copy.h"
-#include "tensor/layout.h"
+#include "tensor/extent.h"
 
 namespace forklift::py {
 

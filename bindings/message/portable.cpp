@@ -11,7 +11,7 @@
 #include "bindings/tensor/tensor.h"
 #include "message/transport.h"
 #include "tensor/arena_storage.h"
-#include "tensor/views.h"
+#include "tensor/operations.h"
 
 namespace forklift::py {
 

@@ -19,37 +19,14 @@
 
 #include "bindings/core/gil.h"
 #include "bindings/message/writer.h"
+#include "node/memory_wait.h"
 #include "os/clock.h"
 
 namespace forklift::py {
 
-// Waiting for memory: an attempt that the budget refuses is repeated while others may give some back. The
-// rules are those of api/memory_wait.h.
-class MemoryWait {
- public:
-  // `bytes`: how much the attempt needs. `block`: false if it is not to be repeated at all.
-  MemoryWait(arena::Arena& arena, std::size_t bytes, os::Deadline deadline, bool block) noexcept
-      : arena_(arena), bytes_(bytes), deadline_(deadline), block_(block) {}
-
-  // Whether the attempt that ended with `status` is to be repeated, after a pause. A signal handler that
-  // raises ends the wait; `status` says so then. Without the interpreter lock.
-  bool again(Status& status, PyHooks& hooks) {
-    return status.code() == Code::kOverBudget && pause(status, hooks);
-  }
-
- private:
-  bool pause(Status& status, PyHooks& hooks);
-
-  arena::Arena& arena_;
-  std::size_t bytes_;
-  os::Deadline deadline_;
-  bool block_;
-  std::int64_t until_ns_ = 0;  // 0: nothing was refused yet
-};
-
 class Sending {
  public:
-  // `orphan_fd`: see PyHooks. The others are those of MemoryWait.
+  // `orphan_fd`: see PyHooks. The others are those of node::MemoryWait.
   Sending(arena::Arena& arena, MessageWriter& writer, os::Deadline deadline, bool block,
           int orphan_fd) noexcept
       : arena_(arena),
@@ -70,7 +47,7 @@ class Sending {
   Status prepare() { return writer_.message.noted() ? make_leases() : Status(); }
   // Refers to the writer.
   channel::Outgoing message() const noexcept { return writer_.message.message(writer_.codec); }
-  bool again(Status& status) { return memory_.again(status, hooks_); }
+  bool again(Status& status) { return memory_.again(status, &hooks_); }
   PyHooks& hooks() noexcept { return hooks_; }
 
  private:
@@ -82,7 +59,7 @@ class Sending {
   MessageWriter& writer_;
   GilRelease released_;
   PyHooks hooks_;
-  MemoryWait memory_;
+  node::MemoryWait memory_;
 };
 
 }  // namespace forklift::py

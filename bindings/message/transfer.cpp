@@ -29,12 +29,12 @@ SendResult send_value(Endpoint endpoint, PyObject* object, os::Deadline deadline
     hooks.orphan_fd = orphan_fd;
     arena::Arena& arena = node::arena_of(endpoint);
     message::MessageBuilder builder(arena);
-    MemoryWait memory(arena, 0, deadline, block);
+    node::MemoryWait memory(arena, 0, deadline, block);
     do {
       status = builder.bytes().empty() ? builder.add(value) : Status();
       if (!status) builder.clear();
       if (status) status = node::put(endpoint, builder.message(), deadline, &hooks);
-    } while (memory.again(status, hooks));
+    } while (memory.again(status, &hooks));
     inline_bytes = builder.bytes().size();
     if (status) {
       for (const arena::LeasePtr& lease : builder.leases()) count_block_bytes(lease->size());
@@ -81,13 +81,13 @@ Result<arena::LeasePtr> allocate_patiently(Endpoint endpoint, arena::Kind kind, 
   GilRelease released;
   PyHooks hooks(released);
   arena::Arena& arena = node::arena_of(endpoint);
-  MemoryWait memory(arena, bytes, deadline, block);
+  node::MemoryWait memory(arena, bytes, deadline, block);
   Status status;
   do {
     Result<arena::LeasePtr> lease = arena.allocate(kind, bytes);
     if (lease) return lease;
     status = lease.status();
-  } while (memory.again(status, hooks));
+  } while (memory.again(status, &hooks));
   return status;
 }
 
@@ -167,10 +167,10 @@ Status send_raw(Endpoint endpoint, std::span<const std::byte> bytes, os::Deadlin
   {
     GilRelease released;
     PyHooks hooks(released);
-    MemoryWait memory(node::arena_of(endpoint), bytes.size(), deadline, true);
+    node::MemoryWait memory(node::arena_of(endpoint), bytes.size(), deadline, true);
     do {
       status = node::put(endpoint, {bytes, {}, message::kRawCodec, 0}, deadline, &hooks);
-    } while (memory.again(status, hooks));
+    } while (memory.again(status, &hooks));
   }
   if (status) count_put(bytes.size());
   return status;

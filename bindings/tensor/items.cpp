@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "bindings/core/errors.h"
-#include "tensor/views.h"
+#include "tensor/operations.h"
 
 namespace nb = nanobind;
 

@@ -12,9 +12,9 @@
 #include "tensor/arena_storage.h"
 #include "tensor/copy.h"
 #include "tensor/dlpack.h"
-#include "tensor/layout.h"
+#include "tensor/extent.h"
+#include "tensor/operations.h"
 #include "tensor/storage.h"
-#include "tensor/views.h"
 
 namespace forklift::py {
 

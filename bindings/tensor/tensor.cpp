@@ -21,9 +21,9 @@
 #include "node/node.h"
 #include "tensor/arena_storage.h"
 #include "tensor/copy.h"
-#include "tensor/layout.h"
+#include "tensor/extent.h"
+#include "tensor/operations.h"
 #include "tensor/storage.h"
-#include "tensor/views.h"
 
 namespace nb = nanobind;
 

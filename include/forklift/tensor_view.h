@@ -32,9 +32,9 @@ void check_rank(const Tensor& tensor, std::size_t rank);
 template <class T, std::size_t Rank>
 class TensorView {
  public:
+  // As of std::span.
   using element_type = T;
   using value_type = std::remove_cv_t<T>;
-  static constexpr std::size_t kRank = Rank;
 
   // Error: the tensor holds another type, is read-only and T is not const, or has not `Rank` dimensions.
   explicit TensorView(const Tensor& tensor) : data_(tensor.data<T>()) {

@@ -47,9 +47,10 @@ class Wait {
     ns_ = detail::steady_after(ns_);
   }
 
+  // Not at all; as long as it takes.
   static Wait now() noexcept { return {}; }
   static Wait forever() noexcept { return Wait(std::stop_token()); }
-
+  // Does neither a time nor a stop end it?
   bool is_forever() const noexcept { return ns_ == detail::kForever && !stop_.stop_possible(); }
   // The time is over, or a stop was requested.
   bool over() const noexcept {
@@ -67,19 +68,16 @@ class Wait {
   // What ends it beside the time; one that cannot be stopped where there is none.
   const std::stop_token& stop() const noexcept { return stop_; }
 
+  // For the library's own parts: it refers to this object's token.
+  operator detail::Limit() const noexcept {
+    const std::int64_t ns = is_deadline_ ? detail::steady_left(ns_) : ns_;
+    return {ns, stop_.stop_possible() ? &stop_ : nullptr};
+  }
+
  private:
-  friend struct detail::Limit;
   std::int64_t ns_ = 0;  // of the steady clock where is_deadline_; detail::kForever: no time ends it
   bool is_deadline_ = false;
   std::stop_token stop_;
 };
-
-namespace detail {
-
-inline Limit::Limit(const Wait& wait) noexcept
-    : ns(wait.is_deadline_ ? steady_left(wait.ns_) : wait.ns_),
-      stop(wait.stop_.stop_possible() ? &wait.stop_ : nullptr) {}
-
-}  // namespace detail
 
 }  // namespace forklift

@@ -6,9 +6,15 @@ Where the standard library has a class for a failure, Forklift raises that class
 
 from __future__ import annotations
 
+import queue
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    class _ShutDown(Exception): ...
+else:
+    _ShutDown = getattr(queue, "ShutDown", Exception)
 
 
 __all__ = [
@@ -90,8 +96,12 @@ class NameTakenError(ForkliftError, ValueError):
     """A domain is served under this name already, or something is published under it."""
 
 
-class FinishedError(ForkliftError, EOFError):
-    """The broadcast was finished, and this subscription has read all its messages."""
+class FinishedError(ForkliftError, EOFError, _ShutDown):
+    """The broadcast was finished, or the queue was shut down, and all its messages were read.
+
+    ``put`` into a queue that was shut down raises it, too. It is a ``queue.ShutDown`` where Python has that
+    (3.13 and newer).
+    """
 
 
 class DisconnectedError(ForkliftError, ConnectionError):

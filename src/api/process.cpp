@@ -10,6 +10,7 @@
 
 #include "api/attached.h"
 #include "api/children.h"
+#include "api/stop.h"
 #include "node/node.h"
 #include "process/child.h"
 #include "process/report.h"

@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "api/attached.h"
-#include "api/memory_wait.h"
 #include "api/stop.h"
 #include "channel/pipe.h"
 #include "forklift/broadcast.h"
 #include "message/transport.h"
 #include "node/endpoint.h"
+#include "node/memory_wait.h"
 #include "node/node.h"
 #include "node/wait_any.h"
 #include "process/invitation.h"
@@ -161,15 +161,15 @@ bool put_with_memory(Endpoint endpoint, std::size_t bytes, Limit limit, Attempt&
   if (status.code() != Code::kOverBudget || limit.ns == 0) [[likely]]
     return settled(status);
   const os::Deadline until = deadline_of(limit);
-  const auto poll = [&]() -> Status {
-    if (limit.stop == nullptr || !limit.stop->stop_requested()) return {};
-    return {Code::kInterrupted, "a stop was requested"};
-  };
-  return settled(tensor::with_memory(arena_of(endpoint), bytes, until, poll, [&] {
+  const std::stop_token none;
+  StopHooks hooks(limit.stop != nullptr ? *limit.stop : none);
+  node::MemoryWait memory(arena_of(endpoint), bytes, until);
+  while (memory.again(status, &hooks)) {
     Limit left = limit;
     if (left.ns != kForever) left.ns = until.left_ns(left.ns);
-    return attempt(left);
-  }));
+    status = attempt(left);
+  }
+  return settled(status);
 }
 
 template <class Channel>

@@ -6,8 +6,8 @@
 
 #include "api/attached.h"
 #include "tensor/arena_storage.h"
+#include "tensor/operations.h"
 #include "tensor/storage.h"
-#include "tensor/views.h"
 
 namespace forklift {
 

@@ -244,7 +244,7 @@ std::uint32_t Channel::taken() const noexcept {
 }
 
 Status Channel::wait_taken(std::uint32_t seen, os::Deadline deadline, WaitHooks* hooks) {
-  const auto ready = [&] { return taken() != seen; };
+  const auto ready = [&] { return taken() != seen || closed(); };
   while (!ready()) {
     Status status = wait_until(for_room(), ready, table_.domain(), deadline, hooks);
     if (!status) return status;

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <string>
 
-#include "tensor/layout.h"
+#include "tensor/extent.h"
 
 namespace forklift::frozen {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "tensor/access.h"
 #include "tensor/dense.h"
-#include "tensor/layout.h"
-#include "tensor/views.h"
+#include "tensor/extent.h"
+#include "tensor/operations.h"
 
 namespace forklift::wire {
 namespace {

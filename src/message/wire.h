@@ -22,6 +22,7 @@
 #include <optional>
 #include <span>
 
+#include "forklift/status.h"
 #include "forklift/tensor.h"
 
 namespace forklift::wire {

@@ -7,9 +7,9 @@
 #include "node/node.h"
 #include "tensor/access.h"
 #include "tensor/dense.h"
-#include "tensor/layout.h"
+#include "tensor/extent.h"
+#include "tensor/operations.h"
 #include "tensor/storage.h"
-#include "tensor/views.h"
 
 namespace forklift::tensor {
 namespace {

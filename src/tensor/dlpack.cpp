@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "tensor/layout.h"
-#include "tensor/views.h"
+#include "tensor/extent.h"
+#include "tensor/operations.h"
 
 namespace forklift::dlpack {
 namespace {

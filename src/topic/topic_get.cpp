@@ -142,8 +142,7 @@ Status Reader::try_next(channel::Incoming& into, bool* done) {
     }
     const std::uint64_t position = seen();
     const bool finished = topic_->finished();
-    if (position == row.tail.load(std::memory_order_acquire))
-      return finished ? end_of_topic() : Status();
+    if (position == row.tail.load(std::memory_order_acquire)) return finished ? end_of_topic() : Status();
     Topic::Copied copied;
     Status got = attempt < kMostOvertaken ? topic_->copy(into, position, copied)
                                           : topic_->copy_locked(into, position, copied);

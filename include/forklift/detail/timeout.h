@@ -14,10 +14,6 @@
 #include <limits>
 #include <stop_token>
 
-namespace forklift {
-class Wait;
-}  // namespace forklift
-
 namespace forklift::detail {
 
 inline constexpr std::int64_t kForever = std::numeric_limits<std::int64_t>::max();
@@ -60,7 +56,7 @@ inline std::int64_t steady_left(std::int64_t when) noexcept {
 // What ends a wait: a time, a stop, or neither. Two words, which travel in registers; it refers to the token.
 struct Limit {
   Limit(std::int64_t most) noexcept : ns(most) {}
-  Limit(const Wait& wait) noexcept;  // refers to the token of `wait`
+  Limit(std::int64_t most, const std::stop_token* token) noexcept : ns(most), stop(token) {}
 
   std::int64_t ns = kForever;
   const std::stop_token* stop = nullptr;

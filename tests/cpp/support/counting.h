@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "forklift/tensor.h"
-#include "tensor/layout.h"
+#include "tensor/extent.h"
 
 namespace forklift::test {
 

@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "tensor/layout.h"
+#include "tensor/extent.h"
 
 namespace forklift::tensor {
 namespace {

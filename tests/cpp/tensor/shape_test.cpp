@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "tensor/layout.h"
+#include "tensor/extent.h"
 
 namespace forklift {
 namespace {

@@ -22,7 +22,7 @@ TEST(TensorView, ReadsAndWritesTheTensorsElements) {
   const Tensor tensor = counting({3, 4});
   const auto view = tensor.view<std::int32_t, 2>();
   static_assert(std::same_as<decltype(view), const TensorView<std::int32_t, 2>>);
-  static_assert(view.rank() == 2 && TensorView<float, 3>::kRank == 3);
+  static_assert(view.rank() == 2 && TensorView<float, 3>::rank() == 3);
   EXPECT_EQ(view.data(), tensor.data<std::int32_t>());
   EXPECT_EQ(view.extent(0), 3);
   EXPECT_EQ(view.extent(1), 4);

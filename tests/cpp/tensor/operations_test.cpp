@@ -1,5 +1,5 @@
 // The tensor room's Results, which the members of Tensor turn into exceptions: the words, and that both say the same.
-#include "tensor/views.h"
+#include "tensor/operations.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "tensor/views.h"
+#include "tensor/operations.h"
 
 #include <algorithm>
 #include <string>
@@ -7,7 +7,7 @@
 #include "tensor/access.h"
 #include "tensor/copy.h"
 #include "tensor/dense.h"
-#include "tensor/layout.h"
+#include "tensor/extent.h"
 #include "tensor/storage.h"
 
 namespace forklift::tensor {

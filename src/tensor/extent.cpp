@@ -1,4 +1,4 @@
-#include "tensor/layout.h"
+#include "tensor/extent.h"
 
 #include <string>
 
