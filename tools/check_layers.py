@@ -195,7 +195,7 @@ def main(arguments: list[str]) -> int:
         else:
             print(f"note: {words}")
     for error in errors:
-        print(error, file=sys.stderr)
+        print(f"error: {error}", file=sys.stderr)
     return 1 if errors else 0
 
 

@@ -288,7 +288,7 @@ TEST(TensorMeta, Refusals) {
   };
   EXPECT_EQ(damaged(0, 9), Code::kOk);
   EXPECT_EQ(damaged(4, 0), Code::kCorrupt);
-  EXPECT_EQ(damaged(4, 16), Code::kCorrupt);
+  EXPECT_EQ(damaged(4, kLastDType + 1), Code::kCorrupt);
   EXPECT_EQ(damaged(5, 2), Code::kCorrupt);
   EXPECT_EQ(damaged(6, 1), Code::kCorrupt);
   EXPECT_EQ(damaged(6, 3), Code::kCorrupt);

@@ -115,3 +115,11 @@ def test_make_has_the_targets() -> None:
     }
     assert {"demo", "test", "setup", "wheel", "lint"} <= named
     assert named <= targets
+
+
+def test_the_layout_document_names_the_version_of_the_code() -> None:
+    code = re.search(r"kLayoutVersion = (\d+);", (ROOT / "src/domain/layout.h").read_text())
+    document = (ROOT / "docs/layout.md").read_text()
+    assert code is not None
+    assert re.findall(r"\*\*Layout version (\d+)\.\*\*", document) == [code[1]]
+    assert re.findall(r"layout_version \| (\d+) \|", document) == [code[1]]
