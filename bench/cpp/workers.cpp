@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kMostWorkers = 16;
 
-struct Topic {
+struct Start {
   std::atomic<std::uint32_t> ready{0};
   std::atomic<std::uint32_t> done{0};
   struct Times {
@@ -29,7 +29,7 @@ struct Topic {
 };
 
 [[noreturn]] void run_worker(const Worker& worker, std::size_t index, std::size_t workers, bool pin,
-                             Topic& topic) {
+                             Start& start) {
   // A child begins on its parent's processor; two that begin on the same one may stay there for a whole
   // measurement.
   cpu_set_t allowed;
@@ -37,15 +37,15 @@ struct Topic {
   pin_to(static_cast<int>(index));
   if (!pin && ::sched_setaffinity(0, sizeof allowed, &allowed) != 0) fail("sched_setaffinity");
   if (worker.warm_up) worker.warm_up();
-  topic.ready.fetch_add(1);
+  start.ready.fetch_add(1);
   SpinPolicy spin_policy;
-  while (topic.ready.load(std::memory_order_acquire) < workers) spin_policy.wait();
-  topic.times[index].begin = now_ns();
+  while (start.ready.load(std::memory_order_acquire) < workers) spin_policy.wait();
+  start.times[index].begin = now_ns();
   worker.work();
-  topic.times[index].end = now_ns();
-  topic.done.fetch_add(1);
+  start.times[index].end = now_ns();
+  start.done.fetch_add(1);
   if (worker.finish) {
-    while (topic.done.load(std::memory_order_acquire) < workers) ::usleep(100);
+    while (start.done.load(std::memory_order_acquire) < workers) ::usleep(100);
     worker.finish();
     std::exit(0);
   }
@@ -56,12 +56,12 @@ struct Topic {
 
 double race(const std::vector<Worker>& workers, bool pin) {
   if (workers.size() > kMostWorkers) fail("too many workers");
-  Shared<Topic> topic;
+  Shared<Start> start;
   std::vector<pid_t> pids;
   for (std::size_t i = 0; i < workers.size(); ++i) {
     const pid_t pid = ::fork();
     if (pid < 0) fail("fork");
-    if (pid == 0) run_worker(workers[i], i, workers.size(), pin, *topic);
+    if (pid == 0) run_worker(workers[i], i, workers.size(), pin, *start);
     pids.push_back(pid);
   }
   std::int64_t begin = INT64_MAX;
@@ -71,8 +71,8 @@ double race(const std::vector<Worker>& workers, bool pin) {
     while (::waitpid(pids[i], &status, 0) < 0 && errno == EINTR) {
     }
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) fail("a worker failed");
-    begin = std::min(begin, topic->times[i].begin);
-    end = std::max(end, topic->times[i].end);
+    begin = std::min(begin, start->times[i].begin);
+    end = std::max(end, start->times[i].end);
   }
   return static_cast<double>(end - begin);
 }

@@ -56,10 +56,10 @@ struct PyNamedDomain {
 };
 
 Status publish(const std::string& name, arena::ObjectKind kind, std::uint32_t index, std::uint32_t generation,
-               std::uint64_t sort) {
+               std::uint64_t type) {
   Result<node::Node*> node = node::Node::current();
   if (!node) return node.status();
-  node::Published what{{kind, index}, generation, sort, {}};
+  node::Published what{{kind, index}, generation, type, {}};
   if (kind == arena::ObjectKind::kLock) {
     what.kind = static_cast<std::uint64_t>(node::ObjectType::kLocks) +
                 static_cast<std::uint64_t>((*node)->locks().kind_of({index, generation}));
@@ -120,10 +120,10 @@ void bind_naming(nb::module_& module) {
   module.attr("KIND_LOCK") = static_cast<int>(arena::ObjectKind::kLock);
   module.attr("KIND_TOPIC") = static_cast<int>(arena::ObjectKind::kTopic);
   module.def("publish", [](const std::string& name, int kind, std::uint32_t index, std::uint32_t generation,
-                           std::uint64_t sort) {
+                           std::uint64_t type) {
     const Status status = [&] {
       const GilRelease released;
-      return publish(name, static_cast<arena::ObjectKind>(kind), index, generation, sort);
+      return publish(name, static_cast<arena::ObjectKind>(kind), index, generation, type);
     }();
     require(status);
   });

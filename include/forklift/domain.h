@@ -80,12 +80,13 @@ namespace detail {
 bool pause_to_look_again(const Wait& wait);
 
 // False: the name is in use.
-bool publish_queue(std::string_view name, const ChannelRef& queue, std::uint64_t sort);
+bool publish_queue(std::string_view name, const ChannelRef& queue, std::uint64_t object_type);
 bool publish_lock(std::string_view name, const LockRef& lock);
-bool publish_topic(std::string_view name, const TopicRef& topic, std::uint64_t sort);
+bool publish_topic(std::string_view name, const TopicRef& topic, std::uint64_t object_type);
 // Nothing: there is no such name.
-// `sort` 1: any queue; else only one that was published as that.
-std::optional<ChannelRef> find_published_queue(std::string_view name, std::uint64_t type, std::uint64_t sort);
+// `object_type` 1: any queue; else only one that was published as that.
+std::optional<ChannelRef> find_published_queue(std::string_view name, std::uint64_t type,
+                                               std::uint64_t object_type);
 std::optional<LockName> find_published_lock(std::string_view name);
 std::optional<TopicRef> find_published_topic(std::string_view name);
 [[noreturn]] void throw_not_published(std::string_view name);
@@ -106,7 +107,7 @@ struct IsPublishedQueue<Q<T>> : std::is_base_of<Queue<T>, Q<T>> {};
 
 // A JoinableQueue, a SimpleQueue or a Queue: what Python makes of it.
 template <class T>
-constexpr std::uint64_t queue_sort() {
+constexpr std::uint64_t queue_object_type() {
   if constexpr (requires(T& queue) { queue.task_done(); }) return 2;
   if constexpr (requires { T::kBytes; }) return 3;
   return 1;
@@ -116,11 +117,11 @@ template <class T>
   requires IsPublishedQueue<T>::value
 struct Publishing<T> {
   static bool publish(std::string_view name, const T& queue) {
-    return publish_queue(name, queue, queue_sort<T>());
+    return publish_queue(name, queue, queue_object_type<T>());
   }
   static std::optional<T> find(std::string_view name) {
     const std::optional<ChannelRef> found =
-        find_published_queue(name, Transfer<typename T::value_type>::kType, queue_sort<T>());
+        find_published_queue(name, Transfer<typename T::value_type>::kType, queue_object_type<T>());
     if (!found) return std::nullopt;
     return T(*found);
   }
@@ -157,9 +158,9 @@ struct IsBroadcast<Broadcast<T>> : std::true_type {};
 // Broadcast and Latest, whose constructors check what they are given.
 template <TopicHandle T>
 struct Publishing<T> {
-  static constexpr std::uint64_t kSort = IsBroadcast<T>::value ? 8 : 9;
+  static constexpr std::uint64_t kObjectType = IsBroadcast<T>::value ? 8 : 9;
   static bool publish(std::string_view name, const T& topic) {
-    return publish_topic(name, topic.ref(), kSort);
+    return publish_topic(name, topic.ref(), kObjectType);
   }
   static std::optional<T> find(std::string_view name) {
     const std::optional<TopicRef> found = find_published_topic(name);

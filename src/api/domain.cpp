@@ -62,19 +62,19 @@ bool pause_to_look_again(const Wait& wait) {
   return true;
 }
 
-bool publish_queue(std::string_view name, const ChannelRef& queue, std::uint64_t sort) {
+bool publish_queue(std::string_view name, const ChannelRef& queue, std::uint64_t object_type) {
   if (!queue.get()) throw Error({Code::kClosed, "an empty handle cannot be published"});
   return published(node::publish(detail::attached_node().names(), *queue.get(),
-                                 static_cast<node::ObjectType>(sort), name));
+                                 static_cast<node::ObjectType>(object_type), name));
 }
 
 bool publish_lock(std::string_view name, const LockRef& lock) {
   return published(node::publish(detail::attached_node().names(), *lock.get(), name));
 }
 
-bool publish_topic(std::string_view name, const TopicRef& topic, std::uint64_t sort) {
+bool publish_topic(std::string_view name, const TopicRef& topic, std::uint64_t object_type) {
   return published(node::publish(detail::attached_node().names(), *topic.get(),
-                                 static_cast<node::ObjectType>(sort), name));
+                                 static_cast<node::ObjectType>(object_type), name));
 }
 
 std::optional<TopicRef> find_published_topic(std::string_view name) {
@@ -89,10 +89,11 @@ std::optional<TopicRef> find_published_topic(std::string_view name) {
 }
 
 std::optional<ChannelRef> find_published_queue(std::string_view name, std::uint64_t type,
-                                               std::uint64_t sort) {
+                                               std::uint64_t object_type) {
   const std::optional<node::Published> found = look_up(name);
   if (!found) return std::nullopt;
-  const bool as_made = sort == static_cast<std::uint64_t>(node::ObjectType::kQueue) || sort == found->kind;
+  const bool as_made =
+      object_type == static_cast<std::uint64_t>(node::ObjectType::kQueue) || object_type == found->kind;
   if (found->object.kind != arena::ObjectKind::kChannel || !as_made) throw_published_otherwise(name);
   Result<channel::ChannelPtr> opened =
       channel::Channel::open(detail::attached_node().channels(), {found->object.index, found->generation});

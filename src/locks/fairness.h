@@ -49,7 +49,7 @@ class Fairness {
 
   // Waits until the lock is taken, a waiter has had it, or kGiveWayNs have passed since the release.
   template <class Taken>
-  void give_way(LockRow& row, Taken&& taken) noexcept {
+  void yield_turn(LockRow& row, Taken&& taken) noexcept {
     const std::uint64_t word = owed_.exchange(0, std::memory_order_relaxed);
     const std::int64_t limit = owed_at_ns_.load(std::memory_order_relaxed) + kGiveWayNs;
     if (os::now_ns() >= limit) return;  // the release was long ago

@@ -33,7 +33,7 @@ Took Mutex::try_again(std::uint64_t seen, std::uint64_t me) noexcept {
 Status Mutex::acquire(os::Deadline deadline, WaitHooks* hooks, Took& how) {
   const domain::WaitPoint place = domain::lock_place(row_.event, row_.spinner, spin_policy_);
   const auto ready = [this] { return Owner::is_free(row_.state.load(std::memory_order_acquire)); };
-  if (fairness_.owes() && !deadline.passed()) fairness_.give_way(row_, [&] { return !ready(); });
+  if (fairness_.owes() && !deadline.passed()) fairness_.yield_turn(row_, [&] { return !ready(); });
   LongWait wait(row_);
   for (;;) {
     how = try_acquire();

@@ -34,7 +34,7 @@ Result<SemaphorePtr> Semaphore::open(Table& table, LockId id) {
 Status Semaphore::acquire(os::Deadline deadline, WaitHooks* hooks) {
   const domain::WaitPoint place = domain::lock_place(row_.event, row_.spinner, spin_policy_);
   const auto ready = [this] { return value() != 0; };
-  if (fairness_.owes() && !deadline.passed()) fairness_.give_way(row_, [&] { return !ready(); });
+  if (fairness_.owes() && !deadline.passed()) fairness_.yield_turn(row_, [&] { return !ready(); });
   LongWait wait(row_);
   for (;;) {
     bool taken = false;

@@ -2,16 +2,16 @@
 
 namespace forklift::node {
 
-Status publish(Names& names, const channel::Channel& channel, ObjectType sort, std::string_view name) {
+Status publish(Names& names, const channel::Channel& channel, ObjectType type, std::string_view name) {
   const channel::ChannelId id = channel.id();
   return names.publish(
-      name, {{arena::ObjectKind::kChannel, id.index}, id.generation, static_cast<std::uint64_t>(sort), {}});
+      name, {{arena::ObjectKind::kChannel, id.index}, id.generation, static_cast<std::uint64_t>(type), {}});
 }
 
-Status publish(Names& names, const topic::Topic& topic, ObjectType sort, std::string_view name) {
+Status publish(Names& names, const topic::Topic& topic, ObjectType type, std::string_view name) {
   const topic::TopicId id = topic.id();
   return names.publish(
-      name, {{arena::ObjectKind::kTopic, id.index}, id.generation, static_cast<std::uint64_t>(sort), {}});
+      name, {{arena::ObjectKind::kTopic, id.index}, id.generation, static_cast<std::uint64_t>(type), {}});
 }
 
 Status publish(Names& names, const locks::Object& lock, std::string_view name) {
@@ -42,7 +42,7 @@ std::string type_name(const Published& published) {
     case locks::Kind::kEvent: return "event";
     case locks::Kind::kBarrier: return "barrier";
   }
-  return "thing of sort " + std::to_string(published.kind);
+  return "thing of type " + std::to_string(published.kind);
 }
 
 }  // namespace forklift::node

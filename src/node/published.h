@@ -24,8 +24,8 @@ enum class ObjectType : std::uint64_t {
 };
 
 // Errors as of Names::publish.
-Status publish(Names& names, const channel::Channel& channel, ObjectType sort, std::string_view name);
-Status publish(Names& names, const topic::Topic& topic, ObjectType sort, std::string_view name);
+Status publish(Names& names, const channel::Channel& channel, ObjectType type, std::string_view name);
+Status publish(Names& names, const topic::Topic& topic, ObjectType type, std::string_view name);
 Status publish(Names& names, const locks::Object& lock, std::string_view name);
 
 // "queue", "lock", "event", ...

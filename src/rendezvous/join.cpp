@@ -166,7 +166,7 @@ Status does_not_answer(NameLock& name_lock) {
 }
 
 Result<os::Fd> join_at(NameLock& name_lock, const NamedDomainOptions& options) {
-  RetryPause spin_policy(options);
+  RetryPause pause(options);
   for (;;) {
     if (Status opened = name_lock.open_lock(false); !opened) return opened;
     // While this process holds the role, the name cannot go to another domain.
@@ -195,7 +195,7 @@ Result<os::Fd> join_at(NameLock& name_lock, const NamedDomainOptions& options) {
       }
     }
     name_lock.forget_lock();
-    if (Status waited = spin_policy.wait(); !waited)
+    if (Status waited = pause.wait(); !waited)
       return waited.code() == Code::kTimeout ? does_not_answer(name_lock) : waited;
   }
 }

@@ -69,10 +69,10 @@ void JoinServer::turn(int stop, std::int64_t longest_ns) {
     connection = stays ? std::next(connection) : connections_.erase(connection);
   }
   if (items[1].revents != 0) admit();
-  see_to_time();
+  run_timers();
 }
 
-void JoinServer::see_to_time() {
+void JoinServer::run_timers() {
   const std::int64_t now = os::now_ns();
   connections_.remove_if(
       [now](const Connection& connection) { return connection.until_ns != 0 && connection.until_ns <= now; });

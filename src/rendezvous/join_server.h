@@ -50,7 +50,7 @@ class JoinServer {
   bool hear(Connection& connection);
   bool answer(Connection& connection, std::span<const std::byte> packet);
   std::int64_t wait_ns(std::int64_t longest_ns) const;
-  void see_to_time();
+  void run_timers();
 
   node::Node& node_;
   os::Fd listener_;

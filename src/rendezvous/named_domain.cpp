@@ -105,7 +105,7 @@ Status served_already(const NameLock& name_lock) {
 Result<NamedDomainPtr> NamedDomain::serve(std::string_view name, const NamedDomainOptions& options) {
   Result<NameLock> name_lock = NameLock::find(name);
   if (!name_lock) return name_lock.status();
-  RetryPause spin_policy(options);
+  RetryPause pause(options);
   NamedDomains::install();
   const NamedDomains::Beginning beginning(*name_lock);
   for (;;) {
@@ -117,7 +117,7 @@ Result<NamedDomainPtr> NamedDomain::serve(std::string_view name, const NamedDoma
     beginning.step([](NameLock& here) { here.forget_lock(); });
     // The name's server has just gone and another member takes over, or a process checks whether the name is
     // served.
-    Status waited = spin_policy.wait();
+    Status waited = pause.wait();
     if (!waited) return waited.code() == Code::kTimeout ? does_not_answer(*name_lock) : waited;
   }
   // Not before: a process that finds the name served must still be able to attach.
@@ -142,13 +142,13 @@ Result<NamedDomainPtr> NamedDomain::attach(std::string_view name, const NamedDom
 }
 
 Result<NamedDomainPtr> NamedDomain::meet(std::string_view name, const NamedDomainOptions& options) {
-  RetryPause spin_policy(options);
+  RetryPause pause(options);
   for (;;) {
     Result<NamedDomainPtr> attached = attach(name, options);
     if (attached || attached.code() != Code::kNotFound) return attached;
     Result<NamedDomainPtr> served = serve(name, options);
     if (served || served.code() != Code::kExists) return served;
-    if (Status waited = spin_policy.wait(); !waited) return waited;
+    if (Status waited = pause.wait(); !waited) return waited;
   }
 }
 

@@ -266,10 +266,10 @@ class Engine {
   bool send_again_locked(std::uint64_t task, Task& entry);
   std::uint32_t pace_locked(const Job* job) const noexcept;
   static void learn_pace(Job& job, std::uint32_t least, bool came, std::int64_t waited_ns) noexcept;
-  // supervisor.cpp: all in the supervisor's thread, except mind() and the first fill_seats()
+  // supervisor.cpp: all in the supervisor's thread, except mind() and the first fill_slots()
   void mind() noexcept;
   void run_supervisor();
-  void fill_seats();
+  void fill_slots();
   bool start(std::size_t worker_slot, bool spare);
   bool promote_spare();
   void collect_dead();

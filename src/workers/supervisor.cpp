@@ -73,7 +73,7 @@ Status Engine::open() {
   places_.resize(worker_slots);
   supervisor_bell_ = os::Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!supervisor_bell_.valid()) return Status::system("eventfd", errno, "a pool's supervisor");
-  fill_seats();
+  fill_slots();
   if (!broken_.ok() || retry_ns_ != 0) return start_failure_;
   return os::start_thread(supervisor_, [this] { run_supervisor(); }, "a pool's supervisor");
 }
@@ -120,7 +120,7 @@ void Engine::run_supervisor() {
     }
     if (mode == Mode::kLeaving) tell_to_leave();
     if (mode == Mode::kTerminating) put_down();
-    if (mode == Mode::kRunning) fill_seats();
+    if (mode == Mode::kRunning) fill_slots();
     if (mode != Mode::kRunning && !anybody_left()) break;
     if (kill_ns_ != 0) next = std::min(next, kill_ns_);
     if (retry_ns_ != 0) next = std::min(next, retry_ns_);
@@ -152,7 +152,7 @@ bool Engine::anybody_left() const noexcept {
 
 // --- starting
 
-void Engine::fill_seats() {
+void Engine::fill_slots() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!broken_.ok()) return;

@@ -1,7 +1,7 @@
 /* A right (lease) travels in a message: what sending, receiving, repairing and reaping do to the two commit
  * words and to the lease's holder word, with a SIGKILL possible between any two stores.
  *
- * Follows src/channel/put.cpp, get.cpp, channels.cpp (repair_tail, repair_head, reap_channels) and
+ * Follows src/channel/put.cpp, get.cpp, channels.cpp (repair_tail, repair_head, Channels::reap) and
  * src/arena/ledger.cpp. Stores are atomic and in order (the code has a crash fence between them); the memory
  * order between processors is not modelled here.
  *

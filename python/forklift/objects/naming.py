@@ -92,12 +92,12 @@ class Domain:
         ``tensors``: a ``PortableQueue`` delivers ``forklift.Tensor`` instead of arrays. ``lock``: the lock of
         a condition, which is published without it.
         """
-        sort, flags, index, generation, words = _core.find_published(name)
-        if sort in (_QUEUE, _JOINABLE, _SIMPLE):
-            return _open_queue(name, sort, flags, (index, generation), tensors)
-        if sort in (_BROADCAST, _LATEST):
-            return _open_topic(name, sort, flags, (index, generation))
-        return _open_lock(name, sort, (index, generation), words, lock)
+        object_type, flags, index, generation, words = _core.find_published(name)
+        if object_type in (_QUEUE, _JOINABLE, _SIMPLE):
+            return _open_queue(name, object_type, flags, (index, generation), tensors)
+        if object_type in (_BROADCAST, _LATEST):
+            return _open_topic(name, object_type, flags, (index, generation))
+        return _open_lock(name, object_type, (index, generation), words, lock)
 
     def open_or_create(self, name: str, make: Callable[[], T]) -> T:
         """The object that is published under the name; if there is none, publishes ``make()`` and returns it.
@@ -180,7 +180,7 @@ def _identity(obj: Any) -> tuple[int, int, int, int]:
     )
 
 
-def _open_queue(name: str, sort: int, flags: int, identity: tuple[int, int], tensors: bool) -> Any:
+def _open_queue(name: str, object_type: int, flags: int, identity: tuple[int, int], tensors: bool) -> Any:
     queue: Any
     if flags == _PORTABLE:
         queue = PortableQueue.__new__(PortableQueue)
@@ -189,21 +189,21 @@ def _open_queue(name: str, sort: int, flags: int, identity: tuple[int, int], ten
             f"{name!r} is a queue of values of a C++ type, which only C++ programs can take: "
             "publish a forklift::Queue<forklift::Value> or Queue<Tensor>"
         )
-    elif sort == _SIMPLE:
+    elif object_type == _SIMPLE:
         queue = SimpleQueue.__new__(SimpleQueue)
     else:
-        kind = JoinableQueue if sort == _JOINABLE else Queue
+        kind = JoinableQueue if object_type == _JOINABLE else Queue
         queue = kind.__new__(kind)
     queue._open(*identity)
-    if sort != _SIMPLE:
+    if object_type != _SIMPLE:
         queue._begin(queue._capacity())
     if flags == _PORTABLE:
         queue._arrive_as(tensors)
     return queue
 
 
-def _open_topic(name: str, sort: int, flags: int, identity: tuple[int, int]) -> Any:
-    kind = Latest if sort == _LATEST else Broadcast
+def _open_topic(name: str, object_type: int, flags: int, identity: tuple[int, int]) -> Any:
+    kind = Latest if object_type == _LATEST else Broadcast
     if flags != 0:
         raise TypeError(
             f"{name!r} is a {kind.__name__} of values of a C++ type, which only C++ programs can take: "
@@ -214,28 +214,28 @@ def _open_topic(name: str, sort: int, flags: int, identity: tuple[int, int]) -> 
     return topic
 
 
-def _open_lock(name: str, sort: int, identity: tuple[int, int], words: str, lock: Any) -> Any:
+def _open_lock(name: str, object_type: int, identity: tuple[int, int], words: str, lock: Any) -> Any:
     from forklift.multiprocessing import synchronize  # not at the top: most programs open queues only
 
     made: Any
-    if sort in (_LOCK, _RLOCK):
-        kind = synchronize.Lock if sort == _LOCK else synchronize.RLock
+    if object_type in (_LOCK, _RLOCK):
+        kind = synchronize.Lock if object_type == _LOCK else synchronize.RLock
         made = kind.__new__(kind)
         made._open(*identity, True)
-    elif sort in (_SEMAPHORE, _RECOVERING):
+    elif object_type in (_SEMAPHORE, _RECOVERING):
         made = synchronize.Semaphore.__new__(synchronize.Semaphore)
         made._open(*identity, False)
         if made.maxvalue != synchronize.SEM_VALUE_MAX:
             made = synchronize.BoundedSemaphore.__new__(synchronize.BoundedSemaphore)
             made._open(*identity, False)
-    elif sort == _EVENT:
+    elif object_type == _EVENT:
         made = synchronize.Event.__new__(synchronize.Event)
         made._core = _core.EventCore.open(*identity)
-    elif sort == _BARRIER:
+    elif object_type == _BARRIER:
         made = synchronize.Barrier.__new__(synchronize.Barrier)
         made._core = _core.BarrierCore.open(*identity)
         made._parties, made._action, made._timeout = made._core.parties, None, None
-    elif sort == _CONDITION:
+    elif object_type == _CONDITION:
         if lock is None:
             raise TypeError(f"{name!r} is a condition: open(name, lock=...) needs its lock")
         made = synchronize.Condition.__new__(synchronize.Condition)

@@ -200,7 +200,7 @@ class Answer : public Operation {
 
 TEST(MeetingStep, Answer) {
   Answer operation;
-  EXPECT_TRUE(survives_every_kill("answer at the served", operation, {.most_points = 2000}));
+  EXPECT_TRUE(survives_every_kill("answer of the server", operation, {.most_points = 2000}));
   EXPECT_TRUE(operation.seen_both());
 }
 

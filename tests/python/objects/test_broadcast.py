@@ -11,11 +11,11 @@ import time
 from queue import Empty, Full
 from typing import Any
 
-import board_targets
 import forklift
 import numpy as np
 import pytest
 import support
+import topic_targets
 
 
 def start(ctx: Any, target: Any, *args: Any) -> Any:
@@ -35,7 +35,7 @@ def finish(*children: Any) -> None:
 
 def test_every_child_gets_everything(ctx: Any) -> None:
     stream, answer = forklift.Broadcast(when_slow="wait"), ctx.Queue()
-    children = [start(ctx, board_targets.read_all, stream, answer) for _ in range(2)]
+    children = [start(ctx, topic_targets.read_all, stream, answer) for _ in range(2)]
     assert stream.wait_for_readers(2, timeout=support.DEADLINE)
     sent = [1, "two", {"three": 3.0}, (4,), {5}, list(range(5000)), "x" * 100_000]
     for obj in sent:
@@ -50,7 +50,7 @@ def test_every_child_gets_everything(ctx: Any) -> None:
 def test_children_write_in_one_order(ctx: Any) -> None:
     stream = forklift.Broadcast(8, when_slow="wait")
     with stream.subscribe() as one, stream.subscribe() as two:
-        children = [start(ctx, board_targets.put_numbers, stream, 200) for _ in range(2)]
+        children = [start(ctx, topic_targets.put_numbers, stream, 200) for _ in range(2)]
         first, second = [], []
         for _ in range(400):
             first.append(one.get(timeout=support.DEADLINE))
@@ -64,7 +64,7 @@ def test_children_write_in_one_order(ctx: Any) -> None:
 def test_an_array_is_private_to_each_reader(ctx: Any, size: int) -> None:
     stream, answer = forklift.Broadcast(), ctx.Queue()
     with stream.subscribe() as here:
-        child = start(ctx, board_targets.write_to_array, stream, answer)
+        child = start(ctx, topic_targets.write_to_array, stream, answer)
         assert answer.get(timeout=support.DEADLINE) == "here"
         stream.put(np.ones(size))
         assert answer.get(timeout=support.DEADLINE) == (size + 76, True, True)
@@ -77,7 +77,7 @@ def test_an_array_is_private_to_each_reader(ctx: Any, size: int) -> None:
 def test_a_tensor_is_shared_by_all(ctx: Any) -> None:
     stream, answer = forklift.Broadcast(), ctx.Queue()
     with stream.subscribe() as here:
-        child = start(ctx, board_targets.write_to_tensor, stream, answer)
+        child = start(ctx, topic_targets.write_to_tensor, stream, answer)
         assert answer.get(timeout=support.DEADLINE) == "here"
         tensor = forklift.zeros((4,))
         stream.put(tensor)
@@ -141,7 +141,7 @@ def test_a_slow_reader_is_disconnected() -> None:
 
 def test_a_dead_reader_holds_nobody_up(ctx: Any) -> None:
     stream, answer = forklift.Broadcast(1, when_slow="wait"), ctx.Queue()
-    child = start(ctx, board_targets.subscribe_and_stay, stream, answer)
+    child = start(ctx, topic_targets.subscribe_and_stay, stream, answer)
     assert answer.get(timeout=support.DEADLINE) == "here"
     stream.put(np.zeros(10_000))
     threading.Timer(0.1, os.kill, (child.pid, signal.SIGKILL)).start()
@@ -210,7 +210,7 @@ def test_a_forked_child_must_subscribe_anew() -> None:
     ctx = forklift.multiprocessing.get_context("fork")
     stream, answer = forklift.Broadcast(), ctx.Queue()
     with stream.subscribe() as subscription:
-        child = start(ctx, board_targets.use_subscription, subscription, answer)
+        child = start(ctx, topic_targets.use_subscription, subscription, answer)
         assert answer.get(timeout=support.DEADLINE) == "RefusedError"
         finish(child)
         stream.put(1)
@@ -348,14 +348,14 @@ def test_a_child_begins_with_what_is_there(ctx: Any) -> None:
     latest, answer = forklift.Latest(), ctx.Queue()
     latest.put("weights")
     assert latest.get() == "weights"
-    child = start(ctx, board_targets.first_of, latest, answer)
+    child = start(ctx, topic_targets.first_of, latest, answer)
     assert answer.get(timeout=support.DEADLINE) == ("weights", "weights", 1, 1)
     finish(child)
 
 
 def test_versions_only_rise(ctx: Any) -> None:
     latest, answer = forklift.Latest(), ctx.Queue()
-    children = [start(ctx, board_targets.follow, latest, answer, 199) for _ in range(2)]
+    children = [start(ctx, topic_targets.follow, latest, answer, 199) for _ in range(2)]
     for number in range(200):
         latest.put(np.full(20_000, number))
     for _ in children:
@@ -366,7 +366,7 @@ def test_versions_only_rise(ctx: Any) -> None:
 
 def test_a_writer_that_is_killed_leaves_a_whole_value(ctx: Any) -> None:
     latest = forklift.Latest()
-    child = start(ctx, board_targets.put_for_ever, latest)
+    child = start(ctx, topic_targets.put_for_ever, latest)
     value = None
     for _ in range(20):
         value = latest.get(timeout=support.DEADLINE)
