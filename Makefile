@@ -93,19 +93,19 @@ $(WHEEL_STAMP): $(WHEEL_SOURCES) tools/requirements-build.txt
 test-py: setup core wheel ## the Python tests, against the installed wheel
 	$(PYTHON) -m pytest $(PYTEST_ARGS)
 
-soak: wheel ## a million mixed messages between processes that come and go; what is held must stay flat
+soak: setup wheel ## a million mixed messages between processes that come and go; what is held must stay flat
 	$(PYTHON) tests/chaos/soak.py $(SOAK_ARGS)
 
 chaos: core wheel ## a C++ camera and a Python viewer that meet by name, either killed at random 200 times
 	$(PYTHON) tests/chaos/meeting.py $(CHAOS_ARGS)
 
-conformance: wheel ## CPython's own tests of multiprocessing against us: a selection
+conformance: setup wheel ## CPython's own tests of multiprocessing against us: a selection
 	$(PYTHON) tests/conformance/run.py --short
 
-conformance-full: wheel ## all of them, and the standard library as control (half an hour)
+conformance-full: setup wheel ## all of them, and the standard library as control (half an hour)
 	$(PYTHON) tests/conformance/run.py --start-method all --control
 
-suites: wheel ## other packages' tests, plain and with ours (SUITES_ARGS="--suite joblib"; see tests/conformance/run.py)
+suites: setup wheel ## other packages' tests, plain and with ours (SUITES_ARGS="--suite joblib"; see tests/conformance/run.py)
 	$(PYTHON) tests/conformance/run.py $(SUITES_ARGS)
 
 slices: setup ## all tests in a build whose sleepers do not look around: finds wake-ups that are never given

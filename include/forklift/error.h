@@ -47,9 +47,9 @@ class TypeMismatch : public Error {
   using Error::Error;
 };
 
-// Turns what the core answers into an exception:
-//   throw_if_failed(image.fill(1.0f));
-//   Tensor row = value_or_throw(image.select(0, 3));
+// For the library's own parts: turns what the core answers into an exception.
+//   throw_if_failed(channel.close());
+//   Tensor row = value_or_throw(tensor::select(image, 0, 3));
 inline void throw_if_failed(const Status& status) {
   if (!status.ok()) [[unlikely]]
     throw Error(status);
