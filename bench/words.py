@@ -17,6 +17,7 @@ WORDS = {
     "torch-fresh-256M": "a new CPU tensor of 256 MB, sent",
     "torch-shared-256M": "a tensor of 256 MB that is shared already, sent again",
     "torch-list100": "a list of 100 tensors of 4 KB, sent",
+    "spawn-8": "`spawn` of eight ranks that do nothing",
     "loan-16M": "a loan of 16 MB: filled in place, sent",
     "lock": "an uncontended lock: acquired, released",
     "create-lock": "making a lock",

@@ -24,6 +24,7 @@ ROOMS = (
     ("forklift.multiprocessing._start.invitation",),
     ("forklift.reducers", "forklift.adapters"),
     ("forklift.multiprocessing",),
+    ("forklift.adapters.torch.loader", "forklift.adapters.torch.loading"),
     ("forklift.patch",),
     ("forklift.objects",),
     ("forklift.cli", "forklift.__main__"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rows import arrays, cpp, cross, locks, managers, pipes, processes, queues, torch, values, work
+from rows import arrays, cpp, cross, loaders, locks, managers, pipes, processes, queues, torch, values, work
 from rows.spec import Row
 
 ROWS: tuple[Row, ...] = (
@@ -15,6 +15,7 @@ ROWS: tuple[Row, ...] = (
     *managers.ROWS,
     *locks.ROWS,
     *torch.ROWS,
+    *loaders.ROWS,
     *cpp.ROWS,
     *cross.ROWS,
 )

@@ -74,6 +74,34 @@ def _list100(library: Library, scale: Scale) -> float:
     return _transfer_us(library, lambda: [_fresh(4 << 10) for _ in range(100)], scale.count(30, 3))
 
 
+def _state_dict() -> dict[str, Any]:
+    """200 MB in 300 tensors: as in a network, few of them have most of it."""
+    large = {f"layers.{i}.weight": _fresh(3_400_000) for i in range(58)}
+    small = {f"layers.{i}.bias": _fresh(11_600) for i in range(242)}
+    return large | small
+
+
+def _state_dicts(library: Library, scale: Scale) -> float:
+    return _transfer_us(library, _state_dict, scale.count(10, 3))
+
+
+def _nothing(rank: int) -> None:
+    pass
+
+
+def _spawn_8(library: Library, scale: Scale) -> float:
+    """Milliseconds of eight fresh interpreters that do nothing. This process has imported torch."""
+    import torch
+
+    torch.zeros(1)
+    times = []
+    for _ in range(scale.count(3, 1)):
+        begin = time.perf_counter()
+        library.module.spawn(_nothing, nprocs=8)
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times) * 1e3
+
+
 ROWS = (
     _fresh_row("4K", 4 << 10, 300, 20),
     _fresh_row("64K", 64 << 10, 300, 20),
@@ -83,4 +111,14 @@ ROWS = (
     _shared_row("4K", 4 << 10),
     _shared_row("256M", 256 << 20),
     Row("torch-list100", "us", 50, measure=_list100, peer=PEER),
+    Row("torch-state-dict", "us", 10, measure=_state_dicts, peer=PEER),
+    Row(
+        "spawn-8",
+        "ms",
+        3,
+        measure=_spawn_8,
+        peer=PEER,
+        repeat=3,
+        note="ranks that do nothing; torch's import torch, ours do not unless the program's modules do",
+    ),
 )

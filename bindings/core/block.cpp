@@ -1,4 +1,3 @@
-#define PY_SSIZE_T_CLEAN
 #include "bindings/core/block.h"
 
 #include <algorithm>
@@ -93,10 +92,10 @@ PyObject* block_offer(PyObject* self, PyObject* arguments) {
   const Result<arena::Handle> handle = lease->arena().offer(lease, child);
   released.acquire();
   if (!handle) return raise(handle.status());
-  return Py_BuildValue("(IIIKKI)", handle->block, handle->generation, handle->lease,
+  return Py_BuildValue("(IIIKKII)", handle->block, handle->generation, handle->lease,
                        static_cast<unsigned long long>(handle->offset),
                        static_cast<unsigned long long>(handle->length),
-                       static_cast<unsigned>(block_mode(self)));
+                       static_cast<unsigned>(block_mode(self)), handle->segment);
 }
 
 PyObject* claim_block(PyObject*, PyObject* arguments) {
@@ -104,8 +103,8 @@ PyObject* claim_block(PyObject*, PyObject* arguments) {
   unsigned long long offset = 0;
   unsigned long long length = 0;
   unsigned mode = 0;
-  if (!PyArg_ParseTuple(arguments, "IIIKKI:claim_block", &handle.block, &handle.generation, &handle.lease,
-                        &offset, &length, &mode)) {
+  if (!PyArg_ParseTuple(arguments, "IIIKKI|I:claim_block", &handle.block, &handle.generation, &handle.lease,
+                        &offset, &length, &mode, &handle.segment)) {
     return nullptr;
   }
   handle.offset = offset;
@@ -117,6 +116,9 @@ PyObject* claim_block(PyObject*, PyObject* arguments) {
       node
           ? node->arena().claim(handle)
           : Result<arena::LeasePtr>(Code::kNotAttached, "this process was not started by the memory's owner");
+  if (lease) {
+    if (Status opened = node->arena().open_memory(**lease); !opened) lease = std::move(opened);
+  }
   released.acquire();
   if (!lease) return raise(lease.status());
   const auto how = static_cast<BlockMode>(mode);
@@ -219,7 +221,8 @@ PyObject* take_block(MessageReader& reader, std::uint32_t lease, std::uint8_t mo
       mode != static_cast<std::uint8_t>(BlockMode::kFrozen)) {
     return corrupt_message("shared memory of an unknown mode");
   }
-  if (lease >= leases.size() || !leases[lease] || leases[lease]->kind() != arena::Kind::kShare) {
+  if (lease >= leases.size() || !leases[lease] || leases[lease]->kind() != arena::Kind::kShare ||
+      leases[lease]->data() == nullptr) {
     return corrupt_message("it refers to shared memory that it does not have");
   }
   const std::size_t length = leases[lease]->size();

@@ -1,7 +1,8 @@
 // forklift._core.Block: memory of the arena as a Python object with the buffer protocol, 64-byte aligned.
 //
 // Received arrays, shared values, and shared and frozen objects lie in blocks. A Block owns a lease, and
-// drops it when the last reference to the Block is gone.
+// drops it when the last reference to the Block is gone. The lease may be one on a named segment (segment.h),
+// which is used as a block is.
 //
 // All functions must be called with the interpreter lock held.
 #pragma once

@@ -6,6 +6,7 @@
 
 #include "bindings/core/block.h"
 #include "bindings/core/domain.h"
+#include "bindings/core/segment.h"
 #include "bindings/endpoints/pipe.h"
 #include "bindings/endpoints/queue.h"
 #include "bindings/endpoints/topic.h"
@@ -15,6 +16,7 @@
 #include "bindings/message/native.h"
 #include "bindings/message/pickling.h"
 #include "bindings/pool/pool.h"
+#include "bindings/process/group.h"
 #include "bindings/process/lifeline.h"
 #include "bindings/process/naming.h"
 #include "bindings/process/program.h"
@@ -60,9 +62,11 @@ NB_MODULE(_core, m) {
   }
   forklift::py::add_native_codec();
   forklift::py::bind_domain(m);
+  forklift::py::bind_segments(m);
   forklift::py::bind_program(m);
   forklift::py::bind_naming(m);
   forklift::py::bind_lifeline(m);
+  forklift::py::bind_process_group(m);
   forklift::py::bind_tensor(m);
   forklift::py::bind_foreign(m);
   forklift::py::bind_waits(m);

@@ -1,4 +1,3 @@
-#define PY_SSIZE_T_CLEAN
 #include "bindings/endpoints/pipe.h"
 
 #include <cerrno>
@@ -91,7 +90,7 @@ bool may_write(const PipeObject& pipe) {
   return true;
 }
 
-PyObject* raise_failure(const Status& status) {
+PyObject* raise_pipe_failure(const Status& status) {
   switch (status.code()) {
     case Code::kClosed: PyErr_SetNone(PyExc_EOFError); return nullptr;
     case Code::kSystem:
@@ -112,7 +111,7 @@ PyObject* send_before(PyObject* self, PyObject* object, os::Deadline deadline) {
   switch (result.sent) {
     case Sent::kDone: Py_RETURN_NONE;
     case Sent::kUnpicklable: return nullptr;
-    case Sent::kFailed: return raise_failure(result.status);
+    case Sent::kFailed: return raise_pipe_failure(result.status);
   }
   return nullptr;
 }
@@ -125,7 +124,7 @@ PyObject* recv_before(PyObject* self, os::Deadline deadline, PyObject* as) {
   channel::PipeEnd end = pipe.end();
   Status status;
   PyObject* object = receive_object(end, Format::kPython, deadline, -1, status, &delivery);
-  return object || status ? object : raise_failure(status);
+  return object || status ? object : raise_pipe_failure(status);
 }
 
 PyObject* pipe_send(PyObject* self, PyObject* object) {
@@ -166,7 +165,7 @@ PyObject* pipe_send_raw(PyObject* self, PyObject* buffer) {
                                          static_cast<std::size_t>(view.len));
   const Status status = send_raw(end, bytes, os::Deadline::never());
   PyBuffer_Release(&view);
-  if (!status) return raise_failure(status);
+  if (!status) return raise_pipe_failure(status);
   Py_RETURN_NONE;
 }
 
@@ -177,7 +176,7 @@ PyObject* pipe_take(PyObject* self, PyObject*) {
   bool raw = false;
   PyObject* object = receive_raw_or_object(end, os::Deadline::never(), status, &raw);
   if (object) return Py_BuildValue("(NN)", PyBool_FromLong(raw ? 1 : 0), object);
-  return status ? nullptr : raise_failure(status);
+  return status ? nullptr : raise_pipe_failure(status);
 }
 
 PyObject* pipe_wait(PyObject* self, PyObject* timeout) {
@@ -190,7 +189,7 @@ PyObject* pipe_wait(PyObject* self, PyObject* timeout) {
   released.acquire();
   if (status) Py_RETURN_TRUE;
   if (status.code() == Code::kTimeout) Py_RETURN_FALSE;
-  return raise_failure(status);
+  return raise_pipe_failure(status);
 }
 
 PyObject* pipe_make_selectable(PyObject* self, PyObject*) {
@@ -198,7 +197,7 @@ PyObject* pipe_make_selectable(PyObject* self, PyObject*) {
   GilRelease released;
   const Status status = end.make_selectable();
   released.acquire();
-  if (!status) return raise_failure(status);
+  if (!status) return raise_pipe_failure(status);
   Py_RETURN_NONE;
 }
 
@@ -339,7 +338,7 @@ PyObject* make_pipe(PyObject*, PyObject* arguments) {
   Result<channel::PipePair> made =
       node ? channel::make_pipe((*node)->channels(), duplex != 0) : node.status();
   released.acquire();
-  if (!made) return raise_failure(made.status());
+  if (!made) return raise_pipe_failure(made.status());
   PipeObject& left = *as_pipe(first);
   PipeObject& right = *as_pipe(second);
   left.handle = made->first_fd.release();

@@ -1,5 +1,4 @@
 // The methods of queues but put and get: creation, handing over to children, inspection and waiting.
-#define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 #include <cstddef>

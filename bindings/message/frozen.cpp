@@ -1,5 +1,4 @@
 // Reading frozen containers.
-#define PY_SSIZE_T_CLEAN
 #include "bindings/message/frozen.h"
 
 #include <bit>

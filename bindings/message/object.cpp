@@ -20,6 +20,7 @@ bool encode_object(PyObject* object, MessageWriter& writer) {
 }
 
 PyObject* decode_object(MessageReader& reader) {
+  if (!reader.unopened) return raise(reader.unopened);
   switch (reader.message.codec()) {
     case message::kNativeCodec: return decode_native(reader);
     case message::kPickleCodec: return decode_pickle(reader);

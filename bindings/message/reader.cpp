@@ -20,6 +20,7 @@ void MessageReader::isolate(bool copied) {
   keep.assign(leases.size(), true);
   for (std::size_t i = 0; i < leases.size(); ++i) {
     arena::Lease& lease = *leases[i];
+    if (Status opened = lease.arena().open_memory(lease); !opened) unopened = std::move(opened);
     if (copied || lease.size() <= tensor::kHeapCopyBytes) {
       keep[i] = lease.kind() == arena::Kind::kShare;
     } else if (lease.kind() == arena::Kind::kPrivate) {
@@ -30,6 +31,7 @@ void MessageReader::isolate(bool copied) {
 
 void MessageReader::clear() {
   begin = 0;
+  unopened = Status();
   if (!bases.empty()) {
     const std::vector<PyObject*> done = std::move(bases);
     bases.clear();
@@ -49,7 +51,8 @@ void MessageReader::clear() {
 
 const std::byte* MessageReader::data(std::size_t lease, std::size_t length) {
   auto& leases = message.leases();
-  if (lease >= leases.size() || !leases[lease] || length > leases[lease]->size()) {
+  if (lease >= leases.size() || !leases[lease] || leases[lease]->data() == nullptr ||
+      length > leases[lease]->size()) {
     corrupt_message("it refers to a block that it does not have");
     return nullptr;
   }

@@ -19,6 +19,8 @@ struct MessageReader {
   // Where the encoded value begins in the message. The code that takes the message reads what lies before it,
   // such as the head of a pool's task.
   std::size_t begin = 0;
+  // Why a named segment of the message could not be opened, if so: the message cannot be decoded.
+  Status unopened;
   // For each lease, whether its memory becomes an object without a copy. Small payloads are copied, and so
   // are those for which the private range has no room.
   std::vector<bool> keep;
@@ -26,9 +28,9 @@ struct MessageReader {
   std::vector<PyObject*> bases;
 
   std::span<const std::byte> body() const noexcept { return message.bytes().subspan(begin); }
-  // Moves large private payloads to this process's view of the private range. `copied`: other processes
-  // receive the same message, so the payloads are copied instead, when they become objects. Without the
-  // interpreter lock.
+  // Moves large private payloads to this process's view of the private range, and opens named segments.
+  // `copied`: other processes receive the same message, so the payloads are copied instead, when they become
+  // objects. Without the interpreter lock.
   void isolate(bool copied = false);
   // Gives up the leases that did not become objects. With the interpreter lock, which is released meanwhile.
   void clear();

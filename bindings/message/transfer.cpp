@@ -122,6 +122,10 @@ PyObject* unpickle(std::span<const std::byte> bytes) {
 }
 
 PyObject* decode(Endpoint endpoint, MessageReader& reader, Format format, Status& status) {
+  if (!reader.unopened) {
+    status = reader.unopened;
+    return nullptr;
+  }
   switch (reader.message.codec()) {
     case message::kNativeCodec: return decode_native(reader);
     case message::kPickleCodec: return decode_pickle(reader);

@@ -24,6 +24,10 @@ void MessageWriter::clear() {
   empty(keep);
   codec = 0;
   storages.clear();
+  // The message is on its way, and nobody waits for this.
+  for (const PendingMove& move : moves) {
+    if (move.moved_to) torch::give_back_old(move.impl, move.moved_to, move.owner);
+  }
   // Dropping a reference may run the program's code, which may put: with another writer.
   for (const PendingMove& move : moves) Py_DECREF(move.owner);
   moves.clear();
@@ -33,14 +37,22 @@ void MessageWriter::clear() {
   owners.clear();
 }
 
-std::uint32_t MessageWriter::note_move(PyObject* owner, void* impl, const std::byte* data,
-                                       std::size_t bytes) {
-  const std::uint32_t lease = message.note_copy(data, bytes, arena::Kind::kShare).lease;
-  moves.push_back({Py_NewRef(owner), impl, data, bytes, lease, nullptr});
-  return lease;
+std::uint32_t MessageWriter::note_move(PyObject* owner, void* impl, const std::byte* data, std::size_t bytes,
+                                       std::size_t begin, bool named) {
+  message::PendingCopy& copy = message.note_copy(data, bytes, arena::Kind::kShare);
+  copy.offset = begin;
+  copy.block_bytes += begin;
+  moves.push_back({Py_NewRef(owner), impl, data, bytes, begin, named, copy.lease, nullptr});
+  return copy.lease;
 }
 
 Status MessageWriter::allocate(arena::Arena& arena) {
+  for (const PendingMove& move : moves) {
+    if (!move.named || move.settled || message.leases()[move.lease]) continue;
+    Result<arena::LeasePtr> made = torch::make_named(move.bytes);
+    if (!made) return made.status();
+    message.leases()[move.lease] = *std::move(made);
+  }
   if (Status allocated = message.allocate(arena); !allocated) return allocated;
   for (PendingMove& move : moves) {
     if (move.block || move.settled) continue;
@@ -57,10 +69,13 @@ void MessageWriter::settle() {
     move.settled = true;
     const torch::StorageView storage(move.impl);
     if (const torch::Held* held = torch::find_held(move.impl, storage.data())) {
-      // Another thread has moved it meanwhile: the receiver gets the memory that the tensor has now.
-      message.share_instead(move.lease, held->lease);
+      // Another thread has moved it meanwhile: the receiver gets the memory that the tensor has now. It begins
+      // where this copy does, since that follows from the old address and the strategy; if the program changes the
+      // strategy in between, the receiver gets the copy.
+      if (held->begin() == move.begin) message.share_instead(move.lease, held->lease);
     } else if (storage.data() == move.data && storage.bytes() == move.bytes) {
-      torch::adopt(storage, std::move(move.block));
+      move.moved_to = move.block->data() + move.begin;
+      torch::adopt(storage, std::move(move.block), move.begin);
     }
   }
 }

@@ -25,9 +25,12 @@ struct PendingMove {
   void* impl;
   const std::byte* data;
   std::size_t bytes;
+  std::size_t begin;      // of the copy in its block
+  bool named;             // the block is a named segment
   std::uint32_t lease;    // the message's, on the copy
   arena::LeasePtr block;  // the storage's, on the same block
   bool settled = false;
+  const std::byte* moved_to = nullptr;  // where the storage's memory is since settle() moved it
 };
 
 // The lease of a storage of torch's. Tensors that are views of one storage use one lease, and arrive as views
@@ -35,6 +38,7 @@ struct PendingMove {
 struct PlacedStorage {
   void* impl;
   std::uint32_t lease;
+  std::uint32_t begin;  // of the storage in the lease's memory
 };
 
 class MessageWriter {
@@ -52,8 +56,10 @@ class MessageWriter {
     owners.push_back(Py_NewRef(owner));
     return message.note_copy(data, bytes, kind);
   }
-  // Notes a move. Returns the place of the lease among the message's.
-  std::uint32_t note_move(PyObject* owner, void* impl, const std::byte* data, std::size_t bytes);
+  // Notes a move; the copy is to begin at `begin` in its block, or is to have a name. Returns the place of the
+  // lease among the message's.
+  std::uint32_t note_move(PyObject* owner, void* impl, const std::byte* data, std::size_t bytes,
+                          std::size_t begin, bool named);
 
   // Makes the leases, those of moved storages included. May be called again after a failure. Without the
   // interpreter lock.

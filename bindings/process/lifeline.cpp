@@ -14,6 +14,12 @@ void bind_lifeline(nb::module_& module) {
     require(read_end.status());
     return *read_end;
   });
+  module.def(
+      "soften_end",
+      [](int own, double grace) {
+        require(process::soften_end(own, static_cast<std::int64_t>(grace * 1e9)));
+      },
+      nb::arg("own"), nb::arg("grace"));
 }
 
 }  // namespace forklift::py

@@ -21,11 +21,13 @@ constexpr std::uint16_t kRequiresGrad = 2;
 
 struct Head {
   std::uint32_t lease = message::kNoLease;
+  std::uint32_t begin = 0;
   Element element{};
   std::uint16_t flags = 0;
+  std::uint32_t zero = 0;
   std::uint64_t storage_bytes = 0;
 };
-static_assert(sizeof(Head) == 16);
+static_assert(sizeof(Head) == 24);
 struct Geometry {
   std::uint64_t byte_offset = 0;
   std::uint32_t ndim = 0;
@@ -35,17 +37,23 @@ static_assert(sizeof(Geometry) == 16);
 constexpr std::size_t kGeometryAt = sizeof(Head);
 constexpr std::size_t kShapeAt = kGeometryAt + sizeof(Geometry);
 
-// Where the message finds the storage's memory: its place among the leases.
-std::uint32_t lease_for(PyObject* owner, void* impl, std::byte* data, std::size_t bytes,
-                        MessageWriter& writer) {
+// Where the message finds the storage's memory: its place among the leases, and where in the lease's memory
+// it begins.
+PlacedStorage place(PyObject* owner, void* impl, std::byte* data, std::size_t bytes, MessageWriter& writer) {
   for (const PlacedStorage& placed : writer.storages) {
-    if (placed.impl == impl) return placed.lease;
+    if (placed.impl == impl) return placed;
   }
-  const Held* held = find_held(impl, data);
-  const std::uint32_t lease =
-      held ? writer.message.note_share(held->lease) : writer.note_move(owner, impl, data, bytes);
-  writer.storages.push_back({impl, lease});
-  return lease;
+  PlacedStorage placed{impl, 0, 0};
+  if (const Held* held = find_held(impl, data)) {
+    placed.lease = writer.message.note_share(held->lease);
+    placed.begin = static_cast<std::uint32_t>(held->begin());
+  } else {
+    const Placement placement = placement_of(StorageView(impl));
+    placed.lease = writer.note_move(owner, impl, data, bytes, placement.begin, placement.named);
+    placed.begin = static_cast<std::uint32_t>(placement.begin);
+  }
+  writer.storages.push_back(placed);
+  return placed;
 }
 
 template <class T>
@@ -111,37 +119,34 @@ bool read(std::span<const std::byte> payload, Description& out) {
   if (item == 0 || out.head.element.bits % 8 != 0) return false;
   if (!extent(out.shape(), out.strides(), item, out.bytes)) return false;
   if (out.geometry.byte_offset >> 60 != 0) return false;
+  if (out.geometry.byte_offset % item != 0) return false;
   // An empty tensor may have its offset anywhere.
-  return out.bytes == 0 ||
-         (out.geometry.byte_offset % item == 0 && out.geometry.byte_offset <= out.head.storage_bytes &&
-          out.bytes <= out.head.storage_bytes - out.geometry.byte_offset);
+  return out.bytes == 0 || (out.geometry.byte_offset <= out.head.storage_bytes &&
+                            out.bytes <= out.head.storage_bytes - out.geometry.byte_offset);
 }
 
-// The storage of a lease, as an object: its first tensor in this message, or one of bytes. Borrowed.
-PyObject* base_of(const Head& head, MessageReader& reader, bool& fresh) {
-  fresh = false;
-  auto& leases = reader.message.leases();
-  auto& bases = reader.bases;
-  if (head.lease < bases.size() && bases[head.lease]) return bases[head.lease];
-  if (head.lease >= leases.size() || !leases[head.lease] || leases[head.lease]->size() < head.storage_bytes) {
-    return corrupt_message("a torch tensor without its memory");
-  }
-  fresh = true;
-  return nullptr;
-}
-
+// Takes the reference over. Borrowed.
 PyObject* keep_base(std::uint32_t lease, PyObject* base, MessageReader& reader) {
   if (!base) return nullptr;
   if (lease >= reader.bases.size()) reader.bases.resize(reader.message.leases().size());
-  reader.bases[lease] = Py_NewRef(base);
-  return base;
+  return reader.bases[lease] = base;
 }
 
-// A tensor of bytes over the whole storage. New reference.
-PyObject* bytes_over(const Head& head, MessageReader& reader) {
-  const auto length = static_cast<std::int64_t>(head.storage_bytes);
-  const std::int64_t one = 1;
-  return tensor_over(std::move(reader.message.leases()[head.lease]), kBytes, 1, &length, &one);
+// A tensor over the storage of a lease, or the storage itself: what made it available to this message's other
+// tensors. Borrowed; nullptr with an exception set on failure, or without one when there is none yet.
+PyObject* base_of(const Head& head, MessageReader& reader) {
+  auto& leases = reader.message.leases();
+  auto& bases = reader.bases;
+  if (head.lease < bases.size() && bases[head.lease]) return bases[head.lease];
+  if (head.lease >= leases.size() || !leases[head.lease] || !leases[head.lease]->data() ||
+      leases[head.lease]->size() < head.begin ||
+      leases[head.lease]->size() - head.begin < head.storage_bytes) {
+    return corrupt_message("a torch tensor without its memory");
+  }
+  PyObject* living = living_storage(*leases[head.lease], head.begin, head.storage_bytes);
+  if (!living) return nullptr;
+  leases[head.lease].reset();
+  return keep_base(head.lease, living, reader);
 }
 
 // forklift.adapters.torch makes the tensor from any other over the storage (None: from an empty storage).
@@ -164,26 +169,28 @@ PyObject* rebuild_elsewhere(const Description& what, PyObject* base) {
 }
 
 PyObject* rebuild(const Description& what, MessageReader& reader) {
-  if (what.head.lease == message::kNoLease) {
-    if (what.bytes != 0 || what.head.storage_bytes != 0) return corrupt_message("a torch tensor's size");
+  const Head& head = what.head;
+  if (head.lease == message::kNoLease) {
+    if (what.bytes != 0 || head.storage_bytes != 0) return corrupt_message("a torch tensor's size");
     return rebuild_elsewhere(what, Py_None);
   }
-  bool fresh = false;
-  PyObject* base = base_of(what.head, reader, fresh);
-  if (!base && !fresh) return nullptr;
-  if (fresh && what.geometry.byte_offset == 0 && what.bytes == what.head.storage_bytes) {
-    PyObject* made = tensor_over(std::move(reader.message.leases()[what.head.lease]), what.head.element,
-                                 static_cast<std::int32_t>(what.geometry.ndim), what.shape().data(),
-                                 what.strides().data());
-    return keep_base(what.head.lease, made, reader);
+  PyObject* base = base_of(head, reader);
+  if (!base && PyErr_Occurred()) return nullptr;
+  if (base) return rebuild_elsewhere(what, base);
+  arena::LeasePtr lease = std::move(reader.message.leases()[head.lease]);
+  // Without the layout it would be of version 0.
+  if (layout.known() && what.geometry.byte_offset == 0 && what.bytes == head.storage_bytes) {
+    PyObject* made =
+        tensor_over(std::move(lease), head.begin, head.element, static_cast<std::int32_t>(what.geometry.ndim),
+                    what.shape().data(), what.strides().data());
+    if (!made) return nullptr;
+    // As torch's own: a received tensor was written to once, when it got its storage.
+    TensorView(made).set_version(1);
+    keep_base(head.lease, Py_NewRef(made), reader);
+    return made;
   }
-  if (fresh) {
-    base = bytes_over(what.head, reader);
-    if (!base) return nullptr;
-    keep_base(what.head.lease, base, reader);
-    Py_DECREF(base);
-  }
-  return rebuild_elsewhere(what, base);
+  base = keep_base(head.lease, bytes_over(std::move(lease), head.begin, head.storage_bytes), reader);
+  return base ? rebuild_elsewhere(what, base) : nullptr;
 }
 
 }  // namespace
@@ -192,7 +199,9 @@ void place_storage(PyObject* owner, void* impl, std::byte* data, std::size_t byt
                    std::vector<std::byte>& out) {
   Head head;
   head.storage_bytes = bytes;
-  head.lease = lease_for(owner, impl, data, bytes, writer);
+  const PlacedStorage placed = place(owner, impl, data, bytes, writer);
+  head.lease = placed.lease;
+  head.begin = placed.begin;
   append(out, &head);
 }
 
@@ -217,9 +226,12 @@ Encoded place_tensor(PyObject* tensor, MessageWriter& writer, std::vector<std::b
   }
   const StorageView storage(view.storage());
   head.element = {plain.dtype.code, plain.dtype.bits};
+  // torch describes a type that DLPack does not have as the nearest one.
+  if (view.element() != head.element) return Encoded::kUnsupported;
   head.storage_bytes = storage.bytes();
   Geometry geometry;
   geometry.ndim = static_cast<std::uint32_t>(ndim);
+  geometry.byte_offset = view.offset() * head.element.size();
   std::uint64_t bytes = 0;
   if (!extent({plain.shape, ndim}, {plain.strides, ndim}, head.element.size(), bytes)) {
     return Encoded::kUnsupported;
@@ -227,13 +239,14 @@ Encoded place_tensor(PyObject* tensor, MessageWriter& writer, std::vector<std::b
   if (head.storage_bytes != 0) {
     std::byte* const data = storage.data();
     if (!data || (!storage.is_private() && !find_held(storage.impl(), data))) return Encoded::kUnsupported;
-    if (bytes != 0) {
-      geometry.byte_offset = static_cast<std::uint64_t>(static_cast<std::byte*>(plain.data) - data);
-      if (geometry.byte_offset > head.storage_bytes || bytes > head.storage_bytes - geometry.byte_offset) {
-        return Encoded::kUnsupported;  // elements outside of the storage: torch's error, if any
-      }
+    if (bytes != 0 &&
+        (static_cast<std::byte*>(plain.data) != data + geometry.byte_offset ||
+         geometry.byte_offset > head.storage_bytes || bytes > head.storage_bytes - geometry.byte_offset)) {
+      return Encoded::kUnsupported;  // elements outside of the storage: torch's error, if any
     }
-    head.lease = lease_for(tensor, storage.impl(), data, head.storage_bytes, writer);
+    const PlacedStorage placed = place(tensor, storage.impl(), data, head.storage_bytes, writer);
+    head.lease = placed.lease;
+    head.begin = placed.begin;
   } else if (bytes != 0) {
     return Encoded::kUnsupported;
   }
@@ -271,16 +284,15 @@ PyObject* take_storage(std::span<const std::byte> payload, MessageReader& reader
   if (payload.size() != sizeof head) return corrupt_message("a torch storage's description");
   std::memcpy(&head, payload.data(), sizeof head);
   if (head.lease == message::kNoLease || head.storage_bytes == 0) return corrupt_message("a torch storage");
-  bool fresh = false;
-  PyObject* base = base_of(head, reader, fresh);
-  if (!base && !fresh) return nullptr;
-  if (fresh) {
-    base = bytes_over(head, reader);
+  PyObject* base = base_of(head, reader);
+  if (!base && PyErr_Occurred()) return nullptr;
+  if (!base) {
+    arena::LeasePtr lease = std::move(reader.message.leases()[head.lease]);
+    base = keep_base(head.lease, bytes_over(std::move(lease), head.begin, head.storage_bytes), reader);
     if (!base) return nullptr;
-    keep_base(head.lease, base, reader);
-    Py_DECREF(base);
   }
-  return PyObject_CallMethod(base, "untyped_storage", nullptr);
+  return Library::loaded()->is_tensor(base) ? PyObject_CallMethod(base, "untyped_storage", nullptr)
+                                            : Py_NewRef(base);
 }
 
 namespace {

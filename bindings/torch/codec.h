@@ -5,17 +5,19 @@
 //
 //   offset  size
 //   0       4      index of the message's lease that the storage lies in, or kNoLease
-//   4       1      DLPack's type code
-//   5       1      bits of an element
-//   6       2      flags: 1 torch.nn.Parameter, 2 requires a gradient
-//   8       8      bytes of the storage
-//   16      8      byte offset of the first element
-//   24      4      dimensions
-//   28      4      0
-//   32      8*n    shape
+//   4       4      where the storage begins in the lease's memory
+//   8       1      DLPack's type code
+//   9       1      bits of an element
+//   10      2      flags: 1 torch.nn.Parameter, 2 requires a gradient
+//   12      4      0
+//   16      8      bytes of the storage
+//   24      8      byte offset of the first element
+//   32      4      dimensions
+//   36      4      0
+//   40      8*n    shape
 //   ...     8*n    strides, in elements
 //
-// A storage by itself (pickled messages only) is the first 16 bytes, with type code and bits 0.
+// A storage by itself (pickled messages only) is the first 24 bytes, with type code and bits 0.
 //
 // All functions need the interpreter lock.
 #pragma once
@@ -32,7 +34,8 @@
 namespace forklift::py::torch {
 
 // Appends the description to `out`. kUnsupported: for torch's own reductions (another device or layout, bits
-// that say "conjugate", an active mode, memory that torch shares already, something that raises).
+// that say "conjugate", a dtype that DLPack does not have, an active mode, memory that torch shares already,
+// something that raises).
 Encoded place_tensor(PyObject* tensor, MessageWriter& writer, std::vector<std::byte>& out);
 // The same for the storage at `impl` that `owner` keeps alive. It is moved whatever allocated it.
 void place_storage(PyObject* owner, void* impl, std::byte* data, std::size_t bytes, MessageWriter& writer,

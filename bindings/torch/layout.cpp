@@ -18,16 +18,17 @@ namespace {
 constexpr std::size_t kStorageWords = 16;
 constexpr std::size_t kTensorWords = 32;
 constexpr std::size_t kObjectWords = 8;
+constexpr std::size_t kCounterWords = 4;
 
-// The words at an address, as many as are mapped.
+// The words at an address, as many as are mapped. `is_object`: something is known to lie there.
 template <std::size_t N>
 class Words {
  public:
-  explicit Words(std::uintptr_t address) {
+  explicit Words(std::uintptr_t address, bool is_object = true) {
     const iovec to{words_.data(), sizeof words_};
     const iovec from{reinterpret_cast<void*>(address), sizeof words_};
     ssize_t got = ::process_vm_readv(::getpid(), &to, 1, &from, 1, 0);
-    if (got < 0 && errno == EFAULT) got = 0;
+    if (got < 0 && (errno == EFAULT || !is_object)) got = 0;
     if (got < 0) {
       // Not permitted (seccomp). The object itself is smaller than what was asked for, but the heap goes on
       // behind it at least to the end of its page.
@@ -41,6 +42,13 @@ class Words {
   std::uint64_t operator[](std::size_t i) const noexcept { return words_[i]; }
   std::uint8_t byte(std::size_t offset) const noexcept {
     return static_cast<std::uint8_t>(words_[offset / 8] >> (8 * (offset % 8)));
+  }
+  // Precondition: offset + sizeof(T) <= 8 * count().
+  template <class T>
+  T at(std::size_t offset) const noexcept {
+    T value;
+    std::memcpy(&value, reinterpret_cast<const std::byte*>(words_.data()) + offset, sizeof value);
+    return value;
   }
 
  private:
@@ -81,6 +89,28 @@ std::optional<std::size_t> find(const std::vector<Words<N>>& all, const Examples
 template <std::size_t N>
 bool same_everywhere(const std::vector<Words<N>>& all, std::size_t at) {
   return std::all_of(all.begin(), all.end(), [&](const auto& words) { return words[at] == all[0][at]; });
+}
+
+// The first multiple of `step` bytes at which `matches(words, example, offset)` holds in all examples; 0: none.
+template <class AllWords, class Examples, class Matches>
+std::size_t find_byte(const AllWords& all, const Examples& examples, std::size_t begin, std::size_t end,
+                      std::size_t step, Matches&& matches) {
+  for (std::size_t at = begin; at + step <= end; at += step) {
+    bool everywhere = true;
+    for (std::size_t i = 0; everywhere && i < all.size(); ++i) {
+      everywhere = matches(all[i], examples[i], at);
+    }
+    if (everywhere) return at;
+  }
+  return 0;
+}
+
+// Where the count of references is: behind the table of virtual functions.
+template <std::size_t N, class Examples>
+std::size_t find_references(const std::vector<Words<N>>& all, const Examples& examples) {
+  return find_byte(all, examples, 8, 24, 4, [](const auto& words, const auto& example, std::size_t at) {
+    return words.template at<std::uint32_t>(at) == example.references;
+  });
 }
 
 bool is_code(std::uint64_t address) {
@@ -137,6 +167,7 @@ bool Layout::learn_storages(const std::vector<KnownStorage>& owned,
   context_ = *context * 8;
   deleter_ = *deleter * 8;
   bytes_ = *size * 8;
+  storage_references_ = find_references(ours, owned);
   plain_deleter_ = reinterpret_cast<Deleter>(ours[0][*deleter]);
   storages_ = true;
   return true;
@@ -160,14 +191,66 @@ bool Layout::learn_tensors(const std::vector<KnownTensor>& tensors,
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if ((impls[i][*storage + 1] != 0) != tensors[i].grad) return false;
   }
+  const std::optional<std::size_t> offset =
+      find(impls, tensors, *storage + 1, [](const KnownTensor& one) { return one.offset; });
+  if (!offset) return false;
   impl_ = *impl * 8;
+  offset_ = *offset * 8;
+  tensor_references_ = find_references(impls, tensors);
   storage_ = *storage * 8;
   autograd_ = (*storage + 1) * 8;
   keys_ = *keys * 8;
   plain_[0] = plain_keys.front();
   plain_[1] = plain_keys.back();
+  learn_versions(tensors);
   tensors_ = true;
   return true;
+}
+
+void Layout::learn_versions(const std::vector<KnownTensor>& tensors) {
+  counter_ = version_ = 0;
+  std::vector<KnownTensor> counted;
+  for (const KnownTensor& one : tensors) {
+    if (one.version >= 0) counted.push_back(one);
+  }
+  const auto impls = read<kTensorWords>(counted, [](const KnownTensor& one) { return one.address; });
+  for (std::size_t word = storage_ / 8 + 1; !counted.empty() && word < common(impls); ++word) {
+    std::vector<Words<kCounterWords>> counters;
+    for (const auto& words : impls) counters.emplace_back(words[word], false);
+    version_ = find_byte(counters, counted, 8, 8 * common(counters), 4,
+                         [](const auto& words, const KnownTensor& one, std::size_t at) {
+                           return words.template at<std::uint32_t>(at) == one.version;
+                         });
+    if (version_ != 0) {
+      counter_ = 8 * word;
+      return;
+    }
+  }
+}
+
+bool Layout::learn_types(const std::vector<KnownType>& types) {
+  types_known_ = false;
+  if (types.size() < 2) return false;
+  const auto impls = read<kTensorWords>(types, [](const KnownType& one) { return one.address; });
+  const std::size_t end = 8 * common(impls);
+  for (std::size_t at = storage_ + 8; at + 2 <= end && !types_known_; at += 2) {
+    elements_ = {};
+    types_known_ = true;
+    for (std::size_t i = 0; i < types.size() && types_known_; ++i) {
+      const auto number = impls[i].at<std::uint16_t>(at);
+      const auto same = std::find(elements_.begin(), elements_.end(), types[i].element);
+      if (number >= elements_.size()) {
+        types_known_ = false;
+      } else if (same == elements_.end()) {
+        types_known_ = elements_[number].bits == 0;
+        elements_[number] = types[i].element;
+      } else {
+        types_known_ = same == elements_.begin() + number;
+      }
+    }
+    type_ = at;
+  }
+  return types_known_;
 }
 
 }  // namespace forklift::py::torch

@@ -12,6 +12,7 @@
 // All functions need the interpreter lock.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -21,11 +22,21 @@ namespace forklift::py::torch {
 
 using Deleter = void (*)(void*);
 
+// DLPack's word for an element type.
+struct Element {
+  std::uint8_t code;
+  std::uint8_t bits;
+  std::size_t size() const noexcept { return bits / 8U; }
+  bool operator==(const Element&) const = default;
+};
+inline constexpr Element kBytes{1, 8};
+
 // The known values of an example.
 struct KnownStorage {
   std::uintptr_t address;
   std::uintptr_t data;
   std::uint64_t bytes;
+  std::uint32_t references;
 };
 struct KnownTensor {
   std::uintptr_t object;  // of the Python object
@@ -33,6 +44,14 @@ struct KnownTensor {
   std::uintptr_t storage;
   std::uint64_t keys;  // dispatch key set
   bool grad;           // requires it
+  std::uint64_t offset;
+  std::int64_t version;  // -1: it has none
+  std::uint32_t references;
+};
+// Tensors of every dtype that DLPack can describe, alike in everything else, two of each.
+struct KnownType {
+  std::uintptr_t address;
+  Element element;
 };
 
 class Layout {
@@ -41,29 +60,44 @@ class Layout {
   // cannot be resized. False: not as any torch known so far has it.
   bool learn_storages(const std::vector<KnownStorage>& owned, const std::vector<KnownStorage>& foreign);
   bool learn_tensors(const std::vector<KnownTensor>& tensors, const std::vector<std::uint64_t>& plain_keys);
+  bool learn_types(const std::vector<KnownType>& types);
   void forget() noexcept { *this = Layout(); }
 
-  bool known() const noexcept { return storages_ && tensors_; }
+  bool known() const noexcept { return storages_ && tensors_ && types_known_; }
   bool is_plain(std::uint64_t keys) const noexcept { return keys == plain_[0] || keys == plain_[1]; }
+  // An element of no bits for types that were not among the examples.
+  Element element_of(std::uint16_t type) const noexcept {
+    return type < elements_.size() ? elements_[type] : Element{};
+  }
 
  private:
   friend class StorageView;
   friend class TensorView;
+  void learn_versions(const std::vector<KnownTensor>& tensors);
+
   bool storages_ = false;
   bool tensors_ = false;
+  bool types_known_ = false;
   // In a StorageImpl.
   std::size_t data_ = 0;
   std::size_t context_ = 0;
   std::size_t deleter_ = 0;
   std::size_t bytes_ = 0;
-  std::size_t resizable_ = 0;
+  std::size_t resizable_ = 0;           // 0: not found
+  std::size_t storage_references_ = 0;  // 0: not found
   Deleter plain_deleter_ = nullptr;
   // In a tensor's Python object, and in a TensorImpl.
   std::size_t impl_ = 0;
   std::size_t storage_ = 0;
   std::size_t autograd_ = 0;
   std::size_t keys_ = 0;
+  std::size_t offset_ = 0;
+  std::size_t type_ = 0;
+  std::size_t tensor_references_ = 0;  // 0: not found
+  std::size_t counter_ = 0;            // a pointer to the version counter; 0: not found
+  std::size_t version_ = 0;            // in the version counter
   std::uint64_t plain_[2] = {};
+  std::array<Element, 64> elements_{};  // by torch's number of the type
 };
 
 extern Layout layout;
@@ -90,15 +124,22 @@ class StorageView {
   Deleter deleter() const noexcept { return peek<Deleter>(impl_, layout.deleter_); }
   // Memory of torch's own allocator, which nobody else can know.
   bool is_private() const noexcept { return deleter() == layout.plain_deleter_; }
+  // torch takes the right to resize from a storage whose memory NumPy has seen.
+  bool is_resizable() const noexcept {
+    return layout.resizable_ != 0 && peek<std::uint8_t>(impl_, layout.resizable_) != 0;
+  }
+  bool has_one_reference() const noexcept {
+    return layout.storage_references_ != 0 && peek<std::uint32_t>(impl_, layout.storage_references_) == 1;
+  }
   // The caller has taken over context and deleter.
   void set(std::byte* data, void* context, Deleter deleter) const noexcept {
     poke(impl_, layout.deleter_, deleter);
     poke(impl_, layout.context_, context);
     poke(impl_, layout.data_, data);
   }
-  // As torch does with shared memory, since resizing would replace the memory.
-  void forbid_resizing() const noexcept {
-    if (layout.resizable_ != 0) poke(impl_, layout.resizable_, std::uint8_t{0});
+  // Resizing replaces the memory, so what is shared may not be resized.
+  void set_resizable(bool resizable) const noexcept {
+    if (layout.resizable_ != 0) poke(impl_, layout.resizable_, static_cast<std::uint8_t>(resizable));
   }
 
  private:
@@ -113,6 +154,17 @@ class TensorView {
   // False: neither a gradient nor a history, hook or view that autograd knows of.
   bool has_autograd() const noexcept { return peek<void*>(impl_, layout.autograd_) != nullptr; }
   std::uint64_t keys() const noexcept { return peek<std::uint64_t>(impl_, layout.keys_); }
+  // Of the first element in the storage, in elements; also where there are no elements.
+  std::uint64_t offset() const noexcept { return peek<std::uint64_t>(impl_, layout.offset_); }
+  Element element() const noexcept { return layout.element_of(peek<std::uint16_t>(impl_, layout.type_)); }
+  bool has_one_reference() const noexcept {
+    return layout.tensor_references_ != 0 && peek<std::uint32_t>(impl_, layout.tensor_references_) == 1;
+  }
+  // How often the tensor was written to, as autograd counts. Tensors of inference mode have no counter.
+  void set_version(std::uint32_t version) const noexcept {
+    void* const counter = layout.counter_ != 0 ? peek<void*>(impl_, layout.counter_) : nullptr;
+    if (counter) poke(counter, layout.version_, version);
+  }
 
  private:
   void* impl_;

@@ -61,9 +61,11 @@ const Library* Library::require() {
 }
 
 bool Library::install(PyObject* tensor_type, PyObject* parameter_type, PyObject* from_dlpack,
-                      PyObject* exchange, PyObject* modes, PyObject* rebuild, PyObject* registered) {
-  if (!PyType_Check(tensor_type) || !PyType_Check(parameter_type) || !PyTuple_Check(registered)) {
-    PyErr_SetString(PyExc_TypeError, "types and a tuple of tables");
+                      PyObject* exchange, PyObject* modes, PyObject* rebuild, PyObject* registered,
+                      PyObject* from_weak, PyObject* strategies) {
+  if (!PyType_Check(tensor_type) || !PyType_Check(parameter_type) || !PyTuple_Check(registered) ||
+      !PyDict_Check(strategies)) {
+    PyErr_SetString(PyExc_TypeError, "types, a tuple of tables and a dict");
     return false;
   }
   const Exchange* api = nullptr;
@@ -78,6 +80,8 @@ bool Library::install(PyObject* tensor_type, PyObject* parameter_type, PyObject*
   instance_.modes_ = Py_NewRef(modes);
   instance_.rebuild_ = Py_NewRef(rebuild);
   instance_.registered_ = Py_NewRef(registered);
+  instance_.from_weak_ = Py_NewRef(from_weak);
+  instance_.strategies_ = Py_NewRef(strategies);
   instance_.parameter_type_ = reinterpret_cast<PyTypeObject*>(Py_NewRef(parameter_type));
   instance_.tensor_type_ = reinterpret_cast<PyTypeObject*>(Py_NewRef(tensor_type));
   register_torch_encoder(instance_.tensor_type_, instance_.parameter_type_);
@@ -96,6 +100,18 @@ bool Library::has_reducer() const noexcept {
   return false;
 }
 
+bool Library::wants_names() noexcept {
+  const Library* library = loaded();
+  if (!library) return false;
+  static PyObject* const name = PyUnicode_InternFromString("_sharing_strategy");
+  PyObject* strategy = PyDict_GetItemWithError(library->strategies_, name);
+  if (strategy && PyUnicode_Check(strategy)) {
+    return PyUnicode_CompareWithASCIIString(strategy, "file_system") == 0;
+  }
+  PyErr_Clear();
+  return false;
+}
+
 bool Library::modes_are_active() const {
   PyObject* count = PyObject_CallNoArgs(modes_);
   if (!count) {
@@ -111,6 +127,25 @@ bool Library::describe(PyObject* tensor, dlpack::PlainTensor& out) const {
   if (exchange_->describe(tensor, &out) == 0) return true;
   PyErr_Clear();
   return false;
+}
+
+PyObject* Library::storage_at(void* impl) const {
+  PyObject* address = PyLong_FromVoidPtr(impl);
+  PyObject* storage = address ? PyObject_CallOneArg(from_weak_, address) : nullptr;
+  Py_XDECREF(address);
+  if (storage == Py_None) Py_CLEAR(storage);
+  PyErr_Clear();
+  return storage;
+}
+
+void* Library::storage_of(PyObject* tensor) const {
+  PyObject* storage = PyObject_CallMethod(tensor, "untyped_storage", nullptr);
+  PyObject* address = storage ? PyObject_GetAttrString(storage, "_cdata") : nullptr;
+  void* impl = address ? PyLong_AsVoidPtr(address) : nullptr;
+  Py_XDECREF(address);
+  Py_XDECREF(storage);
+  PyErr_Clear();
+  return impl;
 }
 
 PyObject* Library::import_versioned(dlpack::ManagedTensorVersioned* managed) const {

@@ -22,7 +22,8 @@ class Library {
   static const Library* require();
   // By forklift.adapters.torch, which looks up what this needs.
   static bool install(PyObject* tensor_type, PyObject* parameter_type, PyObject* from_dlpack,
-                      PyObject* exchange, PyObject* modes, PyObject* rebuild, PyObject* registered);
+                      PyObject* exchange, PyObject* modes, PyObject* rebuild, PyObject* registered,
+                      PyObject* from_weak, PyObject* strategies);
 
   // Exactly torch.Tensor or torch.nn.Parameter.
   bool is_tensor(PyObject* object) const noexcept {
@@ -31,6 +32,8 @@ class Library {
   bool is_parameter(PyObject* object) const noexcept { return Py_TYPE(object) == parameter_type_; }
   // Has the program registered a reducer of its own for tensors?
   bool has_reducer() const noexcept;
+  // Is the sharing strategy file_system? No, before torch is known.
+  static bool wants_names() noexcept;
   // Would reading an attribute of a tensor run Python code? False with an exception set on failure.
   bool modes_are_active() const;
 
@@ -42,6 +45,12 @@ class Library {
   bool imports_versioned() const noexcept { return exchange_ && exchange_->import_tensor; }
   PyObject* import_versioned(dlpack::ManagedTensorVersioned* managed) const;
   PyObject* import_plain(dlpack::ManagedTensor* managed) const;
+
+  // The storage (torch.UntypedStorage) at an address that cannot be freed meanwhile. nullptr without an
+  // exception when nobody owns it any more. Runs no Python code.
+  PyObject* storage_at(void* impl) const;
+  // The address of a tensor's storage; nullptr, without an exception, on failure.
+  void* storage_of(PyObject* tensor) const;
 
   PyObject* parameter_type() const noexcept { return reinterpret_cast<PyObject*>(parameter_type_); }
   PyObject* rebuild() const noexcept { return rebuild_; }
@@ -64,6 +73,8 @@ class Library {
   const Exchange* exchange_ = nullptr;
   PyObject* modes_ = nullptr;
   PyObject* rebuild_ = nullptr;
+  PyObject* from_weak_ = nullptr;
+  PyObject* strategies_ = nullptr;  // the names of torch.multiprocessing
   PyObject* registered_ = nullptr;  // tuple of (table, torch's own reducer or None)
 };
 

@@ -1,7 +1,9 @@
 #include "bindings/torch/memory.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -9,42 +11,54 @@
 
 #include "bindings/core/gil.h"
 #include "bindings/torch/library.h"
+#include "node/node.h"
 
 namespace forklift::py::torch {
 
 namespace {
 
-// Which storages lie at an address, possibly several. Used only where the layout is unknown. Storages die in
-// any thread, even while another one forks.
-class Registry {
+// The live storages by their addresses. Storages die in any thread, even while another one forks, and leave
+// the table before their memory is given up: as long as the lock is held, an entry's storage is not freed.
+class LiveStorages {
  public:
-  static Registry& get() {
-    static auto* const registry = new Registry;
-    return *registry;
+  static LiveStorages& get() {
+    static auto* const table = new LiveStorages;
+    return *table;
   }
   void add(Held* held) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    held_.emplace(held->data, held);
+    held_.insert_or_assign(held->data, held);
   }
-  void remove(Held* held) {
+  void remove(const Held* held) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    auto [at, end] = held_.equal_range(held->data);
-    while (at != end && at->second != held) ++at;
-    if (at != end) held_.erase(at);
+    const auto at = held_.find(held->data);
+    // A dying storage's place may have been taken already.
+    if (at != held_.end() && at->second == held) held_.erase(at);
   }
   Held* find(const std::byte* data) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto at = held_.find(data);
-    return at == held_.end() ? nullptr : at->second;
+    return find_locked(data);
+  }
+  // What `use(held)` answers, while the storage cannot be freed; a null for an address without one. `use` runs
+  // no Python code and does not wait.
+  template <class Use>
+  auto with(const std::byte* data, Use&& use) -> decltype(use(*find(data))) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Held* const held = find_locked(data);
+    return held ? use(*held) : decltype(use(*held)){};
   }
 
  private:
-  Registry() {
+  LiveStorages() {
     ::pthread_atfork([] { get().mutex_.lock(); }, [] { get().mutex_.unlock(); },
                      [] { get().mutex_.unlock(); });
   }
+  Held* find_locked(const std::byte* data) const {
+    const auto at = held_.find(data);
+    return at == held_.end() ? nullptr : at->second;
+  }
   std::mutex mutex_;
-  std::unordered_multimap<const std::byte*, Held*> held_;
+  std::unordered_map<const std::byte*, Held*> held_;
 };
 
 // A DLPack structure that torch owns; `held` only where the layout is unknown.
@@ -60,9 +74,7 @@ struct Export {
   }
   static void drop(void* context) {
     const std::unique_ptr<Export> self(static_cast<Export*>(context));
-    if (!self->held) return;
-    Registry::get().remove(self->held);
-    release(self->held);
+    if (self->held) release(self->held);
   }
 };
 
@@ -74,63 +86,148 @@ void give_back(arena::LeasePtr lease) {
   }
 }
 
+void drop_reference(PyObject* object) {
+  if (!object || interpreter_ends()) return;
+  const WithGil locked;
+  Py_DECREF(object);
+}
+
+// Where the collector cannot run, no finalizer can, and so nobody else gets the interpreter lock.
+class CollectorPause {
+ public:
+  CollectorPause() noexcept : was_enabled_(PyGC_Disable() != 0) {}
+  ~CollectorPause() {
+    if (was_enabled_) PyGC_Enable();
+  }
+  CollectorPause(const CollectorPause&) = delete;
+  CollectorPause& operator=(const CollectorPause&) = delete;
+
+ private:
+  bool was_enabled_;
+};
+
 }  // namespace
 
 void release(void* context) {
   const std::unique_ptr<Held> held(static_cast<Held*>(context));
-  if (held->old_deleter) held->old_deleter(held->old_context);
+  LiveStorages::get().remove(held.get());
+  held->old = OldMemory();
+  drop_reference(held->keep);
   give_back(std::move(held->lease));
 }
 
 Held* find_held(void* impl, const std::byte* data) {
-  if (!layout.known()) return Registry::get().find(data);
+  if (!layout.known()) return LiveStorages::get().find(data);
   const StorageView storage(impl);
   return storage.deleter() == &release ? static_cast<Held*>(storage.context()) : nullptr;
 }
 
-void adopt(StorageView storage, arena::LeasePtr lease) {
-  auto held = std::make_unique<Held>();
-  held->data = lease->data();
-  held->lease = std::move(lease);
-  held->old_deleter = storage.deleter();
-  held->old_context = storage.context();
-  std::byte* data = held->data;
-  storage.set(data, held.release(), &release);
-  storage.forbid_resizing();
+// torch's receivers give back a reference that torch's senders take, and Forklift's do not.
+constexpr std::int32_t kForkliftsReferences = 1 << 30;
+
+Result<arena::LeasePtr> make_named(std::size_t bytes) {
+  const Result<node::Node*> node = node::Node::current();
+  if (!node) return node.status();
+  Result<arena::LeasePtr> lease =
+      (*node)->segments().create(bytes, kNamedHead, static_cast<std::uint32_t>(::getpid()));
+  if (!lease) return lease;
+  auto* const references = reinterpret_cast<std::int32_t*>((*lease)->data() - kNamedHead);
+  std::atomic_ref<std::int32_t>(*references).store(kForkliftsReferences);
+  return lease;
 }
 
-PyObject* tensor_over(arena::LeasePtr lease, Element element, std::int32_t ndim, const std::int64_t* shape,
-                      const std::int64_t* strides) {
+Placement placement_of(StorageView storage) noexcept {
+  const bool named = Library::wants_names();
+  return {named, layout.known() && !named ? displacement_of(storage) : 0};
+}
+
+void adopt(StorageView storage, arena::LeasePtr lease, std::size_t begin) {
+  auto held = std::make_unique<Held>();
+  held->data = lease->data() + begin;
+  held->impl = storage.impl();
+  held->has_allocator = storage.is_private();
+  held->lease = std::move(lease);
+  held->old = OldMemory(storage);
+  LiveStorages::get().add(held.get());
+  std::byte* const data = held->data;
+  storage.set(data, held.release(), &release);
+  storage.set_resizable(false);
+}
+
+void give_back_old(void* impl, const std::byte* data, PyObject* owner) {
+  const Library* library = Library::loaded();
+  const PyObject* tensor = owner && library && library->is_tensor(owner) ? owner : nullptr;
+  LiveStorages::get().with(data, [&](Held& held) {
+    if (held.impl != impl) return false;
+    const bool sole = tensor && TensorView(tensor).storage() == impl &&
+                      TensorView(tensor).has_one_reference() && StorageView(impl).has_one_reference();
+    held.old.give_back(*held.lease, held.begin(), sole);
+    return true;
+  });
+}
+
+PyObject* tensor_over(arena::LeasePtr lease, std::size_t begin, Element element, std::int32_t ndim,
+                      const std::int64_t* shape, const std::int64_t* strides, PyObject* keep) {
   const Library* library = Library::require();
   if (!library) return nullptr;
   auto made = std::make_unique<Export>();
   // torch copies shape and strides.
-  made->fill({lease->data(),
+  made->fill({lease->data() + begin,
               {dlpack::kCpu, 0},
               ndim,
               {element.code, element.bits, 1},
               const_cast<std::int64_t*>(shape),
               const_cast<std::int64_t*>(strides),
               0});
-  const bool known = layout.known();
-  std::unique_ptr<Held> held;
-  if (!known) {
-    held = std::make_unique<Held>();
-    held->data = lease->data();
-    held->lease = lease;
-  }
   PyObject* tensor = library->imports_versioned() ? library->import_versioned(&made->versioned)
                                                   : library->import_plain(&made->plain);
   // torch may own the structure even if it failed. It is leaked then, since freeing it twice would be worse.
   Export* owned = made.release();
   if (!tensor) return nullptr;
-  if (known) {
-    adopt(StorageView(TensorView(tensor).storage()), std::move(lease));
-  } else {
-    owned->held = held.release();
-    Registry::get().add(owned->held);
+  if (layout.known()) {
+    adopt(StorageView(TensorView(tensor).storage()), std::move(lease), begin);
+    return tensor;
   }
+  auto held = std::make_unique<Held>();
+  held->data = lease->data() + begin;
+  held->impl = library->storage_of(tensor);
+  held->lease = std::move(lease);
+  held->keep = Py_XNewRef(keep);
+  LiveStorages::get().add(held.get());
+  owned->held = held.release();
   return tensor;
+}
+
+PyObject* bytes_over(arena::LeasePtr lease, std::size_t begin, std::uint64_t bytes, PyObject* keep) {
+  const auto length = static_cast<std::int64_t>(bytes);
+  const std::int64_t one = 1;
+  return tensor_over(std::move(lease), begin, kBytes, 1, &length, &one, keep);
+}
+
+PyObject* living_storage(const arena::Lease& lease, std::size_t begin, std::uint64_t bytes) {
+  const Library* library = Library::require();
+  if (!library) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  const std::byte* const data = lease.data() + begin;
+  const CollectorPause paused;
+  return LiveStorages::get().with(data, [&](const Held& held) -> PyObject* {
+    if (!held.impl) return nullptr;
+    if (layout.known()) {
+      const StorageView storage(held.impl);
+      if (storage.context() != &held || storage.bytes() != bytes) return nullptr;
+    }
+    return library->storage_at(held.impl);
+  });
+}
+
+PyObject* storage_over(arena::LeasePtr lease, std::size_t begin, std::uint64_t bytes) {
+  if (PyObject* living = living_storage(*lease, begin, bytes)) return living;
+  PyObject* tensor = bytes_over(std::move(lease), begin, bytes);
+  PyObject* storage = tensor ? PyObject_CallMethod(tensor, "untyped_storage", nullptr) : nullptr;
+  Py_XDECREF(tensor);
+  return storage;
 }
 
 }  // namespace forklift::py::torch

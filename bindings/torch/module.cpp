@@ -14,6 +14,7 @@
 #include "bindings/torch/library.h"
 #include "bindings/torch/memory.h"
 #include "node/node.h"
+#include "tensor/copy.h"
 
 namespace nb = nanobind;
 
@@ -24,13 +25,18 @@ namespace {
 using torch::layout;
 using torch::StorageView;
 
-using StorageFacts = std::vector<std::tuple<std::uintptr_t, std::uintptr_t, std::uint64_t>>;
-using TensorFacts =
-    std::vector<std::tuple<std::uintptr_t, std::uintptr_t, std::uintptr_t, std::uint64_t, bool>>;
+// As forklift.adapters.torch's probe lists them: in the order of the structures' fields.
+using StorageFacts = std::vector<std::tuple<std::uintptr_t, std::uintptr_t, std::uint64_t, std::uint32_t>>;
+using TensorFacts = std::vector<std::tuple<std::uintptr_t, std::uintptr_t, std::uintptr_t, std::uint64_t,
+                                           bool, std::uint64_t, std::int64_t, std::uint32_t>>;
+using TypeFacts = std::vector<std::tuple<std::uintptr_t, std::uint8_t, std::uint8_t>>;
 
-std::vector<torch::KnownStorage> known(const StorageFacts& facts) {
-  std::vector<torch::KnownStorage> out;
-  for (const auto& [address, data, bytes] : facts) out.push_back({address, data, bytes});
+template <class Known, class Facts>
+std::vector<Known> known(const Facts& facts) {
+  std::vector<Known> out;
+  for (const auto& fact : facts) {
+    out.push_back(std::apply([](auto... values) { return Known{values...}; }, fact));
+  }
   return out;
 }
 
@@ -46,9 +52,10 @@ nb::object owned(PyObject* object) {
 
 void* pointer(std::uintptr_t address) { return reinterpret_cast<void*>(address); }
 
-arena::LeasePtr new_block(std::size_t bytes) {
+arena::LeasePtr new_block(std::size_t bytes, bool named) {
   Result<arena::LeasePtr> lease = [&]() -> Result<arena::LeasePtr> {
     const GilRelease released;
+    if (named) return torch::make_named(bytes);
     const Result<node::Node*> node = node::Node::current();
     if (!node) return node.status();
     return (*node)->arena().allocate(arena::Kind::kShare, bytes);
@@ -57,24 +64,23 @@ arena::LeasePtr new_block(std::size_t bytes) {
   return *std::move(lease);
 }
 
-// A copy of the storage's memory in the arena.
-arena::LeasePtr copy_of(const void* data, std::size_t bytes) {
-  arena::LeasePtr lease = new_block(bytes);
+// A copy of memory in the arena.
+arena::LeasePtr copy_of(const void* data, std::size_t bytes, const torch::Placement& placement) {
+  arena::LeasePtr lease = new_block(placement.begin + bytes, placement.named);
   {
     const GilRelease released;
-    std::memcpy(lease->data(), data, bytes);
+    std::memcpy(lease->data() + placement.begin, data, bytes);
   }
   count_block_bytes(bytes);
   return lease;
 }
 
 bool learn(const StorageFacts& storages, const StorageFacts& foreign, const TensorFacts& tensors,
-           const std::vector<std::uint64_t>& plain_keys) {
-  std::vector<torch::KnownTensor> facts;
-  for (const auto& [object, address, storage, keys, grad] : tensors) {
-    facts.push_back({object, address, storage, keys, grad});
-  }
-  if (layout.learn_storages(known(storages), known(foreign)) && layout.learn_tensors(facts, plain_keys)) {
+           const std::vector<std::uint64_t>& plain_keys, const TypeFacts& types) {
+  std::vector<torch::KnownType> elements;
+  for (const auto& [address, code, bits] : types) elements.push_back({address, {code, bits}});
+  if (layout.learn_storages(known<torch::KnownStorage>(storages), known<torch::KnownStorage>(foreign)) &&
+      layout.learn_tensors(known<torch::KnownTensor>(tensors), plain_keys) && layout.learn_types(elements)) {
     return true;
   }
   layout.forget();
@@ -120,14 +126,17 @@ void bind_library(nb::module_& module) {
   module.def(
       "install",
       [](nb::handle tensor, nb::handle parameter, nb::handle from_dlpack, nb::handle exchange,
-         nb::handle modes, nb::handle rebuild, nb::handle registered) {
+         nb::handle modes, nb::handle rebuild, nb::handle registered, nb::handle from_weak,
+         nb::handle strategies) {
         if (!torch::Library::install(tensor.ptr(), parameter.ptr(), from_dlpack.ptr(), exchange.ptr(),
-                                     modes.ptr(), rebuild.ptr(), registered.ptr())) {
+                                     modes.ptr(), rebuild.ptr(), registered.ptr(), from_weak.ptr(),
+                                     strategies.ptr())) {
           throw nb::python_error();
         }
       },
       nb::arg("tensor"), nb::arg("parameter"), nb::arg("from_dlpack"), nb::arg("exchange").none(),
-      nb::arg("modes"), nb::arg("rebuild"), nb::arg("registered"));
+      nb::arg("modes"), nb::arg("rebuild"), nb::arg("registered"), nb::arg("from_weak"),
+      nb::arg("strategies"));
   module.def("meet", [] { torch::Library::meet(); });
   module.def("learn", learn);
   module.def("forget", [] { layout.forget(); });
@@ -147,58 +156,113 @@ void bind_storages(nb::module_& module) {
     if (!layout.known() || torch::find_held(storage.impl(), storage.data())) return false;
     std::byte* const data = storage.data();
     const std::uint64_t bytes = storage.bytes();
-    arena::LeasePtr lease = copy_of(data, bytes);
+    const torch::Placement placement = torch::placement_of(storage);
+    arena::LeasePtr lease = copy_of(data, bytes, placement);
     if (storage.data() != data || storage.bytes() != bytes || torch::find_held(storage.impl(), data)) {
       return false;
     }
-    torch::adopt(storage, std::move(lease));
+    const std::byte* const moved_to = lease->data() + placement.begin;
+    torch::adopt(storage, std::move(lease), placement.begin);
+    torch::give_back_old(storage.impl(), moved_to, nullptr);
     return true;
   });
-  // A tensor of bytes over a copy of the memory, in the arena.
-  module.def("copy", [](std::uintptr_t data, std::size_t bytes) {
-    const auto length = static_cast<std::int64_t>(bytes);
-    const std::int64_t one = 1;
-    return owned(torch::tensor_over(copy_of(pointer(data), bytes), torch::kBytes, 1, &length, &one));
+  // Lets torch resize a storage in our memory, which replaces the memory. Returns whether it may also grow from
+  // then on.
+  module.def("allow_resizing", [](std::uintptr_t impl) {
+    const StorageView storage(pointer(impl));
+    const torch::Held* held = torch::find_held(storage.impl(), storage.data());
+    if (!layout.known() || !held) return true;
+    storage.set_resizable(true);
+    return held->has_allocator;
   });
+  module.def("forbid_resizing", [](std::uintptr_t impl) {
+    if (layout.known()) StorageView(pointer(impl)).set_resizable(false);
+  });
+  // A tensor of bytes over a copy of the memory, in the arena. `keep` lives as long as its storage.
+  module.def(
+      "copy",
+      [](std::uintptr_t data, std::size_t bytes, nb::handle keep) {
+        return owned(torch::bytes_over(copy_of(pointer(data), bytes, {torch::Library::wants_names(), 0}), 0,
+                                       bytes, keep.ptr()));
+      },
+      nb::arg("data"), nb::arg("bytes"), nb::arg("keep").none());
   // The same over new memory.
   module.def("empty", [](std::size_t bytes) {
-    const auto length = static_cast<std::int64_t>(bytes);
-    const std::int64_t one = 1;
-    return owned(torch::tensor_over(new_block(bytes), torch::kBytes, 1, &length, &one));
+    return owned(torch::bytes_over(new_block(bytes, torch::Library::wants_names()), 0, bytes));
+  });
+  // Copies pieces of equal size one behind the other, past the caches. The caller keeps all of them alive.
+  module.def("gather", [](std::uintptr_t out, const std::vector<std::uintptr_t>& pieces, std::size_t bytes) {
+    const GilRelease released;
+    auto* at = static_cast<std::byte*>(pointer(out));
+    for (const std::uintptr_t piece : pieces) {
+      tensor::copy_past_caches(at, pointer(piece), bytes);
+      at += bytes;
+    }
   });
 }
 
-// Handles for processes that are not reached through a queue.
+// A storage's memory for a process that is not reached through a queue of ours.
+struct Offer {
+  arena::Handle handle;
+  std::uint64_t begin;  // of the storage in the block
+};
+
+nb::bytes offer(std::uintptr_t impl, std::uintptr_t data, std::uint32_t slot, std::uint32_t generation) {
+  const torch::Held* held = torch::find_held(pointer(impl), static_cast<std::byte*>(pointer(data)));
+  if (!held) throw nb::value_error("not a storage in Forklift's memory");
+  const arena::LeasePtr lease = held->lease;
+  const std::uint64_t begin = held->begin();
+  const Result<arena::Handle> handle = [&] {
+    const GilRelease released;
+    return lease->arena().offer(lease, {slot, generation});
+  }();
+  if (!handle) fail(handle.status());
+  const Offer made{*handle, begin};
+  return nb::bytes(&made, sizeof made);
+}
+
+// The storage of an offer.
+nb::object claim(const nb::bytes& bytes, std::uint64_t size) {
+  Offer offered;
+  if (bytes.size() != sizeof offered) throw nb::value_error("not an offer");
+  std::memcpy(&offered, bytes.c_str(), sizeof offered);
+  Result<arena::LeasePtr> lease = [&]() -> Result<arena::LeasePtr> {
+    const GilRelease released;
+    const Result<node::Node*> node = node::Node::current();
+    if (!node) return node.status();
+    Result<arena::LeasePtr> claimed = (*node)->arena().claim(offered.handle);
+    if (!claimed) return claimed;
+    if (Status opened = (*node)->arena().open_memory(**claimed); !opened) return opened;
+    return claimed;
+  }();
+  if (!lease) fail(lease.status());
+  if (offered.begin > (*lease)->size() || size > (*lease)->size() - offered.begin) {
+    throw nb::value_error("the storage is larger than its memory");
+  }
+  return owned(torch::storage_over(*std::move(lease), offered.begin, size));
+}
+
+// (the manager's socket, the name) of a storage in a named segment, for torch's own functions in processes that
+// are not of this tree; the manager keeps the name for a moment after this process's end. None: it has none.
+nb::object share_name(std::uintptr_t impl, std::uintptr_t data) {
+  const torch::Held* held = torch::find_held(pointer(impl), static_cast<std::byte*>(pointer(data)));
+  node::Node* node = node::Node::existing();
+  if (!held || !node || held->lease->object().kind != arena::ObjectKind::kSegment) return nb::none();
+  const arena::LeasePtr lease = held->lease;
+  const Status handed = [&] {
+    const GilRelease released;
+    return node->segments().hand_over(*lease);
+  }();
+  if (!handed) fail(handed);
+  const std::string socket = node->segments().socket();
+  const std::string name = node->segments().name_of(*lease);
+  return nb::make_tuple(nb::bytes(socket.data(), socket.size()), nb::bytes(name.data(), name.size()));
+}
+
 void bind_handles(nb::module_& module) {
-  // Memory for a process that is not reached through a queue of ours: the handle, of which it makes storage.
-  module.def(
-      "offer", [](std::uintptr_t impl, std::uintptr_t data, std::uint32_t slot, std::uint32_t generation) {
-        const torch::Held* held = torch::find_held(pointer(impl), static_cast<std::byte*>(pointer(data)));
-        if (!held) throw nb::value_error("not a storage in Forklift's memory");
-        const arena::LeasePtr lease = held->lease;
-        const Result<arena::Handle> handle = [&] {
-          const GilRelease released;
-          return lease->arena().offer(lease, {slot, generation});
-        }();
-        if (!handle) fail(handle.status());
-        return nb::bytes(&*handle, sizeof(arena::Handle));
-      });
-  module.def("claim", [](const nb::bytes& bytes, std::uint64_t size) {
-    arena::Handle handle;
-    if (bytes.size() != sizeof handle) throw nb::value_error("not a handle");
-    std::memcpy(&handle, bytes.c_str(), sizeof handle);
-    Result<arena::LeasePtr> lease = [&]() -> Result<arena::LeasePtr> {
-      const GilRelease released;
-      const Result<node::Node*> node = node::Node::current();
-      if (!node) return node.status();
-      return (*node)->arena().claim(handle);
-    }();
-    if (!lease) fail(lease.status());
-    if (size > (*lease)->size()) throw nb::value_error("the storage is larger than its memory");
-    const auto length = static_cast<std::int64_t>(size);
-    const std::int64_t one = 1;
-    return owned(torch::tensor_over(*std::move(lease), torch::kBytes, 1, &length, &one));
-  });
+  module.def("share_name", share_name);
+  module.def("offer", offer);
+  module.def("claim", claim);
   // This process's slot, for offers. None: it is in no domain yet.
   module.def("slot", []() -> nb::object {
     node::Node* node = node::Node::existing();

@@ -24,12 +24,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <vector>
 
 #include "forklift/process.h"
 #include "forklift/wait.h"
 
 namespace forklift {
+
+namespace detail {
+class GroupCore;
+}
 
 class ProcessContext {
  public:
@@ -40,7 +45,7 @@ class ProcessContext {
   explicit ProcessContext(std::vector<Process> processes, std::chrono::nanoseconds grace = kGrace);
   // Starts them. If one cannot be, the others are stopped, and its Error is thrown.
   static ProcessContext start(std::vector<Process> processes, std::chrono::nanoseconds grace = kGrace);
-  ProcessContext(ProcessContext&&) noexcept = default;
+  ProcessContext(ProcessContext&&) noexcept;
   ProcessContext& operator=(ProcessContext&&) = delete;
   ~ProcessContext();
 
@@ -58,12 +63,14 @@ class ProcessContext {
   std::vector<pid_t> pids() const;
 
  private:
+  explicit ProcessContext(std::chrono::nanoseconds grace);
+  void add(Process process);
   bool join_within(detail::Limit limit);
   // Looks at those that have ended; the worst of what it finds is the failure.
   void collect(const std::vector<std::size_t>& ended);
 
   std::vector<Process> processes_;
-  std::vector<std::size_t> running_;  // ranks
+  std::unique_ptr<detail::GroupCore> core_;  // of the processes' sentinels; null after a move
   std::chrono::nanoseconds grace_;
   std::exception_ptr failure_;
   int exceptions_ = std::uncaught_exceptions();

@@ -193,8 +193,7 @@ class Tensor {
   // Sets every element.
   template <Element T>
   void fill(const T& value) {
-    require_access<T>(false);
-    fill_items(&value);
+    fill_elements(dtype_of<T>(), &value);
   }
   void fill_zero();
 
@@ -226,7 +225,7 @@ class Tensor {
   }
   void check_access(DType wanted, bool write, bool contiguous) const;
   std::int64_t element_offset(DimSpan index) const;
-  void fill_items(const void* item) noexcept;
+  void fill_elements(DType dtype, const void* item);
 
   std::shared_ptr<Storage> storage_;
   std::size_t offset_ = 0;

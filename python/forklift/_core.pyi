@@ -122,6 +122,57 @@ def zeros(shape: Sequence[int], dtype: DTypeName | str = "float32") -> Tensor:
 def tensor(data: Any, dtype: DTypeName | str | None = None) -> Tensor:
     """A copy of an array, a DLPack object or nested lists in shared memory."""
 
+class _segments:
+    """The submodule of named segments: shared memory in files with names."""
+
+    class Foreign:
+        """A segment of another tree of processes. Supports the buffer protocol."""
+
+        @property
+        def kept(self) -> bool:
+            """Whether a manager keeps the name for this process."""
+
+        def __buffer__(self, flags: int, /) -> memoryview: ...
+
+    @staticmethod
+    def create(nbytes: int, head: int = 0) -> Block:
+        """Makes a segment of zeros, after `head` bytes of its file."""
+
+    @staticmethod
+    def find(name: str, nbytes: int) -> Block:
+        """A segment of this tree by its name."""
+
+    @staticmethod
+    def name(block: Block) -> str | None:
+        """The name for shm_open(3); None for memory of the arena."""
+
+    @staticmethod
+    def head(block: Block) -> int:
+        """How many bytes its file has before the memory."""
+
+    @staticmethod
+    def hand_over(block: Block) -> None:
+        """Declares that the name leaves the tree. The manager keeps the segment for a moment."""
+
+    @staticmethod
+    def socket() -> str:
+        """The manager's socket, which torch's _new_shared_filename_cpu takes as its first argument."""
+
+    @staticmethod
+    def folder() -> str: ...
+    @staticmethod
+    def stats() -> tuple[int, int]:
+        """(segments, bytes) of this tree."""
+
+    @staticmethod
+    def sweep(look_only: bool = False) -> list[tuple[str, int, int, bool, bool, str]]:
+        """Removes the files of trees of which no process lives: (token, segments, bytes, in_use, removed,
+        problem) for each tree."""
+
+    @staticmethod
+    def open_foreign(name: str, nbytes: int, head: int = 0) -> _segments.Foreign:
+        """Opens a segment of another tree, and registers with its manager."""
+
 class Block:
     """Memory of the arena, behind received arrays and shared values. Supports the buffer protocol."""
 
@@ -131,11 +182,13 @@ class Block:
 
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
-    def _offer(self, slot: int, generation: int, /) -> tuple[int, int, int, int, int, int]: ...
+    def _offer(self, slot: int, generation: int, /) -> tuple[int, int, int, int, int, int, int]: ...
     def _seal(self) -> None: ...
 
 def allocate(bytes: int, mode: int, zeroed: bool = True, /) -> Block: ...
-def claim_block(block: int, generation: int, lease: int, offset: int, length: int, mode: int, /) -> Block: ...
+def claim_block(
+    block: int, generation: int, lease: int, offset: int, length: int, mode: int, segment: int = 0, /
+) -> Block: ...
 def _take_block(lease: int, mode: int, /) -> Block: ...
 def block_under(array: Any, /) -> Block | None: ...
 def block_address(block: Block, /) -> int: ...
@@ -376,6 +429,18 @@ class Invitation:
     def generation(self) -> int: ...
     def close(self) -> None: ...
 
+class ProcessGroup:
+    """Processes that stop together, numbered from 0."""
+
+    def add(self, pid: int) -> None:
+        """Number the next process. One that has been waited for already counts as one that ends now."""
+
+    def wait(self, timeout: float | None) -> list[int]:
+        """Those that have ended since, as soon as there is one; [] when the time is over, or none runs."""
+
+    def stop(self, patience: float, grace: float) -> dict[int, int]:
+        """Wait, SIGTERM, wait, SIGKILL. Those that still ran, and the last signal that each got (0: none)."""
+
 class ProgramInvitation:
     @property
     def variables(self) -> list[tuple[str, str]]: ...
@@ -413,6 +478,10 @@ def invite() -> Invitation: ...
 def join(control: int, data: int, lock: int, slot: int, generation: int) -> bool: ...
 def mark_clean() -> None: ...
 def lifeline() -> int: ...
+def soften_end(own: int, grace: float) -> None: ...
+def set_thread_name(name: str) -> None: ...
+def thread_name() -> str: ...
+def set_parent_death_signal(signal: int) -> None: ...
 def count_into(file: int, offset: int, from_zero: bool) -> None: ...
 def invite_program(queues: Sequence[tuple[str, QueueBase]]) -> ProgramInvitation: ...
 def accept_invitation() -> None: ...

@@ -19,7 +19,17 @@ if TYPE_CHECKING:
 else:
     Any = object
 
-__all__ = ["accept", "add_task", "begin", "end_with_parent", "inherited", "take", "tasks", "unpack"]
+__all__ = [
+    "accept",
+    "add_task",
+    "begin",
+    "end_with_parent",
+    "inherited",
+    "soften_end",
+    "take",
+    "tasks",
+    "unpack",
+]
 
 # An ordered set: a dictionary whose values mean nothing.
 _tasks: "dict[Callable[[], object], None]" = {}
@@ -28,6 +38,9 @@ _tasks: "dict[Callable[[], object], None]" = {}
 # segment and the lock; their identities; the slot and its generation.
 _waiting: tuple[int, tuple[int, ...], list[tuple[int, int]], int, int] | None = None
 _knows_forks = False
+
+# The process that ends with its parent, and its descriptor by which the kernel kills it then.
+_lifeline = (0, -1)
 
 # The garbage collector's own thresholds while _collect_less() has raised them, else None.
 _thresholds: tuple[int, int, int] | None = None
@@ -86,6 +99,15 @@ def take() -> tuple[int, ...] | None:
     if process != os.getpid() or [_identity(fd) for fd in fds] != identities:
         return None
     return (*fds, slot, generation)
+
+
+def soften_end(seconds: float) -> None:
+    """When the parent is gone, send SIGINT first, and SIGKILL after these seconds. It loads the core."""
+    process, own = _lifeline
+    if process == os.getpid():
+        from forklift import _core
+
+        _core.soften_end(own, seconds)
 
 
 def _before_fork() -> None:
@@ -159,6 +181,7 @@ def begin(line: Any) -> None:
 
 def end_with_parent(read_end: int) -> None:
     """Make this child die with its parent, at once if that is dead already (as src/process/lifeline.cpp)."""
+    global _lifeline
     import fcntl
     import select
     import signal
@@ -175,6 +198,7 @@ def end_with_parent(read_end: int) -> None:
 
         util.info("forklift: a daemon without a lifeline: %s", error)
         return
+    _lifeline = (os.getpid(), own)
     # `own` stays open as long as the process lives. The parent may have died before F_SETFL: the new
     # description does not show that, the inherited one does.
     poll = select.poll()

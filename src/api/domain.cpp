@@ -26,8 +26,7 @@ Result<rendezvous::NamedDomainPtr> with_domain(std::string_view name, detail::Li
   rendezvous::NamedDomainOptions made;
   made.deadline = os::Deadline::after_ns(limit.ns);
   made.stand_by = options.stand_by;
-  const std::stop_token none;
-  detail::StopHooks hooks(limit.stop != nullptr ? *limit.stop : none);
+  detail::StopHooks hooks(detail::stop_of(limit));
   if (limit.stop != nullptr) {
     if (Status stopped = hooks.poll(); !stopped) return stopped;
     made.hooks = &hooks;

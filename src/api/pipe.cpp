@@ -75,9 +75,7 @@ std::vector<std::size_t> wait_within(std::span<const Waitable> objects, Limit li
     sources.push_back({object.queue().get(), object.pipe(), object.descriptor(), object.reader().get()});
   }
   std::vector<std::size_t> ready;
-  const std::stop_token none;
-  (void)settled(
-      node::wait_any(sources, deadline_of(limit), limit.stop != nullptr ? *limit.stop : none, ready));
+  (void)settled(node::wait_any(sources, deadline_of(limit), stop_of(limit), ready));
   return ready;
 }
 

@@ -256,7 +256,7 @@ bool join_pool(PoolCore& pool, Limit limit) {
   const os::Deadline until = deadline_of(limit);
   const bool ended = pool.wait(
       limit, [&](os::Deadline deadline, channel::WaitHooks* hooks) { return engine.join(deadline, hooks); });
-  return ended && pool.callbacks().wait(until, limit.stop != nullptr ? *limit.stop : std::stop_token());
+  return ended && pool.callbacks().wait(until, stop_of(limit));
 }
 
 TaskFunction task_function(Address function, std::uint64_t signature) {

@@ -182,8 +182,7 @@ void Process::join() { join_within(detail::kForever); }
 
 bool Process::join_within(detail::Limit limit) {
   detail::ProcessCore& self = core();
-  if (!self.wait(detail::deadline_of(limit), limit.stop != nullptr ? *limit.stop : std::stop_token()))
-    return false;
+  if (!self.wait(detail::deadline_of(limit), detail::stop_of(limit))) return false;
   if (self.failure) {
     self.told = true;
     throw RemoteError(*self.failure);

@@ -1,14 +1,11 @@
 // forklift::ProcessContext: waiting for all members at once.
-#include <unistd.h>
+#include "forklift/process_context.h"
 
-#include <algorithm>
-#include <csignal>
 #include <cstdio>
 #include <optional>
 
 #include "api/stop.h"
-#include "forklift/process_context.h"
-#include "node/wait_any.h"
+#include "process/group.h"
 
 namespace forklift {
 namespace {
@@ -42,39 +39,39 @@ Failure failure_of(Process& process, int rank) {
           std::make_exception_ptr(ProcessExitedError(process.name(), rank, process.pid(), code))};
 }
 
-// Those of `ranks` whose process has ended; none when the deadline passes or a stop is requested.
-std::vector<std::size_t> wait_for_some(const std::vector<Process>& processes,
-                                       const std::vector<std::size_t>& ranks, os::Deadline deadline,
-                                       const std::stop_token& stop) {
-  std::vector<node::Source> sources;
-  sources.reserve(ranks.size());
-  for (const std::size_t rank : ranks) sources.push_back({.descriptor = processes[rank].sentinel()});
-  std::vector<std::size_t> ended;
-  const Status status = node::wait_any(sources, deadline, stop, ended);
-  if (!detail::settled(status)) return {};
-  for (std::size_t& index : ended) index = ranks[index];
-  return ended;
-}
-
 }  // namespace
 
+class detail::GroupCore {
+ public:
+  process::Group group;
+};
+
+ProcessContext::ProcessContext(std::chrono::nanoseconds grace)
+    : core_(std::make_unique<detail::GroupCore>()), grace_(grace) {}
+
 ProcessContext::ProcessContext(std::vector<Process> processes, std::chrono::nanoseconds grace)
-    : processes_(std::move(processes)), grace_(grace) {
-  for (std::size_t rank = 0; rank < processes_.size(); ++rank) running_.push_back(rank);
+    : ProcessContext(grace) {
+  for (Process& process : processes) add(std::move(process));
 }
 
 ProcessContext ProcessContext::start(std::vector<Process> processes, std::chrono::nanoseconds grace) {
-  ProcessContext group({}, grace);
+  ProcessContext group(grace);
   for (Process& process : processes) {
     process.start();  // an Error leaves the scope: the group's destructor stops those before
-    group.running_.push_back(group.processes_.size());
-    group.processes_.push_back(std::move(process));
+    group.add(std::move(process));
   }
   return group;
 }
 
+ProcessContext::ProcessContext(ProcessContext&&) noexcept = default;
+
+void ProcessContext::add(Process process) {
+  core_->group.add(process.sentinel());
+  processes_.push_back(std::move(process));
+}
+
 ProcessContext::~ProcessContext() {
-  if (running_.empty()) return;
+  if (core_ == nullptr || core_->group.running().empty()) return;
   try {
     if (std::uncaught_exceptions() > exceptions_) {
       stop();
@@ -87,11 +84,11 @@ ProcessContext::~ProcessContext() {
 }
 
 bool ProcessContext::join_within(detail::Limit limit) {
+  if (core_ == nullptr) return true;
   const os::Deadline deadline = detail::deadline_of(limit);
-  const std::stop_token stop_token = limit.stop != nullptr ? *limit.stop : std::stop_token();
-  while (!failure_ && !running_.empty()) {
-    const std::vector<std::size_t> ended = wait_for_some(processes_, running_, deadline, stop_token);
-    if (ended.empty()) return false;
+  std::vector<std::size_t> ended;
+  while (!failure_ && !core_->group.running().empty()) {
+    if (!detail::settled(core_->group.wait(deadline, detail::stop_of(limit), nullptr, ended))) return false;
     collect(ended);
   }
   if (!failure_) return true;
@@ -102,7 +99,6 @@ bool ProcessContext::join_within(detail::Limit limit) {
 void ProcessContext::collect(const std::vector<std::size_t>& ended) {
   Failure worst;
   for (const std::size_t rank : ended) {
-    std::erase(running_, rank);
     Process& process = processes_[rank];
     Failure found = failure_of(process, process.rank() >= 0 ? process.rank() : static_cast<int>(rank));
     if (found.weight > worst.weight) worst = std::move(found);
@@ -111,20 +107,9 @@ void ProcessContext::collect(const std::vector<std::size_t>& ended) {
 }
 
 void ProcessContext::stop() {
-  const os::Deadline deadline = os::Deadline::after_ns(grace_.count());
-  for (const std::size_t rank : running_) processes_[rank].terminate();
-  bool killed = false;
-  while (!running_.empty()) {
-    const std::vector<std::size_t> ended =
-        wait_for_some(processes_, running_, killed ? os::Deadline::never() : deadline, {});
-    for (const std::size_t rank : ended) {
-      std::erase(running_, rank);
-      (void)failure_of(processes_[rank], 0);
-    }
-    if (!ended.empty() || killed) continue;
-    killed = true;
-    for (const std::size_t rank : running_) processes_[rank].kill();
-  }
+  if (core_ == nullptr) return;
+  throw_if_failed(core_->group.stop({.grace_ns = grace_.count()}, nullptr,
+                                    [this](std::size_t rank) { (void)failure_of(processes_[rank], 0); }));
 }
 
 std::vector<pid_t> ProcessContext::pids() const {

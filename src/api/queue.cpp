@@ -161,8 +161,7 @@ bool put_with_memory(Endpoint endpoint, std::size_t bytes, Limit limit, Attempt&
   if (status.code() != Code::kOverBudget || limit.ns == 0) [[likely]]
     return settled(status);
   const os::Deadline until = deadline_of(limit);
-  const std::stop_token none;
-  StopHooks hooks(limit.stop != nullptr ? *limit.stop : none);
+  StopHooks hooks(stop_of(limit));
   node::MemoryWait memory(arena_of(endpoint), bytes, until);
   while (memory.again(status, &hooks)) {
     Limit left = limit;

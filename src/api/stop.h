@@ -24,6 +24,13 @@ inline os::Deadline deadline_of(Limit limit) noexcept {
   return limit.ns == kForever ? os::Deadline::never() : os::Deadline::after_ns(limit.ns);
 }
 
+inline const std::stop_token kNeverStopped;
+
+// The token that ends the wait; one that never does where there is none.
+inline const std::stop_token& stop_of(Limit limit) noexcept {
+  return limit.stop != nullptr ? *limit.stop : kNeverStopped;
+}
+
 // Is it that the wait is over, and no failure?
 inline bool is_over(const Status& status) noexcept {
   return status.code() == Code::kTimeout || status.code() == Code::kInterrupted;

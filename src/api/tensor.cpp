@@ -51,9 +51,11 @@ Tensor Tensor::permute(DimSpan order) const { return value_or_throw(tensor::perm
 Tensor Tensor::reshape(Dims shape) const { return value_or_throw(tensor::reshape(*this, std::move(shape))); }
 
 void Tensor::fill_zero() {
-  if (readonly()) throw Error({Code::kInvalid, to_string() + " is read-only"});
   const std::byte zero[16] = {};
-  fill_items(zero);
+  fill_elements(dtype(), zero);
+}
+void Tensor::fill_elements(DType dtype, const void* item) {
+  throw_if_failed(tensor::fill_elements(*this, dtype, item));
 }
 void Tensor::copy_from(const Tensor& source) { throw_if_failed(tensor::copy_elements(*this, source)); }
 

@@ -74,8 +74,8 @@ int ParentProcess::sentinel() const noexcept { return state_->sentinel.get(); }
 bool ParentProcess::is_alive() const { return !join_within(0); }
 
 bool ParentProcess::join_within(detail::Limit limit) const {
-  return value_or_throw(process::wait_for_end(state_->sentinel, detail::deadline_of(limit),
-                                              limit.stop != nullptr ? *limit.stop : std::stop_token()));
+  return value_or_throw(
+      process::wait_for_end(state_->sentinel, detail::deadline_of(limit), detail::stop_of(limit)));
 }
 
 std::optional<ParentProcess> parent_process() {

@@ -132,6 +132,7 @@ void Arena::give(Lease& lease, Holder message) noexcept {
 }
 
 LeasePtr Arena::materialise(const Handle& handle) {
+  if (handle.segment == kNamedSegment) return materialise_segment(handle);
   LeasePtr lease = make_lease({ObjectKind::kBlock, handle.block}, handle.lease);
   const BlockRow& block = ledger_.rows().block(handle.block);
   lease->kind_ = BlockMeta::unpack(block.meta.load(std::memory_order_relaxed)).kind;
@@ -146,6 +147,20 @@ LeasePtr Arena::materialise(const Handle& handle) {
                resident_.misses(handle.block, handle.length);
   }
   if (unmapped) os::populate_write(lease->data_, handle.length);
+  return lease;
+}
+
+Result<os::Overlay> Arena::overlay(const Lease& lease, std::size_t begin, void* range,
+                                   std::size_t bytes) const {
+  return os::Overlay::over(range, bytes, domain_.data_file(), lease.handle_.offset + begin);
+}
+
+LeasePtr Arena::materialise_segment(const Handle& handle) {
+  LeasePtr lease = make_lease(object_of(handle), handle.lease);
+  lease->size_ = handle.length;
+  lease->handle_ = handle;
+  const std::lock_guard<sync::SpinLock> lock(mutex_);
+  leases_.add(*lease);
   return lease;
 }
 
@@ -190,10 +205,28 @@ Result<Handle> Arena::offer(const LeasePtr& lease, domain::SlotRef child) {
 Result<LeasePtr> Arena::claim(const Handle& handle) {
   if (!domain_.attached()) return domain_.not_attached();
   if (Status status = ledger_.check(handle, Holder::process(domain_.self())); !status) return status;
-  Result<bool> mine = ledger_.accept_row(handle.lease, {ObjectKind::kBlock, handle.block});
+  Result<bool> mine = ledger_.accept_row(handle.lease, object_of(handle));
   if (!mine) return mine.status();
-  if (!*mine) return Status(Code::kInvalid, "a block that was offered once was claimed twice");
+  if (!*mine) return Status(Code::kInvalid, "memory that was offered once was claimed twice");
   return materialise(handle);
+}
+
+// --- named segments
+
+void Arena::describe(Lease& lease, std::uint32_t generation, std::uint64_t bytes) noexcept {
+  lease.size_ = bytes;
+  lease.handle_ = {kNamedSegment, lease.object_.index, generation, lease.row_.load(), 0, bytes};
+}
+
+Status Arena::open_memory(Lease& lease) {
+  if (lease.data_ != nullptr || lease.object_.kind != ObjectKind::kSegment) return {};
+  if (!open_segment_) return {Code::kUnsupported, "this process cannot open named segments"};
+  return open_segment_(lease);
+}
+
+void Arena::set_memory(Lease& lease, std::byte* data, std::shared_ptr<const void> mapping) noexcept {
+  lease.data_ = data;
+  lease.mapping_ = std::move(mapping);
 }
 
 // --- objects of other rooms

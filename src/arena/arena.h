@@ -17,6 +17,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -58,6 +59,9 @@ class Arena {
   // How many rights there are to its object at this moment: this lease, each one that shares its row, and
   // each other row of the ledger.
   std::uint64_t holders(const Lease& lease) noexcept;
+  // Lets [range, range + bytes) of this process's own memory show the block's bytes from `begin` on. All numbers
+  // must be page-aligned. The caller keeps the lease while the overlay lasts.
+  Result<os::Overlay> overlay(const Lease& lease, std::size_t begin, void* range, std::size_t bytes) const;
   std::byte* shared_data(const Handle& handle) const noexcept { return data_.data() + handle.offset; }
 
   // --- sending and receiving blocks
@@ -66,8 +70,8 @@ class Arena {
   Status separate(const LeasePtr& lease);
   // Passes the right of a separated lease on to a message. The Lease object is empty afterwards.
   void give(Lease& lease, Holder message) noexcept;
-  // A Lease object for a block that this process holds (Ledger::take). It shows the memory that all processes
-  // share.
+  // A Lease object for a block or segment that this process holds (Ledger::take). It shows the memory that all
+  // processes share; a segment's has to be opened first (open_memory).
   LeasePtr materialise(const Handle& handle);
   // Turns a received payload of the private kind into this process's own: from here on its writes are seen by
   // no process forked later. kSystem when no address space for it can be had; the lease is as before then.
@@ -80,6 +84,16 @@ class Arena {
   Result<Handle> offer(const LeasePtr& lease, domain::SlotRef child);
   // kCorrupt: no block of that name was offered to this process. kInvalid: it was claimed already.
   Result<LeasePtr> claim(const Handle& handle);
+
+  // --- named segments (segment/segments.h)
+  // Maps the memory of a received lease on a named segment, so that it has data(). Nothing for any other
+  // lease. Before another thread uses the lease. kSystem, kCorrupt; the lease is as before then.
+  Status open_memory(Lease& lease);
+  // How open_memory does that. Before anybody else uses the arena.
+  void on_open_segment(std::function<Status(Lease& lease)> open) { open_segment_ = std::move(open); }
+  // For the two functions that make leases on segments: what the handle says, and where the memory is.
+  static void describe(Lease& lease, std::uint32_t generation, std::uint64_t bytes) noexcept;
+  static void set_memory(Lease& lease, std::byte* data, std::shared_ptr<const void> mapping) noexcept;
 
   // --- objects of other rooms
   // A first lease on a new object, see Ledger::add_new.
@@ -122,6 +136,7 @@ class Arena {
   void populate(const Lease& lease, const Grant& got) const;
   LeasePtr make_lease(Object object, std::uint32_t row);
   LeasePtr make_listed(Object object, std::uint32_t row);
+  LeasePtr materialise_segment(const Handle& handle);
   void discard(Lease& lease);
 
   void before_fork(const domain::SlotRef* child);
@@ -140,6 +155,7 @@ class Arena {
   BlockCache cache_;
   Residency resident_;
   Views views_;
+  std::function<Status(Lease& lease)> open_segment_;
   std::unique_ptr<domain::ForkRegistration> fork_;
 };
 

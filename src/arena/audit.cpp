@@ -13,6 +13,7 @@ const char* name_of(ObjectKind kind) {
     case ObjectKind::kChannel: return "channel ";
     case ObjectKind::kLock: return "lock ";
     case ObjectKind::kTopic: return "topic ";
+    case ObjectKind::kSegment: return "named segment ";
   }
   return "object of an unknown kind ";
 }

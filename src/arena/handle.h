@@ -1,4 +1,4 @@
-// The name of a block as it travels between processes.
+// The name of a block, or of a named segment, as it travels between processes.
 //
 // A copy that another process wrote is untrusted until Ledger::check has compared it with the rows.
 #pragma once
@@ -7,12 +7,16 @@
 
 namespace forklift::arena {
 
+// What Handle::segment says.
+inline constexpr std::uint32_t kDataSegment = 0;   // a block of the domain's data segment
+inline constexpr std::uint32_t kNamedSegment = 1;  // a file with a name (segment/segments.h)
+
 struct Handle {
-  std::uint32_t segment = 0;     // only 0 exists so far
-  std::uint32_t block = 0;       // row in the block table
-  std::uint32_t generation = 0;  // of the block when it was sent
+  std::uint32_t segment = 0;     // kDataSegment or kNamedSegment
+  std::uint32_t block = 0;       // row in the block table, or in the table of named segments
+  std::uint32_t generation = 0;  // of that row when it was sent
   std::uint32_t lease = 0;       // row of the lease that travels with it
-  std::uint64_t offset = 0;      // of the first byte, in the segment
+  std::uint64_t offset = 0;      // of the first byte, in the data segment; 0 for a named segment
   std::uint64_t length = 0;      // bytes
 };
 static_assert(sizeof(Handle) == 32);

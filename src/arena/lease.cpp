@@ -59,6 +59,7 @@ Result<LeasePtr> Arena::another(const LeasePtr& lease) {
   copy->data_ = lease->data_;
   copy->size_ = lease->size_;
   copy->handle_ = lease->handle_;
+  copy->mapping_ = lease->mapping_;
   copy->handle_.lease = *row;
   copy->row_.store(*row, std::memory_order_relaxed);
   const std::lock_guard<sync::SpinLock> lock(mutex_);

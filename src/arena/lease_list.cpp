@@ -20,6 +20,7 @@ void LeaseList::share_row(Lease& with, Lease& fresh) noexcept {
   fresh.data_ = with.data_;
   fresh.size_ = with.size_;
   fresh.handle_ = with.handle_;
+  fresh.mapping_ = with.mapping_;
   fresh.row_.store(with.row_.load(std::memory_order_relaxed), std::memory_order_relaxed);
   Lease* const next = with.alone() ? &with : with.next_sharer_.load(std::memory_order_relaxed);
   fresh.next_sharer_.store(next, std::memory_order_relaxed);

@@ -90,6 +90,25 @@ Status Ledger::grant(Kind kind, std::size_t bytes, Grant& got, Shortage& shortag
   return {};
 }
 
+// Does the handle name something that is there? Why not, or nullptr.
+const char* Ledger::problem_of(const Handle& handle) const {
+  if (handle.segment == kNamedSegment) {
+    const ObjectHooks& hooks = hooks_of(ObjectKind::kSegment);
+    return hooks.matches && hooks.matches(handle) ? nullptr : "no such named segment";
+  }
+  if (handle.segment != kDataSegment) return "no such segment";
+  if (handle.block >= rows_.blocks_used()) return "no such block";
+  const BlockRow& row = rows_.block(handle.block);
+  const BlockMeta meta = BlockMeta::unpack(row.meta.load(std::memory_order_relaxed));
+  if (meta.state != BlockState::kHeld) return "the block is not in use";
+  if (meta.generation != handle.generation) return "the block has another generation";
+  const std::uint64_t begin = row.offset.load(std::memory_order_relaxed);
+  const std::uint64_t bytes = std::uint64_t{1} << meta.size_class;
+  if (handle.offset != begin) return "the offset is not the block's";
+  if (handle.length == 0 || handle.length > bytes) return "the length is not within the block";
+  return nullptr;
+}
+
 Status Ledger::check(const Handle& handle, Holder holder) const {
   const auto corrupt = [&](const char* why) {
     return Status(Code::kCorrupt,
@@ -98,19 +117,10 @@ Status Ledger::check(const Handle& handle, Holder holder) const {
                       ", generation " + std::to_string(handle.generation) + ", offset " +
                       std::to_string(handle.offset) + ", length " + std::to_string(handle.length) + ")");
   };
-  if (handle.segment != 0) return corrupt("no such segment");
-  if (handle.block >= rows_.blocks_used()) return corrupt("no such block");
+  if (const char* why = problem_of(handle)) return corrupt(why);
   if (handle.lease >= rows_.leases_used()) return corrupt("no such lease");
-  const BlockRow& row = rows_.block(handle.block);
-  const BlockMeta meta = BlockMeta::unpack(row.meta.load(std::memory_order_relaxed));
-  if (meta.state != BlockState::kHeld) return corrupt("the block is not in use");
-  if (meta.generation != handle.generation) return corrupt("the block has another generation");
-  const std::uint64_t begin = row.offset.load(std::memory_order_relaxed);
-  const std::uint64_t bytes = std::uint64_t{1} << meta.size_class;
-  if (handle.offset != begin) return corrupt("the offset is not the block's");
-  if (handle.length == 0 || handle.length > bytes) return corrupt("the length is not within the block");
   const LeaseRow& right = rows_.lease(handle.lease);
-  if (right.object.load(std::memory_order_relaxed) != Object{ObjectKind::kBlock, handle.block}.pack())
+  if (right.object.load(std::memory_order_relaxed) != object_of(handle).pack())
     return corrupt("the lease is for something else");
   if (right.holder.load(std::memory_order_relaxed) != holder.word)
     return corrupt("the lease is not this message's");
@@ -123,17 +133,18 @@ Result<std::uint32_t> Ledger::share_row(const Handle& handle, Holder message) {
   // With the lock, the answer holds until the commit: whoever drops the message releases its row, which needs
   // the lock too.
   if (Status status = check(handle, message); !status) return status;
-  Word& count = rows_.block(handle.block).count;
+  Word& count = count_of(object_of(handle));
   sync::Transaction change = rows_.begin();
   const std::uint32_t row = rows_.take_lease(change);
   if (row >= rows_.lease_capacity()) return table_is_full();
   change.set(count, count.load(std::memory_order_relaxed) + 1);
-  rows_.enter(change, row, {ObjectKind::kBlock, handle.block}, rows_.self());
+  rows_.enter(change, row, object_of(handle), rows_.self());
   change.commit();
   return row;
 }
 
-Result<std::uint32_t> Ledger::add_row(Object object, Holder holder, bool offered) {
+template <class Also>
+Result<std::uint32_t> Ledger::add_row_with(Object object, Holder holder, Also&& also) {
   sync::LockGuard guard = rows_.lock();
   if (!guard.ok()) return guard.status();
   Word& count = count_of(object);
@@ -142,11 +153,18 @@ Result<std::uint32_t> Ledger::add_row(Object object, Holder holder, bool offered
   sync::Transaction change = rows_.begin();
   const std::uint32_t row = rows_.take_lease(change);
   if (row >= rows_.lease_capacity()) return table_is_full();
+  if (Status status = also(change, row); !status) return status;
   change.set(count, holders + 1);
   rows_.enter(change, row, object, holder);
-  if (offered) change.set(rows_.lease(row).offered, 1);
   change.commit();
   return row;
+}
+
+Result<std::uint32_t> Ledger::add_row(Object object, Holder holder, bool offered) {
+  return add_row_with(object, holder, [&](sync::Transaction& change, std::uint32_t row) -> Status {
+    if (offered) change.set(rows_.lease(row).offered, 1);
+    return {};
+  });
 }
 
 Result<bool> Ledger::accept_row(std::uint32_t row, Object object) {
@@ -184,19 +202,8 @@ Status Ledger::hold_for(Object object, Holder holder) {
 
 Status Ledger::hold_for(Object object, Holder holder, const FillRow& fill) {
   if (!rows_.domain().attached()) return rows_.domain().not_attached();
-  sync::LockGuard guard = rows_.lock();
-  if (!guard.ok()) return guard.status();
-  Word& count = count_of(object);
-  const std::uint64_t holders = count.load(std::memory_order_relaxed);
-  if (holders == 0) return object_is_gone();
-  sync::Transaction change = rows_.begin();
-  const std::uint32_t row = rows_.take_lease(change);
-  if (row >= rows_.lease_capacity()) return table_is_full();
-  if (Status status = fill(change, row); !status) return status;
-  change.set(count, holders + 1);
-  rows_.enter(change, row, object, holder);
-  change.commit();
-  return {};
+  const Result<std::uint32_t> row = add_row_with(object, holder, fill);
+  return row ? Status() : row.status();
 }
 
 Result<std::pair<std::uint32_t, Object>> Ledger::take_over(Holder holder, const ChooseRow& choose) {

@@ -41,7 +41,7 @@ struct Stats {
   std::uint64_t leases;  // rows in use, all processes and messages
 };
 
-// What another room tells the ledger about its objects (locks, channels).
+// What another room tells the ledger about its objects (locks, channels, named segments).
 struct ObjectHooks {
   std::function<Word&(std::uint32_t index)> count;
   // Before the last lease goes: gives back what the object holds. No lock is held. Must be idempotent. False:
@@ -51,7 +51,14 @@ struct ObjectHooks {
   std::function<void(sync::Transaction& change, std::uint32_t index)> free;
   // Gives memory back that is free but warm, best `bytes` of it. How much it was. No lock is held.
   std::function<std::uint64_t(std::uint64_t bytes)> trim;
+  // Of objects that travel in messages: is this object there, with the generation and length of the handle?
+  std::function<bool(const Handle& handle)> matches{};
 };
+
+// What a handle is a right to.
+inline Object object_of(const Handle& handle) noexcept {
+  return {handle.segment == kNamedSegment ? ObjectKind::kSegment : ObjectKind::kBlock, handle.block};
+}
 
 // A block that this process got. Whole words: a load of two neighbouring halves together, right behind the
 // stores of each, would stall.
@@ -85,7 +92,7 @@ class Ledger {
   // A block of at least `bytes` (> 0) for this process; tries once. kOverBudget, kNoSpace, kStalled.
   Status grant(Kind kind, std::size_t bytes, Grant& got, Shortage& shortage);
 
-  // --- rights to blocks, as handles name them
+  // --- rights to blocks and named segments, as handles name them
   // Is what another process wrote a handle of a lease that `holder` has? kCorrupt.
   Status check(const Handle& handle, Holder holder) const;
   // Makes the lease of a checked handle this process's: one store.
@@ -97,7 +104,7 @@ class Ledger {
     rows_.lease(row).holder.store(holder.word, std::memory_order_release);
   }
   // A lease for this process beside that of a message which several processes read; its row. kCorrupt: the
-  // message does not hold the block (any more).
+  // message does not hold the object (any more).
   Result<std::uint32_t> share_row(const Handle& handle, Holder message);
 
   // --- rights to objects of any kind
@@ -172,6 +179,10 @@ class Ledger {
   bool trim_by(std::uint64_t bytes);
 
  private:
+  const char* problem_of(const Handle& handle) const;
+  // `also(change, row)` adds words of its own to the transaction; its failure undoes the lease.
+  template <class Also>
+  Result<std::uint32_t> add_row_with(Object object, Holder holder, Also&& also);
   bool release_object_row(std::uint32_t row, Object object);
   template <class Chosen>
   bool release_rows(Chosen&& chosen);

@@ -46,9 +46,22 @@ class ObjectTable {
   void connect(std::function<bool(std::uint32_t)> empty,
                std::function<std::uint64_t(std::uint64_t)> trim = nullptr) {
     arena_.ledger().set_object_hooks(
-        kind_,
-        {[this](std::uint32_t index) -> Word& { return rows_[index].count; }, std::move(empty),
-         [this](sync::Transaction& change, std::uint32_t index) { free(change, index); }, std::move(trim)});
+        kind_, {[this](std::uint32_t index) -> Word& { return rows_[index].count; }, std::move(empty),
+                [this](sync::Transaction& change, std::uint32_t index) { free(change, index); },
+                std::move(trim), [](const Handle&) { return false; }});
+  }
+  // The same for objects that travel in messages. `free_more` adds words to the transaction that frees a row.
+  void connect_travelling(std::function<bool(std::uint32_t)> empty,
+                          std::function<bool(const Handle&)> matches,
+                          std::function<void(sync::Transaction&, std::uint32_t)> free_more) {
+    const auto free_row = [this, free_more = std::move(free_more)](sync::Transaction& change,
+                                                                   std::uint32_t index) {
+      free_more(change, index);
+      free(change, index);
+    };
+    arena_.ledger().set_object_hooks(
+        kind_, {[this](std::uint32_t index) -> Word& { return rows_[index].count; }, std::move(empty),
+                free_row, nullptr, std::move(matches)});
   }
 
   Row& operator[](std::uint64_t index) const noexcept { return rows_[index]; }

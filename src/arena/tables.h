@@ -105,9 +105,10 @@ enum class ObjectKind : std::uint8_t {
   kBlock = 1,
   kChannel = 2,
   kLock = 3,
-  kTopic = 4
+  kTopic = 4,
+  kSegment = 5
 };
-inline constexpr std::size_t kObjectKinds = 5;
+inline constexpr std::size_t kObjectKinds = 6;
 
 struct Object {
   ObjectKind kind;
@@ -122,8 +123,8 @@ struct Object {
 };
 
 // Who holds a lease: a process (slot and generation), a message (channel and sequence, 30 bits), a topic's
-// message (likewise), a topic itself (its ring), a name (row of the table of names) or a depot (number and
-// cell).
+// message (likewise), a topic itself (its ring), a name (row of the table of names; the last number, which no
+// row has, stands for segments that were handed over) or a depot (number and cell).
 struct Holder {
   std::uint64_t word = 0;
 
@@ -140,6 +141,8 @@ struct Holder {
     return {(std::uint64_t{14} << 60) | (std::uint64_t{topic} << 30)};
   }
   static Holder name(std::uint32_t row) noexcept { return {(std::uint64_t{15} << 60) | row}; }
+  // Nobody yet: the name of a named segment has left the domain, and its receiver is to find the segment.
+  static Holder handed_over() noexcept { return name(0xffffffffU); }
   static Holder depot(std::uint32_t number, std::uint64_t cell) noexcept {
     return {(std::uint64_t{12} << 60) | (std::uint64_t{number} << 32) | cell};
   }

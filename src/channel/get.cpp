@@ -218,7 +218,8 @@ Status Channel::take_spill(Incoming& into, arena::Holder message, SpillHeader& s
   arena::Ledger& ledger = table_.arena().ledger();
   const arena::Handle handle = into.handles_.front();
   if (Status status = ledger.check(handle, message); !status) return status;
-  if (handle.length < sizeof spill) return {Code::kCorrupt, "a spilled message is shorter than its header"};
+  if (handle.segment != arena::kDataSegment || handle.length < sizeof spill)
+    return {Code::kCorrupt, "a spilled message is shorter than its header"};
   const std::byte* in = table_.arena().shared_data(handle);
   std::memcpy(&spill, in, sizeof spill);
   const std::uint64_t handle_bytes = std::uint64_t{spill.handles} * sizeof(arena::Handle);

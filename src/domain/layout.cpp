@@ -49,6 +49,7 @@ Plan plan_for(std::uint64_t data_bytes) {
       case Region::kChunks: return chunks;
       case Region::kTopics: return std::min(plan.data_bytes / 64, 32 * kMiB);
       case Region::kNames: return 128 * 1024;
+      case Region::kSegments: return std::min(plan.data_bytes / 64, 32 * kMiB);
       case Region::kCount: break;
     }
     return 0;

@@ -59,16 +59,16 @@ Result<std::uint32_t> MessageBuilder::lease_of(const Tensor& tensor) {
   const std::shared_ptr<Storage>& storage = tensor.storage();
   const arena::LeasePtr* lease = tensor::share_lease(*storage);
   if (lease == nullptr || &(*lease)->arena() != arena_) return kNoLease;
-  // By block, not by storage: two storages may hold leases on the same one.
-  const std::uint64_t block = (*lease)->handle().offset;
-  for (const auto& [offset, index] : placed_) {
-    if (offset == block) return index;
+  // By memory, not by storage: two storages may hold leases on the same block.
+  const std::byte* const memory = (*lease)->data();
+  for (const auto& [placed, index] : placed_) {
+    if (placed == memory) return index;
   }
   const auto index = static_cast<std::uint32_t>(leases_.size());
   Result<arena::LeasePtr> more = arena_->another(*lease);
   if (!more) return more.status();
   leases_.push_back(*std::move(more));
-  placed_.emplace_back(block, index);
+  placed_.emplace_back(memory, index);
   return index;
 }
 

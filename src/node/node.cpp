@@ -9,6 +9,7 @@
 #include <string>
 
 #include "os/library_copies.h"
+#include "segment/files.h"
 
 namespace forklift::node {
 
@@ -31,6 +32,11 @@ Result<std::unique_ptr<Node>> make_own(Make&& make) {
   Result<std::unique_ptr<Node>> made = make();
   if (!made) os::unclaim_process();
   return made;
+}
+
+// What programs left behind of which every process was killed at once, the manager of their segments included.
+void sweep_segments() {
+  if (const Result<std::string> folder = segment::default_folder()) (void)segment::sweep(*folder);
 }
 
 Node* publish(std::unique_ptr<Node> node) {
@@ -68,6 +74,7 @@ Result<Node*> Node::current() {
   if (const Status* const why = stays_out.load(std::memory_order_acquire)) return *why;
   Result<std::unique_ptr<Node>> made = make_own([] { return create(); });
   if (!made) return made.status();
+  sweep_segments();
   return publish(*std::move(made));
 }
 
@@ -100,6 +107,7 @@ Result<std::unique_ptr<Node>> Node::create(const domain::Options& options) {
   if (!domain) return domain.status();
   if (Status status = arena::Arena::lay_out(**domain); !status) return status;
   if (Status status = channel::ChunkPool::lay_out(**domain); !status) return status;
+  segment::Segments::lay_out(**domain);
   (*domain)->header().ready.store(1, std::memory_order_release);
   std::unique_ptr<Node> node(new Node);
   if (Status status = node->open(*std::move(domain)); !status) return status;
@@ -130,6 +138,7 @@ Status Node::open(std::unique_ptr<domain::Domain> domain) {
   names_ = std::make_unique<Names>(*arena_);
   channels_ = std::make_unique<channel::Channels>(*arena_, *chunks_);
   topics_ = std::make_unique<topic::Topics>(*arena_);
+  segments_ = std::make_unique<segment::Segments>(*arena_);
   return {};
 }
 
@@ -140,6 +149,7 @@ std::vector<std::string> Node::audit() {
   };
   add(locks_->audit());
   add(topics_->audit());
+  add(segments_->audit());
   add(names_->audit());
   add(channels_->audit());
   return wrong;

@@ -1,5 +1,5 @@
-// What a process needs to pass messages: its domain, the arena, the tables of locks and channels, the chunk
-// pool, made or joined together. A program has one in each process; tests make several.
+// What a process needs to pass messages: its domain, the arena, the tables of locks, channels and named
+// segments, the chunk pool, made or joined together. A program has one in each process; tests make several.
 #pragma once
 
 #include <memory>
@@ -10,6 +10,7 @@
 #include "domain/domain.h"
 #include "locks/table.h"
 #include "node/names.h"
+#include "segment/segments.h"
 #include "topic/topics.h"
 
 namespace forklift::node {
@@ -23,7 +24,8 @@ struct Invitation {
 
 class Node {
  public:
-  // The process's own node; makes the domain on the first call. Never destroyed.
+  // The process's own node; makes the domain on the first call, and removes the named segments that no living
+  // program has any more. Never destroyed.
   static Result<Node*> current();
   // The process's own node if there is one.
   static Node* existing() noexcept;
@@ -54,6 +56,7 @@ class Node {
   channel::Channels& channels() const noexcept { return *channels_; }
   locks::Table& locks() const noexcept { return *locks_; }
   topic::Topics& topics() const noexcept { return *topics_; }
+  segment::Segments& segments() const noexcept { return *segments_; }
   Names& names() const noexcept { return *names_; }
 
   // Claims a slot for a child and duplicates what it must inherit (close-on-exec: the caller passes them on).
@@ -73,6 +76,7 @@ class Node {
   std::unique_ptr<channel::ChunkPool> chunks_;
   std::unique_ptr<channel::Channels> channels_;
   std::unique_ptr<topic::Topics> topics_;
+  std::unique_ptr<segment::Segments> segments_;
   std::unique_ptr<Names> names_;
 };
 

@@ -161,15 +161,19 @@ class Waiter {
 }  // namespace
 
 Status wait_any(std::span<const Source> sources, os::Deadline deadline, const std::stop_token& stop,
-                std::vector<std::size_t>& ready, bool in_one_call) {
+                std::vector<std::size_t>& ready, bool in_one_call, domain::WaitHooks* hooks) {
   Waiter waiter(sources, in_one_call);
   if (Status status = waiter.prepare(); !status) return status;
   const std::stop_callback on_stop(stop, [&] { waiter.alarm().ring(); });
   for (;;) {
     if (Status status = waiter.collect(ready); !status || !ready.empty()) return status;
     if (stop.stop_requested()) return {Code::kInterrupted, "a stop was requested"};
+    if (hooks) {
+      if (Status status = hooks->poll(); !status) return status;
+    }
     if (deadline.passed()) return {Code::kTimeout, "the deadline passed"};
-    if (Status status = waiter.sleep(deadline); !status) return status;
+    const os::Deadline until = hooks ? os::Deadline::after_ns(deadline.left_ns(hooks->slice_ns)) : deadline;
+    if (Status status = waiter.sleep(until); !status) return status;
   }
 }
 

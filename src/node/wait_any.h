@@ -29,8 +29,8 @@ struct Source {
 };
 
 // Ok: `ready` holds at least one index, in rising order. kTimeout; kInterrupted when a stop was requested;
-// kSystem. `in_one_call`: see os::futex_wait_any.
+// kSystem; what the hooks said. `in_one_call`: see os::futex_wait_any.
 Status wait_any(std::span<const Source> sources, os::Deadline deadline, const std::stop_token& stop,
-                std::vector<std::size_t>& ready, bool in_one_call = true);
+                std::vector<std::size_t>& ready, bool in_one_call = true, domain::WaitHooks* hooks = nullptr);
 
 }  // namespace forklift::node

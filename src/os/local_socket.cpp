@@ -37,12 +37,14 @@ std::string shown(std::string path) {
   return path;
 }
 
-Result<Fd> make_socket(const std::string& path, Address& address, int type = SOCK_SEQPACKET) {
+Result<Fd> make_socket(const std::string& path, Address& address, int type) {
   if (!set_address(address, path)) return Status::system("bind", ENAMETOOLONG, shown(path));
   Fd socket(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.valid()) return Status::system("socket", errno, shown(path));
   return socket;
 }
+
+int type_of(SocketKind kind) { return kind == SocketKind::kStream ? SOCK_STREAM : SOCK_SEQPACKET; }
 
 void take_files(const msghdr& message, std::vector<Fd>& files) {
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
@@ -59,9 +61,9 @@ void take_files(const msghdr& message, std::vector<Fd>& files) {
 
 }  // namespace
 
-Result<Fd> listen_at(const std::string& path) {
+Result<Fd> listen_at(const std::string& path, SocketKind kind) {
   Address address;
-  Result<Fd> socket = make_socket(path, address);
+  Result<Fd> socket = make_socket(path, address, type_of(kind));
   if (!socket) return socket.status();
   if (::bind(socket->get(), address.get(), address.bytes) != 0)
     return Status::system("bind", errno, shown(path));
@@ -69,9 +71,9 @@ Result<Fd> listen_at(const std::string& path) {
   return socket;
 }
 
-Result<Fd> connect_to(const std::string& path) {
+Result<Fd> connect_to(const std::string& path, SocketKind kind) {
   Address address;
-  Result<Fd> socket = make_socket(path, address);
+  Result<Fd> socket = make_socket(path, address, type_of(kind));
   if (!socket) return socket.status();
   if (::connect(socket->get(), address.get(), address.bytes) != 0)
     return Status::system("connect", errno, shown(path));

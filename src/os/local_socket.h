@@ -3,8 +3,8 @@
 //   Result<Fd> listener = listen_at(path);              Result<Fd> peer = connect_to(path);
 //   Result<Fd> accepted = accept_from(*listener);          Status sent = send_packet(*peer, bytes, {});
 //
-// The sockets carry packets (SOCK_SEQPACKET), which keep message boundaries. No call blocks; one that would
-// block returns a status with EAGAIN. All descriptors are close-on-exec.
+// The sockets carry packets (SOCK_SEQPACKET), which keep message boundaries, or on request a stream of bytes. No
+// call blocks; one that would block returns a status with EAGAIN. All descriptors are close-on-exec.
 //
 // Thread safety: that of the descriptors.
 #pragma once
@@ -20,13 +20,18 @@
 
 namespace forklift::os {
 
+enum class SocketKind {
+  kPackets,
+  kStream
+};
+
 // Makes a listening socket. A path that begins with a zero byte is an abstract address: it has no file,
 // disappears with the last descriptor of its socket, is the same in the whole network namespace, and is open
 // to every user, so check peer_of(). The path must fit into 107 bytes and must not be in use. kSystem.
-Result<Fd> listen_at(const std::string& path);
+Result<Fd> listen_at(const std::string& path, SocketKind kind = SocketKind::kPackets);
 // kSystem: ENOENT and ECONNREFUSED (nobody listens), EAGAIN (the backlog is full), EPROTOTYPE (a socket of
 // another type is there).
-Result<Fd> connect_to(const std::string& path);
+Result<Fd> connect_to(const std::string& path, SocketKind kind = SocketKind::kPackets);
 Result<Fd> accept_from(const Fd& listener);
 
 // An abstract address used as a lock, held as long as the descriptor is open; nothing is sent to it. kSystem:

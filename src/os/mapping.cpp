@@ -99,6 +99,32 @@ Status Mapping::make_private(const Fd& file, std::uint64_t file_offset, std::siz
   return {};
 }
 
+Overlay& Overlay::operator=(Overlay&& other) noexcept {
+  if (this != &other) {
+    (void)end();
+    base_ = std::exchange(other.base_, nullptr);
+    bytes_ = std::exchange(other.bytes_, 0);
+  }
+  return *this;
+}
+
+Result<Overlay> Overlay::over(void* range, std::size_t bytes, const Fd& file, std::uint64_t file_offset) {
+  void* base = ::mmap(range, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+                      file.get(), static_cast<off_t>(file_offset));
+  if (base == MAP_FAILED) return Status::system("mmap", errno, std::to_string(bytes) + " bytes, overlaid");
+  ::madvise(base, bytes, MADV_DONTDUMP);
+  return Overlay(base, bytes);
+}
+
+Status Overlay::end() noexcept {
+  if (!base_) return {};
+  void* base = ::mmap(base_, bytes_, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+  if (base == MAP_FAILED) return Status::system("mmap", errno, std::to_string(bytes_) + " bytes, anonymous");
+  base_ = nullptr;
+  return {};
+}
+
 void populate_write(void* address, std::size_t bytes) noexcept {
   const PageRange range = pages_covering(address, bytes);
   // Failure (old kernel, memory pressure) only means that pages are faulted in one by one later.

@@ -40,6 +40,32 @@ class Mapping {
   std::size_t bytes_ = 0;
 };
 
+// A range of this process's own memory that shows pages of a file instead, until the overlay ends. The range
+// then has pages of zeros. Both changes are atomic as seen by other threads, and the addresses stay valid
+// throughout. The pages that the range had before are given back to the kernel.
+class Overlay {
+ public:
+  Overlay() noexcept = default;
+  Overlay(Overlay&& other) noexcept
+      : base_(std::exchange(other.base_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  Overlay& operator=(Overlay&& other) noexcept;
+  Overlay(const Overlay&) = delete;
+  Overlay& operator=(const Overlay&) = delete;
+  ~Overlay() { (void)end(); }
+
+  // All numbers must be page-aligned. kSystem: the range is as it was.
+  static Result<Overlay> over(void* range, std::size_t bytes, const Fd& file, std::uint64_t file_offset);
+
+  bool valid() const noexcept { return base_ != nullptr; }
+  // kSystem: the range still shows the file, and must not be used as anything else's memory.
+  Status end() noexcept;
+
+ private:
+  Overlay(void* base, std::size_t bytes) noexcept : base_(base), bytes_(bytes) {}
+  void* base_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
 // Fills this process's page table for the range in bulk: for writing (which also creates missing pages) or
 // for reading. A hint: where the kernel lacks the call (before 5.14), the pages are faulted in one by one
 // later.

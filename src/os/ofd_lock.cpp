@@ -32,6 +32,13 @@ Result<bool> try_share_byte(const Fd& description, std::uint64_t byte) {
   return try_set(description, byte, F_RDLCK);
 }
 
+Status lock_byte(const Fd& description, std::uint64_t byte) {
+  struct flock range = byte_range(byte);
+  if (::fcntl(description.get(), F_OFD_SETLKW, &range) == 0) return {};
+  if (errno == EINTR) return {Code::kInterrupted, "waiting for a lock"};
+  return Status::system("fcntl(F_OFD_SETLKW)", errno, "byte " + std::to_string(byte));
+}
+
 Status unlock_byte(const Fd& description, std::uint64_t byte) {
   return try_set(description, byte, F_UNLCK).status();
 }

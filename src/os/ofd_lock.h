@@ -16,6 +16,8 @@ Result<bool> try_lock_byte(const Fd& description, std::uint64_t byte);
 // As try_lock_byte, but for a shared lock, which several descriptions may hold at once. Each of the two
 // functions converts this description's lock of the other kind in one step.
 Result<bool> try_share_byte(const Fd& description, std::uint64_t byte);
+// As try_lock_byte, but waits for the lock as long as that takes. kInterrupted: a signal handler ran first.
+Status lock_byte(const Fd& description, std::uint64_t byte);
 Status unlock_byte(const Fd& description, std::uint64_t byte);
 
 // Does another description hold a lock on the byte, exclusive or shared?

@@ -24,6 +24,19 @@ sigset_t SignalMask::current() noexcept {
   return now;
 }
 
+Status set_thread_name(const std::string& name) {
+  const std::string kept = name.substr(0, kThreadNameBytes);
+  const int error = ::pthread_setname_np(::pthread_self(), kept.c_str());
+  return error == 0 ? Status() : Status::system("pthread_setname_np", error, kept);
+}
+
+Result<std::string> thread_name() {
+  char name[kThreadNameBytes + 1] = {};
+  const int error = ::pthread_getname_np(::pthread_self(), name, sizeof name);
+  if (error != 0) return Status::system("pthread_getname_np", error, "this thread");
+  return std::string(name);
+}
+
 namespace detail {
 
 constinit thread_local std::uint32_t thread_id = 0;

@@ -1,5 +1,5 @@
-// Threads: the kernel's thread id, and starting the library's own threads, which take none of the program's
-// signals.
+// Threads: the kernel's thread id, names, and starting the library's own threads, which take none of the
+// program's signals.
 //
 //   os::SignalMask blocked; // blocks all signals as long as it lives
 //   if (Status status = os::start_thread(thread, [&] { ... }, "a pool's collector"); !status) return status;
@@ -9,7 +9,9 @@
 
 #include <signal.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <system_error>
 #include <utility>
 
@@ -27,6 +29,11 @@ inline std::uint32_t thread_id() noexcept {
   const std::uint32_t known = detail::thread_id;
   return known != 0 ? known : detail::find_thread_id();
 }
+
+// The calling thread's name. The kernel keeps so many bytes of it.
+inline constexpr std::size_t kThreadNameBytes = 15;
+Status set_thread_name(const std::string& name);
+Result<std::string> thread_name();
 
 // Sets this thread's signal mask for as long as the object lives. Threads and processes that are started
 // meanwhile inherit it.

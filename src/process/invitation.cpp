@@ -93,7 +93,7 @@ Status take_lifeline() {
   std::string_view text = variable;
   std::uint32_t number = 0;
   if (!take_number(text, number, '\0')) return malformed(kLifelineVariable, variable);
-  Status status = end_with_parent(static_cast<int>(number));
+  Status status = end_with_parent(static_cast<int>(number)).status();
   if (status.ok()) ::close(static_cast<int>(number));
   ::unsetenv(kLifelineVariable);
   return status;

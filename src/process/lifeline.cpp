@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <array>
@@ -46,6 +47,20 @@ void drop_pipe() {
   pipe.mutex.unlock();
 }
 
+// Of this process alone: a forked child has no timer, and the signal is not sent to it.
+timer_t last_resort{};
+itimerspec grace{};
+
+// A real-time signal that neither glibc nor, as far as is known, a runtime or a debugger uses.
+int parent_gone() noexcept { return SIGRTMAX - 6; }
+
+void on_parent_gone(int) {
+  const int before = errno;
+  (void)::timer_settime(last_resort, 0, &grace, nullptr);
+  (void)::kill(::getpid(), SIGINT);
+  errno = before;
+}
+
 }  // namespace
 
 Result<int> lifeline() {
@@ -65,7 +80,7 @@ Result<int> lifeline() {
   return pipe.read_end.get();
 }
 
-Status end_with_parent(int read_end) {
+Result<int> end_with_parent(int read_end) {
   // The process that is signalled is a property of the open file description, and the inherited description
   // is shared with the parent's other children.
   const std::string path = "/proc/self/fd/" + std::to_string(read_end);
@@ -76,11 +91,27 @@ Status end_with_parent(int read_end) {
       ::fcntl(own.get(), F_SETFL, O_RDONLY | O_NONBLOCK | O_ASYNC) != 0) {
     return Status::system("fcntl(F_SETSIG)", errno, "lifeline");
   }
-  (void)own.release();  // stays open as long as the process
   // The parent may have ended before the kernel was asked. The new description cannot tell that, the old one
   // can.
   pollfd item{read_end, POLLIN, 0};
   if (::poll(&item, 1, 0) == 1 && (item.revents & POLLHUP) != 0) ::raise(SIGKILL);
+  return own.release();  // stays open as long as the process
+}
+
+Status soften_end(int own, std::int64_t grace_ns) {
+  sigevent event{};
+  event.sigev_notify = SIGEV_SIGNAL;
+  event.sigev_signo = SIGKILL;
+  if (::timer_create(CLOCK_MONOTONIC, &event, &last_resort) != 0)
+    return Status::system("timer_create", errno, "lifeline");
+  grace.it_value = {static_cast<time_t>(grace_ns / 1'000'000'000),
+                    static_cast<long>(grace_ns % 1'000'000'000)};
+  struct sigaction action{};
+  action.sa_handler = on_parent_gone;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
+  if (::sigaction(parent_gone(), &action, nullptr) != 0)
+    return Status::system("sigaction", errno, "lifeline");
+  if (::fcntl(own, F_SETSIG, parent_gone()) != 0) return Status::system("fcntl(F_SETSIG)", errno, "lifeline");
   return {};
 }
 

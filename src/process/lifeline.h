@@ -6,9 +6,14 @@
 // needs no thread and no polling, and unlike PR_SET_PDEATHSIG it does not mistake the end of a thread for
 // that of the parent.
 //
+// A child that may clean up first gets SIGINT, and SIGKILL only after a grace: a handler of a signal of its own
+// passes SIGINT on and starts a timer of the kernel's. That needs no thread, either.
+//
 // Thread safety: yes. Fork: a child closes its copy of the write end, and makes a pipe of its own for its
 // daemons.
 #pragma once
+
+#include <cstdint>
 
 #include "os/fd.h"
 
@@ -20,7 +25,12 @@ inline constexpr const char* kLifelineVariable = "FORKLIFT_LIFELINE";
 Result<int> lifeline();
 
 // In a child: has the kernel send SIGKILL to this process when its parent is gone; at once, if the parent is
-// gone already. `read_end` is the inherited descriptor; it stays open.
-Status end_with_parent(int read_end);
+// gone already. `read_end` is the inherited descriptor; it stays open. The result is a descriptor of the same
+// pipe, on which the kernel's signal was asked for; it stays open, too.
+Result<int> end_with_parent(int read_end);
+
+// In a child that ends with its parent: SIGINT first, then SIGKILL after `grace_ns`. `own` is what
+// end_with_parent() has answered. On failure SIGKILL comes at once, as before.
+Status soften_end(int own, std::int64_t grace_ns);
 
 }  // namespace forklift::process

@@ -95,7 +95,7 @@ Result<Child> start_forked(const std::function<int()>& entry, const channel::Cha
   if (!line) return line.status();
   return watched(fork_child(
       [&entry, read_end = *line] {
-        throw_if_failed(end_with_parent(read_end));
+        throw_if_failed(end_with_parent(read_end).status());
         return entry();
       },
       reports, identity));

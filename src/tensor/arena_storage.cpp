@@ -34,7 +34,10 @@ std::shared_ptr<Storage> storage_over(arena::LeasePtr lease) {
 }
 
 Result<std::shared_ptr<Storage>> received_storage(arena::LeasePtr lease) {
-  if (lease->kind() == arena::Kind::kShare) return storage_over(std::move(lease));
+  if (lease->kind() == arena::Kind::kShare) {
+    if (Status status = lease->arena().open_memory(*lease); !status) return status;
+    return storage_over(std::move(lease));
+  }
   if (lease->size() <= kHeapCopyBytes) {
     Result<std::shared_ptr<Storage>> heap = heap_storage(lease->size());
     if (heap) std::memcpy((*heap)->data(), lease->data(), lease->size());

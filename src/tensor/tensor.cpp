@@ -63,12 +63,6 @@ Tensor Tensor::as_readonly() const {
   return result;
 }
 
-void Tensor::fill_items(const void* item) noexcept {
-  if (numel_ != 0) {
-    tensor::fill_strided(raw(), tensor::byte_strides(strides_, item_size()), shape_, item, item_size());
-  }
-}
-
 bool Tensor::same_layout(const Tensor& other) const noexcept {
   return dtype_ == other.dtype_ && readonly_ == other.readonly_ && shape_ == other.shape_ &&
          strides_ == other.strides_;

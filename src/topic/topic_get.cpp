@@ -49,7 +49,8 @@ Status Topic::share_blocks(channel::Incoming& into, std::uint64_t sequence, cons
     into.spill_ = *std::move(block);
     channel::SpillHeader spill{};
     const std::size_t size = into.spill_->size();
-    if (size < sizeof spill) return bad_slot("its spill is shorter than its header", sequence);
+    if (into.spill_->data() == nullptr || size < sizeof spill)
+      return bad_slot("its spill is shorter than its header", sequence);
     std::memcpy(&spill, into.spill_->data(), sizeof spill);
     const std::uint64_t handle_bytes = std::uint64_t{spill.handles} * sizeof(arena::Handle);
     if (handle_bytes > size - sizeof spill || spill.bytes > size - sizeof spill - handle_bytes)

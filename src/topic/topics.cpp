@@ -86,8 +86,9 @@ bool Topics::release_message(std::uint32_t index, std::uint64_t sequence) {
   for (std::size_t i = 0; all && i < header.handles; ++i) {
     arena::Handle handle;
     read_racing(&handle, in + sizeof header + i * sizeof handle, sizeof handle);
-    if (header.spilled && (all = arena_.ledger().check(handle, message).ok() &&
-                                 handle.length >= sizeof(channel::SpillHeader))) {
+    if (header.spilled &&
+        (all = arena_.ledger().check(handle, message).ok() && handle.segment == arena::kDataSegment &&
+               handle.length >= sizeof(channel::SpillHeader))) {
       const std::byte* spill = arena_.shared_data(handle);
       channel::SpillHeader inner{};
       std::memcpy(&inner, spill, sizeof inner);

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -25,6 +26,12 @@ class Suite:
     options: tuple[str, ...] = ()  # more for pytest
     needs: tuple[str, ...] = ()  # other projects without which they cannot run
     apart: bool = False  # each file in a process of its own
+    # The tests are run in a copy of their files: the checkout's own package would hide the installed one.
+    copied: bool = False
+    # A line of the copied files, and by what it is replaced, for a third way of running them.
+    swap: tuple[str, str] | None = None
+    # Variables with which each way is run, one set after the other.
+    settings: tuple[dict[str, str], ...] = ({},)
 
 
 _SKLEARN = (
@@ -105,6 +112,16 @@ SUITES: dict[str, Suite] = {
         ("tests/test_vec_envs.py", "tests/test_vec_monitor.py", "tests/test_vec_normalize.py"),
         needs=("torch", "pandas"),
     ),
+    "pytorch": Suite(
+        "torch",
+        "torch",
+        "https://github.com/pytorch/pytorch",
+        ("test/test_multiprocessing.py", "test/test_multiprocessing_spawn.py"),
+        needs=("numpy", "expecttest"),
+        copied=True,
+        swap=("import torch.multiprocessing as mp", "import forklift.multiprocessing as mp"),
+        settings=tuple({"TORCH_SHARING_STRATEGY": each} for each in ("file_descriptor", "file_system")),
+    ),
     "dask": Suite(
         "dask",
         "dask",
@@ -153,8 +170,14 @@ print(json.dumps([name for name in {modules!r} if not found(name)]))"""
 
 
 def find(name: str, python: str, checkout: Path | None) -> Found:
-    """Where a suite's tests are. Missing says in words what is not there."""
+    """Where a suite's tests are. Missing says in words what is not there.
+
+    Without an argument the variable FORKLIFT_<NAME> (FORKLIFT_PYTORCH, say) is the path of a checkout.
+    """
     suite = SUITES[name]
+    variable = "FORKLIFT_" + name.upper().replace("-", "_")
+    if checkout is None and variable in os.environ:
+        checkout = Path(os.environ[variable])
     if checkout is not None:
         checkout = checkout.resolve()
         absent = [each for each in suite.tests if not (checkout / each).exists()]
@@ -164,7 +187,8 @@ def find(name: str, python: str, checkout: Path | None) -> Found:
                 f"    git clone {suite.sources}"
             )
     modules = (suite.package, "pytest", "pytest_timeout", *suite.needs)
-    lacking = _lacking(python, modules, checkout)
+    folder = None if suite.copied else checkout
+    lacking = _lacking(python, modules, folder)
     if lacking:
         projects = {suite.package: suite.project, "pytest_timeout": "pytest-timeout"}
         wanted = " ".join(projects.get(each, each) for each in lacking)
@@ -184,7 +208,7 @@ def find(name: str, python: str, checkout: Path | None) -> Found:
                 f"    git clone {suite.sources}"
             )
         tests = tuple(each.replace(".", "/") + ".py" for each in suite.installed)
-    version = _ask(python, f"import {suite.package} as m; print(getattr(m, '__version__', '?'))", checkout)
+    version = _ask(python, f"import {suite.package} as m; print(getattr(m, '__version__', '?'))", folder)
     where = f"import {suite.package} as m, os; print(os.path.dirname(os.path.dirname(m.__file__)))"
     root = checkout or Path(_ask(python, where, None))
     runs = tuple((each,) for each in tests) if suite.apart else (tests,)

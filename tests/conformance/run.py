@@ -12,6 +12,7 @@ runs.
     tests/conformance/run.py --suite joblib                            # installed with its tests
     tests/conformance/run.py --suite pebble --checkout ../pebble
     tests/conformance/run.py --suite loky --suite dask --checkout loky=../loky
+    tests/conformance/run.py --suite pytorch --checkout ../pytorch     # or FORKLIFT_PYTORCH=../pytorch
 
 Other packages' suites (packages.py says which) are run as they are, by pytest, once plain and once under
 `python -m forklift`, and compared test by test. A table is printed, and the exit status is 0 if no test does

@@ -1,5 +1,8 @@
 """Runs a package's suite plain and with Forklift in the place of `multiprocessing`, and compares the tests.
 
+torch's is also run with the import of `torch.multiprocessing` replaced by that of `forklift.multiprocessing`,
+and all of it once with each sharing strategy.
+
 A test that does worse with Forklift is repeated, both ways, since some of these suites have tests that fail
 now and then by themselves: it counts as worse if it passes less often.
 """
@@ -24,7 +27,11 @@ from pathlib import Path
 from packages import Found, Missing, find
 
 PLUGIN = Path(__file__).resolve().parent / "plugin"
-WAYS: dict[str, list[str]] = {"plain": ["-m", "pytest"], "ours": ["-m", "forklift", "-m", "pytest"]}
+WAYS: dict[str, list[str]] = {
+    "plain": ["-m", "pytest"],
+    "ours": ["-m", "forklift", "-m", "pytest"],
+    "import": ["-m", "pytest"],
+}
 GOOD = ("passed", "xfailed", "xpassed")
 # How often pytest may be killed by a test, and be started again for those that are left.
 MOST_ENDS = 8
@@ -60,6 +67,27 @@ class Runner:
     def __init__(self, python: str, found: Found, options: argparse.Namespace, scratch: Path) -> None:
         self._python, self._found, self._options, self._scratch = python, found, options, scratch
         self._number = 0
+        self.settings: dict[str, str] = {}
+
+    def ways(self) -> list[str]:
+        """Those with Forklift; each is compared with "plain"."""
+        return ["ours", "import"] if self._found.suite.swap else ["ours"]
+
+    def _root(self, way: str) -> Path:
+        """The folder to which the names of the tests are relative."""
+        suite = self._found.suite
+        if not suite.copied:
+            return self._found.root
+        root = self._scratch / way
+        for name in suite.tests if not root.exists() else ():
+            text = (self._found.root / name).read_text(encoding="utf-8")
+            if way == "import" and suite.swap:
+                if suite.swap[0] not in text:
+                    raise ValueError(f"{name} has no line {suite.swap[0]!r}")
+                text = text.replace(*suite.swap)
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text, encoding="utf-8")
+        return root
 
     def run(self, way: str, only: list[str] | None = None) -> Totals:
         """All tests, or those in `only`."""
@@ -102,8 +130,9 @@ class Runner:
         suite = self._found.suite
         command = [self._python, *WAYS[way], "-p", "forklift_outcomes", "-p", "no:cacheprovider", "-q"]
         command += [f"--timeout={self._options.limit}", "--timeout-method=signal", *suite.options]
-        root = self._found.root
-        command += ["--rootdir", str(root)] + ([] if self._found.is_checkout else ["-c", os.devnull])
+        root = self._root(way)
+        in_place = self._found.is_checkout and not suite.copied
+        command += ["--rootdir", str(root)] + ([] if in_place else ["-c", os.devnull])
         select = self._options.select or suite.select
         command += ["-k", select] if select and not by_name else []
         command += [f"--deselect={each}" for each in done]
@@ -113,7 +142,7 @@ class Runner:
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
-                cwd=root if self._found.is_checkout else self._scratch,
+                cwd=root if in_place else self._scratch,
                 env=self._variables(said),
                 start_new_session=True,
             )
@@ -136,21 +165,25 @@ class Runner:
         kept = {
             name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "FORKLIFT"))
         }
-        return kept | {
-            "FORKLIFT_OUTCOMES": str(said),
-            "PYTHONPATH": str(PLUGIN),
-            "PYTHONFAULTHANDLER": "1",
-            "TMPDIR": str(self._scratch),
-        }
+        return (
+            kept
+            | self.settings
+            | {
+                "FORKLIFT_OUTCOMES": str(said),
+                "PYTHONPATH": str(PLUGIN),
+                "PYTHONFAULTHANDLER": "1",
+                "TMPDIR": str(self._scratch),
+            }
+        )
 
 
-def _left_out(name: str, tests: Iterable[str], known: list[dict[str, str]]) -> dict[str, str]:
+def _left_out(name: str, way: str, tests: Iterable[str], known: list[dict[str, str]]) -> dict[str, str]:
     """Those of the tests that are not compared, and why."""
     return {
         test: each["reason"]
         for test in tests
         for each in known
-        if each["suite"] == name and fnmatch.fnmatchcase(test, each["name"])
+        if each["suite"] == name and each.get("way", way) == way and fnmatch.fnmatchcase(test, each["name"])
     }
 
 
@@ -168,47 +201,59 @@ def _worse(plain: Totals, ours: Totals) -> list[str]:
     ]
 
 
-def _repeat(runner: Runner, name: str) -> tuple[int, int]:
+def _repeat(runner: Runner, way: str, name: str) -> tuple[int, int]:
     """How often a test passes when it is repeated, plain and with ours."""
-    passed = dict.fromkeys(WAYS, 0)
+    passed = {"plain": 0, way: 0}
     for _ in range(REPEATS):
-        for way in WAYS:
-            results = runner.run(way, [name]).results
-            passed[way] += any(each.outcome in GOOD for each in results.values())
-    return passed["plain"], passed["ours"]
+        for each in passed:
+            results = runner.run(each, [name]).results
+            passed[each] += any(result.outcome in GOOD for result in results.values())
+    return passed["plain"], passed[way]
 
 
-def _compare(name: str, found: Found, options: argparse.Namespace) -> tuple[list[str], list[str]]:
-    """A row of the table, and the tests that do worse with ours."""
+def _compare(name: str, found: Found, options: argparse.Namespace) -> tuple[list[list[str]], list[str]]:
+    """The rows of the table, and the tests that do worse with ours."""
+    rows, worse = [], []
     with tempfile.TemporaryDirectory(prefix="fl-", ignore_cleanup_errors=True) as scratch:
         runner = Runner(options.python, found, options, Path(scratch))
-        totals = {}
-        for way in WAYS:
-            totals[way] = runner.run(way)
-            print(f"{name} {found.version}, {way}: {totals[way]} in {totals[way].seconds:.0f} s", flush=True)
-        plain, ours = totals["plain"], totals["ours"]
-        worse = []
-        left_out = _left_out(name, ours.results, options.left_out)
-        for test, reason in left_out.items():
-            print(f"not compared: {test}: {reason}")
-        for test in _worse(plain, ours):
-            if test in left_out:
-                continue
-            result = ours.results.get(test, Result("missing"))
-            alone = not test.startswith("(")
-            before, now = _repeat(runner, test) if alone else (1, 0)
-            print(
-                f"\n{result.outcome}: {test} (repeated: plain {before} of {REPEATS}, ours {now})", flush=True
-            )
-            if now < before or not alone:
-                worse.append(test)
-                print("\n".join("    " + line for line in result.why.splitlines()), flush=True)
-        better = sum(
-            each.outcome not in GOOD and ours.results.get(test, each).outcome in GOOD
-            for test, each in plain.results.items()
-        )
-    times = f"{plain.seconds:.0f} / {ours.seconds:.0f}"
-    return [f"{name} {found.version}", str(plain), str(ours), str(len(worse)), str(better), times], worse
+        for runner.settings in found.suite.settings:
+            title = " ".join([name, found.version, *runner.settings.values()])
+            plain = runner.run("plain")
+            print(f"{title}, plain: {plain} in {plain.seconds:.0f} s", flush=True)
+            for way in runner.ways():
+                ours = runner.run(way)
+                print(f"{title}, {way}: {ours} in {ours.seconds:.0f} s", flush=True)
+                bad = _worse_after_all(name, runner, way, plain, ours, options)
+                better = sum(
+                    each.outcome not in GOOD and ours.results.get(test, each).outcome in GOOD
+                    for test, each in plain.results.items()
+                )
+                times = f"{plain.seconds:.0f} / {ours.seconds:.0f}"
+                label = title if len(runner.ways()) == 1 else f"{title}, {way}"
+                rows.append([label, str(plain), str(ours), str(len(bad)), str(better), times])
+                worse += bad
+    return rows, worse
+
+
+def _worse_after_all(
+    name: str, runner: Runner, way: str, plain: Totals, ours: Totals, options: argparse.Namespace
+) -> list[str]:
+    """The tests that do worse, also when they are repeated."""
+    worse = []
+    left_out = _left_out(name, way, ours.results, options.left_out)
+    for test, reason in left_out.items():
+        print(f"not compared: {test}: {reason}")
+    for test in _worse(plain, ours):
+        if test in left_out:
+            continue
+        result = ours.results.get(test, Result("missing"))
+        alone = not test.startswith("(")
+        before, now = _repeat(runner, way, test) if alone else (1, 0)
+        print(f"\n{result.outcome}: {test} (repeated: plain {before} of {REPEATS}, ours {now})", flush=True)
+        if now < before or not alone:
+            worse.append(test)
+            print("\n".join("    " + line for line in result.why.splitlines()), flush=True)
+    return worse
 
 
 def main(options: argparse.Namespace) -> int:
@@ -224,8 +269,8 @@ def main(options: argparse.Namespace) -> int:
             rows.append([name, "not found", "", "", "", ""])
             bad.append(name)
             continue
-        row, worse = _compare(name, found, options)
-        rows.append(row)
+        found_rows, worse = _compare(name, found, options)
+        rows += found_rows
         bad += [f"{name}: {test}" for test in worse]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     print()

@@ -155,3 +155,20 @@ def torch_echo() -> Iterator[Any]:
     yield through
     torch_support.finish(*parts)
     parts.clear()
+
+
+@pytest.fixture(params=METHODS)
+def method(request: pytest.FixtureRequest) -> str:
+    """The name of each start method."""
+    return str(request.param)
+
+
+@pytest.fixture(params=["forklift", "torch"])
+def mp(request: pytest.FixtureRequest) -> Any:
+    """Forklift's module, and torch.multiprocessing as the control."""
+    if request.param == "forklift":
+        return forklift.multiprocessing
+    pytest.importorskip("torch")
+    import torch.multiprocessing as theirs
+
+    return theirs

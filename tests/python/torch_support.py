@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 from typing import Any
 
 import pytest
@@ -12,10 +14,35 @@ from forklift import _core
 torch = pytest.importorskip("torch")
 import torch.multiprocessing as tmp  # noqa: E402
 
-__all__ = ["DEADLINE", "finish", "is_held", "run", "tmp", "torch"]
+__all__ = ["DEADLINE", "MIB", "finish", "is_held", "proportional_memory", "run", "through", "tmp", "torch"]
 
 _core._torch.meet()
+# The same tests under the other strategy: FORKLIFT_TEST_STRATEGY=file_system pytest tests/python/adapters
+if os.environ.get("FORKLIFT_TEST_STRATEGY") == "file_system":
+    tmp.set_sharing_strategy("file_system")
+    _core._segments.create(1)  # the manager stays until the end; before anything is counted
+    support.until(lambda: os.path.exists(_core._segments.socket()), "the manager's socket")
 DEADLINE = support.DEADLINE
+MIB = 1 << 20
+
+
+C = ctypes.CDLL(None)
+
+
+def proportional_memory() -> int:
+    """Bytes of this process, shared pages divided by those who map them (Pss), without what is free."""
+    C.malloc_trim(0)
+    with open("/proc/self/smaps_rollup") as lines:
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+
+
+def through(context: Any, values: list[Any]) -> None:
+    """Put each value, and throw away what arrives."""
+    queue = context.SimpleQueue()
+    for value in values:
+        queue.put(value)
+        queue.get()
+    queue.close()
 
 
 def run(context: Any, target: Any) -> tuple[Any, Any, Any]:

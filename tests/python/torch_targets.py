@@ -121,7 +121,7 @@ class Box:
 
 def tagged_class() -> Any:
     """A subclass of torch.Tensor that a fresh interpreter finds by name."""
-    return __getattr__("Tagged")
+    return globals().get("Tagged") or __getattr__("Tagged")
 
 
 def __getattr__(name: str) -> Any:
@@ -135,3 +135,43 @@ def __getattr__(name: str) -> Any:
     Tagged.__qualname__ = "Tagged"
     globals()["Tagged"] = Tagged
     return Tagged
+
+
+def two_tensors_class() -> Any:
+    """A subclass with a ``__torch_dispatch__`` whose elements lie in two tensors."""
+    if "TwoTensors" in globals():
+        return globals()["TwoTensors"]
+    import torch
+    from torch.utils import _pytree
+
+    class TwoTensors(torch.Tensor):
+        first: Any
+        second: Any
+
+        @staticmethod
+        def __new__(cls: type, first: Any, second: Any) -> Any:
+            return torch.Tensor._make_wrapper_subclass(cls, first.shape, dtype=first.dtype)
+
+        def __init__(self, first: Any, second: Any) -> None:
+            self.first = first
+            self.second = second
+
+        @classmethod
+        def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            def pick(name: str) -> Any:
+                parts = _pytree.tree_map_only(cls, lambda t: getattr(t, name), (args, kwargs or {}))
+                return function(*parts[0], **parts[1])
+
+            first, second = pick("first"), pick("second")
+            return cls(first, second) if isinstance(first, torch.Tensor) else first
+
+        def __reduce_ex__(self, protocol: Any) -> Any:
+            return _rebuild_two_tensors, (self.first, self.second)
+
+    TwoTensors.__qualname__ = "TwoTensors"
+    globals()["TwoTensors"] = TwoTensors
+    return TwoTensors
+
+
+def _rebuild_two_tensors(first: Any, second: Any) -> Any:
+    return globals()["TwoTensors"](first, second)

@@ -5,6 +5,7 @@
     python -m forklift -c "import multiprocessing; ..."
     python -m forklift --cmake-dir               # prints the folder of the C++ library's CMake package
     python -m forklift --report train.py         # says at the end what was sent (forklift.cli.report)
+    python -m forklift reap                      # removes named segments without an owner (forklift.cli.reap)
     python -m forklift --version
 
 The program and its children, of every start method, find Forklift's classes in ``multiprocessing``; see
@@ -25,7 +26,9 @@ from typing import Any
 from forklift.cli.cmake import get_cmake_dir
 from forklift.patch import install_for_children
 
-_USAGE = "usage: python -m forklift [--report] [-m MODULE | -c CODE | SCRIPT] [ARGUMENT ...] | --cmake-dir"
+_USAGE = (
+    "usage: python -m forklift [--report] [-m MODULE | -c CODE | SCRIPT] [ARGUMENT ...] | reap | --cmake-dir"
+)
 _HELP = f"""{_USAGE}
 
 Runs an unmodified program in which `multiprocessing` is Forklift's, in all its processes.
@@ -34,6 +37,7 @@ Runs an unmodified program in which `multiprocessing` is Forklift's, in all its 
   -m MODULE [ARGUMENT ...]   a module, as python -m runs it
   -c CODE [ARGUMENT ...]     code
   --report                   before these: say at the end what travelled between the processes
+  reap [--look]              removes (or shows) named shared memory of which no owner lives
   --cmake-dir                where the C++ library's CMake package lies
   --version                  the version of Forklift
   -h, --help                 this text
@@ -59,6 +63,10 @@ def main(arguments: list[str]) -> None:
     if arguments == ["--cmake-dir"]:
         print(get_cmake_dir())
         return
+    if arguments[0] == "reap" and not os.path.exists("reap"):
+        from forklift.cli import reap
+
+        raise SystemExit(reap.main(arguments[1:]))
     how, rest = arguments[0], arguments[1:]
     if how in ("-m", "-c"):
         if not rest:

@@ -2,9 +2,10 @@
 
     from forklift.multiprocessing import Process, Queue
 
-Everything that ``multiprocessing`` exports is here under the same name. Queues, pipes, locks, shared values,
-``Pool`` and the processes are Forklift's. Everything else, and all state, is the standard library's own, so
-programs may mix the two modules.
+Everything that ``multiprocessing`` exports is here under the same name, and everything that
+``torch.multiprocessing`` adds to it: ``spawn``, sharing strategies, ``reductions``. Queues, pipes, locks,
+shared values, ``Pool`` and the processes are Forklift's. Everything else, and all state, is the standard
+library's own, or torch's, so programs may mix the modules. Nothing imports torch before the program does.
 """
 
 import sys
@@ -31,19 +32,34 @@ if TYPE_CHECKING:
     from forklift.multiprocessing import popen_fork as popen_fork
     from forklift.multiprocessing import popen_forkserver as popen_forkserver
     from forklift.multiprocessing import popen_spawn_posix as popen_spawn_posix
+    from forklift.multiprocessing import queue as queue
     from forklift.multiprocessing import queues as queues
+    from forklift.multiprocessing import reductions as reductions
     from forklift.multiprocessing import resource_sharer as resource_sharer
     from forklift.multiprocessing import resource_tracker as resource_tracker
     from forklift.multiprocessing import shared_memory as shared_memory
     from forklift.multiprocessing import sharedctypes as sharedctypes
-    from forklift.multiprocessing import spawn as spawn
     from forklift.multiprocessing import synchronize as synchronize
     from forklift.multiprocessing import util as util
+    from forklift.multiprocessing._names import _get_thread_name as _get_thread_name
+    from forklift.multiprocessing._names import _prctl_pr_set_pdeathsig as _prctl_pr_set_pdeathsig
+    from forklift.multiprocessing._names import _set_thread_name as _set_thread_name
+    from forklift.multiprocessing._names import get_all_sharing_strategies as get_all_sharing_strategies
+    from forklift.multiprocessing._names import get_sharing_strategy as get_sharing_strategy
+    from forklift.multiprocessing._names import set_sharing_strategy as set_sharing_strategy
     from forklift.multiprocessing.context import Process as Process
     from forklift.multiprocessing.context import _default_context
     from forklift.multiprocessing.queues import JoinableQueue as JoinableQueue  # classes: for Queue[int]
     from forklift.multiprocessing.queues import Queue as Queue
     from forklift.multiprocessing.queues import SimpleQueue as SimpleQueue
+    from forklift.multiprocessing.spawn import ENV_VAR_PARALLEL_START as ENV_VAR_PARALLEL_START
+    from forklift.multiprocessing.spawn import ProcessContext as ProcessContext
+    from forklift.multiprocessing.spawn import ProcessExitedException as ProcessExitedException
+    from forklift.multiprocessing.spawn import ProcessRaisedException as ProcessRaisedException
+    from forklift.multiprocessing.spawn import SpawnContext as SpawnContext
+    from forklift.multiprocessing.spawn import spawn as spawn
+    from forklift.multiprocessing.spawn import start_processes as start_processes
+    from forklift.multiprocessing.spawn import start_ranks as start_ranks
 
     reducer = reduction
     Array = _default_context.Array
@@ -103,15 +119,18 @@ __all__ = [
     "cpu_count",
     "current_process",
     "freeze_support",
+    "get_all_sharing_strategies",
     "get_all_start_methods",
     "get_context",
     "get_logger",
+    "get_sharing_strategy",
     "get_start_method",
     "log_to_stderr",
     "parent_process",
     "reducer",
     "set_executable",
     "set_forkserver_preload",
+    "set_sharing_strategy",
     "set_start_method",
 ]
 SUBDEBUG = 5
@@ -130,7 +149,9 @@ _MODULES = (
     "popen_fork",
     "popen_forkserver",
     "popen_spawn_posix",
+    "queue",
     "queues",
+    "reductions",
     "resource_sharer",
     "resource_tracker",
     "shared_memory",
@@ -139,7 +160,27 @@ _MODULES = (
     "synchronize",
     "util",
 )
-
+# What torch.multiprocessing has besides: module of this package, and its names.
+_TORCHS = {
+    "_names": (
+        "_get_thread_name",
+        "_prctl_pr_set_pdeathsig",
+        "_set_thread_name",
+        "get_all_sharing_strategies",
+        "get_sharing_strategy",
+        "set_sharing_strategy",
+    ),
+    "reductions": ("init_reductions",),
+    "spawn": (
+        "ENV_VAR_PARALLEL_START",
+        "ProcessContext",
+        "ProcessExitedException",
+        "ProcessRaisedException",
+        "SpawnContext",
+        "start_processes",
+        "start_ranks",
+    ),
+}
 
 if not TYPE_CHECKING:
 
@@ -148,6 +189,12 @@ if not TYPE_CHECKING:
             full = f"{__name__}.{name}"
             __import__(full)  # sets the attribute as well
             return sys.modules[full]
+        for module, names in _TORCHS.items():
+            if name in names:
+                full = f"{__name__}.{module}"
+                __import__(full)
+                found = globals()[name] = getattr(sys.modules[full], name)
+                return found
         # Export all names when the first one is read. Every child that is a fresh interpreter imports this
         # package, and many need no more of it than the class of a queue.
         if name not in _CONTEXT_AND_ITS_MODULES and name not in __all__:
@@ -164,8 +211,10 @@ if not TYPE_CHECKING:
         for each in ("process", "reduction"):
             globals()[each] = sys.modules[f"{__name__}.{each}"] = sys.modules[f"multiprocessing.{each}"]
         for each in __all__:
-            globals()[each] = getattr(_default_context, each)
+            if each not in _TORCHS["_names"]:
+                globals()[each] = getattr(_default_context, each)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_CONTEXT_AND_ITS_MODULES})
+    torchs = (name for names in _TORCHS.values() for name in names)
+    return sorted({*globals(), *__all__, *_CONTEXT_AND_ITS_MODULES, *torchs})

@@ -66,6 +66,7 @@ __all__ = [
     "TaskTimeoutError",
     "ThreadPool",
     "WorkerDiedError",
+    "clean_worker",
     "mapstar",
     "starmapstar",
     "worker",
@@ -83,6 +84,14 @@ RemoteTraceback = _engine.RemoteTraceback
 mapstar = _engine.mapstar
 starmapstar = _engine.starmapstar
 worker = _engine.worker
+
+
+def clean_worker(*args: Any, **kwargs: Any) -> None:
+    """The standard library's worker, and a garbage collection at its end: a name of torch's, unused here."""
+    import gc
+
+    _std.worker(*args, **kwargs)  # type: ignore[attr-defined]
+    gc.collect()
 
 
 def _changes_the_engine(kind: type) -> bool:

@@ -39,4 +39,8 @@ class _Outcomes:
 
 
 def pytest_configure(config):
+    if "TORCH_SHARING_STRATEGY" in os.environ:  # for the suite of torch
+        import torch.multiprocessing
+
+        torch.multiprocessing.set_sharing_strategy(os.environ["TORCH_SHARING_STRATEGY"])
     config.pluginmanager.register(_Outcomes(os.environ["FORKLIFT_OUTCOMES"]))

@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <random>
 #include <thread>
 
@@ -195,6 +197,38 @@ TEST_F(ArenaTest, AnotherRightIsIndependent) {
   (*second)->data()[4999] = std::byte{1};
   second->reset();
   EXPECT_EQ(arena().stats().held_blocks, 0U);
+}
+
+// A range of private memory becomes the block's memory, under its old addresses, and then private memory again.
+TEST_F(ArenaTest, AnOverlayShowsTheBlockAndThenZeros) {
+  const std::size_t page = os::page_size();
+  const std::unique_ptr<void, void (*)(void*)> memory(std::aligned_alloc(page, 8 * page), std::free);
+  auto* const range = static_cast<std::byte*>(memory.get());
+  std::memset(range, 1, 8 * page);
+  LeasePtr block = allocate(Kind::kShare, 64 * kKiB);
+  std::memset(block->data(), 2, 64 * kKiB);
+  {
+    Result<os::Overlay> overlay = arena().overlay(*block, 3 * page, range + page, 4 * page);
+    ASSERT_OK(overlay);
+    EXPECT_EQ(range[page - 1], std::byte{1});
+    EXPECT_EQ(range[page], std::byte{2});
+    EXPECT_EQ(range[5 * page - 1], std::byte{2});
+    EXPECT_EQ(range[5 * page], std::byte{1});
+    range[page] = std::byte{3};
+    EXPECT_EQ(block->data()[3 * page], std::byte{3});
+    block->data()[7 * page - 1] = std::byte{4};
+    EXPECT_EQ(range[5 * page - 1], std::byte{4});
+    os::Overlay moved(*std::move(overlay));
+    EXPECT_TRUE(moved.valid());
+    EXPECT_FALSE(overlay->valid());
+    ASSERT_OK(moved.end());
+    EXPECT_FALSE(moved.valid());
+    ASSERT_OK(moved.end());
+  }
+  EXPECT_TRUE(std::all_of(range + page, range + 5 * page, [](std::byte b) { return b == std::byte{0}; }));
+  range[page] = std::byte{5};
+  EXPECT_EQ(block->data()[3 * page], std::byte{3});
+  EXPECT_EQ(audit_of(node()), "");
 }
 
 TEST_F(ArenaTest, ARightThatWasPassedOnGivesNoOther) {

@@ -78,7 +78,8 @@ TEST_F(LedgerTest, AWrongHandleIsNamedAndChangesNothing) {
   EXPECT_OK(arena().ledger().check(right, message));
 
   const std::vector<std::pair<const char*, std::function<void(Handle&)>>> wrong = {
-      {"no such segment", [](Handle& h) { h.segment = 1; }},
+      {"no such named segment", [](Handle& h) { h.segment = arena::kNamedSegment; }},
+      {"no such segment", [](Handle& h) { h.segment = 2; }},
       {"no such block", [](Handle& h) { h.block = 0xffffffff; }},
       {"no such block",
        [&](Handle& h) { h.block = static_cast<std::uint32_t>(arena().ledger().state().blocks_used); }},

@@ -14,6 +14,8 @@
 #include "message/wire.h"
 #include "node/names.h"
 #include "rendezvous/handshake.h"
+#include "segment/tables.h"
+#include "shm_manager/clients.h"
 #include "topic/tables.h"
 #include "workers/worker_table.h"
 
@@ -39,16 +41,16 @@ using topic::SlotHeader;
 using topic::TopicRow;
 using topic::TopicTable;
 
-static_assert(domain::kLayoutVersion == 6);
+static_assert(domain::kLayoutVersion == 7);
 
 static_assert(offsetof(Header, magic) == 0 && offsetof(Header, layout_version) == 8);
 static_assert(offsetof(Header, mutex_bytes) == 12 && offsetof(Header, domain_id) == 16);
 static_assert(offsetof(Header, control_bytes) == 24 && offsetof(Header, data_bytes) == 32);
 static_assert(offsetof(Header, page_bytes) == 40 && offsetof(Header, pid_namespace) == 48);
 static_assert(offsetof(Header, user) == 56 && offsetof(Header, regions) == 64);
-static_assert(offsetof(Header, ready) == 208 && offsetof(Header, slots_used) == 216);
-static_assert(offsetof(Header, budget) == 224 && offsetof(Header, reap_mutex) == 256);
-static_assert(domain::kRegions == 9 && sizeof(domain::Extent) == 16 && domain::kSlotCount == 4096);
+static_assert(offsetof(Header, ready) == 224 && offsetof(Header, slots_used) == 232);
+static_assert(offsetof(Header, budget) == 240 && offsetof(Header, reap_mutex) == 256);
+static_assert(domain::kRegions == 10 && sizeof(domain::Extent) == 16 && domain::kSlotCount == 4096);
 
 static_assert(sizeof(Slot) == 64 && offsetof(Slot, state) == 0 && offsetof(Slot, pid) == 8);
 static_assert(offsetof(Slot, start_time) == 16 && offsetof(Slot, reserved) == 24);
@@ -113,6 +115,16 @@ static_assert(sizeof(node::NameTable) == 128 && sizeof(node::NameRow) == 128);
 static_assert(offsetof(node::NameRow, object) == 8 && offsetof(node::NameRow, generation) == 16);
 static_assert(offsetof(node::NameRow, lease) == 24 && offsetof(node::NameRow, kind) == 32);
 static_assert(offsetof(node::NameRow, name) == 64 && node::kNameBytes == 64);
+
+static_assert(sizeof(segment::SegmentTable) == 256 && offsetof(segment::SegmentTable, rows_free) == 8);
+static_assert(offsetof(segment::SegmentTable, bytes) == 16 && offsetof(segment::SegmentTable, folder) == 24);
+static_assert(segment::kFolderBytes == 128 && sizeof(segment::SegmentRow) == 64);
+static_assert(offsetof(segment::SegmentRow, meta) == 0 && offsetof(segment::SegmentRow, count) == 8);
+static_assert(offsetof(segment::SegmentRow, next) == 16 && offsetof(segment::SegmentRow, bytes) == 24);
+static_assert(offsetof(segment::SegmentRow, head) == 32 && offsetof(segment::SegmentRow, file) == 40);
+static_assert(offsetof(segment::SegmentRow, handed) == 48 &&
+              offsetof(segment::SegmentRow, handed_lease) == 56);
+static_assert(sizeof(shm_manager::Request) == 68 && offsetof(shm_manager::Request, name) == 5);
 
 static_assert(offsetof(ChunkPoolState, mutex) == 0 && offsetof(ChunkPoolState, redo) == 64);
 static_assert(offsetof(ChunkPoolState, used) == 768 && offsetof(ChunkPoolState, warm) == 776);

@@ -22,6 +22,7 @@ namespace {
 
 using process::end_with_parent;
 using process::lifeline;
+using process::soften_end;
 
 ino_t inode_of(int fd) {
   struct stat found{};
@@ -162,6 +163,43 @@ TEST_F(LifelineTest, DescriptorsThatWereClosedUnderIt) {
   ASSERT_TRUE(replaced.wait());
   EXPECT_EQ(::kill(pid, 0), 0);
   EXPECT_NE(os::task_state(pid), 'Z') << "the old daemon lives by the old pipe";
+  parent.kill_now();
+  EXPECT_EQ(end_of(pid), -SIGKILL);
+}
+
+// A child that may clean up: SIGINT first.
+TEST_F(LifelineTest, ASoftenedEndBeginsWithSigint) {
+  Gate ready;
+  Child parent([&] {
+    const int line = must(lifeline());
+    start_daemon([&] {
+      ::signal(SIGINT, [](int) { ::_exit(7); });
+      must(soften_end(must(end_with_parent(line)), 20'000'000'000));
+      ready.open();
+    });
+    for (;;) ::pause();
+  });
+  const pid_t pid = daemon();
+  ASSERT_TRUE(ready.wait());
+  parent.kill_now();
+  EXPECT_EQ(end_of(pid), 7);
+}
+
+TEST_F(LifelineTest, ASoftenedEndOfAChildThatDoesNotListenIsSigkill) {
+  Gate ready;
+  Child parent([&] {
+    const int line = must(lifeline());
+    start_daemon([&] {
+      ::signal(SIGINT, SIG_IGN);
+      must(soften_end(must(end_with_parent(line)), 50'000'000));
+      ready.open();
+      for (;;) {
+      }  // a busy loop, as in a kernel of some library
+    });
+    for (;;) ::pause();
+  });
+  const pid_t pid = daemon();
+  ASSERT_TRUE(ready.wait());
   parent.kill_now();
   EXPECT_EQ(end_of(pid), -SIGKILL);
 }

@@ -1,6 +1,7 @@
 // The main function of every C++ test program.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
 #include "forklift/init.h"
 #include "support/child.h"
@@ -8,6 +9,7 @@
 #include "support/watchdog.h"
 
 int main(int argc, char** argv) {
+  ::setenv("FORKLIFT_SHM_MANAGER", FORKLIFT_TEST_SHM_MANAGER, 0);
   forklift::init(argc, argv);
   if (const std::optional<int> code = forklift::test::run_helper(argc, argv)) return *code;
   testing::InitGoogleMock(&argc, argv);

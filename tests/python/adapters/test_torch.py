@@ -198,6 +198,8 @@ def test_a_mapped_file(tmp_path: Path) -> None:
 
 
 def test_tensors_that_torch_shares_already_stay_where_they_are() -> None:
+    if fmp.get_sharing_strategy() == "file_system":
+        pytest.skip("torch itself moves what it shares by descriptor into a file")
     queue = fmp.Queue()
     storage = torch._C.StorageBase._new_using_fd_cpu(40)
     tensor = torch.empty(0).set_(storage)
@@ -221,7 +223,43 @@ def test_resizing_is_refused() -> None:
         with pytest.raises(RuntimeError, match="not resizable"):
             one.resize_(10_000)
         with pytest.raises(RuntimeError, match="not resizable"):
-            one.untyped_storage().resize_(0)
+            one.untyped_storage().resize_(80)
+
+
+def test_a_sent_storage_may_be_given_up() -> None:
+    # torch frees it as well, and then takes the empty storage for the one that arrives, and crashes.
+    queue = fmp.SimpleQueue()
+    tensor = torch.arange(10.0)
+    queue.put(tensor)
+    tensor.untyped_storage().resize_(0)
+    assert tensor.untyped_storage().nbytes() == 0
+    assert torch.equal(queue.get(), torch.arange(10.0))
+    queue.close()
+
+
+def test_what_was_given_up_may_grow_again() -> None:
+    # As FSDP does with what was not shared; torch writes to address 0 here.
+    queue = fmp.SimpleQueue()
+    tensor = torch.arange(10.0)
+    queue.put(tensor)
+    tensor.untyped_storage().resize_(0)
+    tensor.untyped_storage().resize_(40)
+    tensor.fill_(3)
+    assert tensor.sum() == 30
+    assert torch.equal(queue.get(), torch.arange(10.0))
+    queue.close()
+
+
+def test_a_received_storage_may_be_given_up() -> None:
+    queue = fmp.SimpleQueue()
+    queue.put(torch.arange(10.0))
+    got = queue.get()
+    queue.close()
+    before = forklift.stats()["leases"]
+    got.untyped_storage().resize_(0)
+    assert forklift.stats()["leases"] == before - 1
+    with pytest.raises(RuntimeError, match="not resizable"):  # torch would write to address 0
+        got.untyped_storage().resize_(40)
 
 
 def test_copies_own_their_memory() -> None:

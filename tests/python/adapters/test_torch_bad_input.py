@@ -1,9 +1,13 @@
-"""Descriptions of torch tensors that no sender writes: an error each, and the queue goes on."""
+"""What is wrong with tensors or with where they go: an error each, and the queue goes on."""
 
 from __future__ import annotations
 
+import ctypes
 import random
 import struct
+import sys
+import types
+from pathlib import Path
 
 import forklift
 import pytest
@@ -24,9 +28,10 @@ def description(
     shape: tuple[int, ...] = (0,),
     strides: tuple[int, ...] = (1,),
     ndim: int | None = None,
+    begin: int = 0,
 ) -> bytes:
     count = len(shape) if ndim is None else ndim
-    head = struct.pack("<IBBHQQII", lease, *element, flags, storage, offset, count, 0)
+    head = struct.pack("<IIBBHIQQII", lease, begin, *element, flags, 0, storage, offset, count, 0)
     return head + struct.pack(f"<{len(shape)}q{len(strides)}q", *shape, *strides)
 
 
@@ -40,6 +45,7 @@ WRONG = {
     "without shape": description(ndim=3),
     "too many dimensions": description(ndim=1 << 31),
     "no memory": description(lease=0, storage=40, shape=(10,)),
+    "memory that begins elsewhere": description(lease=0, storage=40, shape=(10,), begin=0xFFFFFFFF),
     "another lease": description(lease=77, storage=40, shape=(10,)),
     "elements without memory": description(shape=(4,)),
     "a negative length": description(shape=(-1,)),
@@ -95,3 +101,68 @@ def test_a_budget_that_is_too_small_moves_nothing(small_budget: int) -> None:
     assert tensor.share_memory_().is_shared()  # torch has memory
     queue.put(tensor[:1_000].clone())
     assert queue.get(timeout=5).sum() == 1_000
+
+
+def test_a_type_whose_module_is_gone() -> None:
+    """The receiver gets the error of the import, and the tensor's memory comes back."""
+    module = types.ModuleType("vanishing")
+    module.Kind = type("Kind", (torch.Tensor,), {"__module__": "vanishing"})  # type: ignore[attr-defined]
+    queue = Queue()
+    sys.modules["vanishing"] = module
+    try:
+        queue.put([torch.ones(10), torch.ones(100_000).as_subclass(module.Kind)])
+    finally:
+        del sys.modules["vanishing"]
+    with pytest.raises(ModuleNotFoundError, match="vanishing"):
+        queue.get(timeout=5)
+    support.works(queue)
+
+
+NAMES_ELSEWHERE = """
+    import os
+    os.environ["FORKLIFT_SHM_DIR"] = FOLDER
+    import torch
+    import forklift
+    from forklift.multiprocessing import SimpleQueue, set_sharing_strategy
+    queue = SimpleQueue()
+    set_sharing_strategy("file_system")
+    tensor = torch.ones(2_000_000)
+    for act in (lambda: queue.put(tensor), lambda: queue.put({"a": torch.ones(10), "b": tensor})):
+        try:
+            act()
+        except (OSError, forklift.NoSpaceError) as error:
+            assert os.environ["FORKLIFT_SHM_DIR"] in str(error), error
+            print(type(error).__name__)
+        else:
+            print("no error")
+    assert not forklift._core._torch.held(tensor.untyped_storage()._cdata, tensor.data_ptr())
+    assert not [name for name in os.listdir(ROOT) if name.startswith("torch_")]
+    set_sharing_strategy("file_descriptor")
+    queue.put(tensor)
+    assert queue.get().sum() == 2_000_000
+    print("goes on", forklift.audit())
+"""
+
+
+def names_elsewhere(folder: str, root: Path) -> str:
+    return NAMES_ELSEWHERE.replace("FOLDER", repr(folder)).replace("ROOT", repr(str(root)))
+
+
+def test_names_without_a_folder(tmp_path: Path) -> None:
+    said = support.run_python(names_elsewhere(f"{tmp_path}/nowhere", tmp_path))
+    assert said.split("\n")[:2] == ["FileNotFoundError", "FileNotFoundError"]
+    assert "goes on []" in said
+
+
+@pytest.mark.usefixtures("root_only")
+def test_names_in_a_folder_that_is_full(tmp_path: Path) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    mounted = libc.mount(b"none", str(tmp_path).encode(), b"tmpfs", 0, b"size=1m")
+    if mounted != 0:
+        pytest.skip("may not mount a file system")
+    try:
+        said = support.run_python(names_elsewhere(str(tmp_path), tmp_path))
+    finally:
+        assert libc.umount2(str(tmp_path).encode(), 2) == 0
+    assert said.split("\n")[:2] == ["NoSpaceError", "NoSpaceError"]
+    assert "goes on []" in said

@@ -112,14 +112,22 @@ def test_subclasses_and_rarer_kinds_go_torchs_way() -> None:
     assert queue.get(timeout=5).device.type == "meta"
 
 
-def test_bits_that_say_conjugate_are_as_torch_has_them(torch_both: Any) -> None:
-    queue = torch_both.SimpleQueue()
+def test_conjugate_and_negative_views(torch_echo: Any) -> None:
+    # torch's reduction sends the memory alone, so that the elements arrive unconjugated, without a word.
     number = torch.tensor([1 + 2j, 3 - 4j])
-    queue.put(number.conj())
-    queue.put(number.conj().imag)
-    # torch's reduction sends the memory: both bits are lost on the way.
-    assert queue.get().tolist() == number.tolist()
-    assert queue.get().tolist() == number.imag.tolist()
+    for view in (number.conj(), number.conj().imag, number.conj().imag[1:], torch._neg_view(number.conj())):
+        got = torch_echo(view)
+        assert got.tolist() == view.tolist()
+        assert (got.is_conj(), got.is_neg()) == (view.is_conj(), view.is_neg())
+    torch_echo(number.conj())[0] = 5 + 6j
+    assert number[0] == 5 - 6j
+    leaf = number.conj().detach().requires_grad_()
+    got = torch_echo({"leaf": leaf})["leaf"]
+    assert got.requires_grad
+    assert got.is_leaf
+    assert got.is_conj()
+    with pytest.raises(RuntimeError, match="non-leaf"):
+        fmp.SimpleQueue().put([(leaf * 2).conj()])
 
 
 def test_inference_mode_and_modes(torch_echo: Any) -> None:

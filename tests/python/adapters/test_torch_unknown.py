@@ -42,6 +42,16 @@ PROGRAM = """
     assert held(one) and held(got), (held(one), held(got))
     got[1] = 8
     assert one.tolist() == [0, 8, 2, 3, 4]
+    # An array made earlier keeps the memory that it looks at.
+    seen = torch.arange(50_000)
+    array = seen.numpy()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        assert echo(seen)[7] == 7
+    assert held(seen) or "as a copy" in str(told[-1].message), told
+    junk = [torch.full((50_000,), -1) for _ in range(20)]
+    assert (array == range(50_000)).all()
+    del seen, array, junk
     parameter = torch.nn.Parameter(torch.ones(3))
     got = echo(parameter)
     assert held(parameter) and type(got) is torch.nn.Parameter and got.requires_grad
@@ -86,9 +96,10 @@ WAYS = {
     "forbidden": "import os; os.environ['FORKLIFT_TORCH_PROBE'] = '0'",
     "no such name": "del torch._C._dispatch_keys",
     "other words": "import forklift.adapters.torch.tensors as a; learn = a._mechanics.learn; "
-    "a._probe = lambda: learn([(id(object()), 1, 2)] * 3, [(id(object()), 3, 4)] * 3, [], [])",
+    "a._probe = lambda: learn([(id(object()), 1, 2, 1)] * 3, [(id(object()), 3, 4, 1)] * 3, [], [], [])",
     "unmapped": "import forklift.adapters.torch.tensors as a; learn = a._mechanics.learn; "
-    "a._probe = lambda: learn([(4096, 1, 2)] * 3, [(8192, 3, 4)] * 3, [(1, 1, 1, 1, False)] * 3, [1])",
+    "a._probe = lambda: learn([(4096, 1, 2, 1)] * 3, [(8192, 3, 4, 1)] * 3, "
+    "[(1, 1, 1, 1, False, 0, 0, 1)] * 3, [1], [(4096, 2, 32)] * 2)",
     "self-test": "import forklift.adapters.torch.tensors as a; a._self_test = lambda: False",
 }
 

@@ -136,6 +136,58 @@ def test_the_real_job_learns(tmp_path: Path) -> None:
     assert result["losses"][-1] < result["losses"][0]
 
 
+# --- programs of torch, with the name of the library as an argument
+
+
+def on_both(program: str, *arguments: str) -> tuple[str, str]:
+    theirs, ours = (run(program, "--library", library, *arguments) for library in ("torch", "forklift"))
+    return theirs, ours
+
+
+def accuracy(said: str) -> float:
+    return float(re.findall(r"accuracy (\S+?),?\s", said + " ")[-1])
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_hogwild_with_one_worker_is_the_same_on_both(method: str) -> None:
+    theirs, ours = on_both("hogwild.py", "--workers", "1", "--epochs", "3", "--method", method)
+    assert len(ours.splitlines()) == 4
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("library", ["torch", "forklift"])
+def test_hogwild_learns(library: str) -> None:
+    said = run("hogwild.py", "--library", library, "--workers", "3")
+    assert accuracy(said) > 0.9
+
+
+def test_the_replay_buffer_is_the_same_on_both() -> None:
+    theirs, ours = on_both("replay_buffer.py")
+    assert ours == theirs
+    rewards = [float(each) for each in re.findall(r"reward (\S+)", ours)]
+    assert len(rewards) == 40
+    assert sum(rewards[-5:]) / 5 > 0.5 * sum(rewards[:5]) / 5  # both are negative
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver"])
+def test_the_replay_buffer_on_other_start_methods(method: str) -> None:
+    theirs, ours = on_both("replay_buffer.py", "--rounds", "3", "--method", method)
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_data_loader(method: str) -> None:
+    theirs, ours = on_both("data_loader.py", "--epochs", "1", "--method", method)
+    assert len(ours.splitlines()) == 2
+    assert ours == theirs
+
+
+def test_the_data_loader_learns_without_a_change() -> None:
+    ours = run("data_loader.py", "--epochs", "4")
+    assert accuracy(ours) > 0.6
+    assert run("-m", "forklift", "data_loader.py", "--library", "torch", "--epochs", "4") == ours
+
+
 def test_simulator(tmp_path: Path) -> None:
     out = tmp_path / "result.json"
     run("simulator.py", "--steps", "50", "--json", out)

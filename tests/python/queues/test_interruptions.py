@@ -155,6 +155,12 @@ def test_put_from_a_destructor() -> None:
     assert queue.get(timeout=5) == "dropped"
 
 
+def own_memory() -> int:
+    """What this process, and so a forked child, has of its own: tests that ran before may have left much."""
+    with open("/proc/self/status") as lines:
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:"))
+
+
 def test_core_dumps_are_small_and_an_abort_stalls_nobody(tmp_path: Any) -> None:
     context = get_context("fork")
     queue, ready = context.Queue(4), context.Queue()
@@ -176,7 +182,7 @@ def test_core_dumps_are_small_and_an_abort_stalls_nobody(tmp_path: Any) -> None:
     assert time.monotonic() - start < 30
     for core in tmp_path.iterdir():
         # Of the segments, which are mapped by the terabyte, nothing is dumped.
-        assert core.stat().st_blocks * 512 < 300 << 20
+        assert core.stat().st_blocks * 512 < own_memory() + (300 << 20)
 
 
 @pytest.mark.parametrize("when", ["getting", "putting"])

@@ -54,6 +54,30 @@ def add(x: int, y: int) -> int:
     return x + y
 
 
+def train(rank: int, rate: float) -> None:
+    pass
+
+
+def start_ranks() -> None:
+    context = mp.spawn(train, args=(0.1,), nprocs=2, join=False)
+    assert_type(context, mp.ProcessContext | None)
+    mp.start_processes(train, (0.1,), nprocs=2, start_method="forkserver")
+    mp.start_ranks(train, (0.1,), 2, cpus=[0, {0, 1}], name="trainer")
+    try:
+        if context:
+            assert_type(context.join(timeout=1.0, grace_period=2.0), bool)
+            assert_type(context.pids(), list[int])
+    except mp.ProcessExitedException as error:
+        assert_type(error.exit_code, int)
+        assert_type(error.error_index, int)
+    except mp.ProcessRaisedException as error:
+        print(error.msg)
+    mp.set_sharing_strategy("file_system")
+    assert_type(mp.get_all_sharing_strategies(), set[str])
+    assert_type(mp.ENV_VAR_PARALLEL_START, str)
+    mp._set_thread_name(mp.reductions.anything)
+
+
 def make_queues() -> None:
     jobs: Queue[Job] = Queue(maxsize=10)
     names: SimpleQueue[str] = SimpleQueue()

@@ -1,11 +1,20 @@
 """torch's CPU tensors in shared memory: `tensors` sends and receives them, `sharing` extends torch.
 
-The core calls ``install`` when it first meets torch. Importing this package does not import torch.
+The core calls ``install`` when it first meets torch. Importing this package does not import torch;
+``DataLoader``, torch's over Forklift's processes (`loader`), does.
 """
 
 from __future__ import annotations
 
-__all__ = ["install"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from forklift.adapters.torch.loader import DataLoader as DataLoader
+
+__all__ = ["DataLoader", "install"]
+
+_LATER = {"DataLoader": "loader"}
 
 
 def install() -> None:
@@ -13,3 +22,14 @@ def install() -> None:
     from forklift.adapters.torch import tensors
 
     tensors.install()
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name in _LATER:
+            import importlib
+
+            module = importlib.import_module("forklift.adapters.torch." + _LATER[name])
+            return globals().setdefault(name, getattr(module, name))
+        raise AttributeError(f"module 'forklift.adapters.torch' has no attribute {name!r}")

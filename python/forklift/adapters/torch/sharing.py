@@ -7,6 +7,8 @@ The wrappers check first whether a storage lies in Forklift's memory, and call t
 - When torch pickles such a storage for one of its own queues, the storage travels as a loan: the receiver
   asks the sender for it, as it does for torch's descriptors, and joins the sender's domain if it has none.
   Among the arguments of a process that is being started, the storage travels as a handle without a request.
+- ``resize_(0)`` gives such a storage up; any other size is refused, since others share the memory.
+- With the strategy ``file_system``, ``_share_filename_cpu_`` says the name of the storage's file.
 - The memory into which a ``DataLoader``'s workers collate (``_new_using_fd_cpu``) is Forklift's.
 """
 
@@ -51,9 +53,11 @@ def install() -> None:
     storage: Any = torch.UntypedStorage
     storage.is_shared = lambda self: is_held(self) or _torchs_is_shared(self)
     storage.share_memory_ = _share_memory(storage.share_memory_)
+    storage.resize_ = _resize(storage.resize_)
     storage._share_fd_cpu_ = _leaving(storage._share_fd_cpu_)
-    storage._share_filename_cpu_ = _leaving(storage._share_filename_cpu_)
+    storage._share_filename_cpu_ = _named(_leaving(storage._share_filename_cpu_))
     storage._new_using_fd_cpu = staticmethod(_new_shared(storage._new_using_fd_cpu))
+    storage._new_using_filename_cpu = staticmethod(_new_shared(storage._new_using_filename_cpu))
     if _registered.get(torch.UntypedStorage) is _torchs_reduce:
         ForkingPickler.register(torch.UntypedStorage, reduce_storage)
     _theirs.reduce_storage = reduce_storage
@@ -75,11 +79,26 @@ def _share_memory(theirs: Callable[..., Any]) -> Callable[..., Any]:
     def share_memory_(self: Any, *args: Any, **options: Any) -> Any:
         if is_held(self):
             return self
-        by_descriptor = torch.multiprocessing.get_sharing_strategy() == "file_descriptor"
-        return self if by_descriptor and _move(self) else theirs(self, *args, **options)
+        return self if _move(self) else theirs(self, *args, **options)
 
     share_memory_.__doc__ = theirs.__doc__
     return share_memory_
+
+
+def _resize(theirs: Callable[..., Any]) -> Callable[..., Any]:
+    def resize_(self: Any, size: int) -> Any:
+        if size != 0 or not is_held(self):
+            return theirs(self, size)
+        # Programs free the memory of a tensor that way and keep the tensor. Others keep what they have.
+        may_grow = _mechanics.allow_resizing(self._cdata)
+        try:
+            return theirs(self, size)
+        finally:
+            if not may_grow:
+                _mechanics.forbid_resizing(self._cdata)
+
+    resize_.__doc__ = theirs.__doc__
+    return resize_
 
 
 def _leaving(theirs: Callable[..., Any]) -> Callable[..., Any]:
@@ -92,6 +111,17 @@ def _leaving(theirs: Callable[..., Any]) -> Callable[..., Any]:
                 stacklevel=3,
             )
         return theirs(self, *args, **options)
+
+    return share
+
+
+def _named(theirs: Callable[..., Any]) -> Callable[..., Any]:
+    def share(self: Any, *args: Any, **options: Any) -> Any:
+        # Of the strategy file_system: a name that any process finds, as torch's own.
+        if torch.multiprocessing.get_sharing_strategy() == "file_system" and not is_held(self):
+            _move(self)
+        named = _mechanics.share_name(self._cdata, self.data_ptr()) if is_held(self) else None
+        return theirs(self, *args, **options) if named is None else (*named, self.nbytes())
 
     return share
 
@@ -132,7 +162,7 @@ def _offer(storage: Any, slot: tuple[int, int]) -> bytes:
 
 
 def _claim(_joined: None, handle: bytes, size: int) -> Any:
-    return _mechanics.claim(handle, size).untyped_storage()
+    return _mechanics.claim(handle, size)
 
 
 class _Loan:
@@ -175,7 +205,7 @@ def _borrow(ident: Any, size: int) -> Any:
             connection.send("joined")
             what, detail = connection.recv()
     if what == "claim":
-        return _mechanics.claim(detail, size).untyped_storage()
+        return _mechanics.claim(detail, size)
     warnings.warn(
         "a tensor came from a process of another Forklift domain: it is a copy", RuntimeWarning, stacklevel=2
     )

@@ -1,8 +1,9 @@
 """Lifelines: a child that serves its parent ends with the parent, even if the parent is killed by SIGKILL.
 
-Daemons (so pools' workers, too), executors' workers and managers' servers have a lifeline. All other children
-survive their parent, as in the standard library. The parent holds a pipe open, and the kernel kills the child
-when the pipe is closed. This needs no thread and no polling, and works even if the child is in a busy loop.
+Daemons (so pools' workers, too), executors' workers, managers' servers and the ranks of ``spawn`` have a
+lifeline. All other children survive their parent, as in the standard library. The parent holds a pipe open,
+and the kernel kills the child when the pipe is closed. This needs no thread and no polling, and works even if
+the child is in a busy loop.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def _serves(process_obj: Any) -> bool:
     if process_obj.daemon:
         return True
     target = getattr(process_obj, "_target", None)
-    if is_worker(target):
+    if is_worker(target) or getattr(target, "ends_with_parent", False) is True:
         return True
     managers = sys.modules.get("multiprocessing.managers")
     server = getattr(target, "__self__", None)

@@ -1,0 +1,1 @@
+"""Helpers of ``spawn`` and ``start_processes``: processes that run one function and stop together."""
