@@ -128,8 +128,9 @@ class StorageView {
   bool is_resizable() const noexcept {
     return layout.resizable_ != 0 && peek<std::uint8_t>(impl_, layout.resizable_) != 0;
   }
-  bool has_one_reference() const noexcept {
-    return layout.storage_references_ != 0 && peek<std::uint32_t>(impl_, layout.storage_references_) == 1;
+  // Are there so many references, and no more? No, where the layout does not tell.
+  bool has_references(std::uint32_t count) const noexcept {
+    return layout.storage_references_ != 0 && peek<std::uint32_t>(impl_, layout.storage_references_) == count;
   }
   // The caller has taken over context and deleter.
   void set(std::byte* data, void* context, Deleter deleter) const noexcept {

@@ -154,13 +154,13 @@ void adopt(StorageView storage, arena::LeasePtr lease, std::size_t begin) {
   storage.set_resizable(false);
 }
 
-void give_back_old(void* impl, const std::byte* data, PyObject* owner) {
+void give_back_old(void* impl, const std::byte* data, PyObject* owner, std::uint32_t references) {
   const Library* library = Library::loaded();
   const PyObject* tensor = owner && library && library->is_tensor(owner) ? owner : nullptr;
   LiveStorages::get().with(data, [&](Held& held) {
     if (held.impl != impl) return false;
     const bool sole = tensor && TensorView(tensor).storage() == impl &&
-                      TensorView(tensor).has_one_reference() && StorageView(impl).has_one_reference();
+                      TensorView(tensor).has_one_reference() && StorageView(impl).has_references(references);
     held.old.give_back(*held.lease, held.begin(), sole);
     return true;
   });

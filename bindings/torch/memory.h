@@ -61,7 +61,9 @@ void adopt(StorageView storage, arena::LeasePtr lease, std::size_t begin);
 
 // After adopt(), when nobody waits for the move any more: gives the old memory of the storage at `impl` back,
 // if it is still over the memory at `data`. `owner`: the tensor or storage that was sent, or null.
-void give_back_old(void* impl, const std::byte* data, PyObject* owner);
+// `references`: what the storage has if nobody but the owner uses it; an object of Python's for the storage
+// has one.
+void give_back_old(void* impl, const std::byte* data, PyObject* owner, std::uint32_t references = 1);
 
 // A new tensor over all or the first part of the lease's memory from `begin` on, elements in the given places.
 // New reference, or nullptr with an exception set. The caller has checked that all elements are within the

@@ -166,6 +166,13 @@ void bind_storages(nb::module_& module) {
     torch::give_back_old(storage.impl(), moved_to, nullptr);
     return true;
   });
+  // After a tensor's storage has moved, whose object of Python's the caller has.
+  module.def("give_back_old", [](nb::handle tensor, nb::handle) {
+    const torch::Library* library = torch::Library::loaded();
+    if (!layout.known() || !library || !library->is_tensor(tensor.ptr())) return;
+    void* const impl = torch::TensorView(tensor.ptr()).storage();
+    if (impl) torch::give_back_old(impl, StorageView(impl).data(), tensor.ptr(), 2);
+  });
   // Lets torch resize a storage in our memory, which replaces the memory. Returns whether it may also grow from
   // then on.
   module.def("allow_resizing", [](std::uintptr_t impl) {

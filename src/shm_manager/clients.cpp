@@ -1,5 +1,7 @@
 #include "shm_manager/clients.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,6 +14,19 @@
 #include "segment/files.h"
 
 namespace forklift::shm_manager {
+
+namespace {
+
+bool is_torchs_file(const std::string& name) {
+  return name.starts_with("/torch_") && name.find('/', 1) == std::string::npos &&
+         !segment::FileName::parse(std::string_view(name).substr(1));
+}
+
+bool exists(const std::string& name) {
+  return os::Fd(::shm_open(name.c_str(), O_RDONLY | O_CLOEXEC, 0)).valid();
+}
+
+}  // namespace
 
 Clients::~Clients() {
   if (listener_.valid()) segment::remove_file(segments_.socket());
@@ -43,6 +58,7 @@ void Clients::serve(const std::vector<pollfd>& items, std::size_t at) {
     if (items[at++].revents == 0 || read_from(client)) stay.push_back(std::move(client));
   }
   clients_ = std::move(stay);
+  if (clients_.empty()) remove_torchs_files();
   if (knocked) accept_all();
 }
 
@@ -81,6 +97,8 @@ bool Clients::answer(Client& client, const Request& request) {
     const auto held = std::find_if(client.held.begin(), client.held.end(),
                                    [&](const auto& entry) { return entry.first == name; });
     if (held != client.held.end()) client.held.erase(held);
+    // Others may use it yet.
+    if (torchs_files_.count(name) != 0 && !exists(name)) torchs_files_.erase(name);
     return true;
   }
   const std::optional<segment::FileName> parsed =
@@ -88,9 +106,16 @@ bool Clients::answer(Client& client, const Request& request) {
   const bool ours =
       parsed && parsed->kind == segment::FileKind::kSegment && parsed->token == segments_.token();
   Result<segment::LeasePtr> lease = ours ? segments_.hold(parsed->number) : Status(Code::kNotFound, name);
-  const bool found = lease.ok();
-  if (found) client.held.emplace_back(name, *std::move(lease));
+  const bool torchs = is_torchs_file(name);
+  const bool found = lease.ok() || torchs;
+  if (lease) client.held.emplace_back(name, *std::move(lease));
+  if (torchs) torchs_files_.insert(name);
   return ::send(client.socket.get(), found ? "OK" : "NO", 2, MSG_NOSIGNAL) == 2;
+}
+
+void Clients::remove_torchs_files() {
+  for (const std::string& name : torchs_files_) ::shm_unlink(name.c_str());
+  torchs_files_.clear();
 }
 
 }  // namespace forklift::shm_manager

@@ -6,6 +6,10 @@
 // for each segment that it opens and waits for "OK" ("NO": there is no such segment), and one with `free` for
 // each that it closes, which has no answer.
 //
+// torch registers what it makes itself with the first manager that it meets, so one that has opened a segment
+// of ours comes here with files of its own. They are treated as torch's manager does: their names go when no
+// client is connected any more. Those of a killed manager stay, as with torch.
+//
 // Thread safety: none; the manager has one thread.
 #pragma once
 
@@ -14,6 +18,7 @@
 
 #include <array>
 #include <cstddef>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,11 +61,13 @@ class Clients {
   // False: the client is gone, or says what no client says.
   bool read_from(Client& client);
   bool answer(Client& client, const Request& request);
+  void remove_torchs_files();
 
   segment::Segments& segments_;
   os::Fd listener_;
   bool full_ = false;  // no descriptor was left for a client; the next tick tries again
   std::vector<Client> clients_;
+  std::set<std::string> torchs_files_;
 };
 
 }  // namespace forklift::shm_manager

@@ -20,7 +20,9 @@ _core._torch.meet()
 # The same tests under the other strategy: FORKLIFT_TEST_STRATEGY=file_system pytest tests/python/adapters
 if os.environ.get("FORKLIFT_TEST_STRATEGY") == "file_system":
     tmp.set_sharing_strategy("file_system")
-    _core._segments.create(1)  # the manager stays until the end; before anything is counted
+    # What stays until the end, before anything is counted: the manager, and torch's connection to it.
+    _named = torch.ones(1).share_memory_().untyped_storage()
+    _opened = torch.UntypedStorage._new_shared_filename_cpu(*_named._share_filename_cpu_())
     support.until(lambda: os.path.exists(_core._segments.socket()), "the manager's socket")
 DEADLINE = support.DEADLINE
 MIB = 1 << 20

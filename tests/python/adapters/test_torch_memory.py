@@ -47,8 +47,10 @@ def test_many_small_tensors_have_their_memory_once() -> None:
     through(fmp, tensors)
     total = 3_000 * 4 * 4_096
     grown = proportional_memory() - before
-    # Of each, the ends of the freed memory lie in pages with something else.
-    assert grown < total * 0.3 + 2 * MIB, f"{grown / MIB:.1f} MiB more for {total / MIB:.1f}"
+    # Of each, the ends of the freed memory lie in pages with something else. A named segment has 64 bytes
+    # before the data, and so a page more.
+    pages = 3_000 * 4_096 if fmp.get_sharing_strategy() == "file_system" else 0
+    assert grown < total * 0.3 + pages + 2 * MIB, f"{grown / MIB:.1f} MiB more for {total / MIB:.1f}"
     assert all(int(t[-1]) == i for i, t in enumerate(tensors))
 
 
@@ -67,6 +69,13 @@ def test_an_array_made_earlier_keeps_what_it_shows(items: int) -> None:
     assert (array == 3).all()
 
 
+# The copy in a named segment begins 64 bytes behind a page's beginning, and malloc places memory anywhere.
+overlaid = pytest.mark.skipif(
+    fmp.get_sharing_strategy() == "file_system", reason="old memory in a page's middle is not overlaid"
+)
+
+
+@overlaid
 def test_a_large_dlpack_export_made_earlier_shows_the_shared_memory() -> None:
     tensor = torch.ones(MIB)
     array = np.from_dlpack(tensor)
@@ -101,6 +110,7 @@ def test_the_allocator_gets_its_memory_back() -> None:
         assert all(not torch.zeros(n).any() for n in (1_000, 30_000, 50_000, 400_000))
 
 
+@overlaid
 def test_sent_memory_after_a_fork() -> None:
     """The child has the same memory, under the old addresses, too, and may let it go."""
     tensor = torch.ones(MIB)

@@ -53,6 +53,7 @@ def install() -> None:
     storage: Any = torch.UntypedStorage
     storage.is_shared = lambda self: is_held(self) or _torchs_is_shared(self)
     storage.share_memory_ = _share_memory(storage.share_memory_)
+    torch.Tensor.share_memory_ = _share_tensor(torch.Tensor.share_memory_)
     storage.resize_ = _resize(storage.resize_)
     storage._share_fd_cpu_ = _leaving(storage._share_fd_cpu_)
     storage._share_filename_cpu_ = _named(_leaving(storage._share_filename_cpu_))
@@ -80,6 +81,17 @@ def _share_memory(theirs: Callable[..., Any]) -> Callable[..., Any]:
         if is_held(self):
             return self
         return self if _move(self) else theirs(self, *args, **options)
+
+    share_memory_.__doc__ = theirs.__doc__
+    return share_memory_
+
+
+def _share_tensor(theirs: Callable[..., Any]) -> Callable[..., Any]:
+    def share_memory_(self: Any, *args: Any, **options: Any) -> Any:
+        shared = theirs(self, *args, **options)
+        if type(self) in (torch.Tensor, torch.nn.Parameter):
+            _mechanics.give_back_old(self, self.untyped_storage())
+        return shared
 
     share_memory_.__doc__ = theirs.__doc__
     return share_memory_
