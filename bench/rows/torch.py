@@ -1,12 +1,14 @@
 """torch's CPU tensors through a queue: put, received, one byte sent back. The receiver does not read them.
 
-The peer is ``torch.multiprocessing`` with its default strategy, file descriptors. A *fresh* tensor is made
+The peer is ``torch.multiprocessing`` with the same strategy: ``torch-fs-...`` are the rows of file_system, the
+others those of the default, file descriptors. A *fresh* tensor is made
 and written for each message, outside of the measured time; a *shared* one has been sent before. The byte
 comes back through a Pipe of the same library.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 import time
 from collections.abc import Callable
@@ -70,6 +72,25 @@ def _shared_row(name: str, nbytes: int) -> Row:
     return Row(f"torch-shared-{name}", "us", 20, measure=measure, peer=PEER)
 
 
+def _with_files(row: Row) -> Row:
+    """The same row under the strategy file_system."""
+    measure = row.measure
+    assert measure is not None
+
+    def measure_with_files(library: Library, scale: Scale) -> float:
+        module = library.module
+        before = module.get_sharing_strategy()
+        module.set_sharing_strategy("file_system")
+        try:
+            return measure(library, scale)
+        finally:
+            module.set_sharing_strategy(before)
+
+    return dataclasses.replace(
+        row, name=row.name.replace("torch-", "torch-fs-"), measure=measure_with_files, note="file_system"
+    )
+
+
 def _list100(library: Library, scale: Scale) -> float:
     return _transfer_us(library, lambda: [_fresh(4 << 10) for _ in range(100)], scale.count(30, 3))
 
@@ -102,7 +123,7 @@ def _spawn_8(library: Library, scale: Scale) -> float:
     return statistics.median(times) * 1e3
 
 
-ROWS = (
+_TENSORS = (
     _fresh_row("4K", 4 << 10, 300, 20),
     _fresh_row("64K", 64 << 10, 300, 20),
     _fresh_row("1M", 1 << 20, 100, 8),
@@ -112,6 +133,10 @@ ROWS = (
     _shared_row("256M", 256 << 20),
     Row("torch-list100", "us", 50, measure=_list100, peer=PEER),
     Row("torch-state-dict", "us", 10, measure=_state_dicts, peer=PEER),
+)
+ROWS = (
+    *_TENSORS,
+    *(_with_files(row) for row in _TENSORS),
     Row(
         "spawn-8",
         "ms",

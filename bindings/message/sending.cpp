@@ -6,7 +6,7 @@ namespace forklift::py {
 
 Status Sending::make_leases() {
   if (Status allocated = writer_.allocate(arena_); !allocated) return allocated;
-  writer_.message.copy();
+  if (Status copied = writer_.copy(); !copied) return copied;
   return writer_.moves.empty() ? Status() : settle();
 }
 

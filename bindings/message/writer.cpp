@@ -42,16 +42,24 @@ std::uint32_t MessageWriter::note_move(PyObject* owner, void* impl, const std::b
   message::PendingCopy& copy = message.note_copy(data, bytes, arena::Kind::kShare);
   copy.offset = begin;
   copy.block_bytes += begin;
-  moves.push_back({Py_NewRef(owner), impl, data, bytes, begin, named, copy.lease, nullptr});
+  PendingMove& move = moves.emplace_back();
+  move.owner = Py_NewRef(owner);
+  move.impl = impl;
+  move.data = data;
+  move.bytes = bytes;
+  move.begin = begin;
+  move.named = named;
+  move.lease = copy.lease;
   return copy.lease;
 }
 
 Status MessageWriter::allocate(arena::Arena& arena) {
-  for (const PendingMove& move : moves) {
+  for (PendingMove& move : moves) {
     if (!move.named || move.settled || message.leases()[move.lease]) continue;
-    Result<arena::LeasePtr> made = torch::make_named(move.bytes);
+    Result<segment::Segments::Hollow> made = torch::make_hollow(move.bytes);
     if (!made) return made.status();
-    message.leases()[move.lease] = *std::move(made);
+    message.leases()[move.lease] = std::move(made->lease);
+    move.file = std::move(made->file);
   }
   if (Status allocated = message.allocate(arena); !allocated) return allocated;
   for (PendingMove& move : moves) {
@@ -60,6 +68,22 @@ Status MessageWriter::allocate(arena::Arena& arena) {
     if (!another) return another.status();
     move.block = *std::move(another);
   }
+  return {};
+}
+
+Status MessageWriter::copy() {
+  for (const PendingMove& move : moves) {
+    if (!move.file.valid()) continue;
+    const std::span<const std::byte> data(move.data, move.bytes);
+    if (Status written = torch::write_named(*message.leases()[move.lease], move.file, data); !written)
+      return written;
+  }
+  for (PendingMove& move : moves) {
+    if (!move.file.valid()) continue;
+    message.mark_copied(move.lease);
+    move.file = os::Fd();
+  }
+  message.copy();
   return {};
 }
 

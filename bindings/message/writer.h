@@ -16,20 +16,22 @@
 #include <vector>
 
 #include "message/message_builder.h"
+#include "os/fd.h"
 
 namespace forklift::py {
 
 // A storage of torch's that moves into the arena: it is copied, and settle() puts it over its copy.
 struct PendingMove {
-  PyObject* owner;  // a reference of ours, keeps it alive
-  void* impl;
-  const std::byte* data;
-  std::size_t bytes;
-  std::size_t begin;      // of the copy in its block
-  bool named;             // the block is a named segment
-  std::uint32_t lease;    // the message's, on the copy
-  arena::LeasePtr block;  // the storage's, on the same block
+  PyObject* owner = nullptr;  // a reference of ours, keeps it alive
+  void* impl = nullptr;
+  const std::byte* data = nullptr;
+  std::size_t bytes = 0;
+  std::size_t begin = 0;    // of the copy in its block
+  bool named = false;       // the block is a named segment
+  std::uint32_t lease = 0;  // the message's, on the copy
+  arena::LeasePtr block;    // the storage's, on the same block
   bool settled = false;
+  os::Fd file;                          // of a named segment that is not written yet
   const std::byte* moved_to = nullptr;  // where the storage's memory is since settle() moved it
 };
 
@@ -64,6 +66,8 @@ class MessageWriter {
   // Makes the leases, those of moved storages included. May be called again after a failure. Without the
   // interpreter lock.
   Status allocate(arena::Arena& arena);
+  // Copies. May be called again after a failure, and then copies everything again. Without the interpreter lock.
+  Status copy();
   // Puts the storages that were copied over their copies. With the interpreter lock.
   void settle();
 

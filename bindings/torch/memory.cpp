@@ -3,7 +3,9 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -11,6 +13,7 @@
 
 #include "bindings/core/gil.h"
 #include "bindings/torch/library.h"
+#include "bindings/torch/old_memory_worker.h"
 #include "node/node.h"
 
 namespace forklift::py::torch {
@@ -125,15 +128,32 @@ Held* find_held(void* impl, const std::byte* data) {
 // torch's receivers give back a reference that torch's senders take, and Forklift's do not.
 constexpr std::int32_t kForkliftsReferences = 1 << 30;
 
+namespace {
+std::uint32_t own_pid() noexcept { return static_cast<std::uint32_t>(::getpid()); }
+}  // namespace
+
 Result<arena::LeasePtr> make_named(std::size_t bytes) {
   const Result<node::Node*> node = node::Node::current();
   if (!node) return node.status();
-  Result<arena::LeasePtr> lease =
-      (*node)->segments().create(bytes, kNamedHead, static_cast<std::uint32_t>(::getpid()));
+  Result<arena::LeasePtr> lease = (*node)->segments().create(bytes, kNamedHead, own_pid());
   if (!lease) return lease;
   auto* const references = reinterpret_cast<std::int32_t*>((*lease)->data() - kNamedHead);
   std::atomic_ref<std::int32_t>(*references).store(kForkliftsReferences);
   return lease;
+}
+
+Result<segment::Segments::Hollow> make_hollow(std::size_t bytes) {
+  const Result<node::Node*> node = node::Node::current();
+  if (!node) return node.status();
+  return (*node)->segments().create_hollow(bytes, kNamedHead, own_pid());
+}
+
+Status write_named(const arena::Lease& lease, const os::Fd& file, std::span<const std::byte> data) {
+  const Result<node::Node*> node = node::Node::current();
+  if (!node) return node.status();
+  std::array<std::byte, kNamedHead> head{};
+  std::memcpy(head.data(), &kForkliftsReferences, sizeof kForkliftsReferences);
+  return (*node)->segments().write(lease, file, head, data);
 }
 
 Placement placement_of(StorageView storage) noexcept {
@@ -157,13 +177,27 @@ void adopt(StorageView storage, arena::LeasePtr lease, std::size_t begin) {
 void give_back_old(void* impl, const std::byte* data, PyObject* owner, std::uint32_t references) {
   const Library* library = Library::loaded();
   const PyObject* tensor = owner && library && library->is_tensor(owner) ? owner : nullptr;
-  LiveStorages::get().with(data, [&](Held& held) {
+  bool sole = false;
+  const bool later = LiveStorages::get().with(data, [&](Held& held) {
     if (held.impl != impl) return false;
-    const bool sole = tensor && TensorView(tensor).storage() == impl &&
-                      TensorView(tensor).has_one_reference() && StorageView(impl).has_references(references);
-    held.old.give_back(*held.lease, held.begin(), sole);
-    return true;
+    sole = tensor && TensorView(tensor).storage() == impl && TensorView(tensor).has_one_reference() &&
+           StorageView(impl).has_references(references);
+    return held.old.give_back(sole);
   });
+  if (!later) return;
+  const auto step = [=] {
+    OldMemory freed;  // outside of the table's lock
+    return LiveStorages::get().with(data, [&](Held& held) {
+      return held.impl == impl && held.old.give_back_more(*held.lease, held.begin(), sole, freed);
+    });
+  };
+  if (sole) {
+    OldMemoryWorker::get().add(step);
+    return;
+  }
+  // Somebody who reads at the old addresses shall see what is written from now on.
+  const GilRelease released;
+  while (step()) continue;
 }
 
 PyObject* tensor_over(arena::LeasePtr lease, std::size_t begin, Element element, std::int32_t ndim,

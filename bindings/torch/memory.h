@@ -17,9 +17,13 @@
 
 #include <Python.h>
 
+#include <cstddef>
+#include <span>
+
 #include "arena/arena.h"
 #include "bindings/torch/layout.h"
 #include "bindings/torch/old_memory.h"
+#include "segment/segments.h"
 
 namespace forklift::py::torch {
 
@@ -45,6 +49,9 @@ Held* find_held(void* impl, const std::byte* data);
 // which the first four count references. So many stand for Forklift's that torch, which removes the name of a
 // file without references, never does. Without the interpreter lock.
 Result<arena::LeasePtr> make_named(std::size_t bytes);
+// The same for memory that write_named() fills before anybody touches it.
+Result<segment::Segments::Hollow> make_hollow(std::size_t bytes);
+Status write_named(const arena::Lease& lease, const os::Fd& file, std::span<const std::byte> data);
 inline constexpr std::size_t kNamedHead = 64;
 
 // Where a storage's copy goes.

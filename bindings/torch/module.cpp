@@ -13,6 +13,7 @@
 #include "bindings/torch/codec.h"
 #include "bindings/torch/library.h"
 #include "bindings/torch/memory.h"
+#include "bindings/torch/old_memory_worker.h"
 #include "node/node.h"
 #include "tensor/copy.h"
 
@@ -66,8 +67,18 @@ arena::LeasePtr new_block(std::size_t bytes, bool named) {
 
 // A copy of memory in the arena.
 arena::LeasePtr copy_of(const void* data, std::size_t bytes, const torch::Placement& placement) {
-  arena::LeasePtr lease = new_block(placement.begin + bytes, placement.named);
-  {
+  arena::LeasePtr lease;
+  if (placement.named) {
+    const auto copied = [&]() -> Status {
+      const GilRelease released;
+      Result<segment::Segments::Hollow> made = torch::make_hollow(bytes);
+      if (!made) return made.status();
+      lease = std::move(made->lease);
+      return torch::write_named(*lease, made->file, {static_cast<const std::byte*>(data), bytes});
+    }();
+    if (!copied) fail(copied);
+  } else {
+    lease = new_block(placement.begin + bytes, false);
     const GilRelease released;
     std::memcpy(lease->data() + placement.begin, data, bytes);
   }
@@ -172,6 +183,11 @@ void bind_storages(nb::module_& module) {
     if (!layout.known() || !library || !library->is_tensor(tensor.ptr())) return;
     void* const impl = torch::TensorView(tensor.ptr()).storage();
     if (impl) torch::give_back_old(impl, StorageView(impl).data(), tensor.ptr(), 2);
+  });
+  // Waits until the memory of all moved storages is given back.
+  module.def("finish_giving_back", [] {
+    const GilRelease released;
+    torch::OldMemoryWorker::get().finish();
   });
   // Lets torch resize a storage in our memory, which replaces the memory. Returns whether it may also grow from
   // then on.

@@ -1,5 +1,6 @@
 #include "bindings/torch/old_memory.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -15,16 +16,14 @@ namespace {
 // mappings of a process, so no more than kMostOverlays exist at a time.
 constexpr std::size_t kOverlaidFrom = std::size_t{128} << 10;
 constexpr std::size_t kMostOverlays = 16'384;
+// What is overlaid in one step: other threads may wait for a storage meanwhile.
+constexpr std::size_t kStep = std::size_t{1} << 20;
 std::atomic<std::size_t> overlays{0};
 
-// Memory that is freed when as much has come after it; at once, if it is large.
+// Small memory that is freed when as much has come after it.
 class Lingering {
  public:
   void add(std::size_t bytes, Deleter deleter, void* context) {
-    if (bytes > kMostBytes) {
-      deleter(context);
-      return;
-    }
     entries_.push_back({bytes, deleter, context});
     bytes_ += bytes;
     while (entries_.size() > kMost || bytes_ > kMostBytes) {
@@ -107,27 +106,50 @@ OldMemory::~OldMemory() {
   if (deleter_) deleter_(context_);
 }
 
-bool OldMemory::overlay_with(const arena::Lease& block, std::size_t begin) {
+OldMemory::Pages OldMemory::pages() const noexcept {
   const std::size_t page = os::page_size();
   const auto first = reinterpret_cast<std::uintptr_t>(data_);
   const std::uintptr_t low = (first + page - 1) / page * page;
   const std::uintptr_t high = (first + bytes_) / page * page;
+  return {low - first, low < high ? high - low : 0};
+}
+
+bool OldMemory::can_overlay(const arena::Lease& block, std::size_t begin) const noexcept {
+  const std::size_t page = os::page_size();
   const auto copy = reinterpret_cast<std::uintptr_t>(block.data() + begin);
-  if (copy % page != first % page || low >= high || !reserve_overlay()) return false;
-  Result<os::Overlay> overlay =
-      overlay_of(block, begin + (low - first), reinterpret_cast<void*>(low), high - low);
-  if (!overlay) {
-    overlays.fetch_sub(1, std::memory_order_relaxed);
-    return false;
+  return copy % page == reinterpret_cast<std::uintptr_t>(data_) % page && pages().bytes != 0;
+}
+
+bool OldMemory::overlay_more(const arena::Lease& block, std::size_t begin) {
+  const Pages all = pages();
+  const std::size_t at = all.begin + overlay_.bytes();
+  const std::size_t next = std::min(kStep, all.bytes - overlay_.bytes());
+  Result<os::Overlay> overlay = overlay_of(block, begin + at, data_ + at, next);
+  if (!overlay) return false;
+  if (overlay_.valid()) {
+    overlay_.join(*std::move(overlay));
+  } else {
+    overlay_ = *std::move(overlay);
   }
-  overlay_ = *std::move(overlay);
   return true;
 }
 
-void OldMemory::give_back(const arena::Lease& block, std::size_t begin, bool sole) {
-  if (!unseen_ || !deleter_ || overlay_.valid()) return;
-  if (bytes_ >= kOverlaidFrom && overlay_with(block, begin)) return;
+bool OldMemory::give_back(bool sole) {
+  if (!unseen_ || !deleter_ || overlay_.valid()) return false;
+  if (bytes_ >= kOverlaidFrom) return true;
   if (sole) lingering().add(bytes_, std::exchange(deleter_, nullptr), context_);
+  return false;
+}
+
+bool OldMemory::give_back_more(const arena::Lease& block, std::size_t begin, bool sole, OldMemory& freed) {
+  if (!deleter_) return false;
+  if (overlay_.valid()) return overlay_more(block, begin) && overlay_.bytes() < pages().bytes;
+  if (can_overlay(block, begin) && reserve_overlay()) {
+    if (overlay_more(block, begin)) return overlay_.bytes() < pages().bytes;
+    overlays.fetch_sub(1, std::memory_order_relaxed);
+  }
+  if (sole) freed = std::move(*this);
+  return false;
 }
 
 }  // namespace forklift::py::torch

@@ -15,7 +15,7 @@
 //   beginning, and malloc's own arenas place a range anywhere.
 // - Other memory stays.
 //
-// All functions need the interpreter lock, but for the destructor.
+// All functions need the interpreter lock, but for the destructor and where they say so.
 #pragma once
 
 #include <cstddef>
@@ -37,13 +37,24 @@ class OldMemory {
   OldMemory(OldMemory&& other) noexcept;
   OldMemory& operator=(OldMemory&& other) noexcept;
 
-  // Gives back what physical memory can be given back. `block` has the storage's contents from `begin` on.
-  // `sole`: the storage has one tensor, which has one owner.
-  void give_back(const arena::Lease& block, std::size_t begin, bool sole);
+  // Gives back small memory, if it can be. True: it is large, and give_back_more() is to be called until it
+  // answers false. `sole`: the storage had one tensor when it moved, which had one owner.
+  bool give_back(bool sole);
+  // Overlays some more of it with the block, which has the storage's contents from `begin` on. What is to be
+  // freed instead moves to `freed`. Needs no interpreter lock; the caller keeps the storage alive.
+  bool give_back_more(const arena::Lease& block, std::size_t begin, bool sole, OldMemory& freed);
 
  private:
-  // False where the two do not lie alike, or the kernel's mappings are used up.
-  bool overlay_with(const arena::Lease& block, std::size_t begin);
+  // The whole pages of the range.
+  struct Pages {
+    std::size_t begin;  // from data_ on
+    std::size_t bytes;
+  };
+  Pages pages() const noexcept;
+  // Do the two lie alike in their pages?
+  bool can_overlay(const arena::Lease& block, std::size_t begin) const noexcept;
+  // False: the kernel's mappings are used up.
+  bool overlay_more(const arena::Lease& block, std::size_t begin);
 
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;

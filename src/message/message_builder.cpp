@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstring>
 
 #include "message/codec.h"
@@ -10,6 +11,16 @@
 #include "tensor/copy.h"
 
 namespace forklift::message {
+
+namespace {
+
+// Of a message with so much a receiver would find little in the caches, and memcpy reads each line of memory
+// before it overwrites it.
+constexpr std::size_t kPastCachesFrom = std::size_t{32} << 20;
+// Smaller copies are not worth the flush at their end.
+constexpr std::size_t kLargeCopy = std::size_t{256} << 10;
+
+}  // namespace
 
 Status MessageBuilder::add(const Value& value) {
   if (const auto* tensor = value.get_if<Tensor>()) return add(*tensor);
@@ -143,14 +154,27 @@ Status MessageBuilder::allocate(arena::Arena& arena) {
 }
 
 void MessageBuilder::copy() {
+  std::size_t all = 0;
+  for (const PendingCopy& copy : pending_copies_) all += copy.done ? 0 : copy.bytes;
+  const std::size_t past_caches = all >= kPastCachesFrom ? kLargeCopy : SIZE_MAX;
   for (PendingCopy& copy : pending_copies_) {
     if (copy.done) continue;
     std::byte* const out = leases_[copy.lease]->data() + copy.offset;
-    if (copy.shape.empty()) {
+    if (copy.shape.empty() && copy.bytes >= past_caches) {
+      tensor::copy_past_caches(out, copy.data, copy.bytes);
+    } else if (copy.shape.empty()) {
       std::memcpy(out, copy.data, copy.bytes);
     } else {
       tensor::copy_strided(out, copy.data, copy.strides, copy.shape, copy.item_size, Order::kC);
     }
+    copy.done = true;
+    copied_bytes_ += copy.bytes;
+  }
+}
+
+void MessageBuilder::mark_copied(std::uint32_t lease) noexcept {
+  for (PendingCopy& copy : pending_copies_) {
+    if (copy.lease != lease || copy.done) continue;
     copy.done = true;
     copied_bytes_ += copy.bytes;
   }

@@ -91,6 +91,8 @@ class MessageBuilder {
   Status allocate(arena::Arena& arena);
   // Copies what is noted and not copied yet. Precondition: allocate() succeeded.
   void copy();
+  // Notes that the caller has copied what goes into the lease's block.
+  void mark_copied(std::uint32_t lease) noexcept;
 
   std::vector<std::byte>& bytes() noexcept { return bytes_; }
   const std::vector<std::byte>& bytes() const noexcept { return bytes_; }

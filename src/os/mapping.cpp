@@ -116,12 +116,18 @@ Result<Overlay> Overlay::over(void* range, std::size_t bytes, const Fd& file, st
   return Overlay(base, bytes);
 }
 
+void Overlay::join(Overlay&& next) noexcept {
+  bytes_ += std::exchange(next.bytes_, 0);
+  next.base_ = nullptr;
+}
+
 Status Overlay::end() noexcept {
   if (!base_) return {};
   void* base = ::mmap(base_, bytes_, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) return Status::system("mmap", errno, std::to_string(bytes_) + " bytes, anonymous");
   base_ = nullptr;
+  bytes_ = 0;
   return {};
 }
 

@@ -56,7 +56,11 @@ class Overlay {
   // All numbers must be page-aligned. kSystem: the range is as it was.
   static Result<Overlay> over(void* range, std::size_t bytes, const Fd& file, std::uint64_t file_offset);
 
+  // Takes over an overlay of the range directly behind this one's.
+  void join(Overlay&& next) noexcept;
+
   bool valid() const noexcept { return base_ != nullptr; }
+  std::size_t bytes() const noexcept { return bytes_; }
   // kSystem: the range still shows the file, and must not be used as anything else's memory.
   Status end() noexcept;
 

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,19 +39,21 @@ Status no_room(const std::string& path, std::uint64_t bytes) {
           std::to_string(bytes) + " bytes asked for a named segment in " + folder_of(path) + room};
 }
 
-// Makes all pages exist. Where the file system cannot do that, the size is set and pages come when they are
-// touched.
-Status set_size(const os::Fd& file, const std::string& path, std::uint64_t bytes) {
+// `pages`: makes all of them exist. Where the file system cannot do that, the size is set and pages come when
+// they are touched.
+Status set_size(const os::Fd& file, const std::string& path, std::uint64_t bytes, bool pages) {
   const os::LiftedFileSizeLimit limit;
   if (bytes > limit.bytes()) {
     return {Code::kNoSpace, std::to_string(bytes) + " bytes asked for a named segment, and files of " +
                                 std::to_string(limit.bytes()) +
                                 " bytes are all that this process may make (RLIMIT_FSIZE, ulimit -f)"};
   }
-  int done = 0;
-  do {
+  int done = -1;
+  if (!pages) errno = EOPNOTSUPP;
+  while (pages && done != 0) {
     done = ::fallocate(file.get(), 0, 0, static_cast<off_t>(bytes));
-  } while (done != 0 && errno == EINTR);
+    if (done != 0 && errno != EINTR) break;
+  }
   if (done != 0 && errno == EOPNOTSUPP) done = ::ftruncate(file.get(), static_cast<off_t>(bytes));
   if (done == 0) return {};
   if (errno == ENOSPC || errno == EFBIG || errno == ENOMEM) return no_room(path, bytes);
@@ -117,15 +120,43 @@ void look_at(const std::string& folder, const Files& files, bool look_only, Foun
 
 }  // namespace
 
-Result<os::Fd> make_file(const std::string& path, std::uint64_t bytes) {
+namespace {
+
+Result<os::Fd> make(const std::string& path, std::uint64_t bytes, bool pages) {
   os::Fd file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file.valid()) {
     if (errno == EEXIST) return Status(Code::kExists, path + " exists already");
     if (errno == ENOSPC) return no_room(path, bytes);
     return Status::system("open", errno, path + " (a named segment)");
   }
-  if (Status status = set_size(file, path, bytes); !status) return status;
+  if (Status status = set_size(file, path, bytes, pages); !status) return status;
   return file;
+}
+
+}  // namespace
+
+Result<os::Fd> make_file(const std::string& path, std::uint64_t bytes) { return make(path, bytes, true); }
+
+Result<os::Fd> make_hollow_file(const std::string& path, std::uint64_t bytes) {
+  return make(path, bytes, false);
+}
+
+Status write_all(const os::Fd& file, const std::string& path, std::span<const std::byte> head,
+                 std::span<const std::byte> data) {
+  const os::LiftedFileSizeLimit limit;
+  const std::size_t bytes = head.size() + data.size();
+  for (std::size_t at = 0; at < bytes;) {
+    const std::span<const std::byte> first = head.subspan(std::min(at, head.size()));
+    const std::span<const std::byte> rest = data.subspan(at - (head.size() - first.size()));
+    const iovec parts[] = {{const_cast<std::byte*>(first.data()), first.size()},
+                           {const_cast<std::byte*>(rest.data()), rest.size()}};
+    const ssize_t done = ::pwritev(file.get(), parts, 2, static_cast<off_t>(at));
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0 && (errno == ENOSPC || errno == EFBIG || errno == ENOMEM)) return no_room(path, bytes);
+    if (done < 0) return Status::system("pwritev", errno, path);
+    at += static_cast<std::size_t>(done);
+  }
+  return {};
 }
 
 Result<os::Fd> open_file(const std::string& path, std::uint64_t bytes) {

@@ -3,7 +3,9 @@
 // Thread safety: all functions may be called from any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +18,12 @@ namespace forklift::segment {
 // the file system, or what this process may write to a file, is too small; kExists: the name is taken;
 // kSystem. After a failure other than kExists there may be a file.
 Result<os::Fd> make_file(const std::string& path, std::uint64_t bytes);
+// The same without pages, for write_all(). Memory of it that is touched before may end in SIGBUS.
+Result<os::Fd> make_hollow_file(const std::string& path, std::uint64_t bytes);
+// Writes the whole file, and makes its pages with what they are to contain: the kernel need not fill them with
+// zeros before. kNoSpace, kSystem.
+Status write_all(const os::Fd& file, const std::string& path, std::span<const std::byte> head,
+                 std::span<const std::byte> data);
 // kNotFound; kCorrupt: another size; kRefused: of another user, or no plain file; kSystem.
 Result<os::Fd> open_file(const std::string& path, std::uint64_t bytes);
 // True: the name is gone.

@@ -193,6 +193,25 @@ Status Segments::check_budget(std::uint64_t bytes) {
 // --- making
 
 Result<LeasePtr> Segments::create(std::uint64_t bytes, std::uint64_t head, std::uint32_t pid) {
+  Result<Hollow> made = make(bytes, head, pid, make_file);
+  if (!made) return made.status();
+  if (bytes >= kPopulateFrom) os::populate_write(made->lease->data() - head, head + bytes);
+  return std::move(made->lease);
+}
+
+Result<Segments::Hollow> Segments::create_hollow(std::uint64_t bytes, std::uint64_t head, std::uint32_t pid) {
+  return make(bytes, head, pid, make_hollow_file);
+}
+
+Status Segments::write(const Lease& lease, const os::Fd& file, std::span<const std::byte> head,
+                       std::span<const std::byte> data) const {
+  if (head.size() != head_of(lease) || data.size() != lease.size())
+    return {Code::kInvalid, "not the whole of a named segment"};
+  return write_all(file, path_of(lease.handle().block, lease.handle().generation), head, data);
+}
+
+Result<Segments::Hollow> Segments::make(std::uint64_t bytes, std::uint64_t head, std::uint32_t pid,
+                                        MakeFile make_file) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 46;
   constexpr std::uint64_t kMostHead = std::uint64_t{1} << 30;
   if (bytes == 0) return Status(Code::kInvalid, "a named segment of 0 bytes");
@@ -204,9 +223,9 @@ Result<LeasePtr> Segments::create(std::uint64_t bytes, std::uint64_t head, std::
   for (int attempt = 1;; ++attempt) {
     Result<LeasePtr> lease = claim(bytes, head, pid);
     if (!lease) return lease.status();
-    Status made = fill(**lease, head);
-    if (made) return lease;
-    if (made.code() != Code::kExists || attempt == kAttempts) return made;
+    Result<os::Fd> made = back(**lease, head, make_file);
+    if (made) return Hollow{*std::move(lease), *std::move(made)};
+    if (made.code() != Code::kExists || attempt == kAttempts) return made.status();
   }
 }
 
@@ -233,24 +252,24 @@ Result<LeasePtr> Segments::claim(std::uint64_t bytes, std::uint64_t head, std::u
   return lease;
 }
 
-// The file of a new row, and its memory.
-Status Segments::fill(Lease& lease, std::uint64_t head) {
+// The file of a new row, mapped.
+Result<os::Fd> Segments::back(Lease& lease, std::uint64_t head, MakeFile make_file) {
   const arena::Handle& handle = lease.handle();
   SegmentRow& row = rows_[handle.block];
-  const Result<os::Fd> file = make_file(path_of(handle.block, handle.generation), head + handle.length);
+  Result<os::Fd> file = make_file(path_of(handle.block, handle.generation), head + handle.length);
   if (!file) {
     // Somebody else's file: whoever gives the lease back must not remove it.
     if (file.code() == Code::kExists)
       row.file.store(static_cast<std::uint64_t>(File::kNone), std::memory_order_relaxed);
     return file.status();
   }
-  return map(lease, *file, head);
+  if (Status mapped = map(lease, *file, head); !mapped) return mapped;
+  return file;
 }
 
 Status Segments::map(Lease& lease, const os::Fd& file, std::uint64_t head) {
   Result<os::Mapping> mapping = os::Mapping::shared(file, 0, head + lease.size());
   if (!mapping) return mapping.status();
-  if (lease.size() >= kPopulateFrom) os::populate_write(mapping->data(), mapping->size());
   const arena::Handle& handle = lease.handle();
   const std::uint64_t number = number_of(handle.block, handle.generation);
   const std::shared_ptr<Opened::One> one = opened_->add(number, *std::move(mapping));

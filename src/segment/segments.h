@@ -19,6 +19,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,6 +46,16 @@ class Segments {
   // Forklift does not touch. With a pid its name begins as torch's do (file_name.h).
   // kNoSpace, kOverBudget, kNotFound (no manager), kSystem.
   Result<LeasePtr> create(std::uint64_t bytes, std::uint64_t head = 0, std::uint32_t pid = 0);
+  // As create(), for a caller that writes the whole segment with write(), before anybody touches it: half the
+  // time. The file is for write() alone.
+  struct Hollow {
+    LeasePtr lease;
+    os::Fd file;
+  };
+  Result<Hollow> create_hollow(std::uint64_t bytes, std::uint64_t head = 0, std::uint32_t pid = 0);
+  // kNoSpace, kSystem. May be repeated.
+  Status write(const arena::Lease& lease, const os::Fd& file, std::span<const std::byte> head,
+               std::span<const std::byte> data) const;
   // A segment of this domain by its name, with or without the '/'. kNotFound; kCorrupt: another size;
   // kInvalid: not the name of a segment of this domain.
   Result<LeasePtr> find(std::string_view name, std::uint64_t bytes);
@@ -88,7 +99,9 @@ class Segments {
   Status have_manager();
   Status check_budget(std::uint64_t bytes);
   Result<LeasePtr> claim(std::uint64_t bytes, std::uint64_t head, std::uint32_t pid);
-  Status fill(arena::Lease& lease, std::uint64_t head);
+  using MakeFile = Result<os::Fd> (*)(const std::string& path, std::uint64_t bytes);
+  Result<Hollow> make(std::uint64_t bytes, std::uint64_t head, std::uint32_t pid, MakeFile make_file);
+  Result<os::Fd> back(arena::Lease& lease, std::uint64_t head, MakeFile make_file);
   Status open(arena::Lease& lease);
   Status map(arena::Lease& lease, const os::Fd& file, std::uint64_t head);
   bool empty(std::uint32_t index);

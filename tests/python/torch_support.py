@@ -33,6 +33,7 @@ C = ctypes.CDLL(None)
 
 def proportional_memory() -> int:
     """Bytes of this process, shared pages divided by those who map them (Pss), without what is free."""
+    _core._torch.finish_giving_back()
     C.malloc_trim(0)
     with open("/proc/self/smaps_rollup") as lines:
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))

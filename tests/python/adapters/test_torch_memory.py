@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
+import threading
+import warnings
 from typing import Any
 
 import forklift
 import forklift.multiprocessing as fmp
 import numpy as np
 import pytest
+import support
+import torch_targets
+from forklift import _core
 from torch_support import DEADLINE, MIB, is_held, proportional_memory, through, torch
 
 
@@ -182,3 +188,68 @@ def test_a_hundred_thousand_tensors_leave_nothing() -> None:
     assert last["blocks"] == first["blocks"]
     assert last["mappings"] <= first["mappings"] + 3
     assert last["MiB"] <= first["MiB"] + 2
+
+
+# --- the thread that gives old memory back
+
+
+def tasks() -> int:
+    return len(os.listdir("/proc/self/task"))
+
+
+def test_the_thread_ends() -> None:
+    tensors = [torch.ones(MIB) for _ in range(8)]  # torch's own threads are there now
+    before = tasks()
+    through(fmp, tensors)
+    _core._torch.finish_giving_back()
+    support.until(lambda: tasks() <= before, "the thread's end")
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="Python does not warn of forks beside threads")
+def test_a_fork_beside_it_does_not_warn() -> None:
+    queue = fmp.get_context("fork").SimpleQueue()
+    tensors = [torch.ones(MIB) for _ in range(8)]
+    for tensor in tensors:
+        queue.put(tensor)
+        queue.get()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        child = fmp.get_context("fork").Process(target=int)
+        child.start()
+    child.join()
+    assert child.exitcode == 0
+    queue.close()
+
+
+def test_forks_while_others_send() -> None:
+    """Of the sender at once, while another thread sends: children and parents have whole tensors."""
+    context = fmp.get_context("fork")
+    stop, rounds = threading.Event(), []
+
+    def send() -> None:
+        own = fmp.SimpleQueue()
+        while not stop.is_set():
+            tensor = torch.ones(MIB)
+            own.put(tensor)
+            got = own.get()
+            rounds.append(float(got[0] + got[-1]))
+            del got, tensor
+        own.close()
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    queue = context.SimpleQueue()
+    try:
+        for number in range(15):
+            tensor = torch.full((8 * MIB,), float(number))
+            queue.put(tensor)
+            child = context.Process(target=torch_targets.check_ends, args=(queue, float(number)))
+            child.start()
+            child.join(DEADLINE)
+            assert child.exitcode == 0
+            assert tensor[0] == tensor[-1] == number
+    finally:
+        stop.set()
+        sender.join()
+    assert set(rounds) == {2.0}
+    queue.close()
