@@ -1,7 +1,7 @@
 """torch's CPU tensors through a queue: put, received, one byte sent back. The receiver does not read them.
 
-The peer is ``torch.multiprocessing`` with the same strategy: ``torch-fs-...`` are the rows of file_system, the
-others those of the default, file descriptors. A *fresh* tensor is made
+The peer is ``torch.multiprocessing``. Both use their default strategy, file descriptors; in the rows
+``torch-vs-fs-...`` torch uses file_system, and in ``torch-fs-...`` both do. A *fresh* tensor is made
 and written for each message, outside of the measured time; a *shared* one has been sent before. The byte
 comes back through a Pipe of the same library.
 """
@@ -9,12 +9,15 @@ comes back through a Pipe of the same library.
 from __future__ import annotations
 
 import dataclasses
+import mmap
+import os
 import statistics
+import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
 
-from rows.spec import Library, Row, Scale
+from rows.spec import OURS, Library, Row, Scale
 
 PEER = "torch.multiprocessing"
 # From the second transfer on, the memory that the first one freed is reused.
@@ -72,23 +75,49 @@ def _shared_row(name: str, nbytes: int) -> Row:
     return Row(f"torch-shared-{name}", "us", 20, measure=measure, peer=PEER)
 
 
-def _with_files(row: Row) -> Row:
-    """The same row under the strategy file_system."""
+def _named(row: Row, ours_too: bool) -> Row:
+    """The same row with torch's strategy file_system."""
     measure = row.measure
     assert measure is not None
 
-    def measure_with_files(library: Library, scale: Scale) -> float:
-        module = library.module
-        before = module.get_sharing_strategy()
-        module.set_sharing_strategy("file_system")
-        try:
-            return measure(library, scale)
-        finally:
-            module.set_sharing_strategy(before)
+    def measure_named(library: Library, scale: Scale) -> float:
+        if ours_too or library.name != OURS:
+            library.module.set_sharing_strategy("file_system")
+        return measure(library, scale)
 
+    changed = dataclasses.replace(row, measure=measure_named)
+    if not ours_too:
+        name = row.name.replace("torch-", "torch-vs-fs-")
+        return dataclasses.replace(changed, name=name, note="torch's strategy is file_system")
+    files, nbytes = _FILES[row.name]
     return dataclasses.replace(
-        row, name=row.name.replace("torch-", "torch-fs-"), measure=measure_with_files, note="file_system"
+        changed,
+        name=row.name.replace("torch-", "torch-fs-"),
+        goal=1,
+        note="both with file_system",
+        floor=lambda scale: _files_us(files, nbytes, scale.count(20, 3)),
+        floor_name="as many files of this size made, written, mapped and removed",
     )
+
+
+def _files_us(files: int, nbytes: int, count: int) -> float:
+    """What the kernel takes for the files of one message, in one process."""
+    data = bytes(nbytes)
+    folder = tempfile.mkdtemp(prefix="forklift-bench-", dir="/dev/shm")
+    path = os.path.join(folder, "file")
+    times = []
+    for _ in range(count):
+        begin = time.perf_counter()
+        for _ in range(files):
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+            os.pwrite(file, data, 0)
+            mapped = mmap.mmap(file, nbytes)
+            os.close(file)
+            os.unlink(path)
+            mapped.close()
+        times.append(time.perf_counter() - begin)
+    os.rmdir(folder)
+    return statistics.median(times) * 1e6
 
 
 def _list100(library: Library, scale: Scale) -> float:
@@ -123,6 +152,16 @@ def _spawn_8(library: Library, scale: Scale) -> float:
     return statistics.median(times) * 1e3
 
 
+# How many files, and of what size, stand for a row's message under file_system.
+_FILES = {
+    "torch-fresh-4K": (1, 4 << 10),
+    "torch-fresh-64K": (1, 64 << 10),
+    "torch-fresh-1M": (1, 1 << 20),
+    "torch-fresh-16M": (1, 16 << 20),
+    "torch-fresh-256M": (1, 256 << 20),
+    "torch-list100": (100, 4 << 10),
+    "torch-state-dict": (58, 3_400_000 * 4),
+}
 _TENSORS = (
     _fresh_row("4K", 4 << 10, 300, 20),
     _fresh_row("64K", 64 << 10, 300, 20),
@@ -136,7 +175,8 @@ _TENSORS = (
 )
 ROWS = (
     *_TENSORS,
-    *(_with_files(row) for row in _TENSORS),
+    *(_named(row, ours_too=False) for row in _TENSORS),
+    *(_named(row, ours_too=True) for row in _TENSORS if row.name in _FILES),
     Row(
         "spawn-8",
         "ms",
