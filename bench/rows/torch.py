@@ -89,12 +89,14 @@ def _named(row: Row, ours_too: bool) -> Row:
     if not ours_too:
         name = row.name.replace("torch-", "torch-vs-fs-")
         return dataclasses.replace(changed, name=name, note="torch's strategy is file_system")
+    changed = dataclasses.replace(
+        changed, name=row.name.replace("torch-", "torch-fs-"), goal=1, note="both with file_system"
+    )
+    if row.name not in _FILES:
+        return changed
     files, nbytes = _FILES[row.name]
     return dataclasses.replace(
         changed,
-        name=row.name.replace("torch-", "torch-fs-"),
-        goal=1,
-        note="both with file_system",
         floor=lambda scale: _files_us(files, nbytes, scale.count(20, 3)),
         floor_name="as many files of this size made, written, mapped and removed",
     )
@@ -152,7 +154,7 @@ def _spawn_8(library: Library, scale: Scale) -> float:
     return statistics.median(times) * 1e3
 
 
-# How many files, and of what size, stand for a row's message under file_system.
+# How many files, and of what size, a row's message makes under file_system.
 _FILES = {
     "torch-fresh-4K": (1, 4 << 10),
     "torch-fresh-64K": (1, 64 << 10),
@@ -176,7 +178,7 @@ _TENSORS = (
 ROWS = (
     *_TENSORS,
     *(_named(row, ours_too=False) for row in _TENSORS),
-    *(_named(row, ours_too=True) for row in _TENSORS if row.name in _FILES),
+    *(_named(row, ours_too=True) for row in _TENSORS),
     Row(
         "spawn-8",
         "ms",

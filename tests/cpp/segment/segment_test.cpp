@@ -11,6 +11,7 @@
 
 #include <cstring>
 #include <fstream>
+#include <vector>
 
 #include "forklift/value_traits.h"
 #include "message/message_builder.h"
@@ -116,6 +117,27 @@ TEST_F(SegmentTest, AHeadBeforeTheData) {
   ASSERT_EQ(other.size(), 164U);
   EXPECT_STREQ(other.bytes() + 64, "data");
   EXPECT_EQ(segments().head_of(*lease), 64U);
+}
+
+TEST_F(SegmentTest, AHollowOneIsWrittenWhole) {
+  Result<segment::Segments::Hollow> made = segments().create_hollow(300'000, 64);
+  ASSERT_OK(made);
+  struct stat info{};
+  ASSERT_EQ(::stat(path_of(*made->lease).c_str(), &info), 0);
+  EXPECT_EQ(info.st_size, 300'064);
+  EXPECT_EQ(info.st_blocks, 0);
+  const std::vector<std::byte> head(64, std::byte{1});
+  std::vector<std::byte> data(300'000);
+  for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i % 251);
+  EXPECT_EQ(segments().write(*made->lease, made->file, {}, data).code(), Code::kInvalid);
+  for (int time = 0; time < 2; ++time) {
+    ASSERT_OK(segments().write(*made->lease, made->file, head, data));
+    EXPECT_EQ(std::memcmp(made->lease->data(), data.data(), data.size()), 0);
+    EXPECT_EQ(std::memcmp(made->lease->data() - 64, head.data(), 64), 0);
+    data[299'999] = std::byte{99};
+  }
+  made->lease.reset();
+  EXPECT_THAT(files(), IsEmpty());
 }
 
 TEST_F(SegmentTest, ANameAsTorchsOwn) {
