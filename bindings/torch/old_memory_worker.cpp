@@ -77,6 +77,7 @@ void OldMemoryWorker::start(std::unique_lock<std::mutex>& lock) {
 }
 
 void OldMemoryWorker::run() {
+  ::pthread_setname_np(::pthread_self(), "forklift-memory");
   std::unique_lock<std::mutex> lock(mutex_);
   while (wait_for_job(lock)) work_on_one(lock);
   running_ = false;

@@ -7,7 +7,9 @@ from typing import Any
 
 import forklift.multiprocessing as fmp
 import pytest
+import support
 import torch_targets
+from forklift import _core
 from torch_support import DEADLINE, finish, run, tmp, torch
 
 # --- parameters, modules, storages
@@ -222,3 +224,52 @@ def test_tensors_that_only_the_message_holds(torch_echo: Any) -> None:
     assert torch_echo([torch.full((2_000,), 3.0)])[0].sum() == 6_000
     got = torch_echo({"nested": (torch.ones(4), [torch_targets.Box(torch.zeros(5))])})
     assert got["nested"][1][0].tensor.tolist() == [0] * 5
+
+
+def test_the_local_part_of_a_dtensor() -> None:
+    """By itself and within its DTensor; in a process of its own, since the process group has threads."""
+    said = support.run_python(
+        """
+        import torch
+        import torch.distributed as dist
+        import torch.multiprocessing
+        import forklift.multiprocessing
+        from forklift import _core
+        from torch.distributed import HashStore
+        from torch.distributed.tensor import DTensor, Shard, init_device_mesh
+
+        dist.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
+        mesh = init_device_mesh("cpu", (1,))
+        for module in (torch.multiprocessing, forklift.multiprocessing):
+            whole = DTensor.from_local(torch.arange(6.0).reshape(2, 3), mesh, [Shard(0)])
+            queue = module.get_context("fork").SimpleQueue()
+            queue.put([whole.to_local(), whole])
+            local, again = queue.get()
+            assert type(local) is torch.Tensor and type(again) is DTensor
+            local[0, 0] = 42
+            assert whole.to_local()[0, 0] == again.to_local()[0, 0] == 42
+            assert again.placements == whole.placements
+            del local, again
+        storage = whole.to_local().untyped_storage()
+        print("held", _core._torch.held(storage._cdata, storage.data_ptr()))
+        dist.destroy_process_group()
+        """
+    )
+    assert said.strip() == "held True"
+
+
+@pytest.mark.parametrize("kind", [torch.UntypedStorage, torch.FloatStorage])
+def test_new_shared_storages_are_forklifts(kind: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of typed storages
+        storage = kind._new_shared(100)
+        untyped = storage if kind is torch.UntypedStorage else storage.untyped()
+    assert storage.is_shared()
+    assert len(storage) == 100
+    assert _core._torch.held(untyped._cdata, untyped.data_ptr())
+    queue = fmp.SimpleQueue()
+    queue.put(storage)
+    got = queue.get()
+    got[7] = 1
+    assert storage[7] == 1
+    queue.close()
