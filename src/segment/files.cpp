@@ -48,12 +48,11 @@ Status set_size(const os::Fd& file, const std::string& path, std::uint64_t bytes
                                 std::to_string(limit.bytes()) +
                                 " bytes are all that this process may make (RLIMIT_FSIZE, ulimit -f)"};
   }
-  int done = -1;
-  if (!pages) errno = EOPNOTSUPP;
-  while (pages && done != 0) {
-    done = ::fallocate(file.get(), 0, 0, static_cast<off_t>(bytes));
-    if (done != 0 && errno != EINTR) break;
-  }
+  int done = 0;
+  do {
+    done = pages ? ::fallocate(file.get(), 0, 0, static_cast<off_t>(bytes))
+                 : ::ftruncate(file.get(), static_cast<off_t>(bytes));
+  } while (done != 0 && errno == EINTR);
   if (done != 0 && errno == EOPNOTSUPP) done = ::ftruncate(file.get(), static_cast<off_t>(bytes));
   if (done == 0) return {};
   if (errno == ENOSPC || errno == EFBIG || errno == ENOMEM) return no_room(path, bytes);

@@ -46,8 +46,8 @@ class Segments {
   // Forklift does not touch. With a pid its name begins as torch's do (file_name.h).
   // kNoSpace, kOverBudget, kNotFound (no manager), kSystem.
   Result<LeasePtr> create(std::uint64_t bytes, std::uint64_t head = 0, std::uint32_t pid = 0);
-  // As create(), for a caller that writes the whole segment with write(), before anybody touches it: half the
-  // time. The file is for write() alone.
+  // As create(), for a caller that writes the whole segment with write(), before anybody touches it: a third
+  // of the time less. The file is for write() alone.
   struct Hollow {
     LeasePtr lease;
     os::Fd file;

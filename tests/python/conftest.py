@@ -141,6 +141,23 @@ def torch_both(request: pytest.FixtureRequest) -> Any:
     return (torch_support.tmp if request.param == "torch" else forklift.multiprocessing).get_context("fork")
 
 
+@pytest.fixture(scope="module")
+def shm_manager() -> None:
+    """The manager of named segments and its files stay until the end; before anything is counted."""
+    _core._segments.create(1)
+    support.until(lambda: os.path.exists(_core._segments.socket()), "the manager's socket")
+
+
+@pytest.fixture(params=["file_descriptor", "file_system"])
+def strategy(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Each sharing strategy, set for the test."""
+    mp = forklift.multiprocessing
+    before = mp.get_sharing_strategy()
+    mp.set_sharing_strategy(request.param)
+    yield request.param
+    mp.set_sharing_strategy(before)
+
+
 @pytest.fixture
 def torch_echo() -> Iterator[Any]:
     """As echo, but by fork only, with a child that has imported torch."""

@@ -99,6 +99,22 @@ def descriptors() -> dict[int, str]:
     return found
 
 
+def managers(token: str) -> list[int]:
+    """Both processes that manage the named segments of the domain whose files have this token."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit():
+            continue
+        try:
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            state = (process / "stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+        if words[0] == b"forklift-shm-manager" and words[3] == b"%d" % int(token, 16) and state != "Z":
+            found.append(int(process.name))
+    return found
+
+
 def mappings() -> int:
     """The number of mappings of Forklift's segments."""
     with open("/proc/self/maps") as maps:

@@ -12,11 +12,9 @@ import queue as queue_module
 import random
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import forklift.multiprocessing as fmp
 import pytest
 import storm_targets
 import support
@@ -27,19 +25,7 @@ KILLS = int(os.environ.get("FORKLIFT_STORM_KILLS", "0"))
 PRODUCERS, RELAYS, MOST_KILLS = 2, 2, 10_000
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _manager() -> None:
-    """The manager and its files stay until the end; before anything is counted."""
-    _segments.create(1)
-    support.until(lambda: os.path.exists(_segments.socket()), "the manager's socket")
-
-
-@pytest.fixture(params=["file_descriptor", "file_system"])
-def strategy(request: pytest.FixtureRequest) -> Iterator[str]:
-    before = fmp.get_sharing_strategy()
-    fmp.set_sharing_strategy(request.param)
-    yield request.param
-    fmp.set_sharing_strategy(before)
+pytestmark = pytest.mark.usefixtures("shm_manager")
 
 
 class Storm:
@@ -115,17 +101,7 @@ class Storm:
 
 def managers() -> list[int]:
     """Both processes of the manager of this domain."""
-    socket = Path(_segments.socket()).name
-    token = b"%d" % int(socket.removeprefix("forklift-").removesuffix(".sock"), 16)
-    found = []
-    for process in Path("/proc").iterdir():
-        try:
-            words = (process / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if words[0] == b"forklift-shm-manager" and words[3] == token:
-            found.append(int(process.name))
-    return found
+    return support.managers(Path(_segments.socket()).stem.removeprefix("forklift-"))
 
 
 def named_files() -> list[str]:
@@ -142,7 +118,7 @@ def storm(ctx: Any, kills: int, seed: int, strategy: str) -> Storm:
             storm.receive(max(0.0, end - time.monotonic()))
         storm.kill_one()
         if strategy == "file_system" and kill % 5 == 4:
-            os.kill(rng.choice(managers()), signal.SIGKILL)
+            os.kill(rng.choice(support.until(managers, "a manager")), signal.SIGKILL)
     storm.end()
     return storm
 

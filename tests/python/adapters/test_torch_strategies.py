@@ -19,20 +19,7 @@ from forklift import _core
 from forklift._core import _segments
 from torch_support import DEADLINE, MIB, finish, is_held, proportional_memory, run, through, tmp, torch
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _manager() -> None:
-    """The manager and its files stay until the end; before anything is counted."""
-    _segments.create(1)
-    support.until(lambda: os.path.exists(_segments.socket()), "the manager's socket")
-
-
-@pytest.fixture(params=["file_descriptor", "file_system"])
-def strategy(request: pytest.FixtureRequest) -> Iterator[str]:
-    before = fmp.get_sharing_strategy()
-    fmp.set_sharing_strategy(request.param)
-    yield request.param
-    fmp.set_sharing_strategy(before)
+pytestmark = pytest.mark.usefixtures("shm_manager")
 
 
 @pytest.fixture

@@ -257,21 +257,6 @@ sys.stdin.read()
 """
 
 
-def managers(token: str) -> list[int]:
-    found = []
-    for process in Path("/proc").iterdir():
-        if not process.name.isdigit():
-            continue
-        try:
-            words = (process / "cmdline").read_bytes().split(b"\0")
-            state = (process / "stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            continue
-        if words[0] == b"forklift-shm-manager" and words[3] == b"%d" % int(token, 16) and state != "Z":
-            found.append(int(process.name))
-    return found
-
-
 def files_of(token: str) -> list[str]:
     return sorted(name for name in os.listdir("/dev/shm") if name.startswith(f"forklift-{token}"))
 
@@ -284,21 +269,21 @@ def creator() -> Iterator[tuple[subprocess.Popen[str], str]]:
     with process:
         assert process.stdout is not None
         token = process.stdout.readline().strip()
-        support.until(lambda: len(managers(token)) == 2, "both of the manager")
+        support.until(lambda: len(support.managers(token)) == 2, "both of the manager")
         yield process, token
         process.kill()
-    support.until(lambda: not files_of(token) and not managers(token), "the end of the manager")
+    support.until(lambda: not files_of(token) and not support.managers(token), "the end of the manager")
 
 
 def kill_everything(process: subprocess.Popen[str], token: str) -> None:
-    service = managers(token)
+    service = support.managers(token)
     for pid in service:
         os.kill(pid, signal.SIGSTOP)
     process.kill()
     process.wait()
     for pid in service:
         os.kill(pid, signal.SIGKILL)
-    support.until(lambda: not managers(token), "the manager's death")
+    support.until(lambda: not support.managers(token), "the manager's death")
     assert len(files_of(token)) == 5
 
 
