@@ -6,7 +6,8 @@
 
 The order of the batches and the workers' random numbers are torch's, so the losses are the same to the last
 bit. Forklift's loader also says where the time went, on stderr, and could go on from a checkpoint in
-mid-epoch (state_dict) and without a worker that was killed (on_worker_death="retry").
+mid-epoch (state_dict) and without a worker that was killed (on_worker_death="retry"). The workers are
+processes of the start method forkserver: Forklift's fork server has imported torch and NumPy for all of them.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def main() -> None:
     parser.add_argument("--library", choices=LIBRARIES, default="forklift")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--method", choices=["fork", "spawn", "forkserver"], default="fork")
+    parser.add_argument("--method", choices=["fork", "spawn", "forkserver"], default="forkserver")
     options = parser.parse_args()
     DataLoader: Any = importlib.import_module(LIBRARIES[options.library]).DataLoader
 

@@ -23,6 +23,8 @@ ROOMS = (
     ("forklift._core", "forklift.errors", "forklift.generic", "forklift.child_boot"),
     ("forklift.multiprocessing._start.invitation",),
     ("forklift.reducers", "forklift.adapters"),
+    ("forklift.fork",),
+    ("forklift.ops", "forklift.context"),
     ("forklift.multiprocessing",),
     ("forklift.adapters.torch.loader", "forklift.adapters.torch.loading"),
     ("forklift.patch",),

@@ -23,7 +23,19 @@ from pathlib import Path
 # Names of files (without suffix) that several rooms may have: each is the same concept, and the file of the
 # earlier room serves the one of the later room.
 SAME_CONCEPT = {
-    *("audit", "barrier", "condition", "dlpack", "domain", "event", "frozen", "lock", "pipe", "process"),
+    *(
+        "audit",
+        "barrier",
+        "condition",
+        "device",
+        "dlpack",
+        "domain",
+        "event",
+        "frozen",
+        "lock",
+        "pipe",
+        "process",
+    ),
     *("semaphore", "table", "tables", "tensor", "waiting"),
 }
 

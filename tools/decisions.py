@@ -27,6 +27,7 @@ AREAS = (
     "topics",
     "locks",
     "messages and arrays",
+    "computing",
     "processes",
     "pools",
     "names and domains",

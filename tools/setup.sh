@@ -58,6 +58,11 @@ sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.
       "${CXX:-c++}" -std=c++20 -x c++ -fsyntax-only - 2>/dev/null ||
       needs+=('libmsgpack-cxx-dev|libmsgpack-dev')
   fi
+  if [ "$want" != demo ]; then
+    # The tests of forks load it; no package of Python's that they use has it.
+    [ -n "$(/sbin/ldconfig -p | grep 'libomp\.so')" ] || needs+=('libomp5-14|libomp5-16|libomp5-18|libomp5-19|libomp5')
+  fi
+  [ -f /usr/include/eigen3/Eigen/Core ] || have_header Eigen/Core || needs+=(libeigen3-dev)
   if [ "$want" = lint ] && ! tools/find_clang_tidy.sh >/dev/null; then
     needs+=('clang-tidy-14|clang-tidy-15|clang-tidy-16|clang-tidy-17|clang-tidy-18|clang-tidy-19|clang-tidy')
   fi

@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from rows import arrays, cpp, cross, loaders, locks, managers, pipes, processes, queues, torch, values, work
+from rows import (
+    arrays,
+    cpp,
+    cross,
+    loaders,
+    locks,
+    managers,
+    operations,
+    pipes,
+    processes,
+    queues,
+    starting,
+    torch,
+    values,
+    work,
+)
 from rows.spec import Row
 
 ROWS: tuple[Row, ...] = (
@@ -11,9 +26,11 @@ ROWS: tuple[Row, ...] = (
     *arrays.ROWS,
     *values.ROWS,
     *processes.ROWS,
+    *starting.ROWS,
     *work.ROWS,
     *managers.ROWS,
     *locks.ROWS,
+    *operations.ROWS,
     *torch.ROWS,
     *loaders.ROWS,
     *cpp.ROWS,

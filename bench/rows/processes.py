@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +45,37 @@ def start_spawn(library: Library, scale: Scale) -> float:
 
 def start_forkserver(library: Library, scale: Scale) -> float:
     return _start(library, scale, "forkserver", 20)
+
+
+# --- examining a fork
+
+
+def fork_guard(library: Library, scale: Scale) -> float:
+    """Milliseconds of a fork, of a parent with NumPy's threads and four of Python's that sleep."""
+    import numpy as np
+
+    check: Callable[[], None] = _nothing
+    if library.module.__name__.startswith("forklift"):
+        from forklift.fork.policy import check_fork as check
+    end = threading.Event()
+    threads = [threading.Thread(target=end.wait) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    np.ones((300, 300)) @ np.ones((300, 300))
+    time.sleep(0.3)  # until NumPy's threads sleep
+    times = []
+    for _ in range(scale.count(200, 20)):
+        begin = time.perf_counter()
+        check()
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        times.append(time.perf_counter() - begin)
+        os.waitpid(child, 0)
+    end.set()
+    for thread in threads:
+        thread.join()
+    return statistics.median(times) * 1e3
 
 
 # --- pool
@@ -129,6 +163,7 @@ ROWS = (
     Row("memory", "MB", extra_at_most=4, measure=memory, note="resident, after import and one message"),
     Row("pool-map-1", "k/s", 8, more_is_better=True, measure=pool_map_1, repeat=3),
     Row("pool-apply", "us", 8, measure=pool_apply),
+    Row("fork-guard", "ms", extra_at_most=1.0, measure=fork_guard, note="a fork with five other threads"),
     Row("start-fork", "ms", measure=start_fork),
     Row("start-spawn", "ms", measure=start_spawn, repeat=3),
     Row("start-forkserver", "ms", measure=start_forkserver, repeat=3),

@@ -18,6 +18,7 @@ const char* class_name(Code code) {
     case Code::kNotAttached: return "NotAttachedError";
     case Code::kNoSpace: return "NoSpaceError";
     case Code::kPeerDied: return "PeerDiedError";
+    case Code::kBrokenByFork: return "BrokenByForkError";
     case Code::kNotFound: return "NotFoundError";
     case Code::kExists: return "NameTakenError";
     default: return "ForkliftError";

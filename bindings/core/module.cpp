@@ -10,11 +10,14 @@
 #include "bindings/endpoints/pipe.h"
 #include "bindings/endpoints/queue.h"
 #include "bindings/endpoints/topic.h"
+#include "bindings/guard/guard.h"
 #include "bindings/locks/lock.h"
 #include "bindings/message/foreign.h"
 #include "bindings/message/frozen.h"
 #include "bindings/message/native.h"
 #include "bindings/message/pickling.h"
+#include "bindings/ops/ops.h"
+#include "bindings/ops/runtime.h"
 #include "bindings/pool/pool.h"
 #include "bindings/process/group.h"
 #include "bindings/process/lifeline.h"
@@ -63,11 +66,15 @@ NB_MODULE(_core, m) {
   forklift::py::add_native_codec();
   forklift::py::bind_domain(m);
   forklift::py::bind_segments(m);
+  forklift::py::bind_guard(m);
   forklift::py::bind_program(m);
   forklift::py::bind_naming(m);
   forklift::py::bind_lifeline(m);
   forklift::py::bind_process_group(m);
-  forklift::py::bind_tensor(m);
+  nanobind::class_<forklift::py::TensorBox> tensor = forklift::py::bind_tensor(m);
+  forklift::py::bind_operators(tensor);
+  forklift::py::bind_ops(m);
+  forklift::py::bind_runtime(m);
   forklift::py::bind_foreign(m);
   forklift::py::bind_waits(m);
   forklift::py::bind_torch(m);

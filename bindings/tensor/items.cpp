@@ -7,7 +7,11 @@
 #include <optional>
 
 #include "bindings/core/errors.h"
+#include "bindings/tensor/tensor.h"
+#include "device/device.h"
+#include "ops/placement.h"
 #include "tensor/operations.h"
+#include "tensor/pending.h"
 
 namespace nb = nanobind;
 
@@ -47,8 +51,10 @@ auto with_type(DType dtype, Visit&& visit) {
   throw nb::type_error("a tensor of an unknown type");
 }
 
+// Precondition: the tensor is settled.
 nb::object element(const Tensor& tensor, std::int64_t offset) {
-  const std::byte* from = tensor.raw() + offset * static_cast<std::int64_t>(tensor.item_size());
+  const std::byte* from = detail::StorageAccess::address(*tensor.storage()) + tensor.byte_offset() +
+                          offset * static_cast<std::int64_t>(tensor.item_size());
   return with_type(tensor.dtype(), [from](auto item) -> nb::object {
     using T = decltype(item);
     std::memcpy(&item, from, sizeof item);
@@ -109,10 +115,15 @@ Tensor index_tensor(const Tensor& tensor, nb::handle key) {
 
 nb::object only_item(const Tensor& tensor) {
   if (tensor.numel() != 1) throw nb::value_error("item() needs a tensor of one element");
+  if (tensor.storage()->on_device()) return only_item(require(ops::move_to(tensor, device::kCpu)));
+  require(settled(tensor, false));
   return element(tensor, 0);
 }
 
 nb::object nested_list(const Tensor& tensor, std::size_t dim, std::int64_t offset) {
+  if (dim == 0 && tensor.storage() && tensor.storage()->on_device())
+    return nested_list(require(ops::move_to(tensor, device::kCpu)), 0, 0);
+  if (dim == 0) require(settled(tensor, false));
   if (dim == tensor.ndim()) return element(tensor, offset);
   nb::list items;
   for (std::int64_t i = 0; i < tensor.shape()[dim]; ++i) {

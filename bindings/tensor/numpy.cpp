@@ -8,7 +8,9 @@
 #include "bindings/core/gil.h"
 #include "bindings/message/numpy.h"
 #include "bindings/tensor/tensor.h"
+#include "device/device.h"
 #include "forklift/dlpack.h"
+#include "ops/placement.h"
 #include "tensor/arena_storage.h"
 #include "tensor/copy.h"
 #include "tensor/dlpack.h"
@@ -134,6 +136,15 @@ PyObject* array_over_tensor(PyObject* object) {
     return nullptr;
   }
   if (tensor.numel() == 0) return numpy->empty(tensor.dtype(), tensor.shape(), Order::kC);
+  if (tensor.storage()->on_device()) {  // a copy, as other libraries' asnumpy() and numpy(force=True) give
+    Result<Tensor> copy = ops::move_to(tensor, device::kCpu);
+    if (!copy) return raise(copy.status());
+    PyObject* const boxed = wrap_tensor(*std::move(copy));
+    PyObject* const array = boxed != nullptr ? array_over_tensor(boxed) : nullptr;
+    Py_XDECREF(boxed);
+    return array;
+  }
+  if (Status status = settled(tensor); !status) return raise(status);
   const Dims strides = tensor::byte_strides(tensor.strides(), tensor.item_size());
   return numpy->over_strided(tensor.raw(), tensor.dtype(), tensor.shape(), strides, !tensor.readonly(),
                              Py_NewRef(object));
@@ -162,6 +173,7 @@ bool tensor_from_dlpack(PyObject* object, Tensor& tensor, std::string* unknown) 
 }
 
 PyObject* dlpack_capsule(const Tensor& tensor, bool versioned, bool copied) {
+  if (Status status = settled(tensor); !status) return raise(status);
   if (versioned) {
     const Result<dlpack::ManagedTensorVersioned*> managed = tensor::export_versioned(tensor, copied);
     if (!managed) return raise(managed.status());

@@ -14,15 +14,16 @@
 #include "bindings/message/codec_table.h"
 #include "bindings/message/encoder.h"
 #include "bindings/message/pickling.h"
+#include "bindings/tensor/create.h"
 #include "bindings/tensor/items.h"
 #include "bindings/tensor/numpy.h"
 #include "message/codec.h"
 #include "message/transport.h"
-#include "node/node.h"
+#include "ops/placement.h"
 #include "tensor/arena_storage.h"
 #include "tensor/copy.h"
-#include "tensor/extent.h"
 #include "tensor/operations.h"
+#include "tensor/pending.h"
 #include "tensor/storage.h"
 
 namespace nb = nanobind;
@@ -38,52 +39,6 @@ nb::object owned(PyObject* object) {
   return nb::steal(object);
 }
 
-DType parse_dtype(const std::string& text) {
-  std::optional<DType> dtype = dtype_from_name(text);
-  if (!dtype) dtype = dtype_from_typestr(text);
-  if (!dtype) throw nb::type_error(("unknown dtype '" + text + "'").c_str());
-  return *dtype;
-}
-
-std::optional<Tensor> any_array(PyObject* object) {
-  Tensor tensor;
-  if (is_tensor(object)) return tensor_of(object);
-  if (tensor_from_array(object, tensor)) return tensor;
-  if (PyErr_Occurred()) throw nb::python_error();
-  if (!PyObject_HasAttrString(object, "__dlpack__")) return std::nullopt;
-  if (!tensor_from_dlpack(object, tensor)) throw nb::python_error();
-  return tensor;
-}
-
-Tensor new_tensor(const std::vector<std::int64_t>& shape, DType dtype, bool zeroed) {
-  Dims dims((DimSpan(shape)));
-  const auto bytes = static_cast<std::size_t>(require(tensor::byte_count(dims, item_size(dtype))));
-  std::shared_ptr<Storage> storage;
-  if (bytes != 0) {
-    GilRelease released;
-    const Result<node::Node*> node = node::Node::current();
-    Result<std::shared_ptr<Storage>> made = node ? tensor::arena_storage((*node)->arena(), bytes, zeroed)
-                                                 : Result<std::shared_ptr<Storage>>(node.status());
-    released.acquire();
-    storage = require(std::move(made));
-  } else {
-    storage = require(tensor::heap_storage(0));
-  }
-  return require(tensor::wrap(std::move(storage), dtype, std::move(dims)));
-}
-
-Tensor copy_to_arena(const Tensor& source) {
-  const std::vector<std::int64_t> shape(source.shape().begin(), source.shape().end());
-  Tensor made = new_tensor(shape, source.dtype(), false);
-  Status status;
-  {
-    const GilRelease released;
-    status = tensor::copy_elements(made, source);
-  }
-  require(status);
-  return made;
-}
-
 nb::tuple as_tuple(const Dims& dims) {
   nb::list items;
   for (const std::int64_t item : dims) items.append(item);
@@ -92,6 +47,13 @@ nb::tuple as_tuple(const Dims& dims) {
 
 bool is_shared(const Tensor& tensor) {
   return tensor.storage() && tensor::share_lease(*tensor.storage()) != nullptr;
+}
+
+Tensor on_device(const Tensor& tensor, const std::string& device) {
+  GilRelease released;
+  Result<Tensor> moved = ops::move_to(tensor, device);
+  released.acquire();
+  return require(std::move(moved));
 }
 
 nb::object make(Tensor tensor) { return owned(wrap_tensor(std::move(tensor))); }
@@ -117,21 +79,6 @@ nb::object as_array(nb::handle self, nb::handle dtype, nb::handle copy) {
   return copy.ptr() == Py_True ? array.attr("copy")() : array;
 }
 
-nb::object create(nb::handle data, std::optional<std::string> dtype) {
-  std::optional<Tensor> source = any_array(data.ptr());
-  if (!source || (dtype && parse_dtype(*dtype) != source->dtype())) {
-    // NumPy converts lists, numbers and other dtypes.
-    const nb::object numpy = nb::module_::import_("numpy");
-    const nb::object array =
-        dtype ? numpy.attr("asarray")(data, nb::arg("dtype") = *dtype) : numpy.attr("asarray")(data);
-    source = any_array(array.ptr());
-    if (!source) throw nb::type_error("no array of numbers can be made of this");
-  }
-  Tensor made = copy_to_arena(*source);
-  TensorBox drop(*std::move(source));
-  return make(std::move(made));
-}
-
 void bind_views(nb::class_<TensorBox>& type) {
   type.def("__getitem__",
            [](const TensorBox& self, nb::handle key) { return make(index_tensor(self.tensor, key)); })
@@ -155,6 +102,12 @@ void bind_views(nb::class_<TensorBox>& type) {
              return make(require(tensor::permute(self.tensor, DimSpan(order))));
            })
       .def("as_readonly", [](const TensorBox& self) { return make(self.tensor.as_readonly()); })
+      .def("to",
+           [](nb::handle self, const std::string& device) {
+             const Tensor& tensor = tensor_of(self.ptr());
+             if (tensor.device() == device) return nb::borrow(self);
+             return make(on_device(tensor, device));
+           })
       .def("clone", [](const TensorBox& self) { return make(copy_to_arena(self.tensor)); })
       .def("fill",
            [](const TensorBox& self, nb::handle value) {
@@ -168,7 +121,10 @@ void bind_views(nb::class_<TensorBox>& type) {
 }  // namespace
 
 TensorBox::~TensorBox() {
-  if (!tensor.storage()) return;
+  const std::shared_ptr<Storage>& storage = tensor.storage();
+  if (!storage || storage.use_count() > 1) return;
+  // A block of the arena goes to this process's magazine, which takes less time than the interpreter lock.
+  if (storage->bytes() <= kQuickBytes && storage->arena_lease() != nullptr) return;
   const GilRelease released;
   tensor = Tensor();
 }
@@ -182,6 +138,19 @@ PyObject* wrap_tensor(Tensor tensor) {
   new (nb::inst_ptr<TensorBox>(object)) TensorBox(std::move(tensor));
   nb::inst_mark_ready(object);
   return object.release().ptr();
+}
+
+bool is_computed(const Tensor& tensor) noexcept {
+  return tensor.storage() && detail::StorageAccess::is_busy(*tensor.storage());
+}
+
+Status settled(const Tensor& tensor, bool open) {
+  if (!tensor.storage() || tensor.storage()->is_open()) return {};
+  if (!is_computed(tensor)) return detail::StorageAccess::settle(*tensor.storage(), open);
+  GilRelease released;
+  Status status = detail::StorageAccess::settle(*tensor.storage(), open);
+  released.acquire();
+  return status;
 }
 
 void place_tensor(PyObject* object, MessageWriter& writer, wire::TensorMeta& meta) {
@@ -221,6 +190,10 @@ namespace {
 
 Encoded encode_tensor(Encoder& encoder, PyObject* object, int) {
   if (!encoder.first_time(object)) return Encoded::kUnsupported;
+  if (Status status = settled(tensor_of(object)); !status) {
+    raise(status);
+    return Encoded::kFailed;
+  }
   wire::TensorMeta meta;
   place_tensor(object, encoder.writer(), meta);
   encoder.extension(Extension::kTensor, meta);
@@ -236,6 +209,7 @@ void bind_properties(nb::class_<TensorBox>& type) {
       .def_prop_ro("itemsize", [](const TensorBox& self) { return self.tensor.item_size(); })
       .def_prop_ro("nbytes", [](const TensorBox& self) { return self.tensor.nbytes(); })
       .def_prop_ro("readonly", [](const TensorBox& self) { return self.tensor.readonly(); })
+      .def_prop_ro("device", [](const TensorBox& self) { return self.tensor.device(); })
       .def_prop_ro("is_shared", [](const TensorBox& self) { return is_shared(self.tensor); })
       .def("is_contiguous", [](const TensorBox& self) { return self.tensor.is_contiguous(); })
       .def("same_view",
@@ -258,6 +232,11 @@ void bind_conversions(nb::class_<TensorBox>& type) {
                   })
       .def("numpy", [](nb::handle self) { return owned(array_over_tensor(self.ptr())); })
       .def("__array__", as_array, nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none())
+      .def("__array_ufunc__",
+           [](nb::handle, nb::handle ufunc, nb::handle method, nb::args inputs, nb::kwargs options) {
+             return nb::module_::import_("forklift.adapters.ufuncs")
+                 .attr("array_ufunc")(ufunc, method, inputs, options);
+           })
       .def("__dlpack__", to_dlpack, nb::kw_only(), nb::arg("stream") = nb::none(),
            nb::arg("max_version") = nb::none(), nb::arg("dl_device") = nb::none(),
            nb::arg("copy") = nb::none())
@@ -275,9 +254,7 @@ void bind_conversions(nb::class_<TensorBox>& type) {
       .def("__str__",
            [](nb::handle self) { return nb::module_::import_("forklift.adapters.text").attr("text")(self); })
       .def("__repr__", [](nb::handle self) {
-        const Tensor& tensor = tensor_of(self.ptr());
-        const std::string head = tensor.to_string() + (is_shared(tensor) ? ", shared" : "");
-        return nb::module_::import_("forklift.adapters.text").attr("description")(self, head);
+        return nb::module_::import_("forklift.adapters.text").attr("description")(self);
       });
 }
 
@@ -294,6 +271,7 @@ void bind_pickling(nb::module_& module, nb::class_<TensorBox>& type) {
       throw nb::type_error(
           "a forklift.Tensor is memory: send it through one of Forklift's queues, or pickle tensor.numpy()");
     }
+    require(settled(tensor_of(self.ptr())));
     wire::TensorMeta meta;
     place_tensor(self.ptr(), *writer, meta);
     std::vector<std::byte> bytes(wire::meta_bytes(meta.shape.size()));
@@ -304,25 +282,9 @@ void bind_pickling(nb::module_& module, nb::class_<TensorBox>& type) {
   });
 }
 
-void bind_factories(nb::module_& module) {
-  module.def(
-      "empty",
-      [](const std::vector<std::int64_t>& shape, const std::string& dtype) {
-        return make(new_tensor(shape, parse_dtype(dtype), false));
-      },
-      nb::arg("shape"), nb::arg("dtype") = "float32");
-  module.def(
-      "zeros",
-      [](const std::vector<std::int64_t>& shape, const std::string& dtype) {
-        return make(new_tensor(shape, parse_dtype(dtype), true));
-      },
-      nb::arg("shape"), nb::arg("dtype") = "float32");
-  module.def("tensor", create, nb::arg("data"), nb::arg("dtype") = nb::none());
-}
-
 }  // namespace
 
-void bind_tensor(nb::module_& module) {
+nb::class_<TensorBox> bind_tensor(nb::module_& module) {
   nb::class_<TensorBox> type(module, "Tensor", "A typed, strided view of memory that processes can share.");
   tensor_type = reinterpret_cast<PyTypeObject*>(type.ptr());
   type.attr("__module__") = "forklift";
@@ -333,6 +295,11 @@ void bind_tensor(nb::module_& module) {
   bind_views(type);
   bind_pickling(module, type);
   bind_factories(module);
+  type.def(
+      "__init__",
+      [](TensorBox* self, nb::handle data, nb::handle dtype) { new (self) TensorBox(new_from(data, dtype)); },
+      nb::arg("data"), nb::arg("dtype") = nb::none());
+  return type;
 }
 
 }  // namespace forklift::py

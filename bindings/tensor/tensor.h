@@ -28,11 +28,17 @@ const Tensor& tensor_of(PyObject* object);
 // New reference, or nullptr with an exception set.
 PyObject* wrap_tensor(Tensor tensor);
 
-// Enters a tensor into a message: as a handle if its memory is shared, as a copy otherwise.
+// Are operations still computing on its memory? Who waits for them does so without the interpreter lock.
+bool is_computed(const Tensor& tensor) noexcept;
+// Waits for them before anything looks at the elements. The failure of the operation that should have made them.
+// `open`: the address is handed out, or another process will see the memory.
+Status settled(const Tensor& tensor, bool open = true);
+
+// Enters a tensor into a message: as a handle if its memory is shared, as a copy otherwise. Precondition: settled().
 void place_tensor(PyObject* object, MessageWriter& writer, wire::TensorMeta& meta);
 // The tensor that `payload` (wire.h) describes. New reference, or nullptr with an exception set.
 PyObject* take_tensor(std::span<const std::byte> payload, MessageReader& reader);
 
-void bind_tensor(nanobind::module_& module);
+nanobind::class_<TensorBox> bind_tensor(nanobind::module_& module);
 
 }  // namespace forklift::py

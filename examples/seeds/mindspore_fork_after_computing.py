@@ -1,25 +1,20 @@
 """The parent computes, then forks a child that computes (after the overview of mindspore.multiprocessing)."""
 
 import forklift.multiprocessing as multiprocessing
-import numpy as np
-from forklift import tensor as Tensor
-
-
-def log(x):
-    return Tensor(np.log(x))
+from forklift import Tensor, ops
 
 
 def child_process(q):
-    y = log(Tensor(2.0, "float32"))
+    y = ops.log(Tensor(2.0))
     q.put(y)
     return
 
 
 if __name__ == "__main__":
     multiprocessing.set_start_method("fork", force=True)
-    print("parent process:log(Tensor(2.0))=", log(Tensor(2.0, "float32")))
+    print("parent process:ops.log(Tensor(2.0))=", ops.log(Tensor(2.0)))
     q = multiprocessing.Queue()
     p = multiprocessing.Process(target=child_process, args=(q,))
     p.start()
-    print("child process:log(Tensor(2.0))=", q.get())
+    print("child process:ops.log(Tensor(2.0))=", q.get())
     p.join()

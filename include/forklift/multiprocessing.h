@@ -23,6 +23,7 @@
 #include "forklift/domain.h"
 #include "forklift/error.h"
 #include "forklift/event.h"
+#include "forklift/fork_guard.h"
 #include "forklift/frozen.h"
 #include "forklift/group.h"
 #include "forklift/init.h"

@@ -36,22 +36,23 @@ extern const char the_library_has_debug_containers;  // _GLIBCXX_DEBUG
 // What kind of failure: each asks for another reaction.
 enum class Code : std::uint8_t {
   kOk = 0,
-  kTimeout,      // the caller's deadline passed; nothing was changed
-  kInterrupted,  // the caller's own interrupt hook asked to stop; nothing was taken
-  kClosed,       // the object was closed by this process
-  kInvalid,      // an argument that can never be right
-  kUnsupported,  // right, but not on this platform, version or build
-  kOverBudget,   // the domain's memory budget would be exceeded
-  kNoSpace,      // a fixed table (slots, channels, blocks, leases, address space) is full
-  kCorrupt,      // what came from another process failed its check; it was not used
-  kStalled,      // the holder of an internal lock is stopped or does not make progress
-  kPeerDied,     // the process that should have answered is gone
-  kVersion,      // another layout version
-  kRefused,      // not allowed: another user, another pid namespace, a child that cannot be attached
-  kNotFound,     // nothing has this name
-  kExists,       // something has this name already
-  kNotAttached,  // this process belongs to no domain (or its attachment was lost)
-  kSystem,       // a system call failed; see errno_value() and call()
+  kTimeout,       // the caller's deadline passed; nothing was changed
+  kInterrupted,   // the caller's own interrupt hook asked to stop; nothing was taken
+  kClosed,        // the object was closed by this process
+  kInvalid,       // an argument that can never be right
+  kUnsupported,   // right, but not on this platform, version or build
+  kOverBudget,    // the domain's memory budget would be exceeded
+  kNoSpace,       // a fixed table (slots, channels, blocks, leases, address space) is full
+  kCorrupt,       // what came from another process failed its check; it was not used
+  kStalled,       // the holder of an internal lock is stopped or does not make progress
+  kPeerDied,      // the process that should have answered is gone
+  kVersion,       // another layout version
+  kRefused,       // not allowed: another user, another pid namespace, a child that cannot be attached
+  kNotFound,      // nothing has this name
+  kExists,        // something has this name already
+  kNotAttached,   // this process belongs to no domain (or its attachment was lost)
+  kBrokenByFork,  // an operation was under way in the parent at the fork; this child has no result of it
+  kSystem,        // a system call failed; see errno_value() and call()
 };
 
 // "timed out", "closed", ...

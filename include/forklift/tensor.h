@@ -29,6 +29,7 @@
 // one of them is refused where the tensor is made, so a Tensor never needs to be checked again. A moved-from and a default-made tensor is an empty float32 of shape (0,) without storage.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -45,16 +46,35 @@
 
 namespace forklift {
 
+namespace detail {
+struct PendingAccess;
+struct StorageAccess;
+struct TensorAccess;
+}  // namespace detail
+
 // Memory with an owner. Derive from it to lend memory to tensors: the destructor gives it back.
+//
+// Operations (forklift/ops.h) may still be computing on memory of which nobody has asked for the address. Asking for
+// it waits for them, and from then on operations on this memory are complete when they return: nobody who holds an
+// address sees elements change behind his back.
 class Storage {
  public:
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
-  virtual ~Storage() = default;
+  virtual ~Storage();
 
-  // Where it is, and how long.
-  std::byte* data() const noexcept { return data_; }
+  // Where it is, once no operation is computing on it; and how long it is. Null for memory of a device, which the CPU
+  // cannot touch.
+  std::byte* data() const noexcept {
+    if (access_.load(std::memory_order_acquire) == kOpen) [[likely]]
+      return data_;
+    return open();
+  }
   std::size_t bytes() const noexcept { return bytes_; }
+  // Does it lie on a device, and not where the CPU can touch it?
+  bool on_device() const noexcept { return access_.load(std::memory_order_relaxed) == kDevice; }
+  // Whether somebody may hold the address, so that data() returns at once.
+  bool is_open() const noexcept { return access_.load(std::memory_order_acquire) == kOpen; }
 
   // The arena's lease if this memory is a block of an arena; null otherwise. What it points to is the arena
   // layer's own; a tensor whose storage has one is sent as a handle, any other is copied into a block first.
@@ -71,13 +91,23 @@ class Storage {
   Storage(void* data, std::size_t bytes) noexcept : data_(static_cast<std::byte*>(data)), bytes_(bytes) {}
 
  private:
+  friend struct detail::StorageAccess;
+  // kOpen: somebody may hold its address. kUnseen: nobody does. kBusy: nobody does, and operations were queued that
+  // read or write it. kDevice: the CPU cannot touch it.
+  enum Access : std::uint8_t {
+    kOpen,
+    kUnseen,
+    kBusy,
+    kDevice
+  };
+  std::byte* open() const noexcept;
+
   std::byte* data_;
   std::size_t bytes_;
+  mutable std::atomic<Access> access_{kOpen};
+  mutable std::uint32_t forks_ = 0;                   // how many forks there had been when it was made
+  mutable detail::PendingAccess* pending_ = nullptr;  // owned; under the lock of src/tensor/pending.cpp
 };
-
-namespace detail {
-struct TensorAccess;
-}  // namespace detail
 
 template <class T, std::size_t Rank>
 class TensorView;
@@ -135,8 +165,12 @@ class Tensor {
   const std::shared_ptr<Storage>& storage() const noexcept { return storage_; }
   std::size_t byte_offset() const noexcept { return offset_; }  // of the first element in the storage
 
-  // The first element, of whatever type. Writing through it to a read-only tensor is the caller's error.
-  std::byte* raw() const noexcept { return storage_ ? storage_->data() + offset_ : nullptr; }
+  // The first element, of whatever type, once no operation is computing on it (Storage::data). Writing through it to
+  // a read-only tensor is the caller's error, and so is using the elements of an operation that failed: data() throws.
+  std::byte* raw() const noexcept {
+    std::byte* const memory = storage_ ? storage_->data() : nullptr;
+    return memory != nullptr ? memory + offset_ : nullptr;
+  }
 
   // The first element, the others being strides() apart. data_if() is null where data() throws: if T is not the
   // dtype's type, or if the tensor is read-only and T is not const.
@@ -187,6 +221,11 @@ class Tensor {
   }
   // C-contiguous tensors only (copy first otherwise). One length may be -1: whatever remains.
   Tensor reshape(Dims shape) const;
+  // Where its elements lie: "CPU", or the name of a device (forklift/device.h).
+  std::string device() const;
+  // A copy there, or the tensor itself if it is there already. Error: as set_device_target() says.
+  Tensor to(const std::string& device) const;
+
   // The same elements, not to be written through the result.
   Tensor as_readonly() const;
 
@@ -218,11 +257,12 @@ class Tensor {
   void forget_layout() noexcept;
   template <class T>
   void require_access(bool contiguous) const {
-    if (dtype_ == dtype_of<std::remove_const_t<T>>() && !(readonly_ && !std::is_const_v<T>) && !contiguous)
-        [[likely]]
+    if (dtype_ == dtype_of<std::remove_const_t<T>>() && !(readonly_ && !std::is_const_v<T>) && !contiguous &&
+        is_open()) [[likely]]
       return;
     check_access(dtype_of<std::remove_const_t<T>>(), !std::is_const_v<T>, contiguous);
   }
+  bool is_open() const noexcept { return !storage_ || storage_->is_open(); }
   void check_access(DType wanted, bool write, bool contiguous) const;
   std::int64_t element_offset(DimSpan index) const;
   void fill_elements(DType dtype, const void* item);

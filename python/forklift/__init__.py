@@ -13,7 +13,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # not `from typing import`: every child that is a fresh interpreter imports this module
     from typing import Any
 
+    from forklift import context as context
     from forklift import multiprocessing as multiprocessing
+    from forklift import ops as ops
     from forklift._core import (
         Tensor,
         __version__,
@@ -30,11 +32,16 @@ if TYPE_CHECKING:  # not `from typing import`: every child that is a fresh inter
     from forklift.cli.cmake import get_cmake_dir
     from forklift.errors import (
         AbandonedLockWarning,
+        BrokenByForkError,
         ConversionError,
         CorruptError,
         DisconnectedError,
         FinishedError,
+        ForkHangError,
         ForkliftError,
+        ForkRefusedError,
+        ForkServerWarning,
+        ForkWarning,
         NameTakenError,
         NoSpaceError,
         NotAttachedError,
@@ -47,6 +54,7 @@ if TYPE_CHECKING:  # not `from typing import`: every child that is a fresh inter
         VersionError,
         WorkerDiedError,
     )
+    from forklift.fork import fork_report, get_fork_policy, register_fork_guard, set_fork_policy
     from forklift.multiprocessing._pool.failures import ResultDecodingError, TaskTimeoutError
     from forklift.objects.broadcast import Broadcast, Latest, Subscription
     from forklift.objects.frozen import FrozenDict, FrozenList, FrozenTuple, freeze, open_frozen, share, thaw
@@ -75,10 +83,15 @@ _LATER = {
     "cli.cmake": ("get_cmake_dir",),
     "errors": (
         "AbandonedLockWarning",
+        "BrokenByForkError",
         "ConversionError",
         "CorruptError",
         "DisconnectedError",
         "FinishedError",
+        "ForkHangError",
+        "ForkRefusedError",
+        "ForkServerWarning",
+        "ForkWarning",
         "ForkliftError",
         "NameTakenError",
         "NoSpaceError",
@@ -92,6 +105,7 @@ _LATER = {
         "VersionError",
         "WorkerDiedError",
     ),
+    "fork": ("fork_report", "get_fork_policy", "register_fork_guard", "set_fork_policy"),
     "objects.frozen": ("FrozenDict", "FrozenList", "FrozenTuple", "freeze", "open_frozen", "share", "thaw"),
     "patch": ("install",),
     "objects.naming": ("Domain", "attach", "meet", "own_domain", "serve"),
@@ -99,7 +113,7 @@ _LATER = {
     "objects.portable": ("PortableQueue", "Program", "inherited"),
 }
 _MODULE_OF = {name: module for module, names in _LATER.items() for name in names}
-_MODULES = {*(each.partition(".")[0] for each in _LATER), "multiprocessing", "reducers"}
+_MODULES = {*(each.partition(".")[0] for each in _LATER), "context", "multiprocessing", "ops", "reducers"}
 
 
 if not TYPE_CHECKING:
@@ -130,12 +144,17 @@ if "FORKLIFT_DOMAIN" in _os.environ:
 __all__ = [
     "AbandonedLockWarning",
     "Broadcast",
+    "BrokenByForkError",
     "Carried",
     "ConversionError",
     "CorruptError",
     "DisconnectedError",
     "Domain",
     "FinishedError",
+    "ForkHangError",
+    "ForkRefusedError",
+    "ForkServerWarning",
+    "ForkWarning",
     "ForkliftError",
     "FrozenDict",
     "FrozenList",
@@ -162,16 +181,20 @@ __all__ = [
     "attach",
     "audit",
     "empty",
+    "fork_report",
     "freeze",
     "get_cmake_dir",
+    "get_fork_policy",
     "inherited",
     "install",
     "meet",
     "open_frozen",
     "own_domain",
     "reap",
+    "register_fork_guard",
     "serve",
     "set_budget",
+    "set_fork_policy",
     "share",
     "stats",
     "tensor",

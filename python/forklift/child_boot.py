@@ -24,7 +24,10 @@ __all__ = [
     "add_task",
     "begin",
     "end_with_parent",
+    "find_package",
+    "freeze",
     "inherited",
+    "outlive_parent",
     "soften_end",
     "take",
     "tasks",
@@ -45,6 +48,9 @@ _lifeline = (0, -1)
 # The garbage collector's own thresholds while _collect_less() has raised them, else None.
 _thresholds: tuple[int, int, int] | None = None
 _FEW_COLLECTIONS = 100_000
+
+# This process is a fork server or one of its children.
+_is_forked = False
 
 
 def inherited(index: int) -> int:
@@ -142,13 +148,25 @@ def unpack(pickled: bytes, tasks: "tuple[Callable[[], object], ...]") -> Any:
         _collect_as_before()
 
 
+def freeze() -> None:
+    """In the fork server: what has been imported is for its children to read, so they shall not write to it.
+
+    A collection writes to each object that it visits, and asking how many objects are frozen visits them all.
+    """
+    global _is_forked
+    import gc
+
+    _is_forked = True
+    gc.freeze()
+
+
 def _collect_less() -> None:
     """Raise the garbage collector's threshold: the objects that imports make stay, so none is garbage."""
     global _thresholds
     import gc
 
     before = gc.get_threshold()
-    if gc.isenabled() and 0 < before[0] < _FEW_COLLECTIONS and gc.get_freeze_count() == 0:
+    if gc.isenabled() and 0 < before[0] < _FEW_COLLECTIONS and (_is_forked or gc.get_freeze_count() == 0):
         _thresholds = before
         gc.set_threshold(_FEW_COLLECTIONS, *before[1:])
 
@@ -162,11 +180,19 @@ def _collect_as_before() -> None:
     if before is None or gc.get_threshold() != (_FEW_COLLECTIONS, *before[1:]):
         return
     gc.set_threshold(*before)
-    if gc.get_freeze_count() == 0:
+    if _is_forked:
+        gc.freeze()
+    elif gc.get_freeze_count() == 0:
         # Moves all objects to the oldest generation, as the omitted collections would have, but without
         # traversing them.
         gc.freeze()
         gc.unfreeze()
+
+
+def find_package() -> str:
+    """Code with which a fresh interpreter finds this package where this process has found it."""
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    return f"import sys; {folder!r} in sys.path or sys.path.append({folder!r}); "
 
 
 def begin(line: Any) -> None:
@@ -205,3 +231,12 @@ def end_with_parent(read_end: int) -> None:
     poll.register(read_end, select.POLLIN)
     if any(events & select.POLLHUP for _, events in poll.poll(0)):
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def outlive_parent() -> None:
+    """Undo end_with_parent()."""
+    global _lifeline
+    process, own = _lifeline
+    if process == os.getpid():
+        _lifeline = (0, -1)
+        os.close(own)

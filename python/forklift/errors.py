@@ -19,8 +19,13 @@ else:
 
 __all__ = [
     "AbandonedLockWarning",
+    "BrokenByForkError",
     "ConversionError",
     "CorruptError",
+    "ForkHangError",
+    "ForkRefusedError",
+    "ForkServerWarning",
+    "ForkWarning",
     "ForkliftError",
     "NameTakenError",
     "NoSpaceError",
@@ -49,6 +54,10 @@ class OverBudgetError(ForkliftError, MemoryError):
 
 class NoSpaceError(ForkliftError, MemoryError):
     """A table of the domain (processes, queues, blocks, leases) or the address space is full."""
+
+
+class BrokenByForkError(ForkliftError, RuntimeError):
+    """An operation was under way in the parent when this process was forked: its result exists only there."""
 
 
 class StalledError(ForkliftError, RuntimeError):
@@ -138,9 +147,48 @@ class PoolStoppedError(ForkliftError, RuntimeError):
     """The pool was terminated before this task ended, or its workers cannot be started or made ready."""
 
 
+class ForkRefusedError(ForkliftError, RuntimeError):
+    """The fork policy is "error", and a forked child would hang or may hang. Nothing was forked.
+
+    ``findings``: all findings (`forklift.fork.Finding`), worst first; the text has them as a table.
+    """
+
+    def __init__(self, text: str, *, findings: Any = ()) -> None:
+        super().__init__(text)
+        self.findings = list(findings)
+
+
+class ForkHangError(ForkliftError, RuntimeError):
+    """A child that was started with a time-out hung within it. It was killed.
+
+    ``pid``: the child's; ``stacks``: its stacks as text, Python's and native ones, if they are known. The
+    error's own text has them, too, and what each thread waited for.
+    """
+
+    def __init__(self, text: str, *, pid: int = 0, stacks: str = "") -> None:
+        super().__init__(text)
+        self.pid = pid
+        self.stacks = stacks
+
+
+class ForkWarning(RuntimeWarning):
+    """A library of this process will hang in the child that is about to be forked.
+
+    It is given once for each library in a process. If a filter turns it into an exception, nothing was
+    forked.
+    """
+
+
 class AbandonedLockWarning(RuntimeWarning):
     """A lock was taken over from a process that was killed while it held it.
 
     The acquirer has the lock; the data that the lock guards may be half changed. If a filter turns this
     warning into an exception, the lock is released before the exception is raised.
+    """
+
+
+class ForkServerWarning(RuntimeWarning):
+    """The fork server could not import a module beforehand, or starts children without a fork.
+
+    Everything works, but children take longer to start: they import the module themselves.
     """

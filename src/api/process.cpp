@@ -15,6 +15,7 @@
 #include "process/child.h"
 #include "process/report.h"
 #include "process/start.h"
+#include "runtime/executor.h"
 
 namespace forklift {
 
@@ -92,6 +93,8 @@ class ProcessCore {
   }
 
   process::Child launch(node::Node& node) {
+    if (entry || (prepare && method == StartMethod::kFork))
+      throw_if_failed(runtime::Executor::prepare_fork());
     if (entry) return value_or_throw(process::start_forked(entry, reports, identity));
     if (prepare)
       return value_or_throw(process::start_registered(node, {method, prepare(), reports, identity}));

@@ -34,6 +34,7 @@ std::string_view code_name(Code code) noexcept {
     case Code::kNotFound: return "not found";
     case Code::kExists: return "exists already";
     case Code::kNotAttached: return "not attached";
+    case Code::kBrokenByFork: return "broken by a fork";
     case Code::kSystem: return "system call failed";
   }
   return "unknown";

@@ -9,6 +9,7 @@
 #include "message/tensor_head.h"
 #include "tensor/arena_storage.h"
 #include "tensor/copy.h"
+#include "tensor/pending.h"
 
 namespace forklift::message {
 
@@ -67,6 +68,7 @@ Result<wire::TensorMeta> MessageBuilder::place(const Tensor& tensor) {
 
 Result<std::uint32_t> MessageBuilder::lease_of(const Tensor& tensor) {
   if (tensor.numel() == 0) return kNoLease;
+  if (Status status = tensor::settle(tensor); !status) return status;
   const std::shared_ptr<Storage>& storage = tensor.storage();
   const arena::LeasePtr* lease = tensor::share_lease(*storage);
   if (lease == nullptr || &(*lease)->arena() != arena_) return kNoLease;

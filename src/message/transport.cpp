@@ -4,11 +4,13 @@
 
 #include "message/codec.h"
 #include "tensor/arena_storage.h"
+#include "tensor/pending.h"
 
 namespace forklift::message {
 
 LastUse::LastUse(const Tensor& tensor, const arena::Arena& arena) noexcept {
   if (tensor.numel() == 0 || tensor.storage().use_count() != 1) return;
+  if (!tensor::settle(tensor)) return;  // a message of the ordinary kind says why
   const arena::LeasePtr* lease = tensor::share_lease(*tensor.storage());
   if (lease == nullptr || lease->use_count() != 1 || &(*lease)->arena() != &arena) return;
   const std::size_t at = write_tensor_head(tensor.ndim(), bytes_.data());

@@ -5,12 +5,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <memory>
 #include <string>
+
+#include "os/proc.h"
 
 namespace forklift::os {
 
@@ -40,25 +43,11 @@ std::uint64_t meminfo_available() {
   return kUnlimited;
 }
 
-// Walks from the process's group to the root: the limits of its ancestors apply, too.
-std::uint64_t group_headroom(const std::string& root, std::string group, const char* limit,
-                             const char* usage) {
-  std::uint64_t least = kUnlimited;
-  for (;;) {
-    const std::string folder = root + group;
-    const std::uint64_t allowed = read_number(folder + "/" + limit);
-    const std::uint64_t used = read_number(folder + "/" + usage);
-    if (allowed != kUnlimited && used != kUnlimited)
-      least = std::min(least, allowed > used ? allowed - used : 0);
-    if (group.empty()) return least;
-    const std::size_t slash = group.rfind('/');
-    group.resize(slash == std::string::npos ? 0 : slash);
-  }
-}
-
-std::uint64_t cgroup_headroom() {
+// Calls visit(folder, version) for the process's group of a controller and all its ancestors, whose limits apply, too:
+// in version 2, and in version 1, where each controller has a tree of its own.
+template <class Visit>
+void for_each_group(const std::string& controller, Visit visit) {
   const File file = open_text("/proc/self/cgroup");
-  std::uint64_t least = kUnlimited;
   char line[4096];
   while (file && std::fgets(line, sizeof line, file.get())) {
     line[std::strcspn(line, "\n")] = '\0';
@@ -66,19 +55,63 @@ std::uint64_t cgroup_headroom() {
     const char* group = controllers ? std::strchr(controllers + 1, ':') : nullptr;
     if (!group) continue;
     const std::string names(controllers + 1, group);
+    if (!names.empty() && ("," + names + ",").find("," + controller + ",") == std::string::npos) continue;
+    const std::string root = names.empty() ? "/sys/fs/cgroup" : "/sys/fs/cgroup/" + controller;
     std::string path(group + 1);
     if (path == "/") path.clear();
-    if (names.empty()) {
-      least = std::min(least, group_headroom("/sys/fs/cgroup", path, "memory.max", "memory.current"));
-    } else if (("," + names + ",").find(",memory,") != std::string::npos) {
-      least = std::min(least, group_headroom("/sys/fs/cgroup/memory", path, "memory.limit_in_bytes",
-                                             "memory.usage_in_bytes"));
+    for (;;) {
+      visit(root + path, names.empty() ? 2 : 1);
+      if (path.empty()) break;
+      const std::size_t slash = path.rfind('/');
+      path.resize(slash == std::string::npos ? 0 : slash);
     }
   }
+}
+
+std::uint64_t cgroup_headroom() {
+  std::uint64_t least = kUnlimited;
+  for_each_group("memory", [&least](const std::string& folder, int version) {
+    const std::uint64_t allowed =
+        read_number(folder + (version == 2 ? "/memory.max" : "/memory.limit_in_bytes"));
+    const std::uint64_t used =
+        read_number(folder + (version == 2 ? "/memory.current" : "/memory.usage_in_bytes"));
+    if (allowed != kUnlimited && used != kUnlimited)
+      least = std::min(least, allowed > used ? allowed - used : 0);
+  });
+  return least;
+}
+
+// The quota and the period of a group's processor time, in microseconds: "max 100000" or "150000 100000" in version 2.
+bool read_quota(const std::string& folder, int version, double& quota, double& period) {
+  if (version == 2) {
+    const File file = open_text(folder + "/cpu.max");
+    return file && std::fscanf(file.get(), "%lf %lf", &quota, &period) == 2;
+  }
+  const File limit = open_text(folder + "/cpu.cfs_quota_us");
+  const File length = open_text(folder + "/cpu.cfs_period_us");
+  return limit && length && std::fscanf(limit.get(), "%lf", &quota) == 1 &&
+         std::fscanf(length.get(), "%lf", &period) == 1;
+}
+
+// In processors; infinity without a limit.
+double cgroup_cpus() {
+  double least = std::numeric_limits<double>::infinity();
+  for_each_group("cpu", [&least](const std::string& folder, int version) {
+    double quota = -1;
+    double period = 0;
+    if (read_quota(folder, version, quota, period) && quota > 0 && period > 0)
+      least = std::min(least, quota / period);
+  });
   return least;
 }
 
 }  // namespace
+
+int usable_cpus() noexcept {
+  const double quota = std::ceil(cgroup_cpus());
+  const int allowed = allowed_cpus();
+  return quota < allowed ? std::max(static_cast<int>(quota), 1) : allowed;
+}
 
 std::uint64_t address_space_limit() noexcept {
   rlimit limit{};

@@ -8,6 +8,10 @@
 
 namespace forklift::os {
 
+// How many processors' time this process may use: those that it may run on, and not more than the quota of its control
+// groups (rounded up). At least 1.
+int usable_cpus() noexcept;
+
 // Soft RLIMIT_AS in bytes; UINT64_MAX when unlimited.
 std::uint64_t address_space_limit() noexcept;
 

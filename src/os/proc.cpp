@@ -1,5 +1,6 @@
 #include "os/proc.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
@@ -8,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -56,6 +58,32 @@ std::uint64_t start_time(pid_t pid) noexcept {
 }
 
 bool is_gone(pid_t pid) noexcept { return ::kill(pid, 0) != 0 && errno == ESRCH; }
+
+std::vector<pid_t> tasks_of(pid_t process) {
+  struct CloseFolder {
+    void operator()(DIR* folder) const { ::closedir(folder); }
+  };
+  std::vector<pid_t> found;
+  const std::string path = "/proc/" + std::to_string(process) + "/task";
+  const std::unique_ptr<DIR, CloseFolder> folder(::opendir(path.c_str()));
+  if (!folder) return found;
+  while (const dirent* entry = ::readdir(folder.get())) {
+    pid_t task = 0;
+    std::from_chars(entry->d_name, entry->d_name + std::strlen(entry->d_name), task);
+    if (task > 0) found.push_back(task);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::optional<std::string> read_proc(const std::string& path) {
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid()) return std::nullopt;
+  char buffer[1024];
+  const ssize_t got = ::read(file.get(), buffer, sizeof buffer - 1);
+  if (got < 0) return std::nullopt;
+  return std::string(buffer, static_cast<std::size_t>(got));
+}
 
 std::optional<bool> maps_inode(pid_t pid, std::uint64_t inode) noexcept {
   char path[40];

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "os/fd.h"
 
@@ -22,6 +23,12 @@ std::uint64_t start_time(pid_t pid) noexcept;
 
 // True if no process has this pid, not even a zombie.
 bool is_gone(pid_t pid) noexcept;
+
+// The ids of the threads of a process, in ascending order; empty if it is gone.
+std::vector<pid_t> tasks_of(pid_t process);
+
+// What a small file of /proc says, at most its first 1023 bytes; nullopt if it cannot be read, with errno.
+std::optional<std::string> read_proc(const std::string& path);
 
 // Does the process map the file with this inode? nullopt if that is unknown: no permission, or no free
 // descriptor to read its maps with.

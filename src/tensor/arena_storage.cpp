@@ -9,6 +9,7 @@
 #include "tensor/dense.h"
 #include "tensor/extent.h"
 #include "tensor/operations.h"
+#include "tensor/pending.h"
 #include "tensor/storage.h"
 
 namespace forklift::tensor {
@@ -70,6 +71,7 @@ Result<Tensor> in_arena(Dims shape, DType dtype, bool zeroed) {
   Result<std::shared_ptr<Storage>> memory =
       arena_storage((*node)->arena(), static_cast<std::size_t>(count) * item, zeroed);
   if (!memory) return memory.status();
+  detail::StorageAccess::hide(**memory);
   if (!dense) [[unlikely]]
     return wrap(*std::move(memory), dtype, std::move(shape));
   const DimSpan filled(strides, shape.size());

@@ -7,6 +7,7 @@
 
 #include "tensor/extent.h"
 #include "tensor/operations.h"
+#include "tensor/pending.h"
 
 namespace forklift::dlpack {
 namespace {

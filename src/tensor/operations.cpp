@@ -8,6 +8,7 @@
 #include "tensor/copy.h"
 #include "tensor/dense.h"
 #include "tensor/extent.h"
+#include "tensor/pending.h"
 #include "tensor/storage.h"
 
 namespace forklift::tensor {
@@ -27,10 +28,16 @@ std::optional<std::size_t> resolve_dim(std::int64_t dim, std::size_t ndim) noexc
   return resolve(dim, static_cast<std::int64_t>(ndim));
 }
 
+// The first element, which may not be used before the tensor is settled.
+std::byte* address_of(const Tensor& tensor) noexcept {
+  return detail::StorageAccess::address(*tensor.storage()) + tensor.byte_offset();
+}
+
 // Where a tensor's elements begin and end. Precondition: it has some.
 std::pair<const std::byte*, const std::byte*> memory_of(const Tensor& tensor) {
   const Extent extent = *byte_extent(tensor.shape(), tensor.strides(), tensor.item_size());
-  return {tensor.raw() + extent.low, tensor.raw() + extent.high};
+  const std::byte* const first = address_of(tensor);
+  return {first + extent.low, first + extent.high};
 }
 
 // Precondition: the view's elements are some of the tensor's, so that no check can fail.
@@ -73,7 +80,9 @@ Result<Tensor> wrap_strided(std::shared_ptr<Storage> storage, DType dtype, Dims 
   }
   if (count == 0) {
     strides = c_strides(shape);  // they mean nothing: whatever came is not carried on
-  } else if ((reinterpret_cast<std::uintptr_t>(storage->data()) + byte_offset) % alignment(dtype) != 0) {
+  } else if ((reinterpret_cast<std::uintptr_t>(detail::StorageAccess::address(*storage)) + byte_offset) %
+                 alignment(dtype) !=
+             0) {
     return {Code::kInvalid, std::string(name(dtype)) + " at an address that is no multiple of " +
                                 std::to_string(alignment(dtype))};
   }
@@ -90,7 +99,7 @@ Status check_access(const Tensor& tensor, DType wanted, bool write, bool contigu
     return {Code::kInvalid,
             tensor.to_string() + " with strides " + tensor.strides().to_string() + " is not contiguous"};
   }
-  return {};
+  return settle(tensor);
 }
 
 std::optional<std::int64_t> element_offset(const Tensor& tensor, DimSpan index) noexcept {
@@ -229,20 +238,22 @@ Status copy_elements(const Tensor& into, const Tensor& source) {
     return {Code::kInvalid, into.to_string() + " copied from " + source.to_string()};
   }
   if (into.numel() == 0 || into.same_view(source)) return {};
+  if (Status status = settle(into); !status) return status;
+  if (Status status = settle_for_reading(source); !status) return status;
   const std::size_t item = into.item_size();
   const Dims to = byte_strides(into.strides(), item);
   const Dims from = byte_strides(source.strides(), item);
   const auto [low, high] = memory_of(into);
   const auto [source_low, source_high] = memory_of(source);
   if (high <= source_low || source_high <= low) {
-    copy_strided(into.raw(), to, source.raw(), from, into.shape(), item);
+    copy_strided(address_of(into), to, address_of(source), from, into.shape(), item);
     return {};
   }
   Result<std::shared_ptr<Storage>> between = heap_storage(into.nbytes());
   if (!between) return between.status();
   const Dims dense = byte_strides(c_strides(into.shape()), item);
-  copy_strided((*between)->data(), dense, source.raw(), from, into.shape(), item);
-  copy_strided(into.raw(), to, (*between)->data(), dense, into.shape(), item);
+  copy_strided((*between)->data(), dense, address_of(source), from, into.shape(), item);
+  copy_strided(address_of(into), to, (*between)->data(), dense, into.shape(), item);
   return {};
 }
 

@@ -19,6 +19,7 @@ import pytest
 # Children that are fresh interpreters import the functions that they run from this folder, by name.
 sys.path.insert(0, str(Path(__file__).parent))
 
+import fork_server_programs
 import forklift
 import forklift.multiprocessing
 import support
@@ -190,3 +191,9 @@ def mp(request: pytest.FixtureRequest) -> Any:
     import torch.multiprocessing as theirs
 
     return theirs
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> fork_server_programs.Program:
+    """Files in a folder, which are run as a program."""
+    return fork_server_programs.Program(tmp_path)

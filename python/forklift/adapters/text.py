@@ -26,12 +26,20 @@ def text(tensor: Any) -> str:
         return str(tensor.tolist())
 
 
-def description(tensor: Any, head: str) -> str:
-    """The text for an interactive session: the elements and `head`; without NumPy only `head`."""
-    prefix = "forklift.Tensor("
+def description(tensor: Any) -> str:
+    """The text for an interactive session: shape, dtype and elements, these without NumPy as nested lists.
+
+    The form is MindSpore's: ``Tensor(shape=[2], dtype=Float32, value= [1. , 2.5])``.
+    """
+    dtype = tensor.dtype
+    name = {"uint": "UInt", "bfloat": "BFloat"}.get(dtype.rstrip("0123456789"), dtype[:1].upper())
+    head = f"Tensor(shape={list(tensor.shape)}, dtype={name}{dtype[len(name) :]}, value="
     try:
         import numpy as np
     except ImportError:
-        return f"{prefix}{head})"
-    values = np.array2string(np.asarray(_values(tensor)), prefix=prefix, separator=", ")
-    return f"{prefix}{values}, {head})"
+        return f"{head} {tensor.tolist()})"
+    values = np.asarray(_values(tensor))
+    if values.ndim == 0:
+        # Six digits, as C's %g writes them.
+        return f"{head} {values.item():g})" if values.dtype.kind == "f" else f"{head} {values.item()})"
+    return f"{head} {np.array2string(values, prefix=head + ' ', separator=', ')})"

@@ -5,6 +5,7 @@
     python -m forklift -c "import multiprocessing; ..."
     python -m forklift --cmake-dir               # prints the folder of the C++ library's CMake package
     python -m forklift --report train.py         # says at the end what was sent (forklift.cli.report)
+    python -m forklift fork-report train.py      # says before each fork what it meets (forklift.cli.forks)
     python -m forklift reap                      # removes named segments without an owner (forklift.cli.reap)
     python -m forklift --version
 
@@ -27,7 +28,8 @@ from forklift.cli.cmake import get_cmake_dir
 from forklift.patch import install_for_children
 
 _USAGE = (
-    "usage: python -m forklift [--report] [-m MODULE | -c CODE | SCRIPT] [ARGUMENT ...] | reap | --cmake-dir"
+    "usage: python -m forklift [--report | fork-report] [-m MODULE | -c CODE | SCRIPT] [ARGUMENT ...]"
+    " | reap | --cmake-dir"
 )
 _HELP = f"""{_USAGE}
 
@@ -37,6 +39,7 @@ Runs an unmodified program in which `multiprocessing` is Forklift's, in all its 
   -m MODULE [ARGUMENT ...]   a module, as python -m runs it
   -c CODE [ARGUMENT ...]     code
   --report                   before these: say at the end what travelled between the processes
+  fork-report                before these: say before each fork, and at the end, what a child would meet
   reap [--look]              removes (or shows) named shared memory of which no owner lives
   --cmake-dir                where the C++ library's CMake package lies
   --version                  the version of Forklift
@@ -63,6 +66,10 @@ def main(arguments: list[str]) -> None:
     if arguments == ["--cmake-dir"]:
         print(get_cmake_dir())
         return
+    reporting_forks = arguments[0] == "fork-report" and not os.path.exists("fork-report")
+    arguments = arguments[reporting_forks:]
+    if not arguments:
+        raise SystemExit(f"fork-report needs a program\n{_USAGE}")
     if arguments[0] == "reap" and not os.path.exists("reap"):
         from forklift.cli import reap
 
@@ -80,6 +87,10 @@ def main(arguments: list[str]) -> None:
 
         # The variable is set if a program that runs under --report has started this command.
         report.begin() if reporting else report.follow()
+    if reporting_forks:
+        from forklift.cli import forks
+
+        forks.begin()
     try:
         _run(how, what if how in ("-m", "-c") else how, rest)
     except SystemExit:

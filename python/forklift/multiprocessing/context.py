@@ -23,22 +23,18 @@ from forklift.generic import Bases
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # not at run time, since every fresh interpreter among the children imports this
-    import ctypes
-    from _ctypes import _CData
     from collections.abc import Callable, Iterable, Sequence
-    from ctypes import _SimpleCData, c_char
     from multiprocessing.managers import SyncManager
     from multiprocessing.process import BaseProcess
-    from multiprocessing.sharedctypes import Synchronized, SynchronizedArray, SynchronizedString
-    from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, overload
+    from typing import Any, ClassVar, Literal, TypeAlias, overload
 
     from forklift.multiprocessing import connection, pool, queues, synchronize
+    from forklift.multiprocessing._typed import TypedConstructors
 
     _LockLike: TypeAlias = synchronize.Lock | synchronize.RLock
-    _T = TypeVar("_T")
-    _C = TypeVar("_C", bound=_CData)
 else:
     Any = object
+    TypedConstructors = object
 
 __all__: tuple[str, ...] = ()
 _modules: dict[str, Any] = {}
@@ -58,7 +54,7 @@ def _module(name: str) -> Any:
     return module
 
 
-class _Constructors:
+class _Constructors(TypedConstructors):
     """The constructors whose objects differ from the standard library's."""
 
     def get_context(self, method: str | None = None) -> Any:
@@ -125,83 +121,7 @@ class _Constructors:
         """Two connected ends: each sends and receives, or (receiver, sender) with duplex=False."""
         return _module(".connection").Pipe(duplex)
 
-    if TYPE_CHECKING:
-
-        @overload
-        def RawValue(self, typecode_or_type: type[_C], *args: Any) -> _C: ...
-        @overload
-        def RawValue(self, typecode_or_type: str, *args: Any) -> Any: ...
-        def RawValue(self, typecode_or_type: Any, *args: Any) -> Any: ...
-
-        @overload
-        def RawArray(
-            self, typecode_or_type: type[_C], size_or_initializer: int | Sequence[Any]
-        ) -> ctypes.Array[_C]: ...
-        @overload
-        def RawArray(self, typecode_or_type: str, size_or_initializer: int | Sequence[Any]) -> Any: ...
-        def RawArray(self, typecode_or_type: Any, size_or_initializer: Any) -> Any: ...
-
-        @overload
-        def Value(
-            self,
-            typecode_or_type: type[_SimpleCData[_T]],
-            *args: Any,
-            lock: Literal[True] | _LockLike = True,
-        ) -> Synchronized[_T]: ...
-        @overload
-        def Value(self, typecode_or_type: type[_C], *args: Any, lock: Literal[False]) -> _C: ...
-        @overload
-        def Value(
-            self, typecode_or_type: str, *args: Any, lock: Literal[True] | _LockLike = True
-        ) -> Synchronized[Any]: ...
-        @overload
-        def Value(
-            self, typecode_or_type: str | type[_CData], *args: Any, lock: bool | _LockLike = True
-        ) -> Any: ...
-        def Value(self, typecode_or_type: Any, *args: Any, lock: Any = True) -> Any: ...
-
-        @overload
-        def Array(
-            self,
-            typecode_or_type: type[_C],
-            size_or_initializer: int | Sequence[Any],
-            *,
-            lock: Literal[False],
-        ) -> ctypes.Array[_C]: ...
-        @overload
-        def Array(
-            self,
-            typecode_or_type: type[c_char],
-            size_or_initializer: int | Sequence[Any],
-            *,
-            lock: Literal[True] | _LockLike = True,
-        ) -> SynchronizedString: ...
-        @overload
-        def Array(
-            self,
-            typecode_or_type: type[_SimpleCData[_T]],
-            size_or_initializer: int | Sequence[Any],
-            *,
-            lock: Literal[True] | _LockLike = True,
-        ) -> SynchronizedArray[_T]: ...
-        @overload
-        def Array(
-            self,
-            typecode_or_type: str,
-            size_or_initializer: int | Sequence[Any],
-            *,
-            lock: Literal[True] | _LockLike = True,
-        ) -> SynchronizedArray[Any]: ...
-        @overload
-        def Array(
-            self,
-            typecode_or_type: str | type[_CData],
-            size_or_initializer: int | Sequence[Any],
-            *,
-            lock: bool | _LockLike = True,
-        ) -> Any: ...
-        def Array(self, typecode_or_type: Any, size_or_initializer: Any, *, lock: Any = True) -> Any: ...
-    else:
+    if not TYPE_CHECKING:
 
         def RawValue(self, typecode_or_type, *args):
             """A ctypes object in shared memory without a lock, zeroed, then initialised with ``args``."""
@@ -282,16 +202,24 @@ if TYPE_CHECKING:
         Process: ClassVar[type[BaseProcess]]
 
         @overload  # type: ignore[override]
-        def get_context(self, method: None = None) -> "BaseContext": ...
+        def get_context(self, method: None = None, *, fork_policy: str | None = None) -> "BaseContext": ...
         @overload
-        def get_context(self, method: Literal["fork"]) -> "ForkContext": ...
+        def get_context(
+            self, method: Literal["fork"], *, fork_policy: str | None = None
+        ) -> "ForkContext": ...
         @overload
-        def get_context(self, method: Literal["spawn"]) -> "SpawnContext": ...
+        def get_context(
+            self, method: Literal["spawn"], *, fork_policy: str | None = None
+        ) -> "SpawnContext": ...
         @overload
-        def get_context(self, method: Literal["forkserver"]) -> "ForkServerContext": ...
+        def get_context(
+            self, method: Literal["forkserver"], *, fork_policy: str | None = None
+        ) -> "ForkServerContext": ...
         @overload
-        def get_context(self, method: str) -> "BaseContext": ...
-        def get_context(self, method: str | None = None) -> "BaseContext": ...
+        def get_context(self, method: str, *, fork_policy: str | None = None) -> "BaseContext": ...
+        def get_context(
+            self, method: str | None = None, *, fork_policy: str | None = None
+        ) -> "BaseContext": ...
 else:
     _ContextBases = Bases(_Constructors, _std.BaseContext)
 
@@ -303,11 +231,42 @@ class BaseContext(_ContextBases):
 class _Concrete(BaseContext):
     if not TYPE_CHECKING:
 
-        def get_context(self, method=None):
-            return self if method is None else _concrete(method)
+        def get_context(self, method=None, *, fork_policy=None):
+            """The context of a start method; None: this one. For fork_policy see forklift.set_fork_policy."""
+            context = self if method is None else _concrete(method)
+            return context if fork_policy is None else _with_policy(context, fork_policy)
 
 
-class Process(_std.Process):
+class _Starting:
+    """What processes can do at their start beyond the standard library's."""
+
+    if TYPE_CHECKING:
+        _popen: Any
+
+    def start(self, *, timeout: float | None = None, fork_policy: str | None = None) -> None:
+        """Start the process.
+
+        timeout      notice a child that hangs within so many seconds: `ForkHangError` from here, if a forked
+                     child does not come to its ``run()``; later from ``join()``. It has the child's stacks.
+        fork_policy  "warn", "error" or "allow": see forklift.set_fork_policy
+
+        ValueError for a time-out that is not positive, and for another policy.
+        """
+        start = super().start  # type: ignore[misc]
+        if timeout is None and fork_policy is None:
+            start()
+        else:
+            _module("._start.options").start_with(start, self, timeout, fork_policy)
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait until the process has ended, or ``timeout`` seconds. ForkHangError: see start."""
+        super().join(timeout)  # type: ignore[misc]
+        hang = getattr(self._popen, "hang", None)
+        if hang is not None:
+            raise hang
+
+
+class Process(_Starting, _std.Process):
     """A process, started by the start method that is set when it starts."""
 
     @staticmethod
@@ -315,19 +274,21 @@ class Process(_std.Process):
         return _default_context.get_context().Process._Popen(process_obj)  # type: ignore[attr-defined]
 
 
-class ForkProcess(_std.ForkProcess):
+class ForkProcess(_Starting, _std.ForkProcess):
+    _fork_policy: "str | None" = None  # of the context
+
     @staticmethod
     def _Popen(process_obj: Any) -> Any:
         return _module(".popen_fork").Popen(process_obj)
 
 
-class SpawnProcess(_std.SpawnProcess):
+class SpawnProcess(_Starting, _std.SpawnProcess):
     @staticmethod
     def _Popen(process_obj: Any) -> Any:
         return _module(".popen_spawn_posix").Popen(process_obj)
 
 
-class ForkServerProcess(_std.ForkServerProcess):
+class ForkServerProcess(_Starting, _std.ForkServerProcess):
     @staticmethod
     def _Popen(process_obj: Any) -> Any:
         return _module(".popen_forkserver").Popen(process_obj)
@@ -355,11 +316,16 @@ class DefaultContext(BaseContext, _std.DefaultContext):  # type: ignore[misc]
 
     if not TYPE_CHECKING:
 
-        def get_context(self, method=None):
-            """The context of a start method: "fork", "spawn" or "forkserver"; None: the one that is set."""
+        def get_context(self, method=None, *, fork_policy=None):
+            """The context of a start method: "fork", "spawn" or "forkserver"; None: the one that is set.
+
+            ``fork_policy``: "warn", "error" or "allow", for all processes that the context forks, those of
+            its pools included; see forklift.set_fork_policy.
+            """
             if method is None:
                 method = _std._default_context.get_context()._name
-            return _concrete(method)
+            context = _concrete(method)
+            return context if fork_policy is None else _with_policy(context, fork_policy)
 
     def set_start_method(self, method: str | None, force: bool = False) -> None:
         _std._default_context.set_start_method(method, force)
@@ -386,6 +352,18 @@ def _concrete(method: str) -> Any:
         raise ValueError(f"cannot find context for {method!r}") from None
     context._check_available()
     return context
+
+
+def _with_policy(context: Any, policy: str) -> Any:
+    """A context as the given one, whose forks follow a policy. Other start methods do not fork."""
+    from forklift.fork.policy import check_policy
+
+    check_policy(policy)
+    if not isinstance(context, ForkContext):
+        return context
+    made: Any = type(context)()
+    made.Process = type("ForkProcess", (ForkProcess,), {"_fork_policy": policy, "__module__": __name__})
+    return made
 
 
 def _force_start_method(method: str) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator
-from multiprocessing import forkserver as _std_forkserver
+import signal
 from multiprocessing import popen_forkserver as _std
 
-from forklift import _core, child_boot
+from forklift import _core
+from forklift.multiprocessing._start import zygote
 from forklift.multiprocessing._start.invitation import invitation_for
 from forklift.multiprocessing._start.launch import PackedProcess
+from forklift.multiprocessing._start.options import take_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,36 +18,31 @@ if TYPE_CHECKING:
 
 __all__ = ["Popen"]
 
-# Without this each child would import these modules itself. None makes a domain, a thread or a descriptor.
-_PRELOADED = ("forklift.multiprocessing.queues", "forklift.multiprocessing.synchronize")
-
-
-@contextlib.contextmanager
-def _preloading() -> Iterator[None]:
-    """Have a fork server that starts within this context load the modules that its children need.
-
-    The program's own list of modules stays as it is: the program may read it, or set another, at any time.
-    """
-    server: Any = _std_forkserver._forkserver
-    wanted = server._preload_modules
-    if server._forkserver_pid is not None:
-        yield
-        return
-    tasks = {task.__module__: None for task in child_boot.tasks()}
-    more = server._preload_modules = [*wanted, *_PRELOADED, *tasks]
-    try:
-        yield
-    finally:
-        if server._preload_modules is more:
-            server._preload_modules = wanted
-
 
 class Popen(_std.Popen):
+    hang: Any = None  # the error of a child that was started with a time-out and hung
+
     def _launch(self, process_obj: Any) -> None:
+        take_options(process_obj)  # they are for this start: the child shall not get them
+        zygote.ensure_running(self)
+        try:
+            self._launch_invited(process_obj)
+        except BaseException:
+            zygote.note_end(self)
+            raise
+        try:
+            zygote.tell()
+        except Warning:  # a filter has made it an exception: no process may be left that nobody knows
+            os.kill(self.pid, signal.SIGKILL)
+            self.wait()
+            raise
+
+    def _launch_invited(self, process_obj: Any) -> None:
         invitation = invitation_for(self)
         try:
-            with _preloading():
-                super()._launch(PackedProcess(process_obj, invitation))  # type: ignore[misc]
+            super()._launch(PackedProcess(process_obj, invitation))  # type: ignore[misc]
+        except (EOFError, ConnectionError) as error:
+            raise zygote.error_for(error) from None
         finally:
             invitation.close()
 
@@ -55,6 +50,7 @@ class Popen(_std.Popen):
         known = self.returncode
         code: int | None = super().poll(flag)
         if known is None and code is not None:
+            zygote.note_end(self)
             _core.reap()
         return code
 

@@ -8,6 +8,7 @@ from multiprocessing import popen_spawn_posix as _std
 from forklift import _core
 from forklift.multiprocessing._start.invitation import invitation_for
 from forklift.multiprocessing._start.launch import PackedProcess
+from forklift.multiprocessing._start.options import take_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +18,10 @@ __all__ = ["Popen"]
 
 
 class Popen(_std.Popen):
+    hang: Any = None  # the error of a child that was started with a time-out and hung
+
     def _launch(self, process_obj: Any) -> None:
+        take_options(process_obj)  # they are for this start: the child shall not get them
         invitation = invitation_for(self)
         try:
             super()._launch(PackedProcess(process_obj, invitation))  # type: ignore[misc]

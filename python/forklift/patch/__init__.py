@@ -81,10 +81,24 @@ def install() -> None:
         _watcher = _Watcher()
         sys.meta_path.insert(0, _watcher)
         child_boot.add_task(install)
+        _watch_forks()
     for name in _REPLACED:
         if _STD + name in sys.modules:
             _replace(name)
     _patch_managers()
+
+
+def _watch_forks() -> None:
+    """Have each os.fork() examined before. In a child that is a fresh interpreter: once it loads the core."""
+    if "forklift._core" in sys.modules or _is_first_process():
+        from forklift.fork.policy import watch_forks
+
+        watch_forks()
+
+
+def _is_first_process() -> bool:
+    process = sys.modules.get("multiprocessing.process")
+    return process is None or process.parent_process() is None
 
 
 def install_for_children() -> None:

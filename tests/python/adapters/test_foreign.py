@@ -382,7 +382,7 @@ def test_buffers_go_out_of_band(echo: Any) -> None:
 def test_tensors_print_their_elements() -> None:
     tensor = forklift.tensor([[1.0, 2.5]], "float32")
     assert str(tensor) == "[[1.  2.5]]"
-    assert repr(tensor) == "forklift.Tensor([[1. , 2.5]], float32(1, 2), shared)"
+    assert repr(tensor) == "Tensor(shape=[1, 2], dtype=Float32, value= [[1. , 2.5]])"
     assert str(forklift.tensor(2.5)) == "2.5"
     assert "..." in repr(forklift.zeros([100_000]))
     number = forklift.tensor(2.5)

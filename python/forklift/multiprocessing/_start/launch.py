@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import operator
-import os
 from multiprocessing import reduction as _std_reduction
 from multiprocessing import util as _std_util
 
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = ["PackedProcess", "ensure_domain"]
-
-_FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 
 def ensure_domain() -> None:
@@ -79,8 +76,7 @@ class _PathEntry:
     """Unpickles as None, and adds this package's folder to the child's ``sys.path``."""
 
     def __reduce__(self) -> Any:
-        code = f"import sys; {_FOLDER!r} in sys.path or sys.path.append({_FOLDER!r})"
-        return (exec, (code, {}))
+        return (exec, (child_boot.find_package(), {}))
 
 
 class _Lifeline:

@@ -1,0 +1,143 @@
+"""Operations on tensors beside NumPy's on arrays: with one thread, and with two.
+
+NumPy's elementwise functions and reductions have one thread always; its matrix products have as many as ours.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from rows.spec import Library, Row, Scale
+
+OURS, PEER = "forklift.ops", "numpy"
+
+
+def _array(library: Library, array: Any) -> Any:
+    return library.module.astype(array, str(array.dtype)) if library.name == OURS else array
+
+
+def _median(function: Callable[[], Any], count: int) -> float:
+    """Microseconds of one call."""
+    function()
+    times = []
+    for _ in range(count):
+        begin = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - begin)
+    return sorted(times)[count // 2] * 1e6
+
+
+def _with_threads(threads: int, library: Library, measure: Callable[[], float]) -> float:
+    if library.name == OURS:
+        importlib.import_module("forklift.context").set_context(num_threads=threads)
+    with threadpool_limits(threads):
+        return measure()
+
+
+def _operand(dtype: str, size: int, library: Library) -> Any:
+    return _array(library, np.random.default_rng(1).random(size).astype(dtype) + np.asarray(0.5, dtype))
+
+
+def _elementwise(
+    name: str, operands: int, dtype: str, size: int, threads: int, library: Library, scale: Scale
+) -> float:
+    """Microseconds of one call with `out`, whose memory is there already."""
+    x = _operand(dtype, size, library)
+    out = _operand(dtype, size, library)
+    if library.name == OURS:
+        out.numpy()  # operations on memory that is seen are complete when they return
+    function = getattr(library.module, name)
+    call = functools.partial(function, *([x] * operands), out=out)
+    return _with_threads(threads, library, lambda: _median(call, scale.count(max(20_000_000 // size, 5), 3)))
+
+
+def _reduction(name: str, dtype: str, size: int, threads: int, library: Library, scale: Scale) -> float:
+    x = _operand(dtype, size, library)
+    function = getattr(library.module, name)
+    return _with_threads(
+        threads,
+        library,
+        lambda: _median(lambda: float(function(x)), scale.count(max(20_000_000 // size, 5), 3)),
+    )
+
+
+def _matmul(dtype: str, size: int, threads: int, library: Library, scale: Scale) -> float:
+    x = _operand(dtype, size * size, library)
+    x = x.reshape([size, size])
+    out = _operand(dtype, size * size, library).reshape([size, size])
+    if library.name == OURS:
+        out.numpy()
+    call = functools.partial(library.module.matmul, x, x, out=out)
+    return _with_threads(threads, library, lambda: _median(call, scale.count(max(2**31 // size**3, 5), 3)))
+
+
+def _tiny(library: Library, scale: Scale) -> float:
+    """Nanoseconds of an addition of one number to another, each in an array."""
+    x = _array(library, np.ones(1, "float32"))
+    function, count = library.module.add, scale.count(200_000, 1000)
+    function(x, x)
+    begin = time.perf_counter()
+    for _ in range(count):
+        function(x, x)
+    return (time.perf_counter() - begin) / count * 1e9
+
+
+def _row(name: str, measure: Any, goal: float, note: str, unit: str = "us") -> Row:
+    return Row(name, unit, goal=goal, measure=measure, ours=OURS, peer=PEER, repeat=3, note=note)
+
+
+_SIZES = {"1M": 1_000_000, "10M": 10_000_000, "100M": 100_000_000}
+_MILLION = 1_000_000
+
+
+def _rows(threads: int, goal: float) -> list[Row]:
+    partial = functools.partial
+    words = f"{threads} thread" + "s" * (threads > 1)
+    large = f"float32, into memory that is there; {words}"
+    sums = f"float32; ours accumulates in float64; {words}"
+    scalar = f"1,000,000 float64, for which NumPy has no vectors; {words}"
+    vector = f"1,000,000 float32, for which NumPy has vectors; {words}"
+    products = f"1024 x 1024, beside OpenBLAS; {words}"
+    add = {text: partial(_elementwise, "add", 2, "float32", size, threads) for text, size in _SIZES.items()}
+    total = {text: partial(_reduction, "sum", "float32", size, threads) for text, size in _SIZES.items()}
+    slow = {"sin": 1, "logaddexp": 2, "hypot": 2}
+    return [
+        *(_row(f"ops-add-{text}-{threads}", measure, goal, large) for text, measure in add.items()),
+        *(_row(f"ops-sum-{text}-{threads}", measure, goal, sums) for text, measure in total.items()),
+        *(
+            _row(
+                f"ops-{name}-{threads}",
+                partial(_elementwise, name, operands, "float64", _MILLION, threads),
+                3,
+                scalar,
+            )
+            for name, operands in slow.items()
+        ),
+        *(
+            _row(
+                f"ops-{name}-{threads}",
+                partial(_elementwise, name, 1, "float32", _MILLION, threads),
+                goal,
+                vector,
+            )
+            for name in ("exp", "tanh")
+        ),
+        *(
+            _row(f"ops-matmul-{dtype}-{threads}", partial(_matmul, dtype, 1024, threads), 1 / 1.3, products)
+            for dtype in ("float32", "float64")
+        ),
+    ]
+
+
+ROWS = (
+    *_rows(1, 1.0),
+    *_rows(2, 1.7),
+    _row("ops-tiny", _tiny, 0.5, "one addition of one element", "ns"),
+)

@@ -1,0 +1,20 @@
+// forklift.ops and the operators of forklift.Tensor.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include "bindings/tensor/tensor.h"
+
+namespace forklift::py {
+
+// Adds Python's operators to the class.
+void bind_operators(nanobind::class_<TensorBox>& type);
+
+// Adds the function _core._ops(), which makes the submodule of operations when it is first called: most children of a
+// program compute nothing, and each of these functions costs a microsecond to define.
+void bind_ops(nanobind::module_& module);
+
+// Adds to the submodule what changes shapes, joins tensors and makes new ones.
+void bind_arrangement(nanobind::module_& module);
+
+}  // namespace forklift::py

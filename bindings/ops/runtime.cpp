@@ -1,0 +1,91 @@
+#include "bindings/ops/runtime.h"
+
+#include <Python.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <string>
+
+#include "bindings/core/errors.h"
+#include "bindings/core/gil.h"
+#include "device/device.h"
+#include "kernels/loops.h"
+#include "runtime/executor.h"
+
+namespace nb = nanobind;
+
+namespace forklift::py {
+namespace {
+
+using runtime::Executor;
+
+// False with an exception set: no fork.
+bool ready_to_fork() {
+  const Executor* const executor = Executor::existing();
+  if (executor == nullptr || executor->in_flight() == 0) return true;
+  GilRelease released;
+  const Status status = Executor::prepare_fork();
+  released.acquire();
+  if (status) return true;
+  raise(status);
+  return false;
+}
+
+// os.fork() raises what an audit hook raises, and does not fork. Handlers of os.register_at_fork could not refuse.
+int before_fork(const char* event, PyObject*, void*) {
+  if (std::strcmp(event, "os.fork") != 0 && std::strcmp(event, "os.forkpty") != 0) return 0;
+  return ready_to_fork() ? 0 : -1;
+}
+
+std::chrono::nanoseconds seconds(double value) {
+  if (!(value >= 0)) throw nb::value_error("a time-out is a number of seconds, at least 0");
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(value, 1e9) * 1e9));
+}
+
+}  // namespace
+
+void watch_forks() {
+  static bool watched = false;
+  if (watched || Executor::existing() == nullptr) return;
+  watched = true;
+  if (PySys_AddAuditHook(before_fork, nullptr) != 0) throw nb::python_error();
+}
+
+void bind_runtime(nb::module_& parent) {
+  nb::module_ module = parent.def_submodule("_runtime", "The threads that compute; see forklift.context.");
+  module.def("threads", [] { return Executor::instance().threads(); });
+  module.def("set_threads", [](std::size_t count) {
+    const GilRelease released;
+    Executor::instance().set_threads(count);
+  });
+  module.def("in_flight",
+             [] { return Executor::existing() != nullptr ? Executor::existing()->in_flight() : 0; });
+  module.def("synchronize", [](double timeout) {
+    Executor* const executor = Executor::existing();
+    if (executor == nullptr) return;
+    GilRelease released;
+    const Status status = executor->drain(seconds(timeout));
+    released.acquire();
+    require(status);
+  });
+  module.def("fork_timeout",
+             [] { return std::chrono::duration<double>(Executor::instance().fork_timeout()).count(); });
+  module.def("set_fork_timeout",
+             [](double timeout) { Executor::instance().set_fork_timeout(seconds(timeout)); });
+  module.def("prepare_fork", [] {
+    if (!ready_to_fork()) throw nb::python_error();
+  });
+  module.def("instructions", [] { return kernels::loops().instructions; });
+  module.def("devices", device::names);
+  module.def("device_target", device::target);
+  module.def("set_device_target", [](const std::string& name) { require(device::set_target(name)); });
+  module.def("fork_counts", [] {
+    const runtime::ForkCounts counts = Executor::fork_counts();
+    return nb::make_tuple(counts.prepared, counts.parents, counts.children);
+  });
+}
+
+}  // namespace forklift::py

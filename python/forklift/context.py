@@ -1,0 +1,73 @@
+"""Where tensors are computed, by how many threads, and how long a fork waits for them.
+
+    from forklift import context
+
+    context.set_context(device_target="CPU", num_threads=4, fork_timeout=5.0)
+    context.get_context("device_target")        # "CPU"
+    context.get_context()                       # all of them, as a dict
+
+The settings are this process's own. A forked child inherits them but for the device; a spawned one begins
+with the defaults.
+
+- ``device_target``: a name of ``devices()``, where new tensors are made. A device other than the CPU is
+  opened by the first tensor there.
+- ``num_threads``: how many threads compute, the one that waits for a result included. 0: as many as
+  there are processors that this process may use (affinity and control group), or
+  ``FORKLIFT_NUM_THREADS``.
+- ``fork_timeout``: for how many seconds a fork waits until all operations are computed (60, or
+  ``FORKLIFT_FORK_TIMEOUT``). Then it raises TimeoutError instead of forking.
+"""
+
+from __future__ import annotations
+
+from forklift import _core
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["devices", "get_context", "set_context"]
+
+_KEYS = ("device_target", "fork_timeout", "num_threads")
+
+
+def devices() -> list[str]:
+    """The names that ``device_target`` may have on this machine."""
+    return _core._runtime.devices()
+
+
+def set_context(
+    *,
+    device_target: str | None = None,
+    num_threads: int | None = None,
+    fork_timeout: float | None = None,
+) -> None:
+    """Change the settings that are given; the others stay. All are checked before any is changed.
+
+    ValueError: a device that is not there (the error names those that are), a negative number.
+    """
+    if device_target is not None and device_target not in devices():
+        raise ValueError(
+            f"no device {device_target!r} here; device_target may be one of: {', '.join(devices())}"
+        )
+    if num_threads is not None and num_threads < 0:
+        raise ValueError(f"num_threads={num_threads}: at least 0, which means all processors")
+    if device_target is not None:
+        _core._runtime.set_device_target(device_target)
+    if fork_timeout is not None:
+        _core._runtime.set_fork_timeout(fork_timeout)
+    if num_threads is not None:
+        _core._runtime.set_threads(num_threads)
+
+
+def get_context(key: str | None = None) -> Any:
+    """One setting by its name, or a dict of all. KeyError names those that there are."""
+    if key is None:
+        return {name: get_context(name) for name in _KEYS}
+    if key == "device_target":
+        return _core._runtime.device_target()
+    if key == "num_threads":
+        return _core._runtime.threads()
+    if key == "fork_timeout":
+        return _core._runtime.fork_timeout()
+    raise KeyError(f"no setting {key!r}; there are {', '.join(_KEYS)}")

@@ -1,0 +1,15 @@
+#include "forklift/fork_guard.h"
+
+#include <utility>
+
+#include "guard/guards.h"
+
+namespace forklift {
+
+void register_fork_guard(const std::string& name, ForkGuard guard) {
+  guard::register_guard(name, std::move(guard));
+}
+
+std::vector<ForkFinding> fork_report() { return guard::examine(); }
+
+}  // namespace forklift

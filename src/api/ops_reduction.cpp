@@ -1,0 +1,46 @@
+// The reductions and products of matrices of forklift/ops.h. What they do is in the ops room.
+#include "api/attached.h"
+#include "forklift/ops.h"
+#include "ops/linear_algebra.h"
+#include "ops/reduction.h"
+
+namespace forklift::ops {
+
+using kernels::ReduceOp;
+
+Tensor sum(const Tensor& x, const Reduction& how, Out out) {
+  return value_or_throw(reduce(ReduceOp::kSum, x, how, out));
+}
+Tensor prod(const Tensor& x, const Reduction& how, Out out) {
+  return value_or_throw(reduce(ReduceOp::kProd, x, how, out));
+}
+Tensor max(const Tensor& x, const Reduction& how, Out out) {
+  return value_or_throw(reduce(ReduceOp::kMax, x, how, out));
+}
+Tensor min(const Tensor& x, const Reduction& how, Out out) {
+  return value_or_throw(reduce(ReduceOp::kMin, x, how, out));
+}
+Tensor all(const Tensor& x, const Reduction& how, Out out) {
+  return value_or_throw(reduce(ReduceOp::kAll, x, how, out));
+}
+Tensor any(const Tensor& x, const Reduction& how, Out out) {
+  return value_or_throw(reduce(ReduceOp::kAny, x, how, out));
+}
+Tensor mean(const Tensor& x, const Reduction& how, Out out) { return value_or_throw(average(x, how, out)); }
+Tensor var(const Tensor& x, double correction, const Reduction& how, Out out) {
+  return value_or_throw(variance(x, correction, false, how, out));
+}
+Tensor std(const Tensor& x, double correction, const Reduction& how, Out out) {
+  return value_or_throw(variance(x, correction, true, how, out));
+}
+Tensor matmul(const Tensor& a, const Tensor& b, Out out) {
+  return value_or_throw(multiply_matrices(a, b, out));
+}
+Tensor argmax(const Tensor& x, std::optional<std::int64_t> axis, bool keepdims) {
+  return value_or_throw(index_of_extreme(x, true, axis, keepdims));
+}
+Tensor argmin(const Tensor& x, std::optional<std::int64_t> axis, bool keepdims) {
+  return value_or_throw(index_of_extreme(x, false, axis, keepdims));
+}
+
+}  // namespace forklift::ops

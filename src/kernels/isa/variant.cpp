@@ -1,0 +1,9 @@
+// The table of this variant.
+#include "kernels/isa/isa.h"
+
+namespace forklift::kernels::FORKLIFT_ISA {
+
+extern const Loops kLoops;
+const Loops kLoops = {FORKLIFT_ISA_NAME, unary, binary, cast, select, reduce, matmul};
+
+}  // namespace forklift::kernels::FORKLIFT_ISA

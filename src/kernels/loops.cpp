@@ -1,0 +1,83 @@
+#include "kernels/loops.h"
+
+#include <cstdlib>
+#include <cstring>
+
+namespace forklift::kernels {
+
+namespace base {
+extern const Loops kLoops;
+}
+#if defined(__x86_64__)
+namespace avx2 {
+extern const Loops kLoops;
+}
+namespace avx512 {
+extern const Loops kLoops;
+}
+#endif
+
+namespace {
+
+const Loops& choose() noexcept {
+#if defined(__x86_64__)
+  const char* const wanted = std::getenv("FORKLIFT_CPU");
+  const auto allowed = [wanted](const char* name) {
+    return wanted == nullptr || std::strcmp(wanted, name) == 0 ||
+           (std::strcmp(wanted, "avx512") == 0 && std::strcmp(name, "avx2") == 0);
+  };
+  if (allowed("avx512") && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("fma"))
+    return avx512::kLoops;
+  if (allowed("avx2") && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return avx2::kLoops;
+#endif
+  return base::kLoops;
+}
+
+bool is_complex(DType dtype) noexcept { return dtype == DType::kComplex64 || dtype == DType::kComplex128; }
+
+}  // namespace
+
+const Loops& loops() noexcept {
+  static const Loops& chosen = choose();
+  return chosen;
+}
+
+DType result_of(UnaryOp op, DType dtype) noexcept {
+  switch (op) {
+    case UnaryOp::kIsNan:
+    case UnaryOp::kIsInf:
+    case UnaryOp::kIsFinite:
+    case UnaryOp::kSignbit:
+    case UnaryOp::kLogicalNot: return DType::kBool;
+    case UnaryOp::kAbs:
+    case UnaryOp::kReal:
+    case UnaryOp::kImag:
+      if (is_complex(dtype)) return dtype == DType::kComplex64 ? DType::kFloat32 : DType::kFloat64;
+      return dtype;
+    default: return dtype;
+  }
+}
+
+DType result_of(BinaryOp op, DType dtype) noexcept {
+  return is_comparison(op) || is_logical(op) ? DType::kBool : dtype;
+}
+
+DType accumulator_of(ReduceOp op, DType dtype) noexcept {
+  if (op == ReduceOp::kAll || op == ReduceOp::kAny) return DType::kBool;
+  if (op == ReduceOp::kMax || op == ReduceOp::kMin) return dtype;
+  switch (dtype) {
+    case DType::kFloat32:
+    case DType::kFloat64: return DType::kFloat64;
+    case DType::kComplex64:
+    case DType::kComplex128: return DType::kComplex128;
+    case DType::kUInt8:
+    case DType::kUInt16:
+    case DType::kUInt32:
+    case DType::kUInt64: return DType::kUInt64;
+    default: return DType::kInt64;
+  }
+}
+
+}  // namespace forklift::kernels

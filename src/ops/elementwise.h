@@ -1,0 +1,31 @@
+// Operations that compute each element of the result from the same element of the operands.
+//
+//   Result<Tensor> sum = binary(kernels::BinaryOp::kAdd, a, 1, {});
+//
+// Errors: as forklift/ops.h says, as Results.
+// Thread safety: as forklift/ops.h.
+#pragma once
+
+#include <optional>
+
+#include "forklift/ops.h"
+#include "forklift/status.h"
+#include "kernels/opcodes.h"
+
+namespace forklift::ops {
+
+Result<Tensor> unary(kernels::UnaryOp op, const Operand& x, Out out);
+Result<Tensor> binary(kernels::BinaryOp op, const Operand& a, const Operand& b, Out out);
+Result<Tensor> select(const Operand& condition, const Operand& a, const Operand& b, Out out);
+Result<Tensor> clamp(const Operand& x, const std::optional<Operand>& low, const std::optional<Operand>& high,
+                     Out out);
+// A copy with another dtype, or the same.
+Result<Tensor> convert(const Tensor& x, DType dtype);
+// `x`, broadcast to the shape of `into`, converted to its dtype whatever gets lost.
+Status assign(const Tensor& into, const Operand& x);
+
+// Does writing the elements of one change elements of the other in an order that matters? Not so if they are the same
+// elements in the same order.
+bool overlaps(const Tensor& out, const Tensor& input) noexcept;
+
+}  // namespace forklift::ops
