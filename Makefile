@@ -93,9 +93,9 @@ $(WHEEL_STAMP): $(WHEEL_SOURCES) tools/requirements-build.txt
 # Files whose tests run under the sharing strategy file_system as well.
 BOTH_STRATEGIES := .py $(addsuffix .py,_every_kind _identity _kinds _memory _processes _sharing)
 
-test-py: setup core wheel ## the Python tests, against the installed wheel
-	$(PYTHON) -m pytest $(PYTEST_ARGS)
-	$(if $(PYTEST_ARGS),,FORKLIFT_TEST_STRATEGY=file_system $(PYTHON) -m pytest $(addprefix tests/python/adapters/test_torch,$(BOTH_STRATEGIES)))
+test-py: setup core wheel ## the Python tests, against the installed wheel, in two processes; PYTEST_ARGS=... in one
+	$(if $(PYTEST_ARGS),$(PYTHON) -m pytest $(PYTEST_ARGS),$(PYTHON) tests/run_python.py)
+	$(if $(PYTEST_ARGS),,FORKLIFT_TEST_STRATEGY=file_system $(PYTHON) tests/run_python.py $(addprefix tests/python/adapters/test_torch,$(BOTH_STRATEGIES)))
 
 soak: setup wheel ## a million mixed messages between processes that come and go; what is held must stay flat
 	$(PYTHON) tests/chaos/soak.py $(SOAK_ARGS)

@@ -144,6 +144,11 @@ make_venv() {
   printf '%s\n%s\n' "${levels[need]}" "$key" >"$stamp"
 }
 
+# Two set-ups at once would write into one .venv: the later one waits.
+mkdir -p .cache
+exec 9>.cache/setup.lock
+flock 9
+
 # System packages are checked again only if this script, the compiler or the interpreter's name has changed.
 system_stamp=".cache/setup-system-$want"
 system_key="$(sha256sum tools/setup.sh | cut -d' ' -f1) ${CXX:-c++} $python"
@@ -157,7 +162,6 @@ if [ "$(cat "$system_stamp" 2>/dev/null)" != "$system_key" ]; then
       exit 1
     fi
   fi
-  mkdir -p .cache
   echo "$system_key" >"$system_stamp"
 fi
 if [ "$want" = bench ]; then install_peers; fi
