@@ -7,8 +7,8 @@ smaller. A batch's output is printed when the batch ends. The last line has the 
 
     ====== 2 failed, 2981 passed, 7 skipped in 801.20s (0:13:21) ======
 
-Each pytest mounts a /dev/shm of its own, so that its leak check sees only its own entries. Where this user may
-not mount one, the files are run by one process after the other.
+Each pytest mounts a /dev/shm of its own, so that its leak check sees only its own entries. Where this user
+may not mount one, the files are run by one process after the other.
 
 The exit status is 0 if each batch's was.
 """

@@ -41,20 +41,21 @@ def _with_threads(threads: int, library: Library, measure: Callable[[], float]) 
         return measure()
 
 
-def _operand(dtype: str, size: int, library: Library) -> Any:
-    return _array(library, np.random.default_rng(1).random(size).astype(dtype) + np.asarray(0.5, dtype))
+def _operand(dtype: str, size: int, library: Library, seed: int = 0) -> Any:
+    return _array(library, np.random.default_rng(seed).random(size).astype(dtype) + np.asarray(0.5, dtype))
 
 
 def _elementwise(
     name: str, operands: int, dtype: str, size: int, threads: int, library: Library, scale: Scale
 ) -> float:
     """Microseconds of one call with `out`, whose memory is there already."""
-    x = _operand(dtype, size, library)
+    # Operands that differ: NumPy's logaddexp returns early where they are equal.
+    tensors = [_operand(dtype, size, library, seed) for seed in range(operands)]
     out = _operand(dtype, size, library)
     if library.name == OURS:
         out.numpy()  # operations on memory that is seen are complete when they return
     function = getattr(library.module, name)
-    call = functools.partial(function, *([x] * operands), out=out)
+    call = functools.partial(function, *tensors, out=out)
     return _with_threads(threads, library, lambda: _median(call, scale.count(max(20_000_000 // size, 5), 3)))
 
 

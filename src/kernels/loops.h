@@ -69,6 +69,10 @@ struct Loops {
   SelectLoop (*select)(std::size_t item_size) noexcept;
   ReduceLoops (*reduce)(ReduceOp op, DType dtype) noexcept;
   MatrixLoop (*matmul)(DType dtype) noexcept;
+  // The same loops with stores that go past the caches: faster for results that no cache holds, and slower for all
+  // others and for results that are an operand. Only of what takes less time than the memory.
+  UnaryLoop (*streaming_unary)(UnaryOp op, DType dtype) noexcept;
+  BinaryLoop (*streaming_binary)(BinaryOp op, DType dtype) noexcept;
 };
 
 // For this processor.

@@ -10,153 +10,18 @@
 #include "arena/cache/thread_cache.h"
 #include "kernels/loops.h"
 #include "ops/job.h"
+#include "ops/map_job.h"
+#include "ops/overlap.h"
 #include "ops/placement.h"
 #include "ops/promotion.h"
 #include "ops/walk.h"
-#include "tensor/extent.h"
 #include "tensor/operations.h"
-#include "tensor/pending.h"
 
 namespace forklift::ops {
 namespace {
 
 using kernels::BinaryOp;
 using kernels::UnaryOp;
-
-constexpr std::size_t kMostInputs = 3;
-
-// What a job does with runs of elements: one of the three loops, between conversions.
-struct Program {
-  std::string_view name;
-  kernels::UnaryLoop unary = nullptr;
-  kernels::BinaryLoop binary = nullptr;
-  kernels::SelectLoop select = nullptr;
-  double element_ns = 0;
-  DType inputs[kMostInputs] = {};  // what each operand is converted to
-  DType result{};                  // of the loop
-  bool refuses_negative_exponents = false;
-};
-
-class MapJob final : public TensorJob {
- public:
-  MapJob(const Program& program, std::int64_t pieces, std::size_t bytes)
-      : TensorJob(program.name, pieces, bytes), program_(program), total_pieces_(pieces) {}
-
-  Walk& walk() noexcept { return walk_; }
-
-  void input(const Tensor& tensor) {
-    const std::size_t k = inputs_++;
-    reads(tensor);
-    walk_.add(tensor);
-    bases_[k] = address(tensor);
-    if (tensor.dtype() != program_.inputs[k])
-      casts_[k] = kernels::loops().cast(tensor.dtype(), program_.inputs[k]);
-  }
-
-  // False: it does not fit into the dtype.
-  bool input(const Number& number) {
-    const std::size_t k = inputs_++;
-    walk_.add_constant();
-    bases_[k] = constants_[k].data();
-    return write_number(number, program_.inputs[k], constants_[k].data());
-  }
-
-  void output(const Tensor& tensor) {
-    writes(tensor);
-    walk_.add(tensor);
-    out_ = address(tensor);
-    if (tensor.dtype() != program_.result) out_cast_ = kernels::loops().cast(program_.result, tensor.dtype());
-    plain_ =
-        out_cast_ == nullptr && std::all_of(casts_.begin(), casts_.end(), [](auto cast) { return !cast; });
-    walk_.finish();
-  }
-
- private:
-  void run(std::int64_t piece) noexcept override {
-    const std::int64_t size = walk_.size();
-    const std::int64_t first = share(size, piece);
-    walk_.for_each(first, share(size, piece + 1), [this](const std::int64_t* offsets, std::int64_t count) {
-      if (plain_) {
-        const std::byte* from[kMostInputs];
-        std::ptrdiff_t steps[kMostInputs];
-        for (std::size_t k = 0; k < inputs_; ++k) {
-          from[k] = bases_[k] + offsets[k];
-          steps[k] = walk_.inner_step(k);
-        }
-        call(from, steps, out_ + offsets[inputs_], walk_.inner_step(inputs_), count);
-      } else {
-        convert_and_call(offsets, count);
-      }
-    });
-  }
-
-  // Where piece number `piece` begins; without overflow.
-  std::int64_t share(std::int64_t size, std::int64_t piece) const noexcept {
-    return size / total_pieces_ * piece + size % total_pieces_ * piece / total_pieces_;
-  }
-
-  void call(const std::byte* const* from, const std::ptrdiff_t* steps, std::byte* to, std::ptrdiff_t step,
-            std::int64_t count) noexcept {
-    if (program_.refuses_negative_exponents) check_exponents(from[1], steps[1], count);
-    if (program_.unary != nullptr) {
-      program_.unary(from[0], steps[0], to, step, count);
-    } else if (program_.binary != nullptr) {
-      program_.binary(from[0], steps[0], from[1], steps[1], to, step, count);
-    } else {
-      program_.select(from[0], steps[0], from[1], steps[1], from[2], steps[2], to, step, count);
-    }
-  }
-
-  void convert_and_call(const std::int64_t* offsets, std::int64_t count) noexcept {
-    alignas(64) std::byte buffers[kMostInputs + 1][kRun * kMostItemBytes];
-    for (std::int64_t done = 0; done < count; done += kRun) {
-      const std::int64_t run = std::min(kRun, count - done);
-      const std::byte* from[kMostInputs];
-      std::ptrdiff_t steps[kMostInputs];
-      for (std::size_t k = 0; k < inputs_; ++k) {
-        steps[k] = walk_.inner_step(k);
-        from[k] = bases_[k] + offsets[k] + done * steps[k];
-        if (casts_[k] == nullptr) continue;
-        const auto item = static_cast<std::ptrdiff_t>(item_size(program_.inputs[k]));
-        casts_[k](from[k], steps[k], buffers[k], item, steps[k] == 0 ? 1 : run);
-        from[k] = buffers[k];
-        if (steps[k] != 0) steps[k] = item;
-      }
-      const std::ptrdiff_t out_step = walk_.inner_step(inputs_);
-      std::byte* const to = out_ + offsets[inputs_] + done * out_step;
-      if (out_cast_ == nullptr) {
-        call(from, steps, to, out_step, run);
-        continue;
-      }
-      const auto item = static_cast<std::ptrdiff_t>(item_size(program_.result));
-      call(from, steps, buffers[kMostInputs], item, run);
-      out_cast_(buffers[kMostInputs], item, to, out_step, run);
-    }
-  }
-
-  // Of exponents that have the loop's dtype.
-  void check_exponents(const std::byte* exponents, std::ptrdiff_t step, std::int64_t count) {
-    std::byte least[8];
-    const kernels::ReduceLoops smallest =
-        kernels::loops().reduce(kernels::ReduceOp::kMin, program_.inputs[1]);
-    smallest.start(least);
-    smallest.along(exponents, step, least, count);
-    const std::byte sign = least[item_size(program_.inputs[1]) - 1];
-    if ((sign & std::byte{0x80}) != std::byte{0})
-      fail({Code::kInvalid, "pow: integers to negative integer powers are not allowed"});
-  }
-
-  const Program program_;
-  const std::int64_t total_pieces_;
-  Walk walk_;
-  std::size_t inputs_ = 0;
-  std::array<std::byte*, kMostInputs> bases_{};
-  std::array<kernels::UnaryLoop, kMostInputs> casts_{};
-  alignas(16) std::array<std::array<std::byte, kMostItemBytes>, kMostInputs> constants_{};
-  std::byte* out_ = nullptr;
-  kernels::UnaryLoop out_cast_ = nullptr;
-  bool plain_ = false;
-};
 
 Status refused(std::string_view name, std::initializer_list<const Operand*> operands, std::string_view why) {
   std::string text(name);
@@ -257,22 +122,6 @@ DType loop_dtype(DType dtype) { return is_narrow(dtype) ? DType::kFloat32 : dtyp
 
 }  // namespace
 
-bool overlaps(const Tensor& out, const Tensor& input) noexcept {
-  if (out.numel() == 0 || input.numel() == 0) return false;
-  const auto range = [](const Tensor& tensor) {
-    const tensor::Extent extent = *tensor::byte_extent(tensor.shape(), tensor.strides(), tensor.item_size());
-    const auto first = reinterpret_cast<std::uintptr_t>(detail::StorageAccess::address(*tensor.storage())) +
-                       tensor.byte_offset();
-    return std::pair(first + static_cast<std::uintptr_t>(extent.low),
-                     first + static_cast<std::uintptr_t>(extent.high));
-  };
-  const auto [out_low, out_high] = range(out);
-  const auto [low, high] = range(input);
-  if (high <= out_low || out_high <= low) return false;
-  return low != out_low || out.item_size() != input.item_size() || !(out.shape() == input.shape()) ||
-         !(out.strides() == input.strides());
-}
-
 Result<Tensor> unary(UnaryOp op, const Operand& x, Out out) {
   const DType common = result_type(&x, 1);
   const std::optional<DType> dtype = operands_dtype(op, common);
@@ -287,6 +136,7 @@ Result<Tensor> unary(UnaryOp op, const Operand& x, Out out) {
       program.unary = kernels::loops().cast(computed, computed);
     } else {
       program.unary = kernels::loops().unary(op, computed);
+      program.streaming_unary = kernels::loops().streaming_unary(op, computed);
     }
     program.inputs[0] = computed;
     program.result = kernels::result_of(op, computed);
@@ -308,6 +158,7 @@ Result<Tensor> binary(BinaryOp op, const Operand& a, const Operand& b, Out out) 
   if (dtype) {
     const DType computed = loop_dtype(*dtype);
     program.binary = kernels::loops().binary(op, computed);
+    program.streaming_binary = kernels::loops().streaming_binary(op, computed);
     program.inputs[0] = program.inputs[1] = computed;
     program.result = kernels::result_of(op, computed);
     program.element_ns = binary_ns(op, computed);
@@ -361,6 +212,8 @@ Status assign(const Tensor& into, const Operand& x) {
   Program program;
   program.name = "copy";
   program.unary = kernels::loops().cast(from, into.dtype());
+  if (from == into.dtype())
+    program.streaming_unary = kernels::loops().streaming_unary(UnaryOp::kPositive, from);
   program.inputs[0] = from;
   program.result = into.dtype();
   program.element_ns = 0.3;

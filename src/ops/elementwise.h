@@ -24,8 +24,4 @@ Result<Tensor> convert(const Tensor& x, DType dtype);
 // `x`, broadcast to the shape of `into`, converted to its dtype whatever gets lost.
 Status assign(const Tensor& into, const Operand& x);
 
-// Does writing the elements of one change elements of the other in an order that matters? Not so if they are the same
-// elements in the same order.
-bool overlaps(const Tensor& out, const Tensor& input) noexcept;
-
 }  // namespace forklift::ops

@@ -7,6 +7,7 @@
 #include "kernels/loops.h"
 #include "ops/elementwise.h"
 #include "ops/job.h"
+#include "ops/overlap.h"
 #include "ops/placement.h"
 #include "ops/promotion.h"
 #include "ops/walk.h"
@@ -116,6 +117,14 @@ Result<Tensor> prepared(const Tensor& tensor, DType dtype, bool left) {
   return convert(result, dtype);
 }
 
+// May the product be written into `out` at once, its rows being without gaps and no operand's?
+bool takes_product(const Tensor& out, const Dims& shape, DType dtype, const Tensor& a, const Tensor& b) {
+  const std::size_t last = shape.size() - 1;
+  return !out.readonly() && out.dtype() == dtype && out.shape() == shape && out.numel() != 0 &&
+         out.strides()[last] == 1 && out.strides()[last - 1] >= shape[last] && !shares_memory(out, a) &&
+         !shares_memory(out, b);
+}
+
 }  // namespace
 
 Result<Tensor> multiply_matrices(const Tensor& a, const Tensor& b, Out out) {
@@ -144,7 +153,9 @@ Result<Tensor> multiply_matrices(const Tensor& a, const Tensor& b, Out out) {
   full.push_back(columns);
   Result<Place> where = place_of("matmul", {&a, &b, out.tensor()});
   if (!where) return where.status();
-  Result<Tensor> made = where->make(full, computed);
+  const bool direct = out.tensor() != nullptr && a.ndim() > 1 && b.ndim() > 1 &&
+                      takes_product(*out.tensor(), full, computed, *left, *right);
+  Result<Tensor> made = direct ? Result<Tensor>(*out.tensor()) : where->make(full, computed);
   if (!made) return made;
   if (made->numel() != 0) {
     const double nanoseconds = static_cast<double>(made->numel()) * static_cast<double>(depth) *
@@ -153,9 +164,11 @@ Result<Tensor> multiply_matrices(const Tensor& a, const Tensor& b, Out out) {
     const std::int64_t blocks =
         std::min(pieces_for(nanoseconds), std::max<std::int64_t>(longer / kLeastBlock, 1));
     const auto threads = static_cast<std::int64_t>(runtime::Executor::instance().threads());
-    const auto job = std::make_shared<MatmulJob>(loop, *left, *right, *made, std::min(blocks, 2 * threads));
+    // Each block packs the whole of the other operand: more blocks than threads cost more than they even out.
+    const auto job = std::make_shared<MatmulJob>(loop, *left, *right, *made, std::min(blocks, threads));
     if (Status status = dispatch(job, nanoseconds); !status) return status;
   }
+  if (direct) return made;
   Dims squeezed = *std::move(shape);
   if (a.ndim() > 1) squeezed.push_back(rows);
   if (b.ndim() > 1) squeezed.push_back(columns);

@@ -9,6 +9,7 @@
 #include "kernels/loops.h"
 #include "ops/elementwise.h"
 #include "ops/job.h"
+#include "ops/overlap.h"
 #include "ops/placement.h"
 #include "ops/promotion.h"
 #include "ops/walk.h"

@@ -113,6 +113,23 @@ int usable_cpus() noexcept {
   return quota < allowed ? std::max(static_cast<int>(quota), 1) : allowed;
 }
 
+std::size_t last_level_cache() noexcept {
+  // Not sysconf(), which for AMD's processors gives the sum of caches that no core reaches all of.
+  static const std::size_t found = [] {
+    std::size_t largest = 0;
+    for (int index = 0; index < 8; ++index) {
+      const File file =
+          open_text("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/size");
+      std::size_t size = 0;
+      char unit = 0;
+      if (!file || std::fscanf(file.get(), "%zu%c", &size, &unit) < 1) continue;
+      largest = std::max(largest, size << (unit == 'M' ? 20 : unit == 'K' ? 10 : 0));
+    }
+    return largest != 0 ? largest : std::size_t{32} << 20;
+  }();
+  return found;
+}
+
 std::uint64_t address_space_limit() noexcept {
   rlimit limit{};
   if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kUnlimited;

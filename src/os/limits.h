@@ -4,6 +4,7 @@
 
 #include <sys/resource.h>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace forklift::os {
@@ -11,6 +12,9 @@ namespace forklift::os {
 // How many processors' time this process may use: those that it may run on, and not more than the quota of its control
 // groups (rounded up). At least 1.
 int usable_cpus() noexcept;
+
+// Bytes of the largest cache that a processor has for itself or shares with its neighbours; 32 MiB if unknown.
+std::size_t last_level_cache() noexcept;
 
 // Soft RLIMIT_AS in bytes; UINT64_MAX when unlimited.
 std::uint64_t address_space_limit() noexcept;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import forklift
@@ -53,3 +54,25 @@ def compute_there_then_here(queue: Any) -> None:
     context.set_context(device_target="CPU")
     y = x.to("CPU") + Tensor(1.0)
     queue.put((x.device, y.device, float(y)))
+
+
+def outlive_the_parent(x: Tensor, reports: int, parent: int, mine: int) -> None:
+    """Computes before and after the parent's end, which it sees since nobody else holds `mine`."""
+    os.close(mine)
+    before = total(x)
+    os.write(reports, b"computing\n")
+    assert os.read(parent, 1) == b""
+    os.write(reports, f"{before} {total(x)} {float(ops.sum(ops.sqrt(x * x)))}\n".encode())
+
+
+def be_killed_with_operations_in_flight(reports: int) -> None:
+    """Forks two children and then computes for ever."""
+    context.set_context(num_threads=3)
+    reads, writes = os.pipe()
+    x = forklift.zeros([N]) + 3
+    for _ in range(2):
+        mp.get_context("fork").Process(target=outlive_the_parent, args=(x, reports, reads, writes)).start()
+    os.write(reports, b"started\n")
+    y = x
+    while True:
+        y = y + 1

@@ -1,5 +1,6 @@
 // Arithmetic and operations on bits, of two operands.
 #include "kernels/isa/isa.h"
+#include "kernels/isa/stream.h"
 
 namespace forklift::kernels::FORKLIFT_ISA {
 namespace {
@@ -287,7 +288,30 @@ BinaryLoop of_numbers(BinaryOp op) {
   return nullptr;
 }
 
+template <class T>
+BinaryLoop streaming(BinaryOp op) {
+  switch (op) {
+    case BinaryOp::kAdd: return binary_stream<Add, T>;
+    case BinaryOp::kSubtract: return binary_stream<Subtract, T>;
+    case BinaryOp::kMultiply: return binary_stream<Multiply, T>;
+    case BinaryOp::kMaximum: return binary_stream<Maximum, T>;
+    case BinaryOp::kMinimum: return binary_stream<Minimum, T>;
+    case BinaryOp::kDivide:
+      if constexpr (is_real<T>) return binary_stream<Divide, T>;
+      return nullptr;
+    default: return nullptr;
+  }
+}
+
 }  // namespace
+
+BinaryLoop streaming_binary(BinaryOp op, DType dtype) noexcept {
+  return with_type(dtype, BinaryLoop(nullptr), [op](auto type) -> BinaryLoop {
+    using T = typename decltype(type)::type;
+    if constexpr (is_real<T> || (is_int<T> && sizeof(T) >= 4)) return streaming<T>(op);
+    return nullptr;
+  });
+}
 
 BinaryLoop binary(BinaryOp op, DType dtype) noexcept {
   if (is_comparison(op) || is_logical(op)) return compare(op, dtype);

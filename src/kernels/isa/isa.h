@@ -25,6 +25,8 @@ UnaryLoop cast(DType from, DType to) noexcept;
 SelectLoop select(std::size_t item_size) noexcept;
 ReduceLoops reduce(ReduceOp op, DType dtype) noexcept;
 MatrixLoop matmul(DType dtype) noexcept;
+UnaryLoop streaming_unary(UnaryOp op, DType dtype) noexcept;
+BinaryLoop streaming_binary(BinaryOp op, DType dtype) noexcept;
 
 // NOLINTNEXTLINE(cert-dcl59-cpp): what is in it must have no name that the linker sees (see above).
 namespace {

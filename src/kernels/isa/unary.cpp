@@ -1,5 +1,6 @@
 // Operations of one operand but for the transcendental ones.
 #include "kernels/isa/isa.h"
+#include "kernels/isa/stream.h"
 
 namespace forklift::kernels::FORKLIFT_ISA {
 namespace {
@@ -273,7 +274,29 @@ UnaryLoop of_numbers(UnaryOp op) {
   return nullptr;
 }
 
+template <class T>
+UnaryLoop streaming(UnaryOp op) {
+  switch (op) {
+    case UnaryOp::kNegative: return unary_stream<Negative, T>;
+    case UnaryOp::kPositive: return unary_stream<Positive, T>;
+    case UnaryOp::kSquare: return unary_stream<Square, T>;
+    case UnaryOp::kAbs: return unary_stream<Abs, T>;
+    case UnaryOp::kSqrt:
+      if constexpr (is_real<T>) return unary_stream<Sqrt, T>;
+      return nullptr;
+    default: return nullptr;
+  }
+}
+
 }  // namespace
+
+UnaryLoop streaming_unary(UnaryOp op, DType dtype) noexcept {
+  return with_type(dtype, UnaryLoop(nullptr), [op](auto type) -> UnaryLoop {
+    using T = typename decltype(type)::type;
+    if constexpr (is_real<T> || (is_int<T> && sizeof(T) >= 4)) return streaming<T>(op);
+    return nullptr;
+  });
+}
 
 UnaryLoop unary(UnaryOp op, DType dtype) noexcept {
   if (UnaryLoop const loop = math(op, dtype)) return loop;

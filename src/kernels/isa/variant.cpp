@@ -4,6 +4,7 @@
 namespace forklift::kernels::FORKLIFT_ISA {
 
 extern const Loops kLoops;
-const Loops kLoops = {FORKLIFT_ISA_NAME, unary, binary, cast, select, reduce, matmul};
+const Loops kLoops = {FORKLIFT_ISA_NAME, unary,           binary, cast, select, reduce, matmul,
+                      streaming_unary,   streaming_binary};
 
 }  // namespace forklift::kernels::FORKLIFT_ISA

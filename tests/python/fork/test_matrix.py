@@ -36,7 +36,7 @@ FORK: dict[str, tuple[set[str], ...]] = {
     # it "may hang", and the policy refuses it.
     "gRPC": ({REFUSED}, {REFUSED}, {REFUSED}, {REFUSED}),
 }
-# The standard library. A call in flight is a matter of the moment, too. Which signal ends a child of gRPC also is:
+# The standard library. Calls in flight are a matter of the moment, too, and so is what signal ends a child:
 # SIGABRT and SIGSEGV were seen.
 _MAY_HANG = {"result", "hang", "hang of the parent"}
 _FAILS = {*_MAY_HANG, "error in the child", "crash"}

@@ -300,3 +300,33 @@ def test_making_tensors() -> None:
     ]:
         assert (made.dtype, made.shape) == (dtype, shape)
         assert made.is_shared
+
+
+@pytest.mark.slow
+def test_results_that_no_cache_holds() -> None:
+    """Their stores go past the caches, which must not show: other alignments, numbers, in place, gaps."""
+    x = np.arange(12_000_003, dtype="float32")
+    tensor = Tensor(x)
+    assert np.array_equal(ops.add(tensor, tensor).numpy(), x + x)
+    assert np.array_equal(ops.subtract(3, tensor[1:]).numpy(), 3 - x[1:])
+    assert np.array_equal(ops.sqrt(tensor).numpy(), np.sqrt(x))
+    out = forklift.zeros([x.size + 1])
+    ops.multiply(tensor, 2, out=out[1:])
+    assert out[0].item() == 0
+    assert np.array_equal(out.numpy()[1:], x * 2)
+    ops.add(tensor, tensor, out=tensor)
+    assert np.array_equal(tensor.numpy(), x + x)
+    square = x[: 3464 * 3464].reshape(3464, 3464)
+    assert np.array_equal((Tensor.from_numpy(square)[:, :3000] * 2).numpy(), square[:, :3000] * 2)
+    assert np.array_equal((Tensor(square).transpose(0, 1) * 2).numpy(), square.T * 2)
+
+
+def test_tanh_is_one_where_it_rounds_to_one() -> None:
+    x = np.float32([np.inf, -np.inf, 9.02, -1e30, np.nan, 0.0, -0.0, 1e-40])
+    got = ops.tanh(Tensor(x)).numpy()
+    np.testing.assert_array_equal(got, np.float32([1, -1, 1, -1, np.nan, 0, 0, 1e-40]))
+    assert np.signbit(got[6])
+    x = np.linspace(-10, 10, 100_001, dtype="float32")
+    exact = np.tanh(x.astype("float64"))
+    error = np.abs(ops.tanh(Tensor(x)).numpy() - exact) / np.spacing(np.abs(exact).astype("float32"))
+    assert error.max() <= 7

@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
 import warnings
 from collections.abc import Iterator
@@ -223,6 +225,27 @@ def test_the_thread_that_made_a_child_ends() -> None:
     made[0].join()
     assert made[0].exitcode == 0
     assert not multiprocessing.active_children()
+
+
+def test_the_parent_is_killed_with_operations_in_flight() -> None:
+    reads, writes = os.pipe()
+    parent = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            f"import ops_targets; ops_targets.be_killed_with_operations_in_flight({writes})",
+        ],
+        pass_fds=[writes],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+    )
+    os.close(writes)
+    with os.fdopen(reads) as reports:
+        assert sorted(reports.readline() for _ in range(3)) == ["computing\n"] * 2 + ["started\n"]
+        parent.kill()
+        assert parent.wait(support.DEADLINE) == -signal.SIGKILL
+        total = 3.0 * ops_targets.N
+        assert reports.readline() == reports.readline() == f"{total} {total} {total}\n"
+        assert reports.read() == ""  # the children have ended
 
 
 def test_shared_results_are_complete_when_sent() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import forklift
 import hypothesis.extra.numpy as hnp
 import numpy as np
 import pytest
@@ -99,3 +100,35 @@ def test_the_dtype_that_was_asked_for(source: str, dtype: str) -> None:
         expected = getattr(np, name)(array, dtype=dtype)
         got = getattr(ops, name)(Tensor(array), dtype=dtype)
         assert (got.dtype, got.item()) == (dtype, expected.item())
+
+
+def test_matmul_writes_into_out() -> None:
+    rng = np.random.default_rng(2)
+    a, b = rng.random((3, 40, 30)), rng.random((30, 50))
+    expected = a @ b
+    whole = forklift.zeros([3, 40, 80], "float64")
+    padded = whole[:, :, 20:70]  # rows with gaps
+    assert ops.matmul(Tensor(a), Tensor(b), out=padded) is padded
+    np.testing.assert_allclose(padded.numpy(), expected)
+    assert not whole.numpy()[:, :, :20].any()
+    assert not whole.numpy()[:, :, 70:].any()
+    turned = forklift.zeros([50, 40], "float64").transpose(0, 1)
+    np.testing.assert_allclose(ops.matmul(Tensor(a[0]), Tensor(b), out=turned).numpy(), expected[0])
+    narrower = forklift.zeros([40, 50], "float32")
+    np.testing.assert_allclose(
+        ops.matmul(Tensor(a[0]), Tensor(b), out=narrower).numpy(), expected[0], rtol=1e-6
+    )
+    square = Tensor(rng.random((64, 64)))
+    expected = square.numpy() @ square.numpy()
+    ops.matmul(square, square, out=square)  # an operand
+    np.testing.assert_allclose(square.numpy(), expected)
+    stack = Tensor(rng.random((2, 64, 64)))
+    expected = stack.numpy()[0] @ stack.numpy()[1]
+    np.testing.assert_allclose(ops.matmul(stack[0], stack[1], out=stack[0]).numpy(), expected)
+    for out, text in [
+        (forklift.zeros([40, 50], "float64").as_readonly(), "read-only"),
+        (forklift.zeros([50, 40], "float64"), "result's shape"),
+        (forklift.zeros([40, 50], "int64"), "cannot hold"),
+    ]:
+        with pytest.raises(ValueError, match=text):
+            ops.matmul(Tensor(a[0]), Tensor(b), out=out)
