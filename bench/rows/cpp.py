@@ -108,5 +108,12 @@ ROWS = (
     Row("cpp-start-fork", "us", floor_of="fork and wait", note="start and join, nothing to do"),
     Row("cpp-start-forkserver", "us", floor_of="fork and wait", note="likewise, from the zygote"),
     Row("cpp-start-spawn", "us", floor_of="posix_spawn and wait", note="likewise, a fresh process"),
+    Row(
+        "cpp-ops-tiny",
+        "ns",
+        at_most=1000,
+        note="add one element to one, each a tensor; Eigen has no dtypes or shapes at run time",
+    ),
+    Row("cpp-ops-tiny-out", "ns", at_most=1000, note="likewise, into a tensor that is there"),
     Row("cpp-start-grown", "us", note="from the zygote; this process holds 256 MB more"),
 )

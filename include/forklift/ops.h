@@ -2,7 +2,7 @@
 //
 //   Tensor x = ops::arange(0.0, 12.0).reshape({3, 4});
 //   Tensor y = ops::log(x + 1) * 2;                     // returns at once: the value is on its way
-//   Tensor row = ops::sum(y, {.axes = {1}, .keepdims = true});
+//   Tensor row = ops::sum(y, {.axes = Dims{1}, .keepdims = true});
 //   std::cout << row << '\n';                           // waits for it
 //   ops::add(x, y, x);                                  // into x, which other processes may see
 //
