@@ -12,8 +12,10 @@
 #include "bindings/core/gil.h"
 #include "guard/blocked.h"
 #include "guard/guards.h"
+#include "guard/libraries.h"
 #include "guard/rest.h"
 #include "guard/stacks.h"
+#include "guard/threads.h"
 
 namespace nb = nanobind;
 
@@ -53,6 +55,14 @@ nb::list examine() {
   return findings;
 }
 
+nb::dict owners_of_threads() {
+  nb::dict owners;
+  for (const guard::Thread& each : guard::other_threads(*guard::mapped_libraries())) {
+    owners[nb::int_(each.id)] = nb::make_tuple(each.name, each.owner);
+  }
+  return owners;
+}
+
 nb::tuple blocked_threads(int process) {
   const Result<guard::Blocked> blocked = [&] {
     const GilRelease released;
@@ -80,6 +90,7 @@ void bind_guard(nb::module_& module) {
   part.def("needs_examination", guard::needs_examination);
   part.def("rest_at_forks", guard::rest_at_forks);
   part.def("watch_forks", watch_forks, nb::arg("function").none());
+  part.def("owners_of_threads", owners_of_threads);
   part.def("blocked_threads", blocked_threads, nb::arg("process"));
   part.def("arm_stacks", arm_stacks, nb::arg("file"));
   part.def("disarm_stacks", [](int number) { ::signal(number, SIG_DFL); }, nb::arg("number"));

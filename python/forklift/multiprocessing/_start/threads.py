@@ -7,6 +7,8 @@ import sys
 import threading
 import warnings
 
+from forklift import _core
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -14,20 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["describe", "has_cuda", "missed_by_forks", "others", "why_not_to_fork"]
 
 _TASKS = "/proc/self/task"
-_STACK = 64 << 10  # bytes of a thread's stack that are searched for return addresses
 _MANY = 3
-# Code of the C library and of the loader is on every thread's stack.
-_COMMON = ("libc.so", "libc-2", "libpthread", "ld-linux", "ld-musl", "libstdc++", "libpython", "[vdso]")
-_THREADED = (
-    "libgomp",
-    "libiomp",
-    "libomp",
-    "libopenblas",
-    "libscipy_openblas",
-    "libmkl",
-    "libtbb",
-    "libarrow",
-)
 
 
 def others() -> list[int]:
@@ -85,60 +74,5 @@ def describe(task: int) -> str:
             target: Any = getattr(thread, "_target", None) or type(thread).run
             module, name = getattr(target, "__module__", "?"), getattr(target, "__qualname__", "?")
             return f"thread {thread.name!r} in {module}.{name}"
-    try:
-        with open(f"{_TASKS}/{task}/comm") as file:
-            name = file.read().strip()
-    except OSError:
-        name = str(task)
-    return f"thread {name!r} of {_library(task) or _suspects()}"
-
-
-def _library(task: int) -> str:
-    """The library whose code a sleeping thread runs: the innermost on its stack; "" for a running thread."""
-    try:
-        with open(f"{_TASKS}/{task}/syscall") as file:
-            words = file.read().split()
-        stack, instruction = int(words[-2], 16), int(words[-1], 16)
-        code = _code()
-        with open("/proc/self/mem", "rb", buffering=0) as memory:
-            size = min(_STACK, _end_of_mapping(stack) - stack)
-            data = os.pread(memory.fileno(), size & ~7, stack)
-    except (OSError, ValueError, IndexError):
-        return ""  # a running thread's registers are not shown
-    slots = (int.from_bytes(data[at : at + 8], sys.byteorder) for at in range(0, len(data), 8))
-    for address in (instruction, *slots):
-        for start, stop, name in code:
-            if start <= address < stop and not name.startswith(_COMMON):
-                return name
-    return ""
-
-
-def _suspects() -> str:
-    """In words: which of the libraries that have threads are mapped."""
-    try:
-        found = sorted({name for _, _, name in _code() if name.startswith(_THREADED)})
-    except OSError:
-        found = []
-    return "an unknown library" + (f" (loaded are {', '.join(found)})" if found else "")
-
-
-def _maps() -> list[tuple[int, int, str, str]]:
-    found = []
-    with open("/proc/self/maps") as file:
-        for line in file:
-            span, access, _, _, _, *path = line.split(maxsplit=5)
-            start, _, stop = span.partition("-")
-            found.append((int(start, 16), int(stop, 16), access, path[0].strip() if path else ""))
-    return found
-
-
-def _code() -> list[tuple[int, int, str]]:
-    """The mappings of libraries' code, each with the file's name. The interpreter itself is no library."""
-    own = ("", os.path.realpath("/proc/self/exe"))
-    return [
-        (a, b, os.path.basename(path)) for a, b, access, path in _maps() if "x" in access and path not in own
-    ]
-
-
-def _end_of_mapping(address: int) -> int:
-    return next((stop for start, stop, _, _ in _maps() if start <= address < stop), address)
+    name, owner = _core._guard.owners_of_threads().get(task, (str(task), ""))
+    return f"thread {name!r} of {owner or 'an unknown library'}"
