@@ -159,7 +159,7 @@ def trunc(x: _Operand, *, out: Tensor | None = None) -> Tensor:
     """Rounded towards zero."""
 
 def round(x: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """The nearest whole number; half-way cases go to the even one."""
+    """The nearest whole number; half-way cases go to the even one. Of a complex number both parts."""
 
 def isnan(x: _Operand, *, out: Tensor | None = None) -> Tensor:
     """Which elements are NaN (bool)."""
