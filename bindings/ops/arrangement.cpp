@@ -1,8 +1,10 @@
 // forklift.ops: tensors of other shapes, of several parts, and new ones.
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "bindings/ops/operand.h"
@@ -67,13 +69,21 @@ void bind_shapes(nb::module_& module) {
       nb::arg("x"), nb::arg("shape"));
   module.def(
       "reshape",
-      [](nb::handle object, nb::handle shape) {
+      [](nb::handle object, nb::handle shape, std::optional<bool> copy) {
         const PyOperand x = PyOperand::require(object.ptr());
+        const Tensor& tensor = required_tensor(x);
         const std::vector<std::int64_t> lengths = lengths_of(shape);
-        return compute(takes_long(x.tensor()),
-                       [&] { return ops::reshape(required_tensor(x), Dims(DimSpan(lengths))); });
+        if (copy == false && !tensor.is_contiguous()) {
+          throw nb::value_error(("reshape: copy=False, but the elements of " + tensor.to_string() +
+                                 " do not lie one behind the other")
+                                    .c_str());
+        }
+        return compute(takes_long(&tensor) || copy == true, [&] {
+          return ops::reshape(copy == true ? ops::astype(tensor, tensor.dtype()) : tensor,
+                              Dims(DimSpan(lengths)));
+        });
       },
-      nb::arg("x"), nb::arg("shape"));
+      nb::arg("x"), nb::arg("shape"), nb::kw_only(), nb::arg("copy") = nb::none());
   module.def(
       "permute_dims",
       [](nb::handle object, nb::handle axes) {
@@ -86,7 +96,14 @@ void bind_shapes(nb::module_& module) {
       "expand_dims",
       [](nb::handle object, std::int64_t axis) {
         const PyOperand x = PyOperand::require(object.ptr());
-        return compute(false, [&] { return ops::expand_dims(required_tensor(x), axis); });
+        const Tensor& tensor = required_tensor(x);
+        const auto places = static_cast<std::int64_t>(tensor.ndim()) + 1;
+        if (axis < -places || axis >= places) {  // the standard wants this type of error
+          throw nb::index_error(("expand_dims: axis " + std::to_string(axis) + " is out of range for " +
+                                 tensor.to_string() + " and one more dimension")
+                                    .c_str());
+        }
+        return compute(false, [&] { return ops::expand_dims(tensor, axis); });
       },
       nb::arg("x"), nb::kw_only(), nb::arg("axis") = 0);
   module.def(
@@ -111,32 +128,37 @@ void bind_shapes(nb::module_& module) {
 void bind_new(nb::module_& module) {
   module.def(
       "full",
-      [](nb::handle shape, nb::handle value, nb::handle dtype) {
+      [](nb::handle shape, nb::handle value, nb::handle dtype, const std::optional<std::string>& device) {
         const std::vector<std::int64_t> lengths = lengths_of(shape);
         const ops::Number number = number_of(value);
         const std::optional<DType> wanted = dtype_or_none(dtype);
-        return compute(true, [&] { return ops::full(Dims(DimSpan(lengths)), number, wanted); });
+        return compute(true,
+                       [&] { return placed(ops::full(Dims(DimSpan(lengths)), number, wanted), device); });
       },
-      nb::arg("shape"), nb::arg("fill_value"), nb::kw_only(), nb::arg("dtype") = nb::none());
+      nb::arg("shape"), nb::arg("fill_value"), nb::kw_only(), nb::arg("dtype") = nb::none(),
+      nb::arg("device") = nb::none());
   module.def(
       "arange",
-      [](nb::handle start, nb::handle stop, nb::handle step, nb::handle dtype) {
+      [](nb::handle start, nb::handle stop, nb::handle step, nb::handle dtype,
+         const std::optional<std::string>& device) {
         const ops::Number first = stop.is_none() ? ops::Number(0) : number_of(start);
         const ops::Number last = number_of(stop.is_none() ? start : stop);
         const ops::Number by = number_of(step);
         const std::optional<DType> wanted = dtype_or_none(dtype);
-        return compute(true, [&] { return ops::arange(first, last, by, wanted); });
+        return compute(true, [&] { return placed(ops::arange(first, last, by, wanted), device); });
       },
       nb::arg("start"), nb::arg("stop") = nb::none(), nb::arg("step") = 1, nb::kw_only(),
-      nb::arg("dtype") = nb::none());
+      nb::arg("dtype") = nb::none(), nb::arg("device") = nb::none());
   module.def(
       "linspace",
-      [](double start, double stop, std::int64_t count, nb::handle dtype, bool endpoint) {
+      [](double start, double stop, std::int64_t count, nb::handle dtype,
+         const std::optional<std::string>& device, bool endpoint) {
         const DType wanted = dtype_or_none(dtype).value_or(DType::kFloat32);
-        return compute(true, [&] { return ops::linspace(start, stop, count, wanted, endpoint); });
+        return compute(true,
+                       [&] { return placed(ops::linspace(start, stop, count, wanted, endpoint), device); });
       },
       nb::arg("start"), nb::arg("stop"), nb::arg("num"), nb::kw_only(), nb::arg("dtype") = nb::none(),
-      nb::arg("endpoint") = true);
+      nb::arg("device") = nb::none(), nb::arg("endpoint") = true);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "bindings/tensor/numpy.h"
+#include "ops/placement.h"
 
 namespace nb = nanobind;
 
@@ -77,6 +78,16 @@ const Tensor& required_tensor(const PyOperand& operand) {
 
 bool takes_long(const Tensor* tensor) noexcept {
   return tensor != nullptr && (tensor->numel() > kFewElements || is_computed(*tensor));
+}
+
+Tensor value(Result<Tensor> result) {
+  if (!result) throw Error(result.status());
+  return *std::move(result);
+}
+
+Tensor placed(const Tensor& tensor, const std::optional<std::string>& device) {
+  if (!device || *device == tensor.device()) return tensor;
+  return value(ops::move_to(tensor, *device));
 }
 
 const Tensor* out_tensor(nb::handle out) {

@@ -10,6 +10,7 @@
 #include <nanobind/nanobind.h>
 
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "bindings/core/errors.h"
@@ -85,6 +86,12 @@ nanobind::object compute(bool without_lock, Operation operation) {
   if (object == nullptr) throw nanobind::python_error();
   return nanobind::steal(object);
 }
+
+// The tensor, or the core's error as an exception, for use inside compute().
+Tensor value(Result<Tensor> result);
+
+// The tensor on that device: itself if it lies there, or if there is no name. For use inside compute().
+Tensor placed(const Tensor& tensor, const std::optional<std::string>& device);
 
 // The tensor that an `out` argument names; null for None. TypeError for anything else.
 const Tensor* out_tensor(nanobind::handle out);

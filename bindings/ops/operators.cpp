@@ -12,6 +12,9 @@ namespace nb = nanobind;
 namespace forklift::py {
 namespace {
 
+// None, too, comes to the function, which says NotImplemented: x == None is False.
+const auto kOther = nb::arg("other").none();
+
 using BinaryFunction = Tensor (*)(const ops::Operand&, const ops::Operand&, ops::Out);
 using UnaryFunction = Tensor (*)(const ops::Operand&, ops::Out);
 
@@ -60,12 +63,21 @@ nb::object multiply(nb::handle self, nb::handle other) {
   return compute(true, [&] { return reflected ? ops::matmul(theirs, own) : ops::matmul(own, theirs); });
 }
 
+// The product, which has the shape of `self`, written into its memory.
+nb::object multiply_in_place(nb::handle self, nb::handle other) {
+  const std::optional<PyOperand> operand = PyOperand::from(other.ptr(), PyOperand::kArrays);
+  if (!operand || operand->tensor() == nullptr) return nb::borrow(Py_NotImplemented);
+  const Tensor& own = tensor_of(self.ptr());
+  compute(true, [&] { return ops::matmul(own, *operand->tensor(), own); });
+  return nb::borrow(self);
+}
+
 template <BinaryFunction function>
 void define(nb::class_<TensorBox>& type, const char* name, const char* reflected_name,
             const char* in_place_name) {
-  type.def(name, forward<function>)
-      .def(reflected_name, reflected<function>)
-      .def(in_place_name, in_place<function>);
+  type.def(name, forward<function>, kOther)
+      .def(reflected_name, reflected<function>, kOther)
+      .def(in_place_name, in_place<function>, kOther);
 }
 
 }  // namespace
@@ -87,21 +99,23 @@ void bind_operators(nb::class_<TensorBox>& type) {
           [](nb::handle self, nb::handle other, nb::handle modulus) {
             return modulus.is_none() ? forward<ops::pow>(self, other) : nb::borrow(Py_NotImplemented);
           },
-          nb::arg("other"), nb::arg("modulus") = nb::none())
+          nb::arg("other").none(), nb::arg("modulus") = nb::none())
       .def(
           "__rpow__",
           [](nb::handle self, nb::handle other, nb::handle modulus) {
             return modulus.is_none() ? reflected<ops::pow>(self, other) : nb::borrow(Py_NotImplemented);
           },
-          nb::arg("other"), nb::arg("modulus") = nb::none())
-      .def("__ipow__", in_place<ops::pow>);
-  type.def("__matmul__", multiply<false>).def("__rmatmul__", multiply<true>);
-  type.def("__eq__", forward<ops::equal>)
-      .def("__ne__", forward<ops::not_equal>)
-      .def("__lt__", forward<ops::less>)
-      .def("__le__", forward<ops::less_equal>)
-      .def("__gt__", forward<ops::greater>)
-      .def("__ge__", forward<ops::greater_equal>)
+          nb::arg("other").none(), nb::arg("modulus") = nb::none())
+      .def("__ipow__", in_place<ops::pow>, kOther);
+  type.def("__matmul__", multiply<false>, kOther)
+      .def("__rmatmul__", multiply<true>, kOther)
+      .def("__imatmul__", multiply_in_place, kOther);
+  type.def("__eq__", forward<ops::equal>, kOther)
+      .def("__ne__", forward<ops::not_equal>, kOther)
+      .def("__lt__", forward<ops::less>, kOther)
+      .def("__le__", forward<ops::less_equal>, kOther)
+      .def("__gt__", forward<ops::greater>, kOther)
+      .def("__ge__", forward<ops::greater_equal>, kOther)
       // As an object: comparing makes tensors, and elements change.
       .def("__hash__", [](nb::handle self) { return reinterpret_cast<Py_ssize_t>(self.ptr()) >> 4; });
   type.def("__neg__", prefix<ops::negative>)

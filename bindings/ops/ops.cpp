@@ -20,11 +20,6 @@ namespace nb = nanobind;
 namespace forklift::py {
 namespace {
 
-Tensor value(Result<Tensor> result) {
-  if (!result) throw Error(result.status());
-  return *std::move(result);
-}
-
 ops::Out out_of(const Tensor* out) { return out != nullptr ? ops::Out(*out) : ops::Out(); }
 
 // With `out` the result is that object.
@@ -181,14 +176,16 @@ void bind_algebra(nb::module_& module) {
       nb::arg("x1"), nb::arg("x2"), nb::kw_only(), nb::arg("out") = nb::none());
   module.def(
       "astype",
-      [](nb::handle object, nb::handle dtype, bool copy) {
+      [](nb::handle object, nb::handle dtype, bool copy, const std::optional<std::string>& device) {
         const PyOperand x = PyOperand::require(object.ptr());
         const Tensor& tensor = required_tensor(x);
         const DType wanted = parse_dtype(dtype);
-        if (!copy && wanted == tensor.dtype() && is_tensor(object.ptr())) return nb::borrow(object);
-        return compute(takes_long(&tensor), [&] { return ops::astype(tensor, wanted); });
+        const bool moves = device && *device != tensor.device();
+        if (!copy && wanted == tensor.dtype() && is_tensor(object.ptr()) && !moves) return nb::borrow(object);
+        return compute(takes_long(&tensor) || moves,
+                       [&] { return placed(ops::astype(tensor, wanted), device); });
       },
-      nb::arg("x"), nb::arg("dtype"), nb::kw_only(), nb::arg("copy") = true);
+      nb::arg("x"), nb::arg("dtype"), nb::kw_only(), nb::arg("copy") = true, nb::arg("device") = nb::none());
 }
 
 nb::object make_ops(nb::handle parent) {
@@ -202,6 +199,7 @@ nb::object make_ops(nb::handle parent) {
   bind_reductions(module);
   bind_algebra(module);
   bind_arrangement(module);
+  bind_array_api(module);
   return module;
 }
 

@@ -9,6 +9,7 @@
 #include "bindings/core/errors.h"
 #include "bindings/tensor/tensor.h"
 #include "device/device.h"
+#include "ops/arrangement.h"
 #include "ops/placement.h"
 #include "tensor/operations.h"
 #include "tensor/pending.h"
@@ -78,7 +79,7 @@ std::optional<std::int64_t> bound(PyObject* object) {
 Tensor index_tensor(const Tensor& tensor, nb::handle key) {
   const nb::tuple keys = PyTuple_Check(key.ptr()) ? nb::borrow<nb::tuple>(key) : nb::make_tuple(key);
   std::size_t used = 0;
-  for (const nb::handle item : keys) used += item.ptr() == Py_Ellipsis ? 0U : 1U;
+  for (const nb::handle item : keys) used += item.ptr() == Py_Ellipsis || item.is_none() ? 0U : 1U;
   if (used > tensor.ndim()) {
     throw nb::index_error(
         ("too many indices for a tensor of " + std::to_string(tensor.ndim()) + " dimensions").c_str());
@@ -87,7 +88,10 @@ Tensor index_tensor(const Tensor& tensor, nb::handle key) {
   std::int64_t dim = 0;
   bool skipped = false;
   for (const nb::handle item : keys) {
-    if (item.ptr() == Py_Ellipsis) {
+    if (item.is_none()) {
+      view = required(ops::add_dimension(view, dim));
+      ++dim;
+    } else if (item.ptr() == Py_Ellipsis) {
       if (skipped) throw nb::index_error("an index can have one Ellipsis only");
       skipped = true;
       dim += static_cast<std::int64_t>(tensor.ndim() - used);
@@ -107,7 +111,8 @@ Tensor index_tensor(const Tensor& tensor, nb::handle key) {
       }
       view = required(tensor::select(view, dim, index));
     } else {
-      throw nb::type_error("a tensor is indexed by integers, slices and Ellipsis; use .numpy() for more");
+      throw nb::type_error(
+          "a tensor is indexed by integers, slices, None and Ellipsis; use .numpy() for more");
     }
   }
   return view;

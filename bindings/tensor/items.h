@@ -10,7 +10,7 @@ namespace forklift::py {
 
 inline constexpr int dlpack_cpu = dlpack::kCpu;
 
-// The view that tensor[key] is: integers, slices, one Ellipsis, in a tuple or alone.
+// The view that tensor[key] is: integers, slices, None for a new dimension of length one, one Ellipsis, in a tuple or alone.
 Tensor index_tensor(const Tensor& tensor, nanobind::handle key);
 // The one element of a tensor of one element.
 nanobind::object only_item(const Tensor& tensor);

@@ -19,7 +19,9 @@
 #include "bindings/tensor/numpy.h"
 #include "message/codec.h"
 #include "message/transport.h"
+#include "ops/elementwise.h"
 #include "ops/placement.h"
+#include "ops/promotion.h"
 #include "tensor/arena_storage.h"
 #include "tensor/copy.h"
 #include "tensor/operations.h"
@@ -79,18 +81,37 @@ nb::object as_array(nb::handle self, nb::handle dtype, nb::handle copy) {
   return copy.ptr() == Py_True ? array.attr("copy")() : array;
 }
 
+// The elements of `source`, broadcast and converted. ValueError: its kind of number would get lost.
+void set_elements(const Tensor& target, const Tensor& source) {
+  if (!ops::may_convert(source.dtype(), target.dtype())) {
+    throw nb::value_error(("elements of " + source.to_string() + " do not become elements of " +
+                           target.to_string() + "; convert them with forklift.ops.astype()")
+                              .c_str());
+  }
+  if (target.nbytes() <= kQuickBytes && !is_computed(target) && !is_computed(source))
+    return require(ops::assign(target, source));
+  GilRelease released;
+  Status status = ops::assign(target, source);
+  released.acquire();
+  require(status);
+}
+
 void bind_views(nb::class_<TensorBox>& type) {
-  type.def("__getitem__",
-           [](const TensorBox& self, nb::handle key) { return make(index_tensor(self.tensor, key)); })
-      .def("__setitem__",
-           [](const TensorBox& self, nb::handle key, nb::handle value) {
-             const TensorBox view(index_tensor(self.tensor, key));
-             Tensor target = view.tensor;
-             std::optional<Tensor> source = any_array(value.ptr());
-             if (!source) return fill_with(target, value);
-             const TensorBox keep(*source);
-             require(tensor::copy_elements(target, *source));
-           })
+  type.def(
+          "__getitem__",
+          [](const TensorBox& self, nb::handle key) { return make(index_tensor(self.tensor, key)); },
+          nb::arg("key").none())
+      .def(
+          "__setitem__",
+          [](const TensorBox& self, nb::handle key, nb::handle value) {
+            const TensorBox view(index_tensor(self.tensor, key));
+            Tensor target = view.tensor;
+            std::optional<Tensor> source = any_array(value.ptr());
+            if (!source) return fill_with(target, value);
+            const TensorBox keep(*source);
+            set_elements(target, *source);
+          },
+          nb::arg("key").none(), nb::arg("value"))
       .def("reshape",
            [](const TensorBox& self, const std::vector<std::int64_t>& shape) {
              return make(require(tensor::reshape(self.tensor, Dims((DimSpan(shape))))));

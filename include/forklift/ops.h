@@ -180,7 +180,7 @@ Tensor ceil(const Operand& x, Out out = {});
 Tensor floor(const Operand& x, Out out = {});
 // Rounded towards zero.
 Tensor trunc(const Operand& x, Out out = {});
-// Half-way cases go to the even number.
+// Half-way cases go to the even number. Of a complex number both parts.
 Tensor round(const Operand& x, Out out = {});
 // bool: is it no number?
 Tensor isnan(const Operand& x, Out out = {});
@@ -339,7 +339,7 @@ Tensor linspace(double start, double stop, std::int64_t count, DType dtype = DTy
 
 // Always a new tensor. Floats are truncated to integers; what does not fit wraps around or is the smallest integer.
 Tensor astype(const Tensor& x, DType dtype);
-// The dtype of an operation between the two.
+// The dtype of an operation between the two. Of numbers alone the default one of the wider kind.
 DType result_type(const Operand& a, const Operand& b);
 
 }  // namespace forklift::ops

@@ -1,15 +1,69 @@
 """Operations on tensors; see forklift/ops.py."""
 
+import builtins
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
 from forklift import Tensor
+from forklift.adapters.array_namespace import DType, Inspection
+from forklift.adapters.array_namespace import finfo as finfo
+from forklift.adapters.array_namespace import iinfo as iinfo
 
 _Operand: TypeAlias = Tensor | np.ndarray[Any, Any] | np.generic | complex
 _Array: TypeAlias = Tensor | np.ndarray[Any, Any]
 _Axis: TypeAlias = int | Sequence[int] | None
+_Bool: TypeAlias = builtins.bool  # `bool` is a dtype here
+
+bool: Final[DType]
+int8: Final[DType]
+int16: Final[DType]
+int32: Final[DType]
+int64: Final[DType]
+uint8: Final[DType]
+uint16: Final[DType]
+uint32: Final[DType]
+uint64: Final[DType]
+float16: Final[DType]
+bfloat16: Final[DType]
+float32: Final[DType]
+float64: Final[DType]
+complex64: Final[DType]
+complex128: Final[DType]
+
+e: Final[float]
+pi: Final[float]
+inf: Final[float]
+nan: Final[float]
+newaxis: Final = None
+__array_api_version__: Final = "2024.12"
+
+_Kind: TypeAlias = Literal[
+    "bool",
+    "signed integer",
+    "unsigned integer",
+    "integral",
+    "real floating",
+    "complex floating",
+    "numeric",
+]
+
+def __array_namespace_info__() -> Inspection:
+    """What this namespace can do, in the words of the array API standard."""
+
+def isdtype(dtype: Any, kind: _Kind | Any | tuple[Any, ...]) -> _Bool:
+    """Whether it is that dtype, of that kind, or one of several. ValueError for what is no kind."""
+
+def asarray(obj: Any, *, dtype: Any = None, device: str | None = None, copy: _Bool | None = None) -> Tensor:
+    """A Tensor of an array, a DLPack object, a buffer, a number or nested lists.
+
+    Without `copy` it shares the memory of an array if dtype and device allow that; a Tensor is returned as it
+    is. copy=False: ValueError if they do not. Python's floats become float32 and its integers int64.
+    """
+
+def from_dlpack(x: Any, *, device: str | None = None, copy: _Bool | None = None) -> Tensor:
+    """A Tensor over the memory of an object with ``__dlpack__``, or a copy on `device`."""
 
 def negative(x: _Operand, *, out: Tensor | None = None) -> Tensor:
     """-x"""
@@ -105,7 +159,7 @@ def trunc(x: _Operand, *, out: Tensor | None = None) -> Tensor:
     """Rounded towards zero."""
 
 def round(x: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """The nearest whole number; half-way cases go to the even one."""
+    """The nearest whole number; half-way cases go to the even one. Of a complex number both parts."""
 
 def isnan(x: _Operand, *, out: Tensor | None = None) -> Tensor:
     """Which elements are NaN (bool)."""
@@ -227,37 +281,37 @@ def clip(
     """At least `min`, at most `max`; None is no limit."""
 
 def sum(
-    x: _Array, *, axis: _Axis = None, dtype: Any = None, keepdims: bool = False, out: Tensor | None = None
+    x: _Array, *, axis: _Axis = None, dtype: Any = None, keepdims: _Bool = False, out: Tensor | None = None
 ) -> Tensor:
     """The sum; of integers of 64 bits. Along `axis`, or of all elements."""
 
 def prod(
-    x: _Array, *, axis: _Axis = None, dtype: Any = None, keepdims: bool = False, out: Tensor | None = None
+    x: _Array, *, axis: _Axis = None, dtype: Any = None, keepdims: _Bool = False, out: Tensor | None = None
 ) -> Tensor:
     """The product; of integers of 64 bits. Along `axis`, or of all elements."""
 
 def max(
-    x: _Array, *, axis: _Axis = None, dtype: Any = None, keepdims: bool = False, out: Tensor | None = None
+    x: _Array, *, axis: _Axis = None, dtype: Any = None, keepdims: _Bool = False, out: Tensor | None = None
 ) -> Tensor:
     """The largest element; a NaN wins. ValueError where there are none. Along `axis`, or of all elements."""
 
 def min(
-    x: _Array, *, axis: _Axis = None, dtype: Any = None, keepdims: bool = False, out: Tensor | None = None
+    x: _Array, *, axis: _Axis = None, dtype: Any = None, keepdims: _Bool = False, out: Tensor | None = None
 ) -> Tensor:
     """The smallest element; a NaN wins. ValueError where there are none. Along `axis`, or of all elements."""
 
 def all(
-    x: _Array, *, axis: _Axis = None, dtype: Any = None, keepdims: bool = False, out: Tensor | None = None
+    x: _Array, *, axis: _Axis = None, dtype: Any = None, keepdims: _Bool = False, out: Tensor | None = None
 ) -> Tensor:
     """Whether all elements are not zero (bool). Along `axis`, or of all elements."""
 
 def any(
-    x: _Array, *, axis: _Axis = None, dtype: Any = None, keepdims: bool = False, out: Tensor | None = None
+    x: _Array, *, axis: _Axis = None, dtype: Any = None, keepdims: _Bool = False, out: Tensor | None = None
 ) -> Tensor:
     """Whether any element is not zero (bool). Along `axis`, or of all elements."""
 
 def mean(
-    x: _Array, *, axis: _Axis = None, dtype: Any = None, keepdims: bool = False, out: Tensor | None = None
+    x: _Array, *, axis: _Axis = None, dtype: Any = None, keepdims: _Bool = False, out: Tensor | None = None
 ) -> Tensor:
     """The mean; of integers a float64. Along `axis`, or of all elements."""
 
@@ -266,7 +320,7 @@ def var(
     *,
     axis: _Axis = None,
     correction: float = 0.0,
-    keepdims: bool = False,
+    keepdims: _Bool = False,
     out: Tensor | None = None,
 ) -> Tensor:
     """The variance; `correction` is taken from the number of elements (1: of a sample)."""
@@ -276,22 +330,22 @@ def std(
     *,
     axis: _Axis = None,
     correction: float = 0.0,
-    keepdims: bool = False,
+    keepdims: _Bool = False,
     out: Tensor | None = None,
 ) -> Tensor:
     """The standard deviation; `correction` is taken from the number of elements (1: of a sample)."""
 
-def argmax(x: _Array, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+def argmax(x: _Array, *, axis: int | None = None, keepdims: _Bool = False) -> Tensor:
     """The index (int64) of the first largest element; without an axis of the flattened tensor."""
 
-def argmin(x: _Array, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+def argmin(x: _Array, *, axis: int | None = None, keepdims: _Bool = False) -> Tensor:
     """The index (int64) of the first smallest element; without an axis of the flattened tensor."""
 
 def matmul(x1: _Array, x2: _Array, *, out: Tensor | None = None) -> Tensor:
     """The product of matrices, of stacks of them (which are broadcast), or with vectors."""
 
-def astype(x: _Array, dtype: Any, *, copy: bool = True) -> Tensor:
-    """The elements as another dtype. Floats are truncated to integers."""
+def astype(x: _Array, dtype: Any, *, copy: _Bool = True, device: str | None = None) -> Tensor:
+    """The elements as another dtype, on that device. Floats are truncated to integers."""
 
 def concat(arrays: Sequence[_Array], *, axis: int | None = 0) -> Tensor:
     """Along a dimension in which alone they may differ; without an axis they are flattened before."""
@@ -302,8 +356,11 @@ def stack(arrays: Sequence[_Array], *, axis: int = 0) -> Tensor:
 def broadcast_to(x: _Array, shape: Sequence[int] | int) -> Tensor:
     """A read-only view that repeats its elements."""
 
-def reshape(x: _Array, shape: Sequence[int] | int) -> Tensor:
-    """A view if the elements lie so that one is possible, else a copy. One length may be -1."""
+def reshape(x: _Array, shape: Sequence[int] | int, *, copy: _Bool | None = None) -> Tensor:
+    """A view if the elements lie so that one is possible, else a copy. One length may be -1.
+
+    copy=True: always a copy. copy=False: ValueError where a view is not possible.
+    """
 
 def permute_dims(x: _Array, axes: Sequence[int]) -> Tensor:
     """A view with its dimensions in that order."""
@@ -317,11 +374,26 @@ def squeeze(x: _Array, axis: int | Sequence[int]) -> Tensor:
 def flip(x: _Array, *, axis: _Axis = None) -> Tensor:
     """A view with its elements in reverse order, along all dimensions if none are named."""
 
-def full(shape: Sequence[int] | int, fill_value: complex, *, dtype: Any = None) -> Tensor:
+def full(
+    shape: Sequence[int] | int, fill_value: complex, *, dtype: Any = None, device: str | None = None
+) -> Tensor:
     """All elements alike; without a dtype int64, float32, bool or complex64, as the number is."""
 
-def arange(start: float, stop: float | None = None, step: float = 1, *, dtype: Any = None) -> Tensor:
+def full_like(x: _Array, fill_value: complex, *, dtype: Any = None, device: str | None = None) -> Tensor:
+    """All elements alike, with the shape, and unless they are given the dtype and the device, of x."""
+
+def arange(
+    start: float, stop: float | None = None, step: float = 1, *, dtype: Any = None, device: str | None = None
+) -> Tensor:
     """start, start + step, ... before stop; with one number from 0 to before it."""
 
-def linspace(start: float, stop: float, num: int, *, dtype: Any = None, endpoint: bool = True) -> Tensor:
+def linspace(
+    start: float,
+    stop: float,
+    num: int,
+    *,
+    dtype: Any = None,
+    device: str | None = None,
+    endpoint: _Bool = True,
+) -> Tensor:
     """`num` numbers (float32) from start to stop, which is the last of them if `endpoint`."""

@@ -1,4 +1,5 @@
 // Transcendental functions of complex numbers: the C library's, one by one.
+#include <cmath>
 #include <complex>
 
 #include "kernels/loops.h"
@@ -23,6 +24,38 @@ T log2(const T& value) {
   return std::log(value) / static_cast<typename T::value_type>(0.693147180559945309417232121458176568);
 }
 
+// The parts of a function's result: of exp(z) - 1 the terms that would cancel are not formed.
+template <class T>
+T expm1(const T& value) {
+  using Real = typename T::value_type;
+  constexpr Real kOneIsLost = 40;  // in the sum with e to the power of it
+  if (!std::isfinite(value.real()) || !std::isfinite(value.imag()) || value.real() > kOneIsLost) {
+    const T power = std::exp(value);
+    return {power.real() - 1, power.imag()};
+  }
+  const Real half = std::sin(value.imag() / 2);
+  const Real real = std::expm1(value.real()) * std::cos(value.imag()) - 2 * half * half;
+  // The array API standard wants +0 of -0 + 0j.
+  return {real == 0 ? Real(0) : real, std::exp(value.real()) * std::sin(value.imag())};
+}
+// Near 0: |1 + z|^2 - 1 = x (2 + x) + y^2.
+template <class T>
+T log1p(const T& value) {
+  using Real = typename T::value_type;
+  const Real x = value.real();
+  const Real y = value.imag();
+  if (!(std::abs(x) < Real(0.5) && std::abs(y) < Real(0.5))) return std::log(T(1 + x, y));
+  return {std::log1p(x * (2 + x) + y * y) / 2, std::atan2(y, 1 + x)};
+}
+// At infinity the C library's imaginary part has the sign of sin(2y); the array API standard's has that of y.
+template <class T>
+T tanh(const T& value) {
+  using Real = typename T::value_type;
+  if (std::isinf(value.real()) && std::isfinite(value.imag()))
+    return {std::copysign(Real(1), value.real()), std::copysign(Real(0), value.imag())};
+  return std::tanh(value);
+}
+
 template <class Real>
 UnaryLoop find(UnaryOp op) noexcept {
   using T = std::complex<Real>;
@@ -30,6 +63,8 @@ UnaryLoop find(UnaryOp op) noexcept {
     case UnaryOp::kReciprocal: return loop<T, reciprocal<T>>;
     case UnaryOp::kSqrt: return loop<T, [](const T& value) { return std::sqrt(value); }>;
     case UnaryOp::kExp: return loop<T, [](const T& value) { return std::exp(value); }>;
+    case UnaryOp::kExpm1: return loop<T, expm1<T>>;
+    case UnaryOp::kLog1p: return loop<T, log1p<T>>;
     case UnaryOp::kLog: return loop<T, [](const T& value) { return std::log(value); }>;
     case UnaryOp::kLog2: return loop<T, log2<T>>;
     case UnaryOp::kLog10: return loop<T, [](const T& value) { return std::log10(value); }>;
@@ -38,7 +73,7 @@ UnaryLoop find(UnaryOp op) noexcept {
     case UnaryOp::kTan: return loop<T, [](const T& value) { return std::tan(value); }>;
     case UnaryOp::kSinh: return loop<T, [](const T& value) { return std::sinh(value); }>;
     case UnaryOp::kCosh: return loop<T, [](const T& value) { return std::cosh(value); }>;
-    case UnaryOp::kTanh: return loop<T, [](const T& value) { return std::tanh(value); }>;
+    case UnaryOp::kTanh: return loop<T, tanh<T>>;
     case UnaryOp::kAsin: return loop<T, [](const T& value) { return std::asin(value); }>;
     case UnaryOp::kAcos: return loop<T, [](const T& value) { return std::acos(value); }>;
     case UnaryOp::kAtan: return loop<T, [](const T& value) { return std::atan(value); }>;

@@ -45,6 +45,13 @@ DType promote_integers(DType a, DType b) noexcept {
   return item_size(without) == 8 ? DType::kFloat64 : signed_of(2 * item_size(without));
 }
 
+// The default dtypes of two numbers: the one of the wider kind, so that an integer beside a real number is float32.
+DType promote_numbers(DType a, DType b) noexcept {
+  const Kind kind = std::max(kind_of(a), kind_of(b));
+  if (kind >= Kind::kReal) return kind_of(a) == kind ? a : b;
+  return promote(a, b);
+}
+
 template <class T>
 bool write_whole(const Number& number, std::byte* out) noexcept {
   if (number.is_large() ? !std::is_same_v<T, std::uint64_t> : !std::in_range<T>(number.whole())) return false;
@@ -126,7 +133,9 @@ DType result_type(const Operand* operands, std::size_t count) noexcept {
   for (std::size_t i = 0; i < count; ++i) {
     if (operands[i].tensor() != nullptr) continue;
     const DType own = default_dtype(operands[i].number());
-    dtype = !dtype ? own : numbers_only ? promote(*dtype, own) : dtype_with(operands[i].number(), *dtype);
+    dtype = !dtype         ? own
+            : numbers_only ? promote_numbers(*dtype, own)
+                           : dtype_with(operands[i].number(), *dtype);
   }
   return *dtype;
 }
@@ -151,14 +160,14 @@ std::optional<DType> operands_dtype(UnaryOp op, DType common) noexcept {
     case UnaryOp::kSquare: return kind == Kind::kBool ? DType::kInt8 : common;
     case UnaryOp::kCeil:
     case UnaryOp::kFloor:
-    case UnaryOp::kTrunc:
-    case UnaryOp::kRound: return kind == Kind::kComplex ? std::nullopt : std::optional(common);
+    case UnaryOp::kTrunc: return kind == Kind::kComplex ? std::nullopt : std::optional(common);
     case UnaryOp::kIsNan:
     case UnaryOp::kIsInf:
     case UnaryOp::kIsFinite:
     case UnaryOp::kLogicalNot: return common;
     case UnaryOp::kSignbit: return kind == Kind::kComplex ? std::nullopt : std::optional(float_for(common));
     case UnaryOp::kBitwiseInvert: return kind < Kind::kReal ? std::optional(common) : std::nullopt;
+    case UnaryOp::kRound:
     case UnaryOp::kReal:
     case UnaryOp::kImag:
     case UnaryOp::kConj: return common;

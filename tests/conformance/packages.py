@@ -32,6 +32,7 @@ class Suite:
     swap: tuple[str, str] | None = None
     # Variables with which each way is run, one set after the other.
     settings: tuple[dict[str, str], ...] = ({},)
+    checkout_hint: str = ""  # what else a checkout needs
 
 
 _SKLEARN = (
@@ -135,6 +136,15 @@ SUITES: dict[str, Suite] = {
         "https://github.com/sybrenjansen/mpire",
         ("tests",),
     ),
+    # Run by array_api.py, not plain and with Forklift.
+    "array-api": Suite(
+        "forklift",
+        "forklift-mp",
+        "https://github.com/data-apis/array-api-tests",
+        ("array_api_tests", "array-api/spec"),
+        needs=("hypothesis", "ndindex", "pytest_jsonreport"),
+        checkout_hint="git submodule update --init",
+    ),
 }
 
 
@@ -185,12 +195,17 @@ def find(name: str, python: str, checkout: Path | None) -> Found:
             raise Missing(
                 f"{name}: {checkout} has no {absent[0]}: is it a checkout of {suite.sources}?\n"
                 f"    git clone {suite.sources}"
+                + (f"\n    {suite.checkout_hint}" if suite.checkout_hint else "")
             )
     modules = (suite.package, "pytest", "pytest_timeout", *suite.needs)
     folder = None if suite.copied else checkout
     lacking = _lacking(python, modules, folder)
     if lacking:
-        projects = {suite.package: suite.project, "pytest_timeout": "pytest-timeout"}
+        projects = {
+            suite.package: suite.project,
+            "pytest_timeout": "pytest-timeout",
+            "pytest_jsonreport": "pytest-json-report",
+        }
         wanted = " ".join(projects.get(each, each) for each in lacking)
         raise Missing(f"{name}: {python} has no {', '.join(lacking)}\n    {python} -m pip install {wanted}")
     tests = suite.tests

@@ -14,12 +14,17 @@ runs.
     tests/conformance/run.py --suite loky --suite dask --checkout loky=../loky
     tests/conformance/run.py --suite pytorch --checkout ../pytorch     # or FORKLIFT_PYTORCH=../pytorch
 
+    tests/conformance/run.py --suite array-api --checkout ../array-api-tests   # or FORKLIFT_ARRAY_API=...
+
+The public tests of the array API standard are run against forklift.ops; array_api.toml names what is not
+claimed.
+
 Other packages' suites (packages.py says which) are run as they are, by pytest, once plain and once under
 `python -m forklift`, and compared test by test. A table is printed, and the exit status is 0 if no test does
 worse with Forklift.
 
-Of CPython's the last line is `N passed, M failed, K skipped`; the exit status is 0 if nothing failed.
-deviations.toml names what is left out, and why.
+Of CPython's tests the last line is `N passed, M failed, K skipped`, of the array API's it begins so; the exit
+status is 0 if nothing failed. deviations.toml names what is left out, and why.
 """
 
 from __future__ import annotations
@@ -41,6 +46,7 @@ except ModuleNotFoundError:  # Python 3.10
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
+import array_api  # noqa: E402
 import environment  # noqa: E402
 import packages  # noqa: E402
 import suites as other_suites  # noqa: E402
@@ -198,6 +204,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--control-only", action="store_true", help="the standard library alone")
     parser.add_argument("--jobs", type=int, default=2, help="processes at once (2)")
     parser.add_argument("--limit", type=float, default=120.0, help="seconds that a case may take (120)")
+    parser.add_argument("--examples", type=int, default=100, help="of each of array-api's tests (100)")
+    parser.add_argument("--lines", type=int, default=20, help="to show of a failure of array-api (20)")
     parser.add_argument("--verbose", action="store_true", help="a line for each case")
     return parser.parse_args()
 
@@ -209,6 +217,10 @@ def main() -> int:
     if options.suite and options.suite != ["cpython"]:
         if "cpython" in options.suite:
             sys.exit("--suite cpython is run by itself")
+        if "array-api" in options.suite:
+            if len(options.suite) > 1:
+                sys.exit("--suite array-api is run by itself")
+            return array_api.main(options)
         options.left_out = read_listed("test")
         return other_suites.main(options)
     suites = options.start_method or ["all"]

@@ -104,6 +104,10 @@ struct Trunc {
 struct Round {
   static float apply(float a) { return __builtin_rintf(a); }
   static double apply(double a) { return __builtin_rint(a); }
+  template <class Real>
+  static Complex<Real> apply(Complex<Real> a) {
+    return {apply(a.re), apply(a.im)};
+  }
 };
 
 Bool as_bool(bool value) { return {static_cast<std::uint8_t>(value)}; }
@@ -219,6 +223,7 @@ UnaryLoop of_complex(UnaryOp op) {
     case UnaryOp::kReal: return unary_loop<Real, T, Part>;
     case UnaryOp::kImag: return unary_loop<Imag, T, Part>;
     case UnaryOp::kConj: return unary_loop<Conj, T, T>;
+    case UnaryOp::kRound: return unary_loop<Round, T, T>;
     default: return complex_function(op, sizeof(T) == 8 ? DType::kComplex64 : DType::kComplex128);
   }
 }

@@ -85,6 +85,26 @@ TEST_F(OpsTest, IntegersWrapAndDivideAsPythonDoes) {
               HasSubstr("integers to negative integer powers"));
 }
 
+TEST_F(OpsTest, NumbersAloneHaveTheDefaultDtypeOfTheWidestKind) {
+  EXPECT_EQ(ops::result_type(1, 2.5), DType::kFloat32);
+  EXPECT_EQ(ops::result_type(2.5, true), DType::kFloat32);
+  EXPECT_EQ(ops::result_type(std::complex<double>(0, 1), 2), DType::kComplex64);
+  EXPECT_EQ(ops::result_type(1, true), DType::kInt64);
+  EXPECT_EQ(ops::arange(0, 1.5).dtype(), DType::kFloat32);
+}
+
+TEST_F(OpsTest, ComplexFunctionsNearZeroAndAtInfinity) {
+  using Complex = std::complex<double>;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const Tensor small = tensor_of<Complex>({{1e-12, 2e-12}});
+  EXPECT_DOUBLE_EQ(values<Complex>(ops::expm1(small))[0].real(), 1e-12);
+  EXPECT_DOUBLE_EQ(values<Complex>(ops::log1p(small))[0].imag(), 2e-12);
+  const Tensor x = tensor_of<Complex>({{kInfinity, 3}, {-kInfinity, 2}});
+  EXPECT_THAT(values<Complex>(ops::tanh(x)), ElementsAre(Complex(1, 0), Complex(-1, 0)));
+  EXPECT_FALSE(std::signbit(values<Complex>(ops::tanh(x))[0].imag()));
+  EXPECT_THAT(values<Complex>(ops::round(tensor_of<Complex>({{0.5, 1.5}}))), ElementsAre(Complex(0, 2)));
+}
+
 TEST_F(OpsTest, BroadcastsAndSaysWhatDoesNot) {
   const Tensor column = tensor_of<float>({1, 2, 3}).reshape({3, 1});
   const Tensor row = tensor_of<float>({10, 20});
