@@ -202,6 +202,9 @@ nb::object make_ops(nb::handle parent) {
   bind_reductions(module);
   bind_algebra(module);
   bind_arrangement(module);
+  bind_sorting(module);
+  bind_indexing(module);
+  bind_random(module);
   return module;
 }
 

@@ -14,6 +14,7 @@
 #include "bindings/message/codec_table.h"
 #include "bindings/message/encoder.h"
 #include "bindings/message/pickling.h"
+#include "bindings/ops/operand.h"
 #include "bindings/tensor/create.h"
 #include "bindings/tensor/items.h"
 #include "bindings/tensor/numpy.h"
@@ -81,16 +82,13 @@ nb::object as_array(nb::handle self, nb::handle dtype, nb::handle copy) {
 
 void bind_views(nb::class_<TensorBox>& type) {
   type.def("__getitem__",
-           [](const TensorBox& self, nb::handle key) { return make(index_tensor(self.tensor, key)); })
-      .def("__setitem__",
-           [](const TensorBox& self, nb::handle key, nb::handle value) {
-             const TensorBox view(index_tensor(self.tensor, key));
-             Tensor target = view.tensor;
-             std::optional<Tensor> source = any_array(value.ptr());
-             if (!source) return fill_with(target, value);
-             const TensorBox keep(*source);
-             require(tensor::copy_elements(target, *source));
+           [](const TensorBox& self, nb::handle key) {
+             const ops::Selection chosen = index_tensor(self.tensor, key);
+             if (chosen.is_view()) return make(chosen.view);
+             return compute(true, [&] { return value_or_throw(ops::gather(self.tensor, chosen)); });
            })
+      .def("__setitem__", [](const TensorBox& self, nb::handle key,
+                             nb::handle value) { set_items(self.tensor, key, value); })
       .def("reshape",
            [](const TensorBox& self, const std::vector<std::int64_t>& shape) {
              return make(require(tensor::reshape(self.tensor, Dims((DimSpan(shape))))));

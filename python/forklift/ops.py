@@ -17,8 +17,11 @@ what shows only during the computation is raised by whatever looks at the result
 
 from __future__ import annotations
 
+import sys
+
 from forklift import _core
 
 _operations = _core._ops()
 __all__ = [name for name in dir(_operations) if not name.startswith("_")]
 globals().update({name: getattr(_operations, name) for name in __all__})
+sys.modules[__name__ + ".random"] = _operations.random

@@ -136,6 +136,8 @@ DType result_type(const Operand& a, const Operand& b) {
   return result_type(both, 2);
 }
 
+bool can_cast(DType from, DType to) { return promote(from, to) == to; }
+
 DType float_for(DType dtype) noexcept {
   if (kind_of(dtype) >= Kind::kReal) return dtype;
   return item_size(dtype) == 1 ? DType::kFloat16 : item_size(dtype) == 2 ? DType::kFloat32 : DType::kFloat64;
