@@ -87,21 +87,29 @@ T value_of(UnsignedOf<sizeof(T)> key) noexcept {
   }
 }
 
-// Equal for equal elements.
+// The same, but equal for the two zeros.
 template <class T>
-auto key_of(T value) noexcept {
-  if constexpr (is_complex_v<T>) {
-    constexpr std::uint64_t kLast = std::numeric_limits<std::uint64_t>::max();
-    const std::uint64_t real = key_of(static_cast<double>(value.real()));
-    const std::uint64_t imag = key_of(static_cast<double>(value.imag()));
-    // A NaN in the imaginary part alone comes before one in the real part.
-    if (is_nan(value.imag()) && !is_nan(value.real())) return WideKey{kLast - 1, real};
-    return WideKey{real, imag};
-  } else if constexpr (is_float_v<T>) {
+auto real_key_of(T value) noexcept {
+  if constexpr (is_float_v<T>) {
     using U = UnsignedOf<sizeof(T)>;
     return std::bit_cast<U>(value) == kTopBit<U> ? kTopBit<U> : exact_key_of(value);
   } else {
     return exact_key_of(value);
+  }
+}
+
+// Of any element. Equal for equal elements.
+template <class T>
+auto key_of(T value) noexcept {
+  if constexpr (is_complex_v<T>) {
+    constexpr std::uint64_t kLast = std::numeric_limits<std::uint64_t>::max();
+    const std::uint64_t real = real_key_of(static_cast<double>(value.real()));
+    const std::uint64_t imag = real_key_of(static_cast<double>(value.imag()));
+    // A NaN in the imaginary part alone comes before one in the real part.
+    if (is_nan(value.imag()) && !is_nan(value.real())) return WideKey{kLast - 1, real};
+    return WideKey{real, imag};
+  } else {
+    return real_key_of(value);
   }
 }
 
