@@ -125,7 +125,7 @@ void bind_turned_views(nb::module_& module) {
       nb::arg("x"), nb::kw_only(), nb::arg("axis") = 0);
   module.def("broadcast_arrays", [](nb::args arrays) {
     const Parts parts = parts_of(arrays);
-    return compute_several(false, [&] { return ops::broadcast_arrays(parts.tensors); });
+    return nb::list(compute_several(false, [&] { return ops::broadcast_arrays(parts.tensors); }));
   });
   module.def(
       "meshgrid",
@@ -133,7 +133,8 @@ void bind_turned_views(nb::module_& module) {
         if (indexing != "xy" && indexing != "ij")
           throw nb::value_error(("meshgrid: indexing is 'xy' or 'ij', not '" + indexing + "'").c_str());
         const Parts parts = parts_of(arrays);
-        return compute_several(true, [&] { return ops::meshgrid(parts.tensors, indexing == "xy"); });
+        return nb::list(
+            compute_several(true, [&] { return ops::meshgrid(parts.tensors, indexing == "xy"); }));
       },
       nb::arg("arrays"), nb::kw_only(), nb::arg("indexing") = "xy");
 }

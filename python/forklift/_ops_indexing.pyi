@@ -41,10 +41,10 @@ def matrix_transpose(x: _Array) -> Tensor:
 def unstack(x: _Array, *, axis: int = 0) -> tuple[Tensor, ...]:
     """Views without that dimension, one for each of its indices."""
 
-def broadcast_arrays(*arrays: _Array) -> tuple[Tensor, ...]:
+def broadcast_arrays(*arrays: _Array) -> list[Tensor]:
     """Read-only views of one shape."""
 
-def meshgrid(*arrays: _Array, indexing: Literal["xy", "ij"] = "xy") -> tuple[Tensor, ...]:
+def meshgrid(*arrays: _Array, indexing: Literal["xy", "ij"] = "xy") -> list[Tensor]:
     """The coordinates of all points of the grid of tensors of one dimension."""
 
 def zeros(shape: _Axes, *, dtype: Any = None, device: str | None = None) -> Tensor:

@@ -363,6 +363,12 @@ def test_a_product_of_matrices_in_place() -> None:
         x @= Tensor([1.0, 1.0])
 
 
+def test_several_results_are_lists() -> None:
+    """As the standard's version 2024.12 has them; 2025.12 has tuples."""
+    line = Tensor([1.0, 2.0])
+    assert [type(ops.meshgrid(line, line)), type(ops.broadcast_arrays(line, line))] == [list, list]
+
+
 def test_expand_dims_raises_an_index_error() -> None:
     for axis in (-4, 3):
         with pytest.raises(IndexError, match=f"axis {axis} is out of range"):
