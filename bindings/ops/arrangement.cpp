@@ -16,21 +16,6 @@ namespace nb = nanobind;
 namespace forklift::py {
 namespace {
 
-// A sequence of tensors or arrays. The operands keep what was converted.
-struct Parts {
-  std::vector<PyOperand> operands;
-  std::vector<Tensor> tensors;
-};
-
-Parts parts_of(nb::handle sequence) {
-  Parts parts;
-  for (const nb::handle item : nb::borrow<nb::sequence>(sequence)) {
-    parts.operands.push_back(PyOperand::require(item.ptr()));
-    parts.tensors.push_back(required_tensor(parts.operands.back()));
-  }
-  return parts;
-}
-
 ops::Number number_of(nb::handle object) {
   const PyOperand operand = PyOperand::require(object.ptr());
   if (operand.tensor() != nullptr) throw nb::type_error("a number is needed, not a Tensor or an array");

@@ -118,21 +118,6 @@ void bind_creation(nb::module_& module) {
              nb::arg("device") = nb::none(), nb::arg("copy") = nb::none());
   module.def("from_dlpack", from_dlpack, nb::arg("x"), nb::kw_only(), nb::arg("device") = nb::none(),
              nb::arg("copy") = nb::none());
-  module.def(
-      "full_like",
-      [](nb::handle object, nb::handle value, nb::handle dtype, const std::optional<std::string>& device) {
-        const PyOperand x = PyOperand::require(object.ptr());
-        const PyOperand number = PyOperand::require(value.ptr());
-        if (number.tensor() != nullptr)
-          throw nb::type_error("full_like: fill_value must be a number, not an array");
-        const Tensor& like = required_tensor(x);
-        const DType wanted = dtype.is_none() ? like.dtype() : parse_dtype(dtype);
-        return compute(true, [&] {
-          return placed(ops::full(like.shape(), number.number(), wanted), device ? *device : like.device());
-        });
-      },
-      nb::arg("x"), nb::arg("fill_value"), nb::kw_only(), nb::arg("dtype") = nb::none(),
-      nb::arg("device") = nb::none());
 }
 
 Tensor transposed(const Tensor& tensor, const char* property, bool matrices) {

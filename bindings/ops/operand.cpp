@@ -3,6 +3,7 @@
 #include <complex>
 #include <string>
 
+#include "bindings/tensor/create.h"
 #include "bindings/tensor/numpy.h"
 #include "ops/placement.h"
 
@@ -74,6 +75,17 @@ PyOperand PyOperand::require(PyObject* object) {
 const Tensor& required_tensor(const PyOperand& operand) {
   if (operand.tensor() == nullptr) throw nb::type_error("a Tensor or an array is needed, not a number");
   return *operand.tensor();
+}
+
+DType dtype_or(nb::handle dtype, DType otherwise) { return dtype.is_none() ? otherwise : parse_dtype(dtype); }
+
+Parts parts_of(nb::handle sequence) {
+  Parts parts;
+  for (const nb::handle item : nb::borrow<nb::sequence>(sequence)) {
+    parts.operands.push_back(PyOperand::require(item.ptr()));
+    parts.tensors.push_back(required_tensor(parts.operands.back()));
+  }
+  return parts;
 }
 
 bool takes_long(const Tensor* tensor) noexcept {

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "bindings/core/errors.h"
 #include "bindings/core/gil.h"
@@ -58,14 +59,25 @@ class PyOperand {
 // TypeError: it is a number.
 const Tensor& required_tensor(const PyOperand& operand);
 
+// A sequence of tensors or arrays. The operands keep what was converted.
+struct Parts {
+  std::vector<PyOperand> operands;
+  std::vector<Tensor> tensors;
+};
+// TypeError: one of them is something else.
+Parts parts_of(nanobind::handle sequence);
+
+// The dtype that is named, or the other one for None.
+DType dtype_or(nanobind::handle dtype, DType otherwise);
+
 // Does an operation on these keep other Python threads waiting for long, or wait for the executor? Then it runs
 // without the interpreter lock.
 bool takes_long(const Tensor* tensor) noexcept;
 
-// Calls `operation`, which makes a Tensor, and wraps its result; core errors become Python's.
+// Calls `operation` and returns its result; core errors become Python's.
 template <class Operation>
-nanobind::object compute(bool without_lock, Operation operation) {
-  std::optional<Tensor> made;
+auto run_operation(bool without_lock, Operation operation) {
+  std::optional<decltype(operation())> made;
   Status status;
   const auto run = [&] {
     try {
@@ -82,9 +94,28 @@ nanobind::object compute(bool without_lock, Operation operation) {
   }
   forklift::py::require(status);
   watch_forks();
-  PyObject* const object = wrap_tensor(*std::move(made));
+  return *std::move(made);
+}
+
+// The same of one that makes a Tensor, which is wrapped.
+template <class Operation>
+nanobind::object compute(bool without_lock, Operation operation) {
+  PyObject* const object = wrap_tensor(run_operation(without_lock, operation));
   if (object == nullptr) throw nanobind::python_error();
   return nanobind::steal(object);
+}
+
+// The same of one that makes several: a tuple.
+template <class Operation>
+nanobind::object compute_several(bool without_lock, Operation operation) {
+  std::vector<Tensor> made = run_operation(without_lock, operation);
+  nanobind::list objects;
+  for (Tensor& tensor : made) {
+    PyObject* const object = wrap_tensor(std::move(tensor));
+    if (object == nullptr) throw nanobind::python_error();
+    objects.append(nanobind::steal(object));
+  }
+  return nanobind::tuple(objects);
 }
 
 // The tensor, or the core's error as an exception, for use inside compute().

@@ -200,6 +200,9 @@ nb::object make_ops(nb::handle parent) {
   bind_algebra(module);
   bind_arrangement(module);
   bind_array_api(module);
+  bind_sorting(module);
+  bind_indexing(module);
+  bind_random(module);
   return module;
 }
 

@@ -19,6 +19,12 @@ void bind_ops(nanobind::module_& module);
 
 // Adds to the submodule what changes shapes, joins tensors and makes new ones.
 void bind_arrangement(nanobind::module_& module);
+// What sorts, searches and accumulates.
+void bind_sorting(nanobind::module_& module);
+// What takes elements by their indices, and moves them.
+void bind_indexing(nanobind::module_& module);
+// The submodule of random numbers.
+void bind_random(nanobind::module_& module);
 
 // Adds to the submodule the array API standard's conversions to arrays and questions about dtypes.
 void bind_array_api(nanobind::module_& module);

@@ -2,15 +2,21 @@
 
 #include <nanobind/stl/complex.h>
 
+#include <algorithm>
 #include <complex>
 #include <cstring>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "bindings/core/errors.h"
+#include "bindings/ops/operand.h"
+#include "bindings/tensor/create.h"
 #include "bindings/tensor/tensor.h"
 #include "device/device.h"
-#include "ops/arrangement.h"
 #include "ops/placement.h"
+#include "ops/promotion.h"
 #include "tensor/operations.h"
 #include "tensor/pending.h"
 
@@ -76,46 +82,87 @@ std::optional<std::int64_t> bound(PyObject* object) {
 
 }  // namespace
 
-Tensor index_tensor(const Tensor& tensor, nb::handle key) {
-  const nb::tuple keys = PyTuple_Check(key.ptr()) ? nb::borrow<nb::tuple>(key) : nb::make_tuple(key);
-  std::size_t used = 0;
-  for (const nb::handle item : keys) used += item.ptr() == Py_Ellipsis || item.is_none() ? 0U : 1U;
-  if (used > tensor.ndim()) {
-    throw nb::index_error(
-        ("too many indices for a tensor of " + std::to_string(tensor.ndim()) + " dimensions").c_str());
+namespace {
+
+// One entry of a key. An array or list of another kind than integers and bools is refused by the core.
+ops::Index entry_of(nb::handle item) {
+  PyObject* const object = item.ptr();
+  if (object == Py_Ellipsis) return ops::all_others;
+  if (object == Py_None) return ops::new_axis;
+  if (PySlice_Check(object)) {
+    auto* slice = reinterpret_cast<PySliceObject*>(object);
+    const std::int64_t step = bound(slice->step).value_or(1);
+    return ops::Slice{bound(slice->start), bound(slice->stop), step};
   }
-  Tensor view = tensor;
-  std::int64_t dim = 0;
-  bool skipped = false;
-  for (const nb::handle item : keys) {
-    if (item.is_none()) {
-      view = required(ops::add_dimension(view, dim));
-      ++dim;
-    } else if (item.ptr() == Py_Ellipsis) {
-      if (skipped) throw nb::index_error("an index can have one Ellipsis only");
-      skipped = true;
-      dim += static_cast<std::int64_t>(tensor.ndim() - used);
-    } else if (PySlice_Check(item.ptr())) {
-      auto* slice = reinterpret_cast<PySliceObject*>(item.ptr());
-      const std::int64_t step = bound(slice->step).value_or(1);
-      view = required(tensor::slice(view, dim, bound(slice->start), bound(slice->stop), step));
-      ++dim;
-    } else if (PyIndex_Check(item.ptr()) && !PyBool_Check(item.ptr())) {
-      const Py_ssize_t index = PyNumber_AsSsize_t(item.ptr(), PyExc_IndexError);
-      if (index == -1 && PyErr_Occurred()) throw nb::python_error();
-      const std::int64_t length = view.shape()[static_cast<std::size_t>(dim)];
-      if (index < -length || index >= length) {
-        throw nb::index_error(("index " + std::to_string(index) + " is out of range for a dimension of " +
-                               std::to_string(length))
-                                  .c_str());
-      }
-      view = required(tensor::select(view, dim, index));
-    } else {
-      throw nb::type_error(
-          "a tensor is indexed by integers, slices, None and Ellipsis; use .numpy() for more");
-    }
+  if (PyBool_Check(object)) {
+    const bool truth = object == Py_True;
+    Tensor tensor = Tensor::wrap(Storage::heap(1), DType::kBool, Dims{});
+    std::memcpy(detail::StorageAccess::address(*tensor.storage()), &truth, 1);
+    return ops::Index(std::move(tensor));
   }
-  return view;
+  if (std::optional<Tensor> tensor = any_array(object)) {
+    // A single integer makes a view, wherever it lies.
+    if (tensor->ndim() == 0 && ops::is_integer(tensor->dtype()))
+      return ops::Index(nb::cast<std::int64_t>(only_item(*tensor)));
+    return ops::Index(*std::move(tensor));
+  }
+  if (PyIndex_Check(object)) {
+    const Py_ssize_t index = PyNumber_AsSsize_t(object, PyExc_IndexError);
+    if (index == -1 && PyErr_Occurred()) throw nb::python_error();
+    return ops::Index(index);
+  }
+  if (PyList_Check(object) || PyTuple_Check(object)) {
+    nb::object array = nb::module_::import_("numpy").attr("asarray")(item);
+    if (nb::len(item) == 0) array = array.attr("astype")("int64");
+    if (std::optional<Tensor> tensor = any_array(array.ptr())) return ops::Index(*std::move(tensor));
+  }
+  throw nb::index_error(
+      (std::string("a tensor is indexed by integers, slices, None, Ellipsis, and by tensors, "
+                   "arrays and lists of integers or bools, not by ") +
+       Py_TYPE(object)->tp_name)
+          .c_str());
+}
+
+}  // namespace
+
+ops::Selection index_tensor(const Tensor& tensor, nb::handle key) {
+  std::vector<ops::Index> entries;
+  if (PyTuple_Check(key.ptr())) {
+    for (const nb::handle item : nb::borrow<nb::tuple>(key)) entries.push_back(entry_of(item));
+  } else {
+    entries.push_back(entry_of(key));
+  }
+  const bool plain = std::none_of(entries.begin(), entries.end(), [](const ops::Index& entry) {
+    return std::holds_alternative<Tensor>(entry.value());
+  });
+  return require_index(!plain, [&] {
+    const std::vector<ops::Index> own =
+        std::move(entries);  // tensors are dropped without the interpreter lock
+    return ops::select_items(tensor, own);
+  });
+}
+
+void set_items(const Tensor& tensor, nb::handle key, nb::handle value) {
+  const ops::Selection chosen = index_tensor(tensor, key);
+  std::optional<PyOperand> operand = PyOperand::from(value.ptr(), PyOperand::kAnything);
+  if (chosen.is_view() && (!operand || operand->tensor() == nullptr) && !PyList_Check(value.ptr()) &&
+      !PyTuple_Check(value.ptr())) {
+    const TensorBox view(chosen.view);
+    Tensor target = view.tensor;
+    return fill_with(target, value);
+  }
+  if (!operand) {  // NumPy understands lists
+    const nb::object array = nb::module_::import_("numpy").attr("asarray")(value);
+    const TensorBox source(new_from(array, nb::str(name(tensor.dtype()).data())));
+    GilRelease released;
+    Status status = ops::scatter(tensor, chosen, source.tensor);
+    released.acquire();
+    return require(status);
+  }
+  GilRelease released;
+  Status status = ops::scatter(tensor, chosen, operand->get());
+  released.acquire();
+  require(status);
 }
 
 nb::object only_item(const Tensor& tensor) {

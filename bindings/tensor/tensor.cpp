@@ -14,6 +14,7 @@
 #include "bindings/message/codec_table.h"
 #include "bindings/message/encoder.h"
 #include "bindings/message/pickling.h"
+#include "bindings/ops/operand.h"
 #include "bindings/tensor/create.h"
 #include "bindings/tensor/items.h"
 #include "bindings/tensor/numpy.h"
@@ -81,36 +82,18 @@ nb::object as_array(nb::handle self, nb::handle dtype, nb::handle copy) {
   return copy.ptr() == Py_True ? array.attr("copy")() : array;
 }
 
-// The elements of `source`, broadcast and converted. ValueError: its kind of number would get lost.
-void set_elements(const Tensor& target, const Tensor& source) {
-  if (!ops::may_convert(source.dtype(), target.dtype())) {
-    throw nb::value_error(("elements of " + source.to_string() + " do not become elements of " +
-                           target.to_string() + "; convert them with forklift.ops.astype()")
-                              .c_str());
-  }
-  if (target.nbytes() <= kQuickBytes && !is_computed(target) && !is_computed(source))
-    return require(ops::assign(target, source));
-  GilRelease released;
-  Status status = ops::assign(target, source);
-  released.acquire();
-  require(status);
-}
-
 void bind_views(nb::class_<TensorBox>& type) {
   type.def(
           "__getitem__",
-          [](const TensorBox& self, nb::handle key) { return make(index_tensor(self.tensor, key)); },
+          [](const TensorBox& self, nb::handle key) {
+            const ops::Selection chosen = index_tensor(self.tensor, key);
+            if (chosen.is_view()) return make(chosen.view);
+            return compute(true, [&] { return value_or_throw(ops::gather(self.tensor, chosen)); });
+          },
           nb::arg("key").none())
       .def(
           "__setitem__",
-          [](const TensorBox& self, nb::handle key, nb::handle value) {
-            const TensorBox view(index_tensor(self.tensor, key));
-            Tensor target = view.tensor;
-            std::optional<Tensor> source = any_array(value.ptr());
-            if (!source) return fill_with(target, value);
-            const TensorBox keep(*source);
-            set_elements(target, *source);
-          },
+          [](const TensorBox& self, nb::handle key, nb::handle value) { set_items(self.tensor, key, value); },
           nb::arg("key").none(), nb::arg("value"))
       .def("reshape",
            [](const TensorBox& self, const std::vector<std::int64_t>& shape) {

@@ -25,6 +25,8 @@
 // `out`: the result is written there, converted to its dtype if no kind of number gets lost (floats do not become
 // integers), and returned. It may be one of the operands, or overlap them.
 //
+// More of this namespace: forklift/sorting.h, forklift/indexing.h, forklift/random.h.
+//
 // Thread safety: yes; operations on the same elements are the program's to order across threads. Within one thread
 // they happen as written. Process safety: as Tensor's. Fork: waits until everything is computed (forklift/runtime.h).
 #pragma once
@@ -306,6 +308,11 @@ Tensor argmin(const Tensor& x, std::optional<std::int64_t> axis = std::nullopt, 
 
 // The product of matrices, of stacks of them (which are broadcast), or with vectors, as NumPy's matmul.
 Tensor matmul(const Tensor& a, const Tensor& b, Out out = {});
+// The sums of conj(a) * b along one dimension; the others are broadcast.
+Tensor vecdot(const Tensor& a, const Tensor& b, std::int64_t axis = -1);
+// The sums of a * b along pairs of dimensions: those named, or the last `count` of `a` with the first ones of `b`.
+Tensor tensordot(const Tensor& a, const Tensor& b, const Dims& a_axes, const Dims& b_axes);
+Tensor tensordot(const Tensor& a, const Tensor& b, std::int64_t count = 2);
 
 // --- of other shapes, and of several parts
 
@@ -328,6 +335,15 @@ Tensor flip(const Tensor& x, const std::optional<Dims>& axes = std::nullopt);
 
 // All elements alike. Without a dtype: int64, float32, bool or complex64, as the number is.
 Tensor full(Dims shape, const Number& value, std::optional<DType> dtype = std::nullopt);
+// Zeros, ones, or elements of any value.
+Tensor zeros(Dims shape, DType dtype = DType::kFloat32);
+Tensor ones(Dims shape, DType dtype = DType::kFloat32);
+Tensor empty(Dims shape, DType dtype = DType::kFloat32);
+// Of the shape of another, on its device, and of its dtype if none is named.
+Tensor full_like(const Tensor& x, const Number& value, std::optional<DType> dtype = std::nullopt);
+Tensor zeros_like(const Tensor& x, std::optional<DType> dtype = std::nullopt);
+Tensor ones_like(const Tensor& x, std::optional<DType> dtype = std::nullopt);
+Tensor empty_like(const Tensor& x, std::optional<DType> dtype = std::nullopt);
 // start, start + step ... before stop.
 Tensor arange(const Number& start, const Number& stop, const Number& step = 1,
               std::optional<DType> dtype = std::nullopt);
@@ -341,6 +357,8 @@ Tensor linspace(double start, double stop, std::int64_t count, DType dtype = DTy
 Tensor astype(const Tensor& x, DType dtype);
 // The dtype of an operation between the two. Of numbers alone the default one of the wider kind.
 DType result_type(const Operand& a, const Operand& b);
+// Does every number of the one dtype have its like in the other?
+bool can_cast(DType from, DType to);
 
 }  // namespace forklift::ops
 

@@ -22,6 +22,7 @@ what shows only during the computation is raised by whatever looks at the result
 from __future__ import annotations
 
 import math
+import sys
 
 from forklift import _core
 from forklift.adapters.array_namespace import DTYPES, Inspection
@@ -43,6 +44,8 @@ def __array_namespace_info__() -> Inspection:
     """What this namespace can do, in the words of the array API standard."""
     return Inspection()
 
+
+sys.modules[__name__ + ".random"] = _operations.random
 
 __all__ = sorted(
     {name for name in dir(_operations) if not name.startswith("_")}

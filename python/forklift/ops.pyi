@@ -6,7 +6,127 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from forklift import Tensor
+from forklift import Tensor, _ops_random
+from forklift._ops_indexing import (
+    broadcast_arrays as broadcast_arrays,
+)
+from forklift._ops_indexing import (
+    can_cast as can_cast,
+)
+from forklift._ops_indexing import (
+    empty as empty,
+)
+from forklift._ops_indexing import (
+    empty_like as empty_like,
+)
+from forklift._ops_indexing import (
+    eye as eye,
+)
+from forklift._ops_indexing import (
+    full_like as full_like,
+)
+from forklift._ops_indexing import (
+    matrix_transpose as matrix_transpose,
+)
+from forklift._ops_indexing import (
+    meshgrid as meshgrid,
+)
+from forklift._ops_indexing import (
+    moveaxis as moveaxis,
+)
+from forklift._ops_indexing import (
+    ones as ones,
+)
+from forklift._ops_indexing import (
+    ones_like as ones_like,
+)
+from forklift._ops_indexing import (
+    repeat as repeat,
+)
+from forklift._ops_indexing import (
+    result_type as result_type,
+)
+from forklift._ops_indexing import (
+    roll as roll,
+)
+from forklift._ops_indexing import (
+    take as take,
+)
+from forklift._ops_indexing import (
+    take_along_axis as take_along_axis,
+)
+from forklift._ops_indexing import (
+    tensordot as tensordot,
+)
+from forklift._ops_indexing import (
+    tile as tile,
+)
+from forklift._ops_indexing import (
+    tril as tril,
+)
+from forklift._ops_indexing import (
+    triu as triu,
+)
+from forklift._ops_indexing import (
+    unstack as unstack,
+)
+from forklift._ops_indexing import (
+    vecdot as vecdot,
+)
+from forklift._ops_indexing import (
+    zeros as zeros,
+)
+from forklift._ops_indexing import (
+    zeros_like as zeros_like,
+)
+from forklift._ops_sorting import (
+    UniqueAllResult as UniqueAllResult,
+)
+from forklift._ops_sorting import (
+    UniqueCountsResult as UniqueCountsResult,
+)
+from forklift._ops_sorting import (
+    UniqueInverseResult as UniqueInverseResult,
+)
+from forklift._ops_sorting import (
+    argsort as argsort,
+)
+from forklift._ops_sorting import (
+    count_nonzero as count_nonzero,
+)
+from forklift._ops_sorting import (
+    cumulative_prod as cumulative_prod,
+)
+from forklift._ops_sorting import (
+    cumulative_sum as cumulative_sum,
+)
+from forklift._ops_sorting import (
+    diff as diff,
+)
+from forklift._ops_sorting import (
+    isin as isin,
+)
+from forklift._ops_sorting import (
+    nonzero as nonzero,
+)
+from forklift._ops_sorting import (
+    searchsorted as searchsorted,
+)
+from forklift._ops_sorting import (
+    sort as sort,
+)
+from forklift._ops_sorting import (
+    unique_all as unique_all,
+)
+from forklift._ops_sorting import (
+    unique_counts as unique_counts,
+)
+from forklift._ops_sorting import (
+    unique_inverse as unique_inverse,
+)
+from forklift._ops_sorting import (
+    unique_values as unique_values,
+)
 from forklift.adapters.array_namespace import DType, Inspection
 from forklift.adapters.array_namespace import finfo as finfo
 from forklift.adapters.array_namespace import iinfo as iinfo
@@ -64,6 +184,8 @@ def asarray(obj: Any, *, dtype: Any = None, device: str | None = None, copy: _Bo
 
 def from_dlpack(x: Any, *, device: str | None = None, copy: _Bool | None = None) -> Tensor:
     """A Tensor over the memory of an object with ``__dlpack__``, or a copy on `device`."""
+
+random = _ops_random
 
 def negative(x: _Operand, *, out: Tensor | None = None) -> Tensor:
     """-x"""
@@ -378,9 +500,6 @@ def full(
     shape: Sequence[int] | int, fill_value: complex, *, dtype: Any = None, device: str | None = None
 ) -> Tensor:
     """All elements alike; without a dtype int64, float32, bool or complex64, as the number is."""
-
-def full_like(x: _Array, fill_value: complex, *, dtype: Any = None, device: str | None = None) -> Tensor:
-    """All elements alike, with the shape, and unless they are given the dtype and the device, of x."""
 
 def arange(
     start: float, stop: float | None = None, step: float = 1, *, dtype: Any = None, device: str | None = None

@@ -19,6 +19,21 @@ Tensor flip(const Tensor& x, const std::optional<Dims>& axes) { return value_or_
 Tensor full(Dims shape, const Number& value, std::optional<DType> dtype) {
   return value_or_throw(filled(std::move(shape), value, dtype));
 }
+Tensor zeros(Dims shape, DType dtype) { return value_or_throw(filled(std::move(shape), Number(0), dtype)); }
+Tensor ones(Dims shape, DType dtype) { return value_or_throw(filled(std::move(shape), Number(1), dtype)); }
+Tensor empty(Dims shape, DType dtype) { return value_or_throw(uninitialized(std::move(shape), dtype)); }
+Tensor full_like(const Tensor& x, const Number& value, std::optional<DType> dtype) {
+  return value_or_throw(filled_like(x, value, dtype));
+}
+Tensor zeros_like(const Tensor& x, std::optional<DType> dtype) {
+  return value_or_throw(filled_like(x, Number(0), dtype));
+}
+Tensor ones_like(const Tensor& x, std::optional<DType> dtype) {
+  return value_or_throw(filled_like(x, Number(1), dtype));
+}
+Tensor empty_like(const Tensor& x, std::optional<DType> dtype) {
+  return value_or_throw(uninitialized_like(x, dtype));
+}
 Tensor arange(const Number& start, const Number& stop, const Number& step, std::optional<DType> dtype) {
   return value_or_throw(counting(start, stop, step, dtype));
 }

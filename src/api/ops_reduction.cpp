@@ -36,6 +36,21 @@ Tensor std(const Tensor& x, double correction, const Reduction& how, Out out) {
 Tensor matmul(const Tensor& a, const Tensor& b, Out out) {
   return value_or_throw(multiply_matrices(a, b, out));
 }
+Tensor vecdot(const Tensor& a, const Tensor& b, std::int64_t axis) {
+  return value_or_throw(dot_along(a, b, axis));
+}
+Tensor tensordot(const Tensor& a, const Tensor& b, const Dims& a_axes, const Dims& b_axes) {
+  return value_or_throw(contract(a, b, a_axes, b_axes));
+}
+Tensor tensordot(const Tensor& a, const Tensor& b, std::int64_t count) {
+  Dims last;
+  Dims first;
+  for (std::int64_t i = 0; i < count; ++i) {
+    last.push_back(i - count);
+    first.push_back(i);
+  }
+  return tensordot(a, b, last, first);
+}
 Tensor argmax(const Tensor& x, std::optional<std::int64_t> axis, bool keepdims) {
   return value_or_throw(index_of_extreme(x, true, axis, keepdims));
 }

@@ -19,10 +19,7 @@
 #include "tensor/pending.h"
 
 namespace forklift::ops {
-namespace {
-
-// A dimension of `ndim`, negative from the end. kInvalid.
-Result<std::size_t> dimension(std::string_view name, const Tensor& x, std::int64_t axis, std::size_t ndim) {
+Result<std::size_t> axis_of(std::string_view name, const Tensor& x, std::int64_t axis, std::size_t ndim) {
   const auto length = static_cast<std::int64_t>(ndim);
   if (axis < -length || axis >= length) {
     return {Code::kInvalid, describe(name, {&x}) + ": axis " + std::to_string(axis) +
@@ -31,15 +28,12 @@ Result<std::size_t> dimension(std::string_view name, const Tensor& x, std::int64
   return static_cast<std::size_t>(axis < 0 ? axis + length : axis);
 }
 
-// The same elements with other lengths and strides, which the caller knows to be within the tensor.
-Result<Tensor> view(const Tensor& x, Dims shape, Dims strides, bool readonly) {
+Result<Tensor> view_of(const Tensor& x, Dims shape, Dims strides, bool readonly) {
   const std::int64_t count = *tensor::numel(shape);
   if (count == 0) strides = c_strides(shape);
   return detail::TensorAccess::make(std::shared_ptr<Storage>(x.storage()), x.byte_offset(), count,
                                     std::move(shape), std::move(strides), x.dtype(), readonly);
 }
-
-}  // namespace
 
 Result<Tensor> concatenate(std::span<const Tensor> parts, std::optional<std::int64_t> axis) {
   if (parts.empty()) return {Code::kInvalid, "concat: no tensors"};
@@ -53,7 +47,7 @@ Result<Tensor> concatenate(std::span<const Tensor> parts, std::optional<std::int
     return concatenate(flat, 0);
   }
   const Tensor& first = parts.front();
-  Result<std::size_t> dim = dimension("concat", first, *axis, first.ndim());
+  Result<std::size_t> dim = axis_of("concat", first, *axis, first.ndim());
   if (!dim) return dim.status();
   Dims shape = first.shape();
   DType dtype = first.dtype();
@@ -104,7 +98,7 @@ Result<Tensor> repeat_to(const Tensor& x, Dims shape) {
   Dims strides(shape.size(), 0);
   const std::size_t before = shape.size() - x.ndim();
   for (std::size_t i = 0; i < x.ndim(); ++i) strides[before + i] = x.shape()[i] == 1 ? 0 : x.strides()[i];
-  return view(x, std::move(shape), std::move(strides), true);
+  return view_of(x, std::move(shape), std::move(strides), true);
 }
 
 Result<Tensor> rearrange(const Tensor& x, Dims shape) {
@@ -116,7 +110,7 @@ Result<Tensor> rearrange(const Tensor& x, Dims shape) {
 Result<Tensor> add_dimension(const Tensor& x, std::int64_t axis) {
   if (x.ndim() == kMaxDims)
     return {Code::kInvalid, describe("expand_dims", {&x}) + ": it has as many as can be"};
-  Result<std::size_t> dim = dimension("expand_dims", x, axis, x.ndim() + 1);
+  Result<std::size_t> dim = axis_of("expand_dims", x, axis, x.ndim() + 1);
   if (!dim) return dim.status();
   Dims shape;
   Dims strides;
@@ -129,7 +123,7 @@ Result<Tensor> add_dimension(const Tensor& x, std::int64_t axis) {
     shape.push_back(x.shape()[i]);
     strides.push_back(x.strides()[i]);
   }
-  return view(x, std::move(shape), std::move(strides), x.readonly());
+  return view_of(x, std::move(shape), std::move(strides), x.readonly());
 }
 
 Result<Tensor> drop_dimensions(const Tensor& x, const Dims& axes) {
@@ -147,7 +141,7 @@ Result<Tensor> drop_dimensions(const Tensor& x, const Dims& axes) {
               describe("squeeze", {&x}) + ": dimension " + std::to_string(i) + " is not of length one"};
     }
   }
-  return view(x, std::move(shape), std::move(strides), x.readonly());
+  return view_of(x, std::move(shape), std::move(strides), x.readonly());
 }
 
 Result<Tensor> reverse(const Tensor& x, const std::optional<Dims>& axes) {
@@ -166,6 +160,23 @@ Result<Tensor> filled(Dims shape, const Number& value, std::optional<DType> dtyp
   Result<Place> where = place_of("full", {});
   if (!where) return where.status();
   Result<Tensor> made = where->make(std::move(shape), dtype ? *dtype : default_dtype(value));
+  if (!made) return made;
+  if (Status status = assign(*made, value); !status) return status;
+  return made;
+}
+
+Result<Tensor> uninitialized(Dims shape, DType dtype) {
+  Result<Place> where = place_of("empty", {});
+  return where ? where->make(std::move(shape), dtype) : where.status();
+}
+
+Result<Tensor> uninitialized_like(const Tensor& x, std::optional<DType> dtype) {
+  Result<Place> where = place_of("empty_like", {&x});
+  return where ? where->make(x.shape(), dtype.value_or(x.dtype())) : where.status();
+}
+
+Result<Tensor> filled_like(const Tensor& x, const Number& value, std::optional<DType> dtype) {
+  Result<Tensor> made = uninitialized_like(x, dtype);
   if (!made) return made;
   if (Status status = assign(*made, value); !status) return status;
   return made;

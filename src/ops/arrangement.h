@@ -8,11 +8,18 @@
 
 #include <optional>
 #include <span>
+#include <string_view>
+#include <vector>
 
 #include "forklift/ops.h"
 #include "forklift/status.h"
 
 namespace forklift::ops {
+
+// A dimension of `ndim`, negative from the end. kInvalid, with the name of the operation and the tensor.
+Result<std::size_t> axis_of(std::string_view name, const Tensor& x, std::int64_t axis, std::size_t ndim);
+// The same elements with other lengths and strides, which the caller knows to be within the tensor.
+Result<Tensor> view_of(const Tensor& x, Dims shape, Dims strides, bool readonly);
 
 // Of tensors whose shapes differ in that dimension at most. Without an axis they are flattened before.
 Result<Tensor> concatenate(std::span<const Tensor> parts, std::optional<std::int64_t> axis);
@@ -31,6 +38,10 @@ Result<Tensor> reverse(const Tensor& x, const std::optional<Dims>& axes);
 
 // New tensors where new tensors are made (forklift/device.h).
 Result<Tensor> filled(Dims shape, const Number& value, std::optional<DType> dtype);
+Result<Tensor> uninitialized(Dims shape, DType dtype);
+// Where `x` is.
+Result<Tensor> filled_like(const Tensor& x, const Number& value, std::optional<DType> dtype);
+Result<Tensor> uninitialized_like(const Tensor& x, std::optional<DType> dtype);
 // start, start + step, ... before stop. kInvalid: a step of zero.
 Result<Tensor> counting(const Number& start, const Number& stop, const Number& step,
                         std::optional<DType> dtype);

@@ -45,13 +45,6 @@ DType promote_integers(DType a, DType b) noexcept {
   return item_size(without) == 8 ? DType::kFloat64 : signed_of(2 * item_size(without));
 }
 
-// The default dtypes of two numbers: the one of the wider kind, so that an integer beside a real number is float32.
-DType promote_numbers(DType a, DType b) noexcept {
-  const Kind kind = std::max(kind_of(a), kind_of(b));
-  if (kind >= Kind::kReal) return kind_of(a) == kind ? a : b;
-  return promote(a, b);
-}
-
 template <class T>
 bool write_whole(const Number& number, std::byte* out) noexcept {
   if (number.is_large() ? !std::is_same_v<T, std::uint64_t> : !std::in_range<T>(number.whole())) return false;
@@ -102,6 +95,12 @@ DType promote(DType a, DType b) noexcept {
   }
 }
 
+DType promote_numbers(DType a, DType b) noexcept {
+  const Kind kind = std::max(kind_of(a), kind_of(b));
+  if (kind >= Kind::kReal) return kind_of(a) == kind ? a : b;
+  return promote(a, b);
+}
+
 DType default_dtype(const Number& number) noexcept {
   switch (number.kind()) {
     case Number::Kind::kBool: return DType::kBool;
@@ -144,6 +143,8 @@ DType result_type(const Operand& a, const Operand& b) {
   const Operand both[] = {a, b};
   return result_type(both, 2);
 }
+
+bool can_cast(DType from, DType to) { return promote(from, to) == to; }
 
 DType float_for(DType dtype) noexcept {
   if (kind_of(dtype) >= Kind::kReal) return dtype;

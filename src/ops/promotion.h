@@ -36,6 +36,8 @@ DType promote(DType a, DType b) noexcept;
 DType dtype_with(const Number& number, DType dtype) noexcept;
 // Of a number alone: bool, int64 (uint64 if it is so large), float32, complex64.
 DType default_dtype(const Number& number) noexcept;
+// Of the default dtypes of two numbers: that of the wider kind, so that an integer beside a real number is float32.
+DType promote_numbers(DType a, DType b) noexcept;
 DType result_type(const Operand* operands, std::size_t count) noexcept;
 
 // What a function of real numbers is computed in: bool, int8 and uint8 in float16, 16 bits in float32, more in

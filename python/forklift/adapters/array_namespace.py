@@ -116,8 +116,8 @@ class Inspection:
     def capabilities(self) -> dict[str, Any]:
         """Which optional parts of the standard are there, and how many dimensions a tensor may have."""
         return {
-            "boolean indexing": False,
-            "data-dependent shapes": False,
+            "boolean indexing": True,
+            "data-dependent shapes": True,
             "max dimensions": _core._ops()._max_dims,
         }
 

@@ -24,7 +24,7 @@ REALS = ("float32", "float64")
 COMPLEX = ("complex64", "complex128")
 STANDARD = ("bool", *INTEGERS, *REALS, *COMPLEX)
 
-# The functions and constants of the standard's version 2024.12, without the extensions.
+# Of the standard's version 2024.12, without the extensions.
 _NAMES = """
     __array_api_version__ __array_namespace_info__ e inf nan newaxis pi
     arange asarray empty empty_like eye from_dlpack full full_like linspace meshgrid ones ones_like tril triu
@@ -345,7 +345,7 @@ def test_elements_are_set_to_arrays_that_fit() -> None:
     x[0] = x[0, ::-1]  # overlaps
     assert x.tolist() == [[2, 1, 5], [5, 8, 9]]
     whole = forklift.zeros((2,), "int32")
-    with pytest.raises(ValueError, match=r"elements of float32\(2,\) do not become elements of int32\(2,\)"):
+    with pytest.raises(ValueError, match=r"int32\(2,\) cannot hold elements of float32\(2,\)"):
         whole[...] = Tensor([1.5, 2.5])
     with pytest.raises(ValueError, match="does not broadcast"):
         whole[...] = Tensor([1, 2, 3])
@@ -361,6 +361,12 @@ def test_a_product_of_matrices_in_place() -> None:
     assert x.tolist() == [[2, 1], [4, 3]]
     with pytest.raises(ValueError, match="has not the result's shape"):
         x @= Tensor([1.0, 1.0])
+
+
+def test_several_results_are_lists() -> None:
+    """As the standard's version 2024.12 has them; 2025.12 has tuples."""
+    line = Tensor([1.0, 2.0])
+    assert [type(ops.meshgrid(line, line)), type(ops.broadcast_arrays(line, line))] == [list, list]
 
 
 def test_expand_dims_raises_an_index_error() -> None:
@@ -389,11 +395,8 @@ def test_inspection() -> None:
 
 def test_capabilities_are_what_there_is() -> None:
     claimed = ops.__array_namespace_info__().capabilities()
-    try:
-        by_mask = Tensor([1, 2, 3])[Tensor([True, False, True])].tolist() == [1, 3]
-    except (TypeError, IndexError):
-        by_mask = False
-    assert claimed["boolean indexing"] is by_mask
+    assert claimed["boolean indexing"] is True
+    assert Tensor([1, 2, 3])[Tensor([True, False, True])].tolist() == [1, 3]
     assert claimed["data-dependent shapes"] is hasattr(ops, "unique_values")
     most = claimed["max dimensions"]
     assert forklift.zeros((1,) * most).ndim == most

@@ -13,12 +13,7 @@ import pytest
 from forklift import Tensor, ops
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-REALS = ("float16", "float32", "float64")
-INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-COMPLEX = ("complex64", "complex128")
-NUMBERS = (*INTEGERS, *REALS, *COMPLEX)
-ALL = ("bool", *NUMBERS)
+from ops_arrays import ALL, COMPLEX, INTEGERS, NUMBERS, REALS, arrays
 
 # Ours, NumPy's, the dtypes.
 UNARY: list[tuple[str, Callable[..., Any], tuple[str, ...]]] = [
@@ -85,28 +80,6 @@ def elements(dtype: str) -> dict[str, Any]:
     if dtype.startswith(("float", "complex")):
         return {"allow_subnormal": False, "width": {"16": 16, "32": 32}.get(dtype[5:], 64)}
     return {}
-
-
-def arrays(dtype: str, shape: tuple[int, ...]) -> st.SearchStrategy[np.ndarray[Any, Any]]:
-    """Arrays of that shape as views: turned over, spread, transposed, or as they are."""
-
-    def view(array: np.ndarray[Any, Any], kind: int) -> np.ndarray[Any, Any]:
-        if kind == 1:
-            return array[tuple(slice(None, None, -1) for _ in shape)]
-        if kind == 2 and shape:
-            return np.repeat(array, 2, axis=-1)[..., ::2]
-        if kind == 3:
-            return np.asfortranarray(array)
-        return array
-
-    values = st.floats(-100, 100, width=16) if dtype.startswith("float") else None
-    if dtype.startswith("complex"):
-        values = st.complex_numbers(max_magnitude=50, width=64)
-    special = st.sampled_from([0.0, -0.0, np.inf, -np.inf, np.nan]) if dtype.startswith("float") else None
-    if special is not None:
-        assert values is not None
-        values = values | special
-    return st.builds(view, hnp.arrays(dtype, shape, elements=values), st.integers(0, 3))
 
 
 def assert_same(ours: Tensor, theirs: Any, what: str) -> None:
