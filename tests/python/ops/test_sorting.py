@@ -44,10 +44,11 @@ def test_descending_order_is_stable_and_has_nan_last(data: st.DataObject) -> Non
 @pytest.mark.parametrize("dtype", ["int32", "float64", "uint8", "float16", "complex64"])
 @pytest.mark.parametrize("descending", [False, True])
 def test_a_long_line(dtype: str, descending: bool) -> None:
-    array = np.random.default_rng(1).integers(-100_000, 100_000, 300_001).astype(dtype)
+    most = 100 if dtype in ("uint8", "float16") else 100_000
+    array = np.random.default_rng(1).integers(-most, most, 300_001).astype(dtype)
     if dtype.startswith("float"):
         array[::1000] = np.nan
-    expected = np.sort(array)
+    expected = np.sort(array, kind="stable")  # the other kind of NumPy 2.4 leaves float16 with NaN unsorted
     order = np.argsort(array, kind="stable")
     if descending:
         sign = -array.astype("int64") if dtype in ("int32", "uint8") else -array
@@ -56,7 +57,7 @@ def test_a_long_line(dtype: str, descending: bool) -> None:
     same(ops.sort(Tensor(array), descending=descending), expected)
     same(ops.argsort(Tensor(array), descending=descending), order)
     both = np.stack([array, array[::-1]], axis=1)  # two lines, far apart
-    same(ops.sort(Tensor(both), axis=0), np.sort(both, axis=0))
+    same(ops.sort(Tensor(both), axis=0), np.sort(both, axis=0, kind="stable"))
 
 
 def test_bfloat16_and_zeros() -> None:
