@@ -30,6 +30,7 @@ from typing import Any
 STATES = ("idle", "large", "in flight", "concurrent")
 SMALL, LARGE, LONG = range(3)
 DEADLINE_S = 8.0
+FRESH_DEADLINE_S = 30.0  # a fresh interpreter imports torch, on a loaded machine
 CONTROL_DEADLINE_S = 2.5
 
 Compute = Callable[[int], object]
@@ -162,12 +163,18 @@ def child(runtime: str, size: int) -> None:
     os._exit(0)
 
 
+def deadline_of(library: str, method: str) -> float:
+    if method != "fork":
+        return FRESH_DEADLINE_S
+    return CONTROL_DEADLINE_S if library == "multiprocessing" else DEADLINE_S
+
+
 def run_cell(library: str, context: Any, runtime: str, size: int) -> str:
     process = context.Process(target=child, args=(runtime, size))
-    deadline = CONTROL_DEADLINE_S if library == "multiprocessing" else DEADLINE_S
+    deadline = deadline_of(library, context.get_start_method())
     try:
         if library == "forklift":
-            process.start(timeout=4, fork_policy="error")
+            process.start(timeout=deadline / 2, fork_policy="error")
         else:
             process.start()
         process.join(deadline)
@@ -220,7 +227,7 @@ def main(library: str, runtime: str, method: str) -> None:
         _compute(size)
     outcomes = {}
     # If the standard library's fork hangs in the parent, the watchdog tells what is known.
-    limit = len(STATES) * (CONTROL_DEADLINE_S if library == "multiprocessing" else DEADLINE_S) + 4
+    limit = len(STATES) * deadline_of(library, method) + 4
     state = STATES[0]
 
     def give_up() -> None:

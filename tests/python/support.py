@@ -19,7 +19,7 @@ from typing import Any
 import forklift
 import numpy as np
 
-DEADLINE = 20.0
+DEADLINE = 40.0
 
 
 def until(condition: Callable[[], Any], what: str, seconds: float = DEADLINE) -> Any:

@@ -32,11 +32,16 @@ C = ctypes.CDLL(None)
 
 
 def proportional_memory() -> int:
-    """Bytes of this process, shared pages divided by those who map them (Pss), without what is free."""
+    """Bytes of this process, shared pages divided by those who map them (Pss), without what is free.
+
+    Without pages of files: this process's share of a library grows when another process ends.
+    """
     _core._torch.finish_giving_back()
     C.malloc_trim(0)
     with open("/proc/self/smaps_rollup") as lines:
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+        return sum(
+            int(line.split()[1]) * 1024 for line in lines if line.startswith(("Pss_Anon:", "Pss_Shmem:"))
+        )
 
 
 def through(context: Any, values: list[Any]) -> None:

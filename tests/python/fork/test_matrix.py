@@ -75,7 +75,7 @@ def run_row(row: Row) -> dict[str, str]:
             [sys.executable, CELLS, *row],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=180,
             check=False,
             env=environment,
         )
@@ -134,6 +134,7 @@ def check(rows: list[Row], title: str, at_once: int, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 def test_every_cell_ends_in_a_result_or_a_typed_error(
     method: str, capsys: pytest.CaptureFixture[str]
@@ -143,6 +144,7 @@ def test_every_cell_ends_in_a_result_or_a_typed_error(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_the_standard_library_hangs_where_the_control_says(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [("multiprocessing", runtime, "fork") for runtime in fork_cells.RUNTIMES]
     check(rows, "the standard library, fork", 4, capsys)
