@@ -15,6 +15,7 @@
 #include "device/device.h"
 #include "ops/elementwise.h"
 #include "ops/placement.h"
+#include "ops/promotion.h"
 #include "tensor/arena_storage.h"
 #include "tensor/extent.h"
 #include "tensor/operations.h"
@@ -126,13 +127,25 @@ Tensor copy_to_arena(const Tensor& source) {
   return made;
 }
 
+namespace {
+
+// An array of a number or nested lists, which NumPy understands. OverflowError: an integer does not fit into `dtype`.
+nb::object numpy_array(nb::handle data, nb::handle dtype) {
+  const nb::object asarray = nb::module_::import_("numpy").attr("asarray");
+  nb::object array = asarray(data);
+  if (dtype.is_none() || !ops::is_integer(parse_dtype(dtype))) return array;
+  const auto kind = nb::cast<std::string>(array.attr("dtype").attr("kind"));
+  const bool is_whole = kind == "i" || kind == "u" || kind == "O";  // O: larger than any integer of 64 bits
+  return is_whole ? asarray(data, nb::str(name(parse_dtype(dtype)).data())) : array;
+}
+
+}  // namespace
+
 Tensor new_from(nb::handle data, nb::handle dtype) {
   std::optional<Tensor> source = any_array(data.ptr());
   const bool has_dtype = source.has_value();
   if (!source) {
-    // NumPy understands lists and numbers.
-    const nb::object array = nb::module_::import_("numpy").attr("asarray")(data);
-    source = any_array(array.ptr());
+    source = any_array(numpy_array(data, dtype).ptr());
     if (!source) throw nb::type_error("no array of numbers can be made of this");
   }
   const TensorBox keep(*source);  // dropped without the interpreter lock

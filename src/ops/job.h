@@ -54,11 +54,12 @@ class TensorJob : public runtime::Job {
   // For run(): the first element, or null of a tensor without elements.
   static std::byte* address(const Tensor& tensor) noexcept;
 
+  std::string describe() const final;
+
  private:
   void enter() final;
   void finish() noexcept final;
   void release() noexcept final;
-  std::string describe() const final;
   // After the last piece: the last part of the work, by one thread.
   virtual void combine() noexcept {}
 

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <new>
 #include <string_view>
 #include <utility>
 
@@ -34,7 +35,11 @@ class RangeJob final : public TensorJob {
 
  private:
   void run(std::int64_t piece) noexcept override {
-    work_(share_of(count_, pieces_, piece), share_of(count_, pieces_, piece + 1));
+    try {
+      work_(share_of(count_, pieces_, piece), share_of(count_, pieces_, piece + 1));
+    } catch (const std::bad_alloc&) {
+      fail({Code::kNoSpace, describe() + ": no memory for what it keeps in between"});
+    }
   }
 
   const std::int64_t count_;
@@ -42,7 +47,8 @@ class RangeJob final : public TensorJob {
   const Part work_;
 };
 
-// Calls work(first, last) for parts that together are [0, count). At most three inputs.
+// Calls work(first, last) for parts that together are [0, count). At most three inputs. `work` may throw
+// std::bad_alloc: the operation fails with kNoSpace.
 template <class Part>
 Status compute_range(std::string_view name, std::initializer_list<const Tensor*> inputs, const Tensor& out,
                      std::int64_t count, double nanoseconds, Part work) {

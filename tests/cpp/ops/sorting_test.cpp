@@ -4,10 +4,13 @@
 
 #include <cmath>
 #include <limits>
+#include <new>
+#include <string>
 #include <vector>
 
 #include "forklift/error.h"
 #include "forklift/sorting.h"
+#include "ops/range_job.h"
 #include "ops/sort_items.h"
 #include "ops/sort_key.h"
 
@@ -112,6 +115,16 @@ TEST(Sorting, CountsAndAccumulates) {
     ADD_FAILURE();
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("cumulative_sum(int64(2, 3)): axis must be named"));
+  }
+}
+
+TEST(RangeJob, FailsWithoutMemoryInsteadOfEnding) {
+  for (const double nanoseconds : {1.0, 1e9}) {  // computed at once, and by the executor
+    const Tensor out = numbers({1, 2, 3});
+    const Status status = ops::compute_range("sort", {&out}, out, 3, nanoseconds,
+                                             [](std::int64_t, std::int64_t) { throw std::bad_alloc(); });
+    EXPECT_EQ(status.code(), Code::kNoSpace);
+    EXPECT_THAT(std::string(status.what()), HasSubstr("sort"));
   }
 }
 

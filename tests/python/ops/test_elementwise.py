@@ -243,6 +243,9 @@ def test_bad_input() -> None:
         (lambda: Tensor([2], "int32") ** Tensor([-1], "int8"), ValueError, "negative integer powers"),
         (lambda: pow(x, 2, 3), TypeError, "unsupported"),
         (lambda: Tensor(["a"]), TypeError, "holds bool, integers, floats or complex"),
+        (lambda: Tensor(300, "uint8"), OverflowError, "300 out of bounds for uint8"),
+        (lambda: ops.asarray([[-1]], dtype="uint64"), OverflowError, "out of bounds|to unsigned"),
+        (lambda: Tensor(2**70, "int64"), OverflowError, "too large"),
         (lambda: Tensor(1.0, "float99"), TypeError, "unknown dtype 'float99'"),
     ]:
         with pytest.raises(error, match=text):
