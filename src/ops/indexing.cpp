@@ -8,6 +8,7 @@
 #include "ops/arrangement.h"
 #include "ops/element_type.h"
 #include "ops/elementwise.h"
+#include "ops/overlap.h"
 #include "ops/placement.h"
 #include "ops/promotion.h"
 #include "ops/range_job.h"

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <compare>
 #include <complex>
 #include <cstdint>
@@ -24,7 +25,7 @@ namespace forklift::ops {
 struct WideKey {
   std::uint64_t high;
   std::uint64_t low;
-  auto operator<=>(const WideKey&) const = default;
+  auto operator<=>(const WideKey&) const = default;  // NOLINT(modernize-use-nullptr): the compiler's own
 };
 
 template <std::size_t bytes>
@@ -46,7 +47,7 @@ bool is_nan(T value) noexcept {
   } else if constexpr (is_narrow_v<T>) {
     return is_nan(static_cast<float>(value));
   } else if constexpr (std::is_floating_point_v<T>) {
-    return value != value;
+    return std::isnan(value);
   } else {
     return false;
   }
