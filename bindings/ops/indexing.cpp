@@ -21,6 +21,13 @@ namespace nb = nanobind;
 namespace forklift::py {
 namespace {
 
+// Of a diagonal: one beyond the matrix is as good as any other there.
+std::int64_t clamped(nb::handle number) {
+  const Py_ssize_t value = PyNumber_AsSsize_t(number.ptr(), nullptr);
+  if (value == -1 && PyErr_Occurred()) throw nb::python_error();
+  return value;
+}
+
 Dims dims_of(nb::handle numbers) { return Dims(DimSpan(lengths_of(numbers))); }
 
 void bind_takes(nb::module_& module) {
@@ -89,7 +96,8 @@ void bind_copies(nb::module_& module) {
   for (const bool lower : {true, false}) {
     module.def(
         lower ? "tril" : "triu",
-        [lower](nb::handle object, std::int64_t k) {
+        [lower](nb::handle object, nb::handle diagonal) {
+          const std::int64_t k = clamped(diagonal);
           const PyOperand x = PyOperand::require(object.ptr());
           const Tensor& tensor = required_tensor(x);
           return compute(takes_long(&tensor),
@@ -180,8 +188,9 @@ void bind_all_new(nb::module_& module) {
       nb::arg("device") = nb::none());
   module.def(
       "eye",
-      [](std::int64_t rows, std::optional<std::int64_t> columns, std::int64_t k, nb::handle dtype,
+      [](std::int64_t rows, std::optional<std::int64_t> columns, nb::handle diagonal, nb::handle dtype,
          const std::optional<std::string>& device) {
+        const std::int64_t k = clamped(diagonal);
         const DType wanted = dtype_or(dtype, DType::kFloat32);
         return compute(true, [&] { return placed(ops::eye(rows, columns, k, wanted), device); });
       },

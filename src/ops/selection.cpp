@@ -137,7 +137,8 @@ class Resolver {
 
   Status take_mask(const Tensor& mask) {
     for (std::size_t i = 0; i < mask.ndim(); ++i) {
-      if (mask.shape()[i] == view_.shape()[dim_ + i]) continue;
+      // NumPy takes a mask without elements, which names none, for any length.
+      if (mask.shape()[i] == view_.shape()[dim_ + i] || mask.shape()[i] == 0) continue;
       return wrong_index(x_, "the mask " + mask.to_string() + " has another length than axis " +
                                  std::to_string(axis_ + i) + ", which has " +
                                  std::to_string(view_.shape()[dim_ + i]));

@@ -9,7 +9,7 @@ import hypothesis.extra.numpy as hnp
 import numpy as np
 import pytest
 from forklift import Tensor, ops
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ops_arrays import ALL, drawn, same
 
@@ -57,15 +57,6 @@ def keys(draw: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
             own = draw(st.sampled_from([dims, dims[1:], ()]))
             result.append(draw(hnp.arrays(draw(st.sampled_from(["int64", "int8"])), own, elements=bounds)))
         dim += 1
-    # NumPy takes an empty mask for any dimension.
-    assume(
-        not (
-            ellipsis
-            and any(
-                isinstance(entry, np.ndarray) and entry.dtype == bool and not entry.size for entry in result
-            )
-        )
-    )
     return tuple(result)
 
 
@@ -258,7 +249,19 @@ def test_new_ones() -> None:
     assert ops.empty_like(x).shape == (2, 3)
     for k in (-9, -1, 0, 2, 9):
         same(ops.eye(3, 4, k=k), np.eye(3, 4, k=k, dtype="float32"))
+    for k in (2**63, -(2**70)):  # beyond each matrix
+        same(ops.eye(2, k=k), np.zeros((2, 2), "float32"))
+        same(ops.tril(np.ones((2, 2)), k=k), np.full((2, 2), float(k > 0)))
+        same(ops.triu(np.ones((2, 2)), k=k), np.full((2, 2), float(k < 0)))
     same(ops.eye(2, dtype="bool"), np.eye(2, dtype="bool"))
+
+
+def test_a_mask_without_elements_names_none() -> None:
+    nothing = np.zeros(0, bool)
+    for array in (np.ones(1), np.ones((3, 2))):
+        same(Tensor(array)[Tensor(nothing)], array[nothing])
+    with pytest.raises(IndexError, match="another length than axis 1"):
+        Tensor(np.ones((2, 2)))[Tensor(np.zeros((0, 3), bool))]
 
 
 @pytest.mark.parametrize("dtype", ["int32", "float32", "complex64", "bool"])
