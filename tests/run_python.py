@@ -5,7 +5,7 @@
 Each process takes files from one list until it is empty, those with slow tests first, in batches that become
 smaller. A batch's output is printed when the batch ends. The last line has the sums:
 
-    ====== 2 failed, 2981 passed, 7 skipped in 801.20s (0:13:21) ======
+    ====== 2 failed, 2981 passed, 7 skipped in 801.20s ======
 
 Each pytest mounts a /dev/shm of its own, so that its leak check sees only its own entries. Where this user
 may not mount one, the files are run by one process after the other.
