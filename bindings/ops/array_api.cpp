@@ -82,8 +82,9 @@ nb::object brought(nb::handle original, const Tensor& source, DType dtype,
   }
   if (is_tensor(original.ptr()) && !moves && !converts && copy != true) return nb::borrow(original);
   const bool copies = converts || copy == true;
-  return compute(copies || moves,
-                 [&] { return placed(copies ? value(ops::convert(source, dtype)) : source, device); });
+  return compute(copies || moves, [&] {
+    return placed(copies ? value_or_throw(ops::convert(source, dtype)) : source, device);
+  });
 }
 
 nb::object as_array(nb::handle object, nb::handle dtype, const std::optional<std::string>& device,

@@ -92,14 +92,9 @@ bool takes_long(const Tensor* tensor) noexcept {
   return tensor != nullptr && (tensor->numel() > kFewElements || is_computed(*tensor));
 }
 
-Tensor value(Result<Tensor> result) {
-  if (!result) throw Error(result.status());
-  return *std::move(result);
-}
-
 Tensor placed(const Tensor& tensor, const std::optional<std::string>& device) {
   if (!device || *device == tensor.device()) return tensor;
-  return value(ops::move_to(tensor, *device));
+  return value_or_throw(ops::move_to(tensor, *device));
 }
 
 const Tensor* out_tensor(nb::handle out) {

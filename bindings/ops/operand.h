@@ -118,9 +118,6 @@ nanobind::object compute_several(bool without_lock, Operation operation) {
   return nanobind::tuple(objects);
 }
 
-// The tensor, or the core's error as an exception, for use inside compute().
-Tensor value(Result<Tensor> result);
-
 // The tensor on that device: itself if it lies there, or if there is no name. For use inside compute().
 Tensor placed(const Tensor& tensor, const std::optional<std::string>& device);
 

@@ -32,6 +32,11 @@ inline constexpr double kPieceNs = 15'000;
 // How many pieces to make of so much work.
 std::int64_t pieces_for(double nanoseconds);
 
+// Where part number `part` of `parts` begins in [0, count); without overflow.
+inline std::int64_t share_of(std::int64_t count, std::int64_t parts, std::int64_t part) noexcept {
+  return count / parts * part + count % parts * part / parts;
+}
+
 class TensorJob : public runtime::Job {
  public:
   TensorJob(std::string_view name, std::int64_t pieces, std::size_t bytes) noexcept

@@ -22,7 +22,8 @@ void MapJob::output(const Tensor& tensor) {
 
 bool MapJob::goes_past_caches(std::size_t item_size) const noexcept {
   constexpr std::int64_t kLeastRow = 1024;
-  return bytes_ > os::last_level_cache() && walk_.ndim() > 0 &&
+  constexpr std::size_t kSmall = std::size_t{1} << 20;  // no reason to ask the kernel for its cache's size
+  return bytes_ > kSmall && bytes_ > os::last_level_cache() && walk_.ndim() > 0 &&
          walk_.inner_step(inputs_) == static_cast<std::ptrdiff_t>(item_size) &&
          walk_.length(walk_.ndim() - 1) >= kLeastRow &&
          std::find(bases_.begin(), bases_.end(), out_) == bases_.end();
@@ -30,20 +31,21 @@ bool MapJob::goes_past_caches(std::size_t item_size) const noexcept {
 
 void MapJob::run(std::int64_t piece) noexcept {
   const std::int64_t size = walk_.size();
-  const std::int64_t first = share(size, piece);
-  walk_.for_each(first, share(size, piece + 1), [this](const std::int64_t* offsets, std::int64_t count) {
-    if (plain_) {
-      const std::byte* from[kMostInputs];
-      std::ptrdiff_t steps[kMostInputs];
-      for (std::size_t k = 0; k < inputs_; ++k) {
-        from[k] = bases_[k] + offsets[k];
-        steps[k] = walk_.inner_step(k);
-      }
-      call(from, steps, out_ + offsets[inputs_], walk_.inner_step(inputs_), count);
-    } else {
-      convert_and_call(offsets, count);
-    }
-  });
+  const std::int64_t first = share_of(size, total_pieces_, piece);
+  walk_.for_each(first, share_of(size, total_pieces_, piece + 1),
+                 [this](const std::int64_t* offsets, std::int64_t count) {
+                   if (plain_) {
+                     const std::byte* from[kMostInputs];
+                     std::ptrdiff_t steps[kMostInputs];
+                     for (std::size_t k = 0; k < inputs_; ++k) {
+                       from[k] = bases_[k] + offsets[k];
+                       steps[k] = walk_.inner_step(k);
+                     }
+                     call(from, steps, out_ + offsets[inputs_], walk_.inner_step(inputs_), count);
+                   } else {
+                     convert_and_call(offsets, count);
+                   }
+                 });
 }
 
 void MapJob::call(const std::byte* const* from, const std::ptrdiff_t* steps, std::byte* to,

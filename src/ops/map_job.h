@@ -74,11 +74,6 @@ class MapJob final : public TensorJob {
 
   void run(std::int64_t piece) noexcept override;
 
-  // Where piece number `piece` begins; without overflow.
-  std::int64_t share(std::int64_t size, std::int64_t piece) const noexcept {
-    return size / total_pieces_ * piece + size % total_pieces_ * piece / total_pieces_;
-  }
-
   void call(const std::byte* const* from, const std::ptrdiff_t* steps, std::byte* to, std::ptrdiff_t step,
             std::int64_t count) noexcept;
   void convert_and_call(const std::int64_t* offsets, std::int64_t count) noexcept;

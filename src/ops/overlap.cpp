@@ -1,7 +1,6 @@
 #include "ops/overlap.h"
 
 #include <cstdint>
-#include <utility>
 
 #include "tensor/extent.h"
 #include "tensor/pending.h"
@@ -9,8 +8,16 @@
 namespace forklift::ops {
 namespace {
 
-// The addresses of its first byte, and behind its last. Of a tensor with elements.
-std::pair<std::uintptr_t, std::uintptr_t> range_of(const Tensor& tensor) noexcept {
+// The addresses of a tensor's first byte, and behind its last. Empty: it has no elements.
+struct Range {
+  std::uintptr_t low = 0;
+  std::uintptr_t high = 0;
+
+  bool meets(const Range& other) const noexcept { return low < other.high && other.low < high; }
+};
+
+Range range_of(const Tensor& tensor) noexcept {
+  if (tensor.numel() == 0) return {};
   const tensor::Extent extent = *tensor::byte_extent(tensor.shape(), tensor.strides(), tensor.item_size());
   const auto first = reinterpret_cast<std::uintptr_t>(detail::StorageAccess::address(*tensor.storage())) +
                      tensor.byte_offset();
@@ -19,17 +26,14 @@ std::pair<std::uintptr_t, std::uintptr_t> range_of(const Tensor& tensor) noexcep
 
 }  // namespace
 
-bool shares_memory(const Tensor& a, const Tensor& b) noexcept {
-  if (a.numel() == 0 || b.numel() == 0) return false;
-  const auto [a_low, a_high] = range_of(a);
-  const auto [b_low, b_high] = range_of(b);
-  return a_low < b_high && b_low < a_high;
-}
+bool shares_memory(const Tensor& a, const Tensor& b) noexcept { return range_of(a).meets(range_of(b)); }
 
 bool overlaps(const Tensor& out, const Tensor& input) noexcept {
-  if (!shares_memory(out, input)) return false;
-  return range_of(out).first != range_of(input).first || out.item_size() != input.item_size() ||
-         !(out.shape() == input.shape()) || !(out.strides() == input.strides());
+  const Range written = range_of(out);
+  const Range read = range_of(input);
+  if (!written.meets(read)) return false;
+  return written.low != read.low || out.item_size() != input.item_size() || !(out.shape() == input.shape()) ||
+         !(out.strides() == input.strides());
 }
 
 }  // namespace forklift::ops

@@ -22,11 +22,6 @@
 
 namespace forklift::ops {
 
-// Where part number `part` of `parts` begins in [0, count); without overflow.
-inline std::int64_t share_of(std::int64_t count, std::int64_t parts, std::int64_t part) noexcept {
-  return count / parts * part + count % parts * part / parts;
-}
-
 template <class Part>
 class RangeJob final : public TensorJob {
  public:
