@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import functools
 import importlib
+import itertools
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -59,6 +61,33 @@ def _elementwise(
     return _with_threads(threads, library, lambda: _median(call, scale.count(max(20_000_000 // size, 5), 3)))
 
 
+def _numpy_in_parts(name: str, operands: int, dtype: str, size: int, threads: int, scale: Scale) -> float:
+    """Microseconds of NumPy's function on as many parts as there are threads, each by a thread.
+
+    It shows what the memory limits: where one thread fills it, a second one adds little, whoever computes.
+    """
+    arrays = [np.random.default_rng(seed).random(size).astype(dtype) for seed in range(operands)]
+    out = np.empty(size, dtype)
+    out.fill(0)
+    function = getattr(np, name)
+    bounds = [size * part // threads for part in range(threads + 1)]
+    parts = [slice(*pair) for pair in itertools.pairwise(bounds)]
+
+    def compute(part: slice) -> None:
+        pieces = [array[part] for array in arrays]
+        function(*pieces, out=out[part])
+
+    with ThreadPoolExecutor(threads - 1) as others:
+
+        def call() -> None:
+            waiting = [others.submit(compute, part) for part in parts[1:]]
+            compute(parts[0])
+            for future in waiting:
+                future.result()
+
+        return _median(call, scale.count(max(20_000_000 // size, 5), 3))
+
+
 def _reduction(name: str, dtype: str, size: int, threads: int, library: Library, scale: Scale) -> float:
     x = _operand(dtype, size, library)
     function = getattr(library.module, name)
@@ -90,8 +119,20 @@ def _tiny(library: Library, scale: Scale) -> float:
     return (time.perf_counter() - begin) / count * 1e9
 
 
-def _row(name: str, measure: Any, goal: float, note: str, unit: str = "us") -> Row:
-    return Row(name, unit, goal=goal, measure=measure, ours=OURS, peer=PEER, repeat=3, note=note)
+def _row(name: str, measure: Any, goal: float, note: str, unit: str = "us", floor: Any = None) -> Row:
+    return Row(
+        name,
+        unit,
+        goal=goal,
+        measure=measure,
+        ours=OURS,
+        peer=PEER,
+        repeat=7,
+        note=note,
+        floor=floor,
+        floor_name="NumPy in as many threads",
+        floor_factor=1.0 if floor else None,
+    )
 
 
 _SIZES = {"1M": 1_000_000, "10M": 10_000_000, "100M": 100_000_000}
@@ -108,9 +149,17 @@ def _rows(threads: int, goal: float) -> list[Row]:
     products = f"1024 x 1024, beside OpenBLAS; {words}"
     add = {text: partial(_elementwise, "add", 2, "float32", size, threads) for text, size in _SIZES.items()}
     total = {text: partial(_reduction, "sum", "float32", size, threads) for text, size in _SIZES.items()}
+    floors = {
+        text: partial(_numpy_in_parts, "add", 2, "float32", size, threads)
+        for text, size in _SIZES.items()
+        if threads > 1 and size > _MILLION
+    }
     slow = {"sin": 1, "logaddexp": 2, "hypot": 2}
     return [
-        *(_row(f"ops-add-{text}-{threads}", measure, goal, large) for text, measure in add.items()),
+        *(
+            _row(f"ops-add-{text}-{threads}", measure, goal, large, floor=floors.get(text))
+            for text, measure in add.items()
+        ),
         *(_row(f"ops-sum-{text}-{threads}", measure, goal, sums) for text, measure in total.items()),
         *(
             _row(

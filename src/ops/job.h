@@ -48,6 +48,9 @@ class TensorJob : public runtime::Job {
   void writes(const Tensor& tensor) noexcept { output_ = {tensor.storage(), &tensor}; }
   static constexpr std::size_t kMostOperands = 3;
 
+  // Without waiting: the first element, or null of a tensor without elements.
+  static std::byte* address(const Tensor& tensor) noexcept;
+
   // What dispatch() does.
   Status run_now();
   Status queue();
@@ -55,9 +58,6 @@ class TensorJob : public runtime::Job {
  protected:
   // During run(): the operation has no result.
   void fail(Status status);
-
-  // For run(): the first element, or null of a tensor without elements.
-  static std::byte* address(const Tensor& tensor) noexcept;
 
   std::string describe() const final;
 

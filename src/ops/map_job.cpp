@@ -51,13 +51,7 @@ void MapJob::run(std::int64_t piece) noexcept {
 void MapJob::call(const std::byte* const* from, const std::ptrdiff_t* steps, std::byte* to,
                   std::ptrdiff_t step, std::int64_t count) noexcept {
   if (program_.refuses_negative_exponents) check_exponents(from[1], steps[1], count);
-  if (program_.unary != nullptr) {
-    program_.unary(from[0], steps[0], to, step, count);
-  } else if (program_.binary != nullptr) {
-    program_.binary(from[0], steps[0], from[1], steps[1], to, step, count);
-  } else {
-    program_.select(from[0], steps[0], from[1], steps[1], from[2], steps[2], to, step, count);
-  }
+  call_loop(program_, from, steps, to, step, count);
 }
 
 void MapJob::convert_and_call(const std::int64_t* offsets, std::int64_t count) noexcept {

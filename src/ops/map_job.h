@@ -39,6 +39,18 @@ struct Program {
   bool refuses_negative_exponents = false;
 };
 
+// Calls the program's loop, whose operands have the loop's dtypes already.
+inline void call_loop(const Program& program, const std::byte* const* from, const std::ptrdiff_t* steps,
+                      std::byte* to, std::ptrdiff_t step, std::int64_t count) noexcept {
+  if (program.unary != nullptr) {
+    program.unary(from[0], steps[0], to, step, count);
+  } else if (program.binary != nullptr) {
+    program.binary(from[0], steps[0], from[1], steps[1], to, step, count);
+  } else {
+    program.select(from[0], steps[0], from[1], steps[1], from[2], steps[2], to, step, count);
+  }
+}
+
 class MapJob final : public TensorJob {
  public:
   MapJob(const Program& program, std::int64_t pieces, std::size_t bytes)

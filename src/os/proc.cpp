@@ -124,6 +124,17 @@ int online_cpus() noexcept {
 
 int current_cpu() noexcept { return ::sched_getcpu(); }
 
+bool leave_cpu(int cpu) noexcept {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (cpu < 0 || cpu >= CPU_SETSIZE || ::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return false;
+  cpu_set_t others = allowed;
+  CPU_CLR(static_cast<std::size_t>(cpu), &others);
+  if (CPU_COUNT(&others) == 0 || ::sched_setaffinity(0, sizeof others, &others) != 0) return false;
+  static_cast<void>(::sched_setaffinity(0, sizeof allowed, &allowed));
+  return true;
+}
+
 Result<Fd> open_pidfd(pid_t pid) {
   const long raw = ::syscall(SYS_pidfd_open, pid, 0);
   if (raw < 0) return Status::system("pidfd_open", errno, "pid " + std::to_string(pid));

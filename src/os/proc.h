@@ -46,6 +46,9 @@ int online_cpus() noexcept;
 // The processor that this thread runs on now, -1 if unknown.
 int current_cpu() noexcept;
 
+// Moves the calling thread to another of the processors that it may use, which stay the same. False: there is none.
+bool leave_cpu(int cpu) noexcept;
+
 // A descriptor for a process (pidfd_open). Readable once it has ended.
 Result<Fd> open_pidfd(pid_t pid);
 

@@ -8,6 +8,7 @@
 
 #include "node/node.h"
 #include "os/limits.h"
+#include "os/proc.h"
 #include "os/thread.h"
 
 namespace forklift::runtime {
@@ -40,6 +41,24 @@ std::chrono::nanoseconds fork_timeout_wanted() {
   if (end == text || !(seconds >= 0)) return kForkTimeout;
   return std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(seconds, 1e9) * 1e9));
 }
+
+// Keeps a worker off the processor of the thread that submits and computes, too. The kernel wakes a thread where it ran
+// last, or where the waker runs if no processor seems idle, and takes milliseconds to part two threads that share one:
+// longer than most operations.
+class Distance {
+ public:
+  void keep_from(int cpu) noexcept {
+    if (cpu < 0 || os::current_cpu() != cpu) return;
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_) return;
+    next_ = now + kPause;
+    os::leave_cpu(cpu);
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kPause{10};  // it costs two system calls and a migration
+  std::chrono::steady_clock::time_point next_;
+};
 
 void pause() noexcept {
 #if defined(__x86_64__)
@@ -116,6 +135,7 @@ void Executor::submit(const std::shared_ptr<Job>& job) {
   job->enter();
   queue.jobs.push_back(job);
   queue.bytes += job->bytes_;
+  queue.submitter_cpu = os::current_cpu();
   news_.fetch_add(1, std::memory_order_release);
   if (threads() > 1) {
     start_threads();
@@ -162,6 +182,7 @@ void Executor::stop_threads(std::unique_lock<std::mutex>& held) {
 
 void Executor::work() {
   Queue& queue = *queue_;
+  Distance distance;
   std::uint64_t served = 0;  // the number of the job that this thread has helped with last
   const auto has_work = [&] { return !queue.jobs.empty() && queue.jobs.front()->number_ != served; };
   std::unique_lock held(queue.mutex);
@@ -169,16 +190,21 @@ void Executor::work() {
     if (has_work()) {
       std::shared_ptr<Job> job = queue.jobs.front();
       served = job->number_;
+      const int submitter_cpu = queue.submitter_cpu;
       held.unlock();
+      distance.keep_from(submitter_cpu);
       help(job);
       held.lock();
       continue;
     }
+    // The end of a job is news, too, and the next job often comes soon after it.
+    for (int looks = 0; looks < kLooks && !queue.stopping && !has_work();) {
+      const std::uint64_t seen = news_.load(std::memory_order_acquire);
+      held.unlock();
+      for (; looks < kLooks && news_.load(std::memory_order_acquire) == seen; ++looks) pause();
+      held.lock();
+    }
     if (queue.stopping) return;
-    const std::uint64_t seen = news_.load(std::memory_order_acquire);
-    held.unlock();
-    for (int i = 0; i < kLooks && news_.load(std::memory_order_acquire) == seen; ++i) pause();
-    held.lock();
     queue.work.wait(held, [&] { return queue.stopping || has_work(); });
   }
 }

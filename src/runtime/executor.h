@@ -129,6 +129,7 @@ class Executor {
     std::uint64_t submitted = 0;
     std::uint64_t completed = 0;
     std::vector<std::thread> workers;
+    int submitter_cpu = -1;  // where the last job was submitted
     bool stopping = false;
     bool forking = false;  // a fork is under way, or a new number of threads: submissions wait
   };

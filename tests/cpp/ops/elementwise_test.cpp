@@ -49,6 +49,31 @@ class OpsTest : public testing::Test {
   void TearDown() override { runtime::set_threads(1); }
 };
 
+TEST_F(OpsTest, AFewElementsOfATensorThatIsBeingComputed) {
+  runtime::set_threads(2);
+  constexpr std::int64_t kMany = 1 << 20;
+  const Tensor ones = ops::ones({kMany}, DType::kFloat32);
+  for (int i = 0; i < 20; ++i) {
+    Tensor sum = ops::add(ones, ones);
+    for (int k = 0; k < 8; ++k) sum = ops::add(sum, ones);  // still under way when its end is used
+    const Tensor end = sum.slice(0, kMany - 3, kMany);
+    const Tensor result = end * 2;
+    ops::add(end, 1, ops::Out(end));
+    EXPECT_THAT(values<float>(result), ElementsAre(20, 20, 20));
+    EXPECT_THAT(values<float>(end), ElementsAre(11, 11, 11));
+  }
+}
+
+TEST_F(OpsTest, AFewElementsThatBroadcast) {
+  const Tensor row = tensor_of<float>({1, 2, 4});
+  EXPECT_THAT(values<float>(row + tensor_of<float>({10})), ElementsAre(11, 12, 14));
+  EXPECT_THAT(values<float>(tensor_of<float>({10}) - row), ElementsAre(9, 8, 6));
+  const Tensor column = row.reshape({3, 1});
+  EXPECT_EQ((column + row).shape(), (Dims{3, 3}));
+  EXPECT_THAT(values<float>((column + row).reshape({9})), ElementsAre(2, 3, 5, 3, 4, 6, 5, 6, 8));
+  EXPECT_EQ((row.reshape({1, 3}) * row).shape(), (Dims{1, 3}));
+}
+
 TEST_F(OpsTest, NumbersTakeTheTensorsDtype) {
   const Tensor x = tensor_of<float>({1, 2, 4});
   EXPECT_THAT(values<float>(x + 1), ElementsAre(2, 3, 5));

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -336,6 +337,27 @@ TEST(ProcTest, KnowsWhoIsAndWhere) {
   EXPECT_NE(pid_namespace(), 0U);
   EXPECT_GE(allowed_cpus(), 1);
   EXPECT_GE(current_cpu(), 0);
+}
+
+TEST(ProcTest, AThreadLeavesAProcessor) {
+  const int allowed = allowed_cpus();
+  const int cpu = current_cpu();
+  if (leave_cpu(cpu)) {
+    EXPECT_GT(allowed, 1);
+    EXPECT_EQ(allowed_cpus(), allowed);
+  } else {
+    EXPECT_EQ(allowed, 1);
+  }
+  EXPECT_FALSE(leave_cpu(-1));
+  // Where it may use one processor only, it stays.
+  std::thread([] {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<std::size_t>(current_cpu()), &one);
+    ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+    EXPECT_FALSE(leave_cpu(current_cpu()));
+    EXPECT_EQ(allowed_cpus(), 1);
+  }).join();
 }
 
 TEST(ProcTest, APidfdTellsTheEnd) {
