@@ -67,7 +67,7 @@ def _numpy_in_parts(name: str, operands: int, dtype: str, size: int, threads: in
     It shows what the memory limits: where one thread fills it, a second one adds little, whoever computes.
     """
     arrays = [np.random.default_rng(seed).random(size).astype(dtype) for seed in range(operands)]
-    out = np.empty(size, dtype)
+    out: Any = np.empty(size, dtype)
     out.fill(0)
     function = getattr(np, name)
     bounds = [size * part // threads for part in range(threads + 1)]
