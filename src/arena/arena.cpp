@@ -132,7 +132,7 @@ void Arena::give(Lease& lease, Holder message) noexcept {
 }
 
 LeasePtr Arena::materialise(const Handle& handle) {
-  if (handle.segment == kNamedSegment) return materialise_segment(handle);
+  if (handle.segment != kDataSegment) return materialise_unopened(handle);
   LeasePtr lease = make_lease({ObjectKind::kBlock, handle.block}, handle.lease);
   const BlockRow& block = ledger_.rows().block(handle.block);
   lease->kind_ = BlockMeta::unpack(block.meta.load(std::memory_order_relaxed)).kind;
@@ -155,7 +155,7 @@ Result<os::Overlay> Arena::overlay(const Lease& lease, std::size_t begin, void* 
   return os::Overlay::over(range, bytes, domain_.data_file(), lease.handle_.offset + begin);
 }
 
-LeasePtr Arena::materialise_segment(const Handle& handle) {
+LeasePtr Arena::materialise_unopened(const Handle& handle) {
   LeasePtr lease = make_lease(object_of(handle), handle.lease);
   lease->size_ = handle.length;
   lease->handle_ = handle;
@@ -213,9 +213,11 @@ Result<LeasePtr> Arena::claim(const Handle& handle) {
 
 // --- named segments
 
-void Arena::describe(Lease& lease, std::uint32_t generation, std::uint64_t bytes) noexcept {
-  lease.size_ = bytes;
-  lease.handle_ = {kNamedSegment, lease.object_.index, generation, lease.row_.load(), 0, bytes};
+void Arena::describe(Lease& lease, const Handle& says) noexcept {
+  lease.size_ = says.length;
+  lease.handle_ = says;
+  lease.handle_.block = lease.object_.index;
+  lease.handle_.lease = lease.row_.load();
 }
 
 Status Arena::open_memory(Lease& lease) {

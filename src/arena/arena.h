@@ -70,8 +70,9 @@ class Arena {
   Status separate(const LeasePtr& lease);
   // Passes the right of a separated lease on to a message. The Lease object is empty afterwards.
   void give(Lease& lease, Holder message) noexcept;
-  // A Lease object for a block or segment that this process holds (Ledger::take). It shows the memory that all
-  // processes share; a segment's has to be opened first (open_memory).
+  // A Lease object for a block, segment or piece of a pool that this process holds (Ledger::take). It shows the
+  // memory that all processes share; a segment's or a pool's has to be opened first (open_memory,
+  // memory_pool::Pools::open).
   LeasePtr materialise(const Handle& handle);
   // Turns a received payload of the private kind into this process's own: from here on its writes are seen by
   // no process forked later. kSystem when no address space for it can be had; the lease is as before then.
@@ -91,8 +92,9 @@ class Arena {
   Status open_memory(Lease& lease);
   // How open_memory does that. Before anybody else uses the arena.
   void on_open_segment(std::function<Status(Lease& lease)> open) { open_segment_ = std::move(open); }
-  // For the two functions that make leases on segments: what the handle says, and where the memory is.
-  static void describe(Lease& lease, std::uint32_t generation, std::uint64_t bytes) noexcept;
+  // For the rooms that make leases on segments and pieces of pools: what the handle says (kNamedSegment or
+  // kPoolPiece, generation, offset, length; the rest is the lease's own), and where the memory is.
+  static void describe(Lease& lease, const Handle& says) noexcept;
   static void set_memory(Lease& lease, std::byte* data, std::shared_ptr<const void> mapping) noexcept;
 
   // --- objects of other rooms
@@ -136,7 +138,7 @@ class Arena {
   void populate(const Lease& lease, const Grant& got) const;
   LeasePtr make_lease(Object object, std::uint32_t row);
   LeasePtr make_listed(Object object, std::uint32_t row);
-  LeasePtr materialise_segment(const Handle& handle);
+  LeasePtr materialise_unopened(const Handle& handle);
   void discard(Lease& lease);
 
   void before_fork(const domain::SlotRef* child);

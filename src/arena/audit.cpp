@@ -14,6 +14,7 @@ const char* name_of(ObjectKind kind) {
     case ObjectKind::kLock: return "lock ";
     case ObjectKind::kTopic: return "topic ";
     case ObjectKind::kSegment: return "named segment ";
+    case ObjectKind::kPiece: return "piece of a memory pool ";
   }
   return "object of an unknown kind ";
 }

@@ -30,8 +30,8 @@ class Lease {
 
   Object object() const noexcept { return object_; }
   Kind kind() const noexcept { return kind_; }
-  // The bytes as this process should use them; nullptr for objects without memory, and for a named segment
-  // until it was opened (Arena::open_memory).
+  // The bytes as this process should use them; nullptr for objects without memory, for pieces of pools, and for
+  // a named segment until it was opened (Arena::open_memory).
   std::byte* data() const noexcept { return data_; }
   std::size_t size() const noexcept { return size_; }
   const Handle& handle() const noexcept { return handle_; }
@@ -57,7 +57,7 @@ class Lease {
   std::size_t size_ = 0;
   Handle handle_;
   View* view_ = nullptr;                 // where a received private payload is seen
-  std::shared_ptr<const void> mapping_;  // of a named segment
+  std::shared_ptr<const void> mapping_;  // of a named segment, or an open pool
   // The ring of those that share its row (arena/lease_list.h), under the arena's private lock; nullptr:
   // alone.
   bool alone() const noexcept { return next_sharer_.load(std::memory_order_acquire) == nullptr; }

@@ -92,9 +92,10 @@ Status Ledger::grant(Kind kind, std::size_t bytes, Grant& got, Shortage& shortag
 
 // Does the handle name something that is there? Why not, or nullptr.
 const char* Ledger::problem_of(const Handle& handle) const {
-  if (handle.segment == kNamedSegment) {
-    const ObjectHooks& hooks = hooks_of(ObjectKind::kSegment);
-    return hooks.matches && hooks.matches(handle) ? nullptr : "no such named segment";
+  if (handle.segment == kNamedSegment || handle.segment == kPoolPiece) {
+    const ObjectHooks& hooks = hooks_of(object_of(handle).kind);
+    if (hooks.matches && hooks.matches(handle)) return nullptr;
+    return handle.segment == kNamedSegment ? "no such named segment" : "no such piece of a memory pool";
   }
   if (handle.segment != kDataSegment) return "no such segment";
   if (handle.block >= rows_.blocks_used()) return "no such block";
@@ -247,23 +248,20 @@ bool Ledger::release_row(std::uint32_t row, Holder holder) {
 bool Ledger::release_object_row(std::uint32_t row, Object object) {
   const ObjectHooks& hooks = hooks_of(object.kind);
   Word& count = hooks.count(object.index);
-  bool emptied = false;
-  for (;;) {
-    {
-      sync::LockGuard guard = rows_.lock();
-      if (!guard.ok()) return false;
-      const std::uint64_t holders = count.load(std::memory_order_relaxed);
-      if (holders != 1 || emptied) {
-        sync::Transaction change = rows_.begin();
-        rows_.put_lease(change, row);
-        change.set(count, holders - 1);
-        if (holders == 1) hooks.free(change, object.index);
-        change.commit();
-        return true;
-      }
-    }
-    if (!hooks.empty(object.index)) return false;
-    emptied = true;
+  for (bool emptied = false;; emptied = true) {
+    if (emptied && !hooks.empty(object.index)) return false;
+    sync::LockGuard guard = rows_.lock();
+    if (!guard.ok()) return false;
+    const std::uint64_t holders = count.load(std::memory_order_relaxed);
+    if (holders == 1 && !emptied) continue;
+    sync::Transaction change = rows_.begin();
+    rows_.put_lease(change, row);
+    change.set(count, holders - 1);
+    if (holders == 1) hooks.free(change, object.index);
+    change.commit();
+    guard.unlock();
+    if (holders == 1 && hooks.gone) hooks.gone();
+    return true;
   }
 }
 

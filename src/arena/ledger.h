@@ -41,7 +41,7 @@ struct Stats {
   std::uint64_t leases;  // rows in use, all processes and messages
 };
 
-// What another room tells the ledger about its objects (locks, channels, named segments).
+// What another room tells the ledger about its objects (locks, channels, named segments, pieces of pools).
 struct ObjectHooks {
   std::function<Word&(std::uint32_t index)> count;
   // Before the last lease goes: gives back what the object holds. No lock is held. Must be idempotent. False:
@@ -53,11 +53,17 @@ struct ObjectHooks {
   std::function<std::uint64_t(std::uint64_t bytes)> trim;
   // Of objects that travel in messages: is this object there, with the generation and length of the handle?
   std::function<bool(const Handle& handle)> matches{};
+  // After the last lease has gone, with no lock. A death may leave it out.
+  std::function<void()> gone{};
 };
 
 // What a handle is a right to.
 inline Object object_of(const Handle& handle) noexcept {
-  return {handle.segment == kNamedSegment ? ObjectKind::kSegment : ObjectKind::kBlock, handle.block};
+  switch (handle.segment) {
+    case kNamedSegment: return {ObjectKind::kSegment, handle.block};
+    case kPoolPiece: return {ObjectKind::kPiece, handle.block};
+    default: return {ObjectKind::kBlock, handle.block};
+  }
 }
 
 // A block that this process got. Whole words: a load of two neighbouring halves together, right behind the
@@ -92,7 +98,7 @@ class Ledger {
   // A block of at least `bytes` (> 0) for this process; tries once. kOverBudget, kNoSpace, kStalled.
   Status grant(Kind kind, std::size_t bytes, Grant& got, Shortage& shortage);
 
-  // --- rights to blocks and named segments, as handles name them
+  // --- rights to blocks, named segments and pieces of pools, as handles name them
   // Is what another process wrote a handle of a lease that `holder` has? kCorrupt.
   Status check(const Handle& handle, Holder holder) const;
   // Makes the lease of a checked handle this process's: one store.

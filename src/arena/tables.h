@@ -106,9 +106,14 @@ enum class ObjectKind : std::uint8_t {
   kChannel = 2,
   kLock = 3,
   kTopic = 4,
-  kSegment = 5
+  kSegment = 5,
+  kPiece = 6
 };
-inline constexpr std::size_t kObjectKinds = 6;
+inline constexpr std::size_t kObjectKinds = 7;
+// Memory, which messages carry; everything else stays where it is.
+inline constexpr bool travels(ObjectKind kind) noexcept {
+  return kind == ObjectKind::kBlock || kind == ObjectKind::kSegment || kind == ObjectKind::kPiece;
+}
 
 struct Object {
   ObjectKind kind;

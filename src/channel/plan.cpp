@@ -30,9 +30,7 @@ bool names_one_twice(std::span<const arena::LeasePtr> leases) {
 Status check_leases(std::span<const arena::LeasePtr> leases, arena::Arena& arena) {
   for (const arena::LeasePtr& lease : leases) {
     if (!lease || !lease->held()) return {Code::kInvalid, "a lease of the message was passed on already"};
-    const arena::ObjectKind kind = lease->object().kind;
-    if (kind != arena::ObjectKind::kBlock && kind != arena::ObjectKind::kSegment)
-      return {Code::kInvalid, "channels cannot travel in messages"};
+    if (!arena::travels(lease->object().kind)) return {Code::kInvalid, "channels cannot travel in messages"};
     if (&lease->arena() != &arena) return {Code::kInvalid, "a lease of the message is of another domain"};
   }
   if (names_one_twice(leases)) return {Code::kInvalid, "a lease is in the message twice"};

@@ -79,6 +79,9 @@ class Domain {
   // The slot with its present generation, whichever process occupies it.
   SlotRef occupant(std::uint32_t index) const noexcept;
   std::uint32_t live_slots() const noexcept;
+  // This process serves the others (a manager, a broker) and ends when no user is left: it counts as no user.
+  void mark_service() noexcept;
+  bool has_users() const noexcept;
 
   // Called with the reap lock held, for a slot whose process is gone (`clean`: it had called mark_clean()).
   // Must be idempotent: the reaper may die, and another one begins again.
@@ -91,8 +94,10 @@ class Domain {
   // As reap(), but returns at once if another thread or process is reaping, however long that takes: for
   // callers that have other work to do.
   unsigned try_reap();
-  // As try_reap(), but at most once a second: for waiters at the end of a slice.
+  // As try_reap(), but at most once a second, and then the hooks: for waiters at the end of a slice.
   void check_deaths();
+  // A hook waits for nobody longer than a waiter can bear, and takes no lock that a waiter may have.
+  void on_check(std::function<void()> hook) { check_hooks_.push_back(std::move(hook)); }
   // Records that this process leaves in good order; called at exit.
   void mark_clean() noexcept;
 
@@ -144,6 +149,7 @@ class Domain {
   sync::Word* alive_here_ = nullptr;
   std::vector<ReapHook> reap_hooks_;
   std::vector<std::function<void()>> attach_hooks_;
+  std::vector<std::function<void()>> check_hooks_;
   std::atomic<std::int64_t> last_check_ns_{0};
   std::atomic<std::uint64_t> derived_budget_{0};
 };

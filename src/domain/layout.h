@@ -16,7 +16,7 @@ namespace forklift::domain {
 
 inline constexpr std::uint64_t kMagic = 0x31304b4c54465246ULL;  // "FRFTLK01"
 // Raised with every change of a structure that lies in shared memory. Checked when joining.
-inline constexpr std::uint32_t kLayoutVersion = 7;
+inline constexpr std::uint32_t kLayoutVersion = 8;
 
 // The parts of the control segment. The domain hands out their addresses and knows nothing of their contents.
 enum class Region : std::uint32_t {
@@ -30,6 +30,8 @@ enum class Region : std::uint32_t {
   kTopics,
   kNames,
   kSegments,
+  kMemoryPools,
+  kPieces,
   kCount
 };
 inline constexpr std::size_t kRegions = static_cast<std::size_t>(Region::kCount);
@@ -55,7 +57,8 @@ struct alignas(64) Slot {
   sync::Word state;       // {generation:32, unused:23, clean:1, SlotState:8}
   sync::Word pid;         // 0 while nascent
   sync::Word start_time;  // in clock ticks since boot; with the pid it identifies the process
-  sync::Word reserved[5];
+  sync::Word service;     // 1: of a process that serves the domain's users and ends after them
+  sync::Word reserved[4];
 };
 static_assert(sizeof(Slot) == 64);
 

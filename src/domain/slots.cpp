@@ -49,6 +49,7 @@ Result<ChildSlot> Domain::claim_slot() {
       }
       const std::uint32_t generation = generation_of(seen);
       slot.pid.store(0, std::memory_order_relaxed);
+      slot.service.store(0, std::memory_order_relaxed);
       // The lock keeps other claimers away; only a reaper of the last generation could still store the state.
       if (slot.state.compare_exchange_strong(seen, state_word(SlotState::kNascent, generation))) {
         return ChildSlot{{index, generation}, *std::move(fresh)};
@@ -129,6 +130,21 @@ std::uint32_t Domain::live_slots() const noexcept {
     if (state_of(slots()[index].state.load(std::memory_order_acquire)) != SlotState::kFree) ++count;
   }
   return count;
+}
+
+void Domain::mark_service() noexcept {
+  if (attached()) slots()[self_.index].service.store(1, std::memory_order_release);
+}
+
+bool Domain::has_users() const noexcept {
+  const std::uint64_t used = header().slots_used.load(std::memory_order_acquire);
+  for (std::uint32_t index = 0; index < used && index < kSlotCount; ++index) {
+    const Slot& slot = slots()[index];
+    if (state_of(slot.state.load(std::memory_order_acquire)) != SlotState::kFree &&
+        slot.service.load(std::memory_order_acquire) == 0)
+      return true;
+  }
+  return false;
 }
 
 bool Domain::is_dead(SlotRef ref) const {
@@ -232,6 +248,7 @@ void Domain::check_deaths() {
   std::int64_t last = last_check_ns_.load(std::memory_order_relaxed);
   if (now - last < kIntervalNs || !last_check_ns_.compare_exchange_strong(last, now)) return;
   try_reap();
+  for (const auto& hook : check_hooks_) hook();
 }
 
 }  // namespace forklift::domain

@@ -139,6 +139,7 @@ Status Node::open(std::unique_ptr<domain::Domain> domain) {
   channels_ = std::make_unique<channel::Channels>(*arena_, *chunks_);
   topics_ = std::make_unique<topic::Topics>(*arena_);
   segments_ = std::make_unique<segment::Segments>(*arena_);
+  memory_pools_ = std::make_unique<memory_pool::Pools>(*arena_);
   return {};
 }
 
@@ -150,6 +151,7 @@ std::vector<std::string> Node::audit() {
   add(locks_->audit());
   add(topics_->audit());
   add(segments_->audit());
+  add(memory_pools_->audit());
   add(names_->audit());
   add(channels_->audit());
   return wrong;

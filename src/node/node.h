@@ -9,6 +9,7 @@
 #include "channel/channels.h"
 #include "domain/domain.h"
 #include "locks/table.h"
+#include "memory_pool/pools.h"
 #include "node/names.h"
 #include "segment/segments.h"
 #include "topic/topics.h"
@@ -57,6 +58,7 @@ class Node {
   locks::Table& locks() const noexcept { return *locks_; }
   topic::Topics& topics() const noexcept { return *topics_; }
   segment::Segments& segments() const noexcept { return *segments_; }
+  memory_pool::Pools& memory_pools() const noexcept { return *memory_pools_; }
   Names& names() const noexcept { return *names_; }
 
   // Claims a slot for a child and duplicates what it must inherit (close-on-exec: the caller passes them on).
@@ -77,6 +79,7 @@ class Node {
   std::unique_ptr<channel::Channels> channels_;
   std::unique_ptr<topic::Topics> topics_;
   std::unique_ptr<segment::Segments> segments_;
+  std::unique_ptr<memory_pool::Pools> memory_pools_;
   std::unique_ptr<Names> names_;
 };
 

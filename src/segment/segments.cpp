@@ -248,7 +248,8 @@ Result<LeasePtr> Segments::claim(std::uint64_t bytes, std::uint64_t head, std::u
         return {};
       });
   if (!lease) return lease.status();
-  arena::Arena::describe(**lease, generation, bytes);
+  arena::Arena::describe(**lease,
+                         {.segment = arena::kNamedSegment, .generation = generation, .length = bytes});
   return lease;
 }
 
@@ -306,7 +307,9 @@ Result<LeasePtr> Segments::hold(std::uint64_t number) {
   if (!lease) return lease.code() == Code::kInvalid ? gone() : lease.status();
   // In between, the last holder may have left and another segment may have come into this row.
   if (!rows_.exists(index, generation)) return gone();
-  arena::Arena::describe(**lease, generation, rows_[index].bytes.load(std::memory_order_relaxed));
+  arena::Arena::describe(**lease, {.segment = arena::kNamedSegment,
+                                   .generation = generation,
+                                   .length = rows_[index].bytes.load(std::memory_order_relaxed)});
   return lease;
 }
 

@@ -52,7 +52,7 @@ class Spawn {
         return Status::system("posix_spawn_file_actions", error);
     }
     std::vector<std::string> words = {kProgram,
-                                      arguments.role(),
+                                      std::string(name_of(arguments.role)),
                                       arguments.folder,
                                       std::to_string(arguments.token),
                                       std::to_string(arguments.control),
@@ -101,7 +101,7 @@ void wait_for_end(pid_t pid) {
 }
 
 // What the manager says: "R", or what is wrong.
-Status read_answer(const os::Fd& pipe, os::Deadline deadline) {
+Status read_answer(const os::Fd& pipe, const std::string& what, os::Deadline deadline) {
   std::string said;
   for (;;) {
     pollfd item{pipe.get(), POLLIN, 0};
@@ -118,10 +118,40 @@ Status read_answer(const os::Fd& pipe, os::Deadline deadline) {
     if (said == "R") return {};
   }
   if (said.empty()) said = "it ended without a word";
-  return {Code::kPeerDied, std::string(kProgram) + " cannot manage named segments: " + said};
+  return {Code::kPeerDied, std::string(kProgram) + " cannot " + what + ": " + said};
+}
+
+// Waits until it works, or another process of the same role does.
+Status start(const domain::Domain& domain, Role role, const std::string& folder, const std::string& what,
+             os::Deadline deadline) {
+  const Result<std::string> program = find_manager();
+  if (!program) return program.status();
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return Status::system("pipe2", errno, kProgram);
+  const os::Fd read(ends[0]);
+  os::Fd write = above_standard(os::Fd(ends[1]));
+  const os::Fd control = copy_above_standard(domain.control_file());
+  const os::Fd data = copy_above_standard(domain.data_file());
+  if (!write.valid() || !control.valid() || !data.valid()) return Status::system("fcntl", errno, kProgram);
+  const Result<pid_t> started = Spawn().run(
+      *program, {folder, domain.header().domain_id, control.get(), data.get(), write.get(), role});
+  write.close();
+  if (!started) return started.status();
+  Status answer = read_answer(read, what, deadline);
+  wait_for_end(*started);
+  return answer;
 }
 
 }  // namespace
+
+std::string_view name_of(Role role) noexcept {
+  switch (role) {
+    case Role::kManage: return "manage";
+    case Role::kStandBy: return "stand-by";
+    case Role::kBroker: return "broker";
+  }
+  return "";
+}
 
 Result<std::string> find_manager() {
   std::string tried;
@@ -142,33 +172,22 @@ Result<std::string> find_manager() {
     if (is_program(place)) return place;
     tried += (tried.empty() ? "" : ", ") + place;
   }
-  return {Code::kNotFound, "named segments need the program " + std::string(kProgram) +
+  return {Code::kNotFound, "named segments and memory pools need the program " + std::string(kProgram) +
                                ", which is not where it should be (" + tried +
                                "); FORKLIFT_SHM_MANAGER says where it is"};
 }
 
 Status start_manager(const domain::Domain& domain, const std::string& folder, os::Deadline deadline) {
-  const Result<std::string> program = find_manager();
-  if (!program) return program.status();
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return Status::system("pipe2", errno, kProgram);
-  const os::Fd read(ends[0]);
-  os::Fd write = above_standard(os::Fd(ends[1]));
-  const os::Fd control = copy_above_standard(domain.control_file());
-  const os::Fd data = copy_above_standard(domain.data_file());
-  if (!write.valid() || !control.valid() || !data.valid()) return Status::system("fcntl", errno, kProgram);
-  const Result<pid_t> started = Spawn().run(
-      *program, {folder, domain.header().domain_id, control.get(), data.get(), write.get(), false});
-  write.close();
-  if (!started) return started.status();
-  Status answer = read_answer(read, deadline);
-  wait_for_end(*started);
-  return answer;
+  return start(domain, Role::kManage, folder, "manage named segments", deadline);
+}
+
+Status start_broker(const domain::Domain& domain, os::Deadline deadline) {
+  return start(domain, Role::kBroker, "-", "keep the descriptors of memory pools", deadline);
 }
 
 Result<pid_t> start_stand_by(const ManagerArguments& arguments) {
   ManagerArguments mine = arguments;
-  mine.stand_by = true;
+  mine.role = Role::kStandBy;
   mine.ready = -1;
   return Spawn().run("/proc/self/exe", mine);
 }

@@ -13,6 +13,7 @@
 #include "os/clock.h"
 #include "os/proc.h"
 #include "segment/files.h"
+#include "shm_manager/answer.h"
 
 namespace forklift::shm_manager {
 
@@ -30,19 +31,6 @@ Result<os::Fd> copy_of(int file) {
   Result<os::Fd> copy = inherited.duplicate();
   inherited.release();
   return copy;
-}
-
-void answer(int file, const std::string& words) {
-  if (file < 0) return;
-  const char* at = words.data();
-  for (std::size_t left = words.size(); left > 0;) {
-    const ssize_t done = ::write(file, at, left);
-    if (done < 0 && errno == EINTR) continue;
-    if (done <= 0) break;
-    at += done;
-    left -= static_cast<std::size_t>(done);
-  }
-  ::close(file);
 }
 
 }  // namespace
@@ -70,6 +58,7 @@ Result<std::unique_ptr<SegmentManager>> SegmentManager::start(const segment::Man
       node::Node::attach(*std::move(control), *std::move(data), std::nullopt);
   if (!node) return node.status();
   manager->node_ = *std::move(node);
+  manager->node_->domain().mark_service();
   manager->clients_ = std::make_unique<Clients>(manager->node_->segments());
   // Before the program that waits for us goes on. If it fails, each slice tries again.
   (void)manager->clients_->listen();
@@ -83,11 +72,10 @@ void SegmentManager::serve() {
     node_->domain().try_reap();
     if (!look_after_files()) return;
     node_->segments().drop_abandoned(kMomentNs);
-    const bool unused =
-        node_->domain().live_slots() == 1 && clients_->empty() && node_->segments().live() == 0;
+    const bool unused = !node_->domain().has_users() && clients_->empty() && node_->segments().live() == 0;
     if (unused && finish()) return;
     look_after_stand_by();
-    watch_members();
+    members_.watch(node_->domain());
     // A member may have died before it was watched.
     if (node_->domain().try_reap() == 0) wait();
   }
@@ -129,47 +117,19 @@ void SegmentManager::stop_stand_by() {
   stand_by_pidfd_.close();
 }
 
-void SegmentManager::watch_members() {
-  const domain::Domain& domain = node_->domain();
-  const std::uint64_t used = domain.header().slots_used.load(std::memory_order_acquire);
-  for (std::uint32_t index = 0; index < used && index < domain::kSlotCount; ++index) {
-    const domain::SlotRef slot = domain.occupant(index);
-    const auto known = watches_.find(index);
-    if (known != watches_.end() && known->second.generation == slot.generation) continue;
-    if (slot == domain.self() || domain.is_dead(slot)) {
-      if (known != watches_.end()) watches_.erase(known);
-      continue;
-    }
-    const std::uint64_t pid = domain.pid_of(slot);
-    if (pid == 0) continue;  // its process does not run yet
-    Result<os::Fd> pidfd = os::open_pidfd(static_cast<pid_t>(pid));
-    // Without a descriptor for it, its death is noticed at the end of a slice.
-    if (pidfd) watches_[index] = Watch{slot.generation, *std::move(pidfd)};
-  }
-}
-
 void SegmentManager::wait() {
   std::vector<pollfd> items;
-  std::vector<Watch*> watched;
-  for (auto& [index, watch] : watches_) {
-    if (!watch.pidfd.valid()) continue;
-    items.push_back({watch.pidfd.get(), POLLIN, 0});
-    watched.push_back(&watch);
-  }
-  const std::size_t stand_by = items.size();
   items.push_back({stand_by_pidfd_.get(), POLLIN, 0});
+  const std::size_t members = items.size();
+  members_.add_to(items);
   const std::size_t clients = items.size();
   clients_->watch(items);
   const int slice = node_->segments().has_handed_over() ? kShortSliceMs : kSliceMs;
   if (::poll(items.data(), items.size(), slice) <= 0) {
     for (pollfd& item : items) item.revents = 0;
   }
-  for (std::size_t i = 0; i < watched.size(); ++i) {
-    // It stays readable, also while the kernel still counts the process as alive (a parent that does not wait
-    // for it), so it is asked once.
-    if (items[i].revents != 0) watched[i]->pidfd.close();
-  }
-  if (items[stand_by].revents != 0) stand_by_pidfd_.close();
+  if (items[0].revents != 0) stand_by_pidfd_.close();
+  members_.look_at(items, members);
   clients_->serve(items, clients);
 }
 
@@ -186,16 +146,16 @@ bool SegmentManager::finish() {
 }
 
 int run(const segment::ManagerArguments& arguments) {
-  if (arguments.stand_by) {
+  if (arguments.role == segment::Role::kStandBy) {
     Result<segment::OwnerLock> lock = segment::OwnerLock::watch(arguments.folder, arguments.token);
     if (!lock || !lock->manage(true)) return EXIT_FAILURE;
   }
   Result<std::unique_ptr<SegmentManager>> manager = SegmentManager::start(arguments);
   if (!manager) {
-    answer(arguments.ready, manager.status().to_string());
+    say(arguments.ready, manager.status().to_string());
     return EXIT_FAILURE;
   }
-  answer(arguments.ready, "R");
+  say(arguments.ready, "R");
   if (!*manager) return EXIT_SUCCESS;
   (void)segment::sweep(arguments.folder);
   (*manager)->serve();

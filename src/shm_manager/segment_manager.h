@@ -14,15 +14,14 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <vector>
 
 #include "node/node.h"
 #include "os/fd.h"
 #include "segment/owner_lock.h"
 #include "segment/start_manager.h"
 #include "shm_manager/clients.h"
+#include "shm_manager/members.h"
 
 namespace forklift::shm_manager {
 
@@ -41,11 +40,6 @@ class SegmentManager {
   void serve();
 
  private:
-  // Members that are watched, by slot.
-  struct Watch {
-    std::uint32_t generation = 0;
-    os::Fd pidfd;  // none once it has told the process's end
-  };
   explicit SegmentManager(const segment::ManagerArguments& arguments) : arguments_(arguments) {}
   // False: another manager has the lock.
   Result<bool> take_lock();
@@ -53,7 +47,6 @@ class SegmentManager {
   bool look_after_files();
   void look_after_stand_by();
   void stop_stand_by();
-  void watch_members();
   void wait();
   bool finish();
 
@@ -61,7 +54,7 @@ class SegmentManager {
   segment::OwnerLock lock_;
   std::unique_ptr<node::Node> node_;
   std::unique_ptr<Clients> clients_;
-  std::map<std::uint32_t, Watch> watches_;
+  Members members_;
   pid_t stand_by_ = -1;
   os::Fd stand_by_pidfd_;
   std::int64_t stand_by_began_ns_ = 0;

@@ -1,5 +1,5 @@
-// forklift-shm-manager: the manager of a domain's named segments. Forklift starts it; see
-// shm_manager/segment_manager.h.
+// forklift-shm-manager: the manager of a domain's named segments, or the broker of its memory pools' descriptors.
+// Forklift starts it; see shm_manager/segment_manager.h and shm_manager/pool_broker.h.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -16,9 +16,12 @@
 #include <string>
 #include <string_view>
 
+#include "shm_manager/pool_broker.h"
 #include "shm_manager/segment_manager.h"
 
 namespace {
+
+using forklift::segment::Role;
 
 template <class Number>
 bool parse(std::string_view text, Number& number) {
@@ -30,9 +33,10 @@ std::optional<forklift::segment::ManagerArguments> read_arguments(int argc, char
   forklift::segment::ManagerArguments arguments;
   if (argc != 7) return std::nullopt;
   const std::string_view role = argv[1];
-  arguments.stand_by = role == "stand-by";
+  for (const Role each : {Role::kManage, Role::kStandBy, Role::kBroker})
+    if (role == forklift::segment::name_of(each)) arguments.role = each;
   arguments.folder = argv[2];
-  if ((role != "manage" && !arguments.stand_by) || !parse(argv[3], arguments.token) ||
+  if (role != forklift::segment::name_of(arguments.role) || !parse(argv[3], arguments.token) ||
       !parse(argv[4], arguments.control) || !parse(argv[5], arguments.data) ||
       !parse(argv[6], arguments.ready) || arguments.control < 3 || arguments.data < 3)
     return std::nullopt;
@@ -74,14 +78,16 @@ void close_others(const forklift::segment::ManagerArguments& arguments) {
 int main(int argc, char** argv) {
   const std::optional<forklift::segment::ManagerArguments> arguments = read_arguments(argc, argv);
   if (!arguments) {
-    std::fputs("forklift-shm-manager is started by Forklift, for programs that use named shared memory.\n",
-               stderr);
+    std::fputs(
+        "forklift-shm-manager is started by Forklift, for programs that share memory by name or by "
+        "descriptor.\n",
+        stderr);
     return EXIT_FAILURE;
   }
   close_others(*arguments);
   for (const int file : {arguments->control, arguments->data, arguments->ready})
     if (file >= 0) ::fcntl(file, F_SETFD, FD_CLOEXEC);
-  if (!arguments->stand_by) {
+  if (arguments->role != Role::kStandBy) {
     // The process that the program has started ends at once, so that the manager is nobody's child.
     const pid_t pid = ::fork();
     if (pid != 0) ::_exit(pid > 0 ? EXIT_SUCCESS : EXIT_FAILURE);
@@ -90,5 +96,6 @@ int main(int argc, char** argv) {
   ::signal(SIGPIPE, SIG_IGN);
   ::umask(077);
   if (::chdir("/") != 0) return EXIT_FAILURE;
+  if (arguments->role == Role::kBroker) return forklift::shm_manager::run_broker(*arguments);
   return forklift::shm_manager::run(*arguments);
 }

@@ -79,7 +79,8 @@ TEST_F(LedgerTest, AWrongHandleIsNamedAndChangesNothing) {
 
   const std::vector<std::pair<const char*, std::function<void(Handle&)>>> wrong = {
       {"no such named segment", [](Handle& h) { h.segment = arena::kNamedSegment; }},
-      {"no such segment", [](Handle& h) { h.segment = 2; }},
+      {"no such piece of a memory pool", [](Handle& h) { h.segment = arena::kPoolPiece; }},
+      {"no such segment", [](Handle& h) { h.segment = 3; }},
       {"no such block", [](Handle& h) { h.block = 0xffffffff; }},
       {"no such block",
        [&](Handle& h) { h.block = static_cast<std::uint32_t>(arena().ledger().state().blocks_used); }},

@@ -11,6 +11,8 @@
 #include "channel/tables.h"
 #include "domain/layout.h"
 #include "locks/tables.h"
+#include "memory_pool/protocol.h"
+#include "memory_pool/tables.h"
 #include "message/wire.h"
 #include "node/names.h"
 #include "rendezvous/handshake.h"
@@ -41,19 +43,19 @@ using topic::SlotHeader;
 using topic::TopicRow;
 using topic::TopicTable;
 
-static_assert(domain::kLayoutVersion == 7);
+static_assert(domain::kLayoutVersion == 8);
 
 static_assert(offsetof(Header, magic) == 0 && offsetof(Header, layout_version) == 8);
 static_assert(offsetof(Header, mutex_bytes) == 12 && offsetof(Header, domain_id) == 16);
 static_assert(offsetof(Header, control_bytes) == 24 && offsetof(Header, data_bytes) == 32);
 static_assert(offsetof(Header, page_bytes) == 40 && offsetof(Header, pid_namespace) == 48);
 static_assert(offsetof(Header, user) == 56 && offsetof(Header, regions) == 64);
-static_assert(offsetof(Header, ready) == 224 && offsetof(Header, slots_used) == 232);
-static_assert(offsetof(Header, budget) == 240 && offsetof(Header, reap_mutex) == 256);
-static_assert(domain::kRegions == 10 && sizeof(domain::Extent) == 16 && domain::kSlotCount == 4096);
+static_assert(offsetof(Header, ready) == 256 && offsetof(Header, slots_used) == 264);
+static_assert(offsetof(Header, budget) == 272 && offsetof(Header, reap_mutex) == 320);
+static_assert(domain::kRegions == 12 && sizeof(domain::Extent) == 16 && domain::kSlotCount == 4096);
 
 static_assert(sizeof(Slot) == 64 && offsetof(Slot, state) == 0 && offsetof(Slot, pid) == 8);
-static_assert(offsetof(Slot, start_time) == 16 && offsetof(Slot, reserved) == 24);
+static_assert(offsetof(Slot, start_time) == 16 && offsetof(Slot, service) == 24);
 
 static_assert(sizeof(RedoRecord) == 704 && RedoRecord::kCapacity == 40);
 static_assert(offsetof(RedoRecord, count) == 0 && offsetof(RedoRecord, entries) == 8);
@@ -124,6 +126,20 @@ static_assert(offsetof(segment::SegmentRow, next) == 16 && offsetof(segment::Seg
 static_assert(offsetof(segment::SegmentRow, head) == 32 && offsetof(segment::SegmentRow, file) == 40);
 static_assert(offsetof(segment::SegmentRow, handed) == 48 &&
               offsetof(segment::SegmentRow, handed_lease) == 56);
+static_assert(sizeof(memory_pool::PoolTable) == 64 && offsetof(memory_pool::PoolTable, rows_free) == 8);
+static_assert(offsetof(memory_pool::PoolTable, bytes) == 16 &&
+              offsetof(memory_pool::PoolTable, broker) == 24);
+static_assert(sizeof(memory_pool::PoolRow) == 64 && offsetof(memory_pool::PoolRow, meta) == 0);
+static_assert(offsetof(memory_pool::PoolRow, pieces) == 8 && offsetof(memory_pool::PoolRow, next) == 16);
+static_assert(offsetof(memory_pool::PoolRow, bytes) == 24 && offsetof(memory_pool::PoolRow, device) == 32);
+static_assert(offsetof(memory_pool::PoolRow, owner) == 48 && offsetof(memory_pool::PoolRow, returned) == 56);
+static_assert(sizeof(memory_pool::PieceTable) == 64 && offsetof(memory_pool::PieceTable, rows_free) == 8);
+static_assert(sizeof(memory_pool::PieceRow) == 64 && offsetof(memory_pool::PieceRow, meta) == 0);
+static_assert(offsetof(memory_pool::PieceRow, count) == 8 && offsetof(memory_pool::PieceRow, next) == 16);
+static_assert(offsetof(memory_pool::PieceRow, pool) == 24 && offsetof(memory_pool::PieceRow, offset) == 32);
+static_assert(offsetof(memory_pool::PieceRow, bytes) == 40 && offsetof(memory_pool::PieceRow, listed) == 48);
+static_assert(sizeof(memory_pool::BrokerRequest) == 16 && offsetof(memory_pool::BrokerRequest, pool) == 4);
+static_assert(sizeof(memory_pool::BrokerAnswer) == 4);
 static_assert(sizeof(shm_manager::Request) == 68 && offsetof(shm_manager::Request, name) == 5);
 
 static_assert(offsetof(ChunkPoolState, mutex) == 0 && offsetof(ChunkPoolState, redo) == 64);
@@ -225,6 +241,8 @@ TEST(Layout, PlanWithoutALimit) {
   EXPECT_EQ(bytes(domain::Region::kLeases) / sizeof(LeaseRow), 8388608u);
   EXPECT_EQ(bytes(domain::Region::kChunks) / sizeof(Chunk) - 1, 1048575u);
   EXPECT_EQ((bytes(domain::Region::kTopics) - sizeof(TopicTable)) / sizeof(TopicRow), 3941u);
+  EXPECT_EQ(bytes(domain::Region::kMemoryPools) / sizeof(memory_pool::PoolRow) - 1, 4095u);
+  EXPECT_EQ(bytes(domain::Region::kPieces) / sizeof(memory_pool::PieceRow) - 1, 524287u);
 #endif
 }
 

@@ -66,32 +66,51 @@ std::vector<std::string> shm_segments(std::uint64_t token, const std::string& fo
 std::vector<pid_t> managers(std::uint64_t token) { return processes(token, "manage"); }
 std::vector<pid_t> stand_bys(std::uint64_t token) { return processes(token, "stand-by"); }
 
-std::optional<ManagerPair> manager_pair(std::uint64_t token) {
-  std::vector<pid_t> all = managers(token);
-  for (const pid_t pid : stand_bys(token)) all.push_back(pid);
+std::vector<pid_t> brokers(std::uint64_t token) { return processes(token, "broker"); }
+
+namespace {
+
+pid_t parent_of(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  std::istringstream fields(text.substr(std::min(text.size(), text.rfind(')') + 2)));
+  char state = 0;
+  pid_t parent = 0;
+  fields >> state >> parent;
+  return parent;
+}
+
+std::optional<ManagerPair> pair_of(const std::vector<pid_t>& all) {
   if (all.size() != 2) return std::nullopt;
-  const auto parent_of = [](pid_t pid) {
-    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-    std::string text;
-    std::getline(file, text);
-    std::istringstream fields(text.substr(std::min(text.size(), text.rfind(')') + 2)));
-    char state = 0;
-    pid_t parent = 0;
-    fields >> state >> parent;
-    return parent;
-  };
   if (parent_of(all[1]) == all[0]) return ManagerPair{all[0], all[1]};
   if (parent_of(all[0]) == all[1]) return ManagerPair{all[1], all[0]};
   return std::nullopt;
 }
 
-ManagerPair wait_for_pair(std::uint64_t token, const ManagerPair& before) {
+template <class Look>
+ManagerPair wait_for(const char* what, const ManagerPair& before, Look&& look) {
   std::optional<ManagerPair> pair;
   EXPECT_TRUE(eventually([&] {
-    pair = manager_pair(token);
+    pair = look();
     return pair && pair->serves != before.serves && pair->stands_by != before.stands_by;
-  })) << "the manager's two processes";
+  })) << what;
   return pair.value_or(ManagerPair());
+}
+
+}  // namespace
+
+std::optional<ManagerPair> manager_pair(std::uint64_t token) {
+  std::vector<pid_t> all = managers(token);
+  for (const pid_t pid : stand_bys(token)) all.push_back(pid);
+  return pair_of(all);
+}
+
+ManagerPair wait_for_pair(std::uint64_t token, const ManagerPair& before) {
+  return wait_for("the manager's two processes", before, [&] { return manager_pair(token); });
+}
+ManagerPair wait_for_brokers(std::uint64_t token, const ManagerPair& before) {
+  return wait_for("the broker's two processes", before, [&] { return pair_of(brokers(token)); });
 }
 
 void expect_nothing_left(std::uint64_t token, int timeout_ms, const std::string& folder) {

@@ -1,0 +1,305 @@
+#include "memory_pool/pools.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+
+namespace forklift::memory_pool {
+
+using arena::Lease;
+
+namespace {
+
+// How long a process that finds a new broker waits for it to take a descriptor, and one that is waiting for
+// something else.
+constexpr double kHandInSeconds = 1;
+constexpr double kPassingSeconds = 0.2;
+
+Status not_owned(PoolRef pool) {
+  return {Code::kInvalid, "this process has not entered memory pool " + std::to_string(pool.index) +
+                              " of generation " + std::to_string(pool.generation) + ", or has left it"};
+}
+
+}  // namespace
+
+struct Pools::Open {
+  PoolRef pool;
+  os::Fd file;  // none in a child that has inherited the pool
+  Memory memory;
+  std::shared_ptr<Table> table;
+  ~Open();
+};
+
+// Process-private locks of all domains. A fork takes both, so that the child finds them free. Nothing of the arena
+// is called inside of either.
+struct Pools::Table {
+  struct Locks {
+    std::mutex opening;  // questions to brokers, and imports
+    std::mutex opened;   // the tables, and the list of them
+    std::set<Pools*> all;
+  };
+  // Never destroyed: leases of static objects may outlive main.
+  static Locks& locks() {
+    static Locks* const instance = [] {
+      ::pthread_atfork(before_fork, after_fork, [] {
+        for (Pools* const pools : locks().all) pools->table_->inherit(*pools);
+        after_fork();
+      });
+      return new Locks;
+    }();
+    return *instance;
+  }
+  static void before_fork() {
+    locks().opening.lock();
+    locks().opened.lock();
+  }
+  static void after_fork() {
+    locks().opened.unlock();
+    locks().opening.unlock();
+  }
+
+  std::shared_ptr<Open> find(PoolRef pool) {
+    const std::lock_guard<std::mutex> lock(locks().opened);
+    const auto known = open.find(pool);
+    return known == open.end() ? nullptr : known->second.lock();
+  }
+  // Called with `opening`, so there is none.
+  static std::shared_ptr<Open> add(const std::shared_ptr<Table>& table, PoolRef pool, os::Fd file,
+                                   Memory memory) {
+    auto made = std::make_shared<Open>();
+    made->pool = pool;
+    made->file = std::move(file);
+    made->memory = std::move(memory);
+    const std::lock_guard<std::mutex> lock(locks().opened);
+    made->table = table;
+    table->open[pool] = made;
+    return made;
+  }
+  std::vector<std::shared_ptr<Open>> list() {
+    std::vector<std::shared_ptr<Open>> found;
+    const std::lock_guard<std::mutex> lock(locks().opened);
+    for (const auto& [pool, known] : open)
+      if (std::shared_ptr<Open> one = known.lock()) found.push_back(std::move(one));
+    return found;
+  }
+  // In a forked child. A copy of a descriptor would keep the pool for as long as the child lives.
+  void inherit(Pools& pools);
+
+  std::map<PoolRef, std::weak_ptr<Open>> open;
+};
+
+Pools::Open::~Open() {
+  if (!table) return;
+  const std::lock_guard<std::mutex> lock(Table::locks().opened);
+  const auto mine = table->open.find(pool);
+  if (mine != table->open.end() && mine->second.expired()) table->open.erase(mine);
+}
+
+// Its lock is held while the ledger is asked, and not by a fork.
+struct Pools::Owned {
+  struct Piece {
+    std::uint32_t index = 0;
+    std::uint32_t generation = 0;
+    std::uint64_t bytes = 0;
+  };
+  struct Pool {
+    std::shared_ptr<Open> open;
+    std::map<std::uint64_t, Piece> pieces;  // by offset
+    // Does it overlap a piece, other than by being the same?
+    bool overlaps(std::uint64_t offset, std::uint64_t bytes) const {
+      const auto next = pieces.upper_bound(offset);
+      if (next != pieces.end() && next->first - offset < bytes) return true;
+      if (next == pieces.begin()) return false;
+      const auto& [begin, piece] = *std::prev(next);
+      return begin == offset ? piece.bytes != bytes : offset - begin < piece.bytes;
+    }
+  };
+  std::mutex mutex;
+  std::map<PoolRef, Pool> pools;
+  std::unique_ptr<Owned> inherited;  // the parent's, which keep the memory that this process has inherited
+};
+
+void Pools::Table::inherit(Pools& pools) {
+  for (const auto& [pool, known] : open)
+    if (const std::shared_ptr<Open> one = known.lock()) one->file.close();
+  auto* const fresh = new Owned;
+  fresh->inherited.reset(pools.owned_.load(std::memory_order_relaxed));
+  pools.owned_.store(fresh, std::memory_order_relaxed);
+}
+
+Pools::Pools(arena::Arena& arena)
+    : arena_(arena),
+      rows_(arena),
+      broker_(arena.domain()),
+      table_(std::make_shared<Table>()),
+      owned_(new Owned) {
+  rows_.connect([this] { broker_.tell_gone(); });
+  arena_.domain().on_check([this] { hand_in_again(false); });
+  const std::lock_guard<std::mutex> lock(Table::locks().opened);
+  Table::locks().all.insert(this);
+}
+
+Pools::~Pools() {
+  {
+    const std::lock_guard<std::mutex> lock(Table::locks().opened);
+    Table::locks().all.erase(this);
+  }
+  delete owned_.load(std::memory_order_relaxed);
+}
+
+// --- the owner
+
+Result<PoolRef> Pools::enter(os::Fd descriptor, std::uint64_t bytes, const DeviceUuid& device,
+                             Memory memory) {
+  if (bytes == 0 || !descriptor.valid())
+    return Status(Code::kInvalid, "a memory pool has bytes, and a descriptor");
+  const Result<PoolRef> pool = rows_.add_pool(bytes, device);
+  if (!pool) return pool.status();
+  std::shared_ptr<Open> open;
+  {
+    const std::lock_guard<std::mutex> lock(Table::locks().opening);
+    if (Status kept = broker_.keep(*pool, descriptor); !kept) {
+      rows_.disown(*pool, rows_.self());
+      return kept;
+    }
+    open = Table::add(table_, *pool, std::move(descriptor), std::move(memory));
+  }
+  hand_in_again(true);
+  Owned& owned = *owned_.load(std::memory_order_relaxed);
+  const std::lock_guard<std::mutex> lock(owned.mutex);
+  owned.pools[*pool].open = std::move(open);
+  return *pool;
+}
+
+Result<LeasePtr> Pools::share(PoolRef pool, std::uint64_t offset, std::uint64_t bytes) {
+  hand_in_again(true);
+  Owned& owned = *owned_.load(std::memory_order_relaxed);
+  const std::lock_guard<std::mutex> lock(owned.mutex);
+  const auto mine = owned.pools.find(pool);
+  if (mine == owned.pools.end()) return not_owned(pool);
+  if (mine->second.overlaps(offset, bytes))
+    return Status(Code::kInvalid, "[" + std::to_string(offset) + ", " + std::to_string(offset) + " + " +
+                                      std::to_string(bytes) + ") overlaps another piece of its memory pool");
+  std::map<std::uint64_t, Owned::Piece>& pieces = mine->second.pieces;
+  const auto known = pieces.find(offset);
+  Result<LeasePtr> lease = known == pieces.end()
+                               ? rows_.add_piece(pool, offset, bytes)
+                               : rows_.hold_again(known->second.index, known->second.generation);
+  if (!lease) return lease;
+  arena::Arena::set_memory(**lease, nullptr, mine->second.open);
+  pieces[offset] = {(*lease)->handle().block, (*lease)->handle().generation, bytes};
+  return lease;
+}
+
+Result<std::size_t> Pools::visit_returned(PoolRef pool, const Visit& visit) {
+  if (!rows_.exists(pool) || !rows_.is_owner(pool, rows_.self())) return not_owned(pool);
+  if (!rows_.has_returned(pool)) return std::size_t{0};
+  std::vector<PoolRows::Returned> found;
+  {
+    Owned& owned = *owned_.load(std::memory_order_relaxed);
+    const std::lock_guard<std::mutex> lock(owned.mutex);
+    const auto mine = owned.pools.find(pool);
+    if (mine == owned.pools.end()) return not_owned(pool);
+    for (;;) {
+      Result<std::optional<PoolRows::Returned>> next = rows_.take_returned(pool);
+      // What was taken before a failure is told; the rest comes with the next visit.
+      if (!next && found.empty()) return next.status();
+      if (!next || !*next) break;
+      mine->second.pieces.erase((*next)->offset);
+      found.push_back(**next);
+    }
+  }
+  for (const PoolRows::Returned& piece : found) visit(piece.offset, piece.bytes);
+  return found.size();
+}
+
+Status Pools::leave(PoolRef pool) {
+  Owned::Pool dropped;  // outside of the lock
+  Owned& owned = *owned_.load(std::memory_order_relaxed);
+  const std::lock_guard<std::mutex> lock(owned.mutex);
+  const auto mine = owned.pools.find(pool);
+  if (mine == owned.pools.end()) return not_owned(pool);
+  if (!rows_.disown(pool, rows_.self())) return {Code::kStalled, "the ledger's lock could not be had"};
+  dropped = std::move(mine->second);
+  owned.pools.erase(mine);
+  return {};
+}
+
+// --- any process
+
+std::shared_ptr<Pools::Open> Pools::find(PoolRef pool) const { return table_->find(pool); }
+
+Result<os::Fd> Pools::descriptor(const Lease& lease) {
+  hand_in_again(true);
+  const Result<PieceInfo> piece = describe(lease);
+  if (!piece) return piece.status();
+  const std::lock_guard<std::mutex> lock(Table::locks().opening);
+  if (const std::shared_ptr<Open> open = find(piece->pool); open && open->file.valid())
+    return open->file.duplicate();
+  return ask_for(piece->pool);
+}
+
+Result<Pools::Memory> Pools::open(Lease& lease, const Import& import) {
+  const Result<PieceInfo> piece = describe(lease);
+  if (!piece) return piece.status();
+  std::shared_ptr<Open> open = find(piece->pool);
+  if (!open) {
+    hand_in_again(true);
+    const std::lock_guard<std::mutex> lock(Table::locks().opening);
+    open = find(piece->pool);  // another thread may have been faster
+    if (!open) {
+      Result<os::Fd> file = ask_for(piece->pool);
+      if (!file) return file.status();
+      Result<Memory> memory = import(*piece, *file);
+      if (!memory) return memory;
+      open = Table::add(table_, piece->pool, *std::move(file), *std::move(memory));
+    }
+  }
+  arena::Arena::set_memory(lease, nullptr, open);
+  return open->memory;
+}
+
+Result<os::Fd> Pools::ask_for(PoolRef pool) const {
+  Result<os::Fd> file = broker_.give(pool);
+  return file.code() == Code::kNotFound ? lost(pool) : std::move(file);
+}
+
+Status Pools::lost(PoolRef pool) const {
+  const domain::Domain& domain = arena_.domain();
+  std::string owner = "its owner is gone";
+  for (std::uint32_t index = 0; index < domain::kSlotCount; ++index) {
+    const domain::SlotRef slot = domain.occupant(index);
+    if (!rows_.is_owner(pool, arena::Holder::process(slot))) continue;
+    owner = "its owner, process " + std::to_string(domain.pid_of(slot)) +
+            (domain.is_dead(slot) ? ", is dead" : ", lives and may do so when it uses Forklift next");
+  }
+  return {Code::kPeerDied,
+          "the descriptor of memory pool " + std::to_string(pool.index) +
+              " is lost: the broker that had it was killed, and no process that has the pool "
+              "open has handed it in again; " +
+              owner};
+}
+
+// A broker that does not take a descriptor now is asked again at the next use.
+void Pools::hand_in_again(bool waiting) {
+  const std::uint64_t broker = rows_.broker().load(std::memory_order_acquire);
+  if (known_broker_.load(std::memory_order_relaxed) == broker || !arena_.domain().attached()) return;
+  std::unique_lock<std::mutex> lock(Table::locks().opening, std::defer_lock);
+  if (waiting)
+    lock.lock();
+  else if (!lock.try_lock())
+    return;
+  for (const std::shared_ptr<Open>& open : table_->list()) {
+    if (!open->file.valid()) continue;
+    const Status kept =
+        broker_.keep_if_there(open->pool, open->file, waiting ? kHandInSeconds : kPassingSeconds);
+    if (!kept && kept.code() != Code::kInvalid) return;
+  }
+  known_broker_.store(broker, std::memory_order_relaxed);
+}
+
+}  // namespace forklift::memory_pool

@@ -1,0 +1,108 @@
+// Memory outside of the arena that processes share by descriptor: pools, of which tensors are pieces.
+//
+//   Result<PoolRef> pool = pools.enter(std::move(descriptor), bytes, device, mapping);    // the owner, once a pool
+//   Result<LeasePtr> piece = pools.share(*pool, offset, length);      // a lease, as on a block
+//   Outgoing message{.leases = {&*piece, 1}};                         // travels as a block does
+//   ...
+//   Result<Pools::Memory> memory = pools.open(*incoming.leases()[0], import);   // in the receiver
+//   Result<PieceInfo> info = pools.describe(*incoming.leases()[0]);             // where in it
+//   ...
+//   pools.visit_returned(*pool, [&](std::uint64_t offset, std::uint64_t bytes) { reuse(offset, bytes); });
+//
+// A pool is one descriptor, whatever is behind it (device memory, a memory file). A process that has allocated it
+// enters it and is its owner. A piece gets a row of the ledger when it is shared; processes, messages, topics and
+// published names hold leases on it as on a block. Receivers send it on without asking anybody. When the last
+// lease has gone the piece comes back to the owner, who may use that part of the pool for something else.
+//
+// A pool exists as long as its owner lives and has not left it, or somebody holds a piece. Until then a process of
+// its own, the broker (shm_manager/pool_broker.h), has a duplicate of the descriptor; the first pool of a domain
+// starts it. Processes that have a pool open hand the descriptor in again when both of the broker's processes were
+// killed. Only pools that no living process has open are lost then.
+//
+// A process opens a pool once, however many pieces it receives, and lets go of it with its last lease on a piece.
+//
+// Thread safety: all functions may be called from any thread; an Import must not call back. Fork: a
+// child has its parent's leases and memory, and owns no pool; a fork waits while a pool is being opened.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "memory_pool/broker_client.h"
+#include "memory_pool/pool_ref.h"
+#include "memory_pool/pool_rows.h"
+
+namespace forklift::memory_pool {
+
+class Pools {
+ public:
+  explicit Pools(arena::Arena& arena);
+  ~Pools();
+  Pools(const Pools&) = delete;
+  Pools& operator=(const Pools&) = delete;
+
+  // What a process sees of a pool, such as its mapping. Kept while it has the pool open.
+  using Memory = std::shared_ptr<const void>;
+  // Makes it of a descriptor, which stays open as long.
+  using Import = std::function<Result<Memory>(const PieceInfo& piece, const os::Fd& descriptor)>;
+
+  // --- the owner
+  // A pool of `bytes` (> 0); `memory` is what open() answers in this process. kNoSpace, kInvalid, kNotAttached, or
+  // why the broker does not have the descriptor; nothing has changed then.
+  Result<PoolRef> enter(os::Fd descriptor, std::uint64_t bytes, const DeviceUuid& device, Memory memory);
+  // A lease on [offset, offset + bytes) of a pool of this process; another one when it is shared already. kInvalid:
+  // it overlaps another piece, does not lie within the pool, or the pool is not this process's; kNoSpace, kStalled.
+  Result<LeasePtr> share(PoolRef pool, std::uint64_t offset, std::uint64_t bytes);
+  // Has a piece come back? One load.
+  bool has_returned(PoolRef pool) const noexcept { return rows_.has_returned(pool); }
+  // Calls `visit` for each piece that nobody holds any more: it is no piece from then on. How many there were.
+  using Visit = std::function<void(std::uint64_t offset, std::uint64_t bytes)>;
+  Result<std::size_t> visit_returned(PoolRef pool, const Visit& visit);
+  // Gives the pool up. What others hold of it stays; nothing comes back. kInvalid, kStalled.
+  Status leave(PoolRef pool);
+
+  // --- any process, of a lease on a piece
+  Result<PieceInfo> describe(const arena::Lease& lease) const { return rows_.describe(lease); }
+  // The pool's descriptor, a duplicate. kPeerDied: it is lost with the broker; otherwise as BrokerClient says.
+  Result<os::Fd> descriptor(const arena::Lease& lease);
+  // The pool's memory in this process, imported the first time. Before another thread uses the lease. As
+  // descriptor(), or what `import` says; the lease is as before then.
+  Result<Memory> open(arena::Lease& lease, const Import& import);
+  // A lease on a piece that was found by name or offered by a parent: row and generation of its handle.
+  Result<LeasePtr> take_up(std::uint32_t index, std::uint32_t generation) {
+    return rows_.take_up(index, generation);
+  }
+
+  // --- the broker
+  bool exists(PoolRef pool) const noexcept { return rows_.exists(pool); }
+  // A new broker begins, which has no descriptors.
+  void begin_broker() noexcept { rows_.broker().fetch_add(1, std::memory_order_acq_rel); }
+
+  std::uint64_t live_pools() const noexcept { return rows_.live_pools(); }
+  std::uint64_t live_pieces() const noexcept { return rows_.live_pieces(); }
+  // Of all pools.
+  std::uint64_t bytes() const noexcept { return rows_.bytes(); }
+  std::vector<std::string> audit() { return rows_.audit(); }
+
+ private:
+  struct Open;   // a pool that this process has open
+  struct Table;  // all of them
+  struct Owned;  // the pools of this process and their pieces
+
+  std::shared_ptr<Open> find(PoolRef pool) const;
+  Result<os::Fd> ask_for(PoolRef pool) const;
+  Status lost(PoolRef pool) const;
+  // Hands in again what this process has open, if there is another broker since.
+  void hand_in_again(bool waiting);
+
+  arena::Arena& arena_;
+  PoolRows rows_;
+  BrokerClient broker_;
+  std::atomic<std::uint64_t> known_broker_{0};  // which one has what this process has open
+  std::shared_ptr<Table> table_;
+  std::atomic<Owned*> owned_;  // replaced in a forked child: another thread may have been using the parent's
+};
+
+}  // namespace forklift::memory_pool
