@@ -16,7 +16,6 @@ namespace {
 
 using test::audit_of;
 using test::Child;
-using test::eventually;
 using test::Gate;
 using testing::HasSubstr;
 

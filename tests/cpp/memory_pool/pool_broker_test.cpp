@@ -117,8 +117,10 @@ TEST_F(PoolBroker, ThreadsThatOpenOnePoolImportItOnce) {
     ASSERT_OK(own);
     int imports = 0;
     std::vector<LeasePtr> leases;
+    leases.reserve(8);
     for (int i = 0; i < 8; ++i) leases.push_back(receive(*own));
     std::vector<std::thread> threads;
+    threads.reserve(leases.size());
     for (const LeasePtr& lease : leases)
       threads.emplace_back([&] { EXPECT_NE(open_piece(**joined, *lease, &imports), nullptr); });
     for (std::thread& thread : threads) thread.join();
