@@ -21,6 +21,7 @@ const char* class_name(Code code) {
     case Code::kBrokenByFork: return "BrokenByForkError";
     case Code::kNotFound: return "NotFoundError";
     case Code::kExists: return "NameTakenError";
+    case Code::kDevice: return "DeviceError";
     default: return "ForkliftError";
   }
 }

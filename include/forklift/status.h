@@ -53,6 +53,7 @@ enum class Code : std::uint8_t {
   kNotAttached,   // this process belongs to no domain (or its attachment was lost)
   kBrokenByFork,  // an operation was under way in the parent at the fork; this child has no result of it
   kSystem,        // a system call failed; see errno_value() and call()
+  kDevice,        // a device's driver failed; the words name its function and its error
 };
 
 // "timed out", "closed", ...

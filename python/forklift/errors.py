@@ -22,6 +22,7 @@ __all__ = [
     "BrokenByForkError",
     "ConversionError",
     "CorruptError",
+    "DeviceError",
     "ForkHangError",
     "ForkRefusedError",
     "ForkServerWarning",
@@ -99,6 +100,13 @@ class PeerDiedError(ForkliftError, RuntimeError):
 
 class NotFoundError(ForkliftError, LookupError):
     """No process serves a domain under this name, or nothing is published under it."""
+
+
+class DeviceError(ForkliftError, RuntimeError):
+    """A device's driver failed; the text names its function and its error.
+
+    Some of these errors make the device unusable for the rest of the process. The text says so.
+    """
 
 
 class NameTakenError(ForkliftError, ValueError):

@@ -36,6 +36,7 @@ std::string_view code_name(Code code) noexcept {
     case Code::kNotAttached: return "not attached";
     case Code::kBrokenByFork: return "broken by a fork";
     case Code::kSystem: return "system call failed";
+    case Code::kDevice: return "device failed";
   }
   return "unknown";
 }
