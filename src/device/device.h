@@ -21,6 +21,10 @@
 
 namespace forklift::device {
 
+namespace cuda {
+struct Queue;  // device/cuda/queue.h
+}
+
 inline constexpr std::string_view kCpu = "CPU";
 
 class Device {
@@ -44,6 +48,10 @@ class Device {
 
   virtual void copy_in(void* to, const void* host, std::size_t bytes) const = 0;
   virtual void copy_out(void* host, const void* from, std::size_t bytes) const = 0;
+
+  // Where operations on its tensors are queued, if it is a GPU. Null: the CPU computes them in the device's memory.
+  // Memory may be freed while queued work uses it: what is allocated there next is used by later work only.
+  virtual const cuda::Queue* queue() const noexcept { return nullptr; }
 
  private:
   const std::string name_;
