@@ -22,7 +22,7 @@
 namespace forklift::device {
 
 namespace cuda {
-struct Queue;  // device/cuda/queue.h
+struct Queue;  // device/cuda/work_queue.h
 }
 
 inline constexpr std::string_view kCpu = "CPU";

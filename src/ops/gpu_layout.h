@@ -10,7 +10,7 @@
 #include <initializer_list>
 
 #include "forklift/status.h"
-#include "kernels/cuda/layout.h"
+#include "kernels/cuda/strided.h"
 #include "ops/walk.h"
 
 namespace forklift::ops {

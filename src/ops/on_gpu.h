@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "device/cuda/queue.h"
+#include "device/cuda/work_queue.h"
 #include "forklift/ops.h"
 #include "forklift/status.h"
 #include "kernels/opcodes.h"

@@ -19,7 +19,7 @@
 #include <mutex>
 #include <vector>
 
-#include "device/cuda/queue.h"
+#include "device/cuda/work_queue.h"
 #include "forklift/dtype.h"
 #include "forklift/status.h"
 #include "kernels/cuda/parameters.h"

@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "device/cuda/queue.h"
+#include "device/cuda/work_queue.h"
 #include "forklift/dtype.h"
 #include "forklift/status.h"
 #include "kernels/cuda/parameters.h"

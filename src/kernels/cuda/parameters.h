@@ -1,7 +1,7 @@
 // What the host hands to a GPU's kernels: plain structs, which both compilers lay out alike.
 //
 //   MapParameters parameters{};
-//   parameters.layout = *layout_of(walk);                      // kernels/cuda/layout.h
+//   parameters.layout = *layout_of(walk);                      // kernels/cuda/strided.h
 //   parameters.inputs[0] = {address, DType::kFloat32};
 //   kernels->launch("forklift_map_f32", grid, parameters);     // kernels/cuda/launcher.h
 //

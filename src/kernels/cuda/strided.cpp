@@ -1,4 +1,4 @@
-#include "kernels/cuda/layout.h"
+#include "kernels/cuda/strided.h"
 
 #include <bit>
 
