@@ -1,0 +1,155 @@
+#include "host_memory.h"
+
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "contexts.h"
+#include "physical.h"
+
+namespace forklift::device::cuda::fake {
+namespace {
+
+constexpr unsigned kRegisterFlags = 15;  // portable, device map, I/O memory, read only
+constexpr unsigned kReadOnlyFlag = 8;    // CU_MEMHOSTREGISTER_READ_ONLY
+constexpr unsigned kAllocFlags = 7;      // portable, device map, write combined
+constexpr unsigned kDeviceMap = 2;       // of both
+
+std::size_t whole_pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
+// Is all of it mapped, and writable if it has to be? What is not cannot be locked in memory.
+bool can_be_locked(Pointer begin, std::size_t bytes, bool to_write) {
+  std::ifstream maps("/proc/self/maps");
+  Pointer at = begin;
+  for (std::string line; at < begin + bytes && std::getline(maps, line);) {
+    std::istringstream fields(line);
+    Pointer from = 0;
+    Pointer to = 0;
+    char dash = 0;
+    std::string rights;
+    fields >> std::hex >> from >> dash >> to >> rights;
+    if (to <= at) continue;
+    if (from > at || rights[0] != 'r' || (to_write && rights[1] != 'w')) return false;
+    at = to;
+  }
+  return at >= begin + bytes;
+}
+
+}  // namespace
+
+HostMemory& host_memory() {
+  static auto* const made = new HostMemory;
+  return *made;
+}
+
+CudaError HostMemory::allocate(std::size_t bytes, unsigned flags, DeviceNumber device, void** memory) {
+  if (memory == nullptr || bytes == 0 || (flags & ~kAllocFlags) != 0) return CudaError::kInvalidValue;
+  void* const got =
+      ::mmap(nullptr, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (got == MAP_FAILED) return CudaError::kOutOfMemory;
+  const Pointer begin = reinterpret_cast<std::uintptr_t>(got);
+  ranges_[begin] = HostRange{begin, bytes, device, flags, true};
+  *memory = got;
+  return CudaError::kSuccess;
+}
+
+CudaError HostMemory::free(void* memory) {
+  const auto found = ranges_.find(reinterpret_cast<std::uintptr_t>(memory));
+  if (found == ranges_.end() || !found->second.allocated) return CudaError::kInvalidValue;
+  ::munmap(memory, whole_pages(found->second.bytes));
+  ranges_.erase(found);
+  return CudaError::kSuccess;
+}
+
+CudaError HostMemory::register_range(void* memory, std::size_t bytes, unsigned flags, DeviceNumber device) {
+  if (memory == nullptr || bytes == 0 || (flags & ~kRegisterFlags) != 0) return CudaError::kInvalidValue;
+  const Pointer begin = reinterpret_cast<std::uintptr_t>(memory);
+  if (overlaps(begin, bytes)) return CudaError::kHostMemoryAlreadyRegistered;
+  // "this flag is required in order to register memory mapped to the CPU as read-only"
+  if (!can_be_locked(begin, bytes, (flags & kReadOnlyFlag) == 0)) return CudaError::kInvalidValue;
+  ranges_[begin] = HostRange{begin, bytes, device, flags, false};
+  return CudaError::kSuccess;
+}
+
+// "The base address must be the same one specified to cuMemHostRegister()."
+CudaError HostMemory::unregister(void* memory) {
+  if (memory == nullptr) return CudaError::kInvalidValue;
+  const auto found = ranges_.find(reinterpret_cast<std::uintptr_t>(memory));
+  if (found == ranges_.end() || found->second.allocated) return CudaError::kHostMemoryNotRegistered;
+  ranges_.erase(found);
+  return CudaError::kSuccess;
+}
+
+// "cuMemHostGetDevicePointer() will fail if the CU_MEMHOSTALLOC_DEVICEMAP flag was not specified"
+CudaError HostMemory::device_pointer(void* memory, Pointer* there) const {
+  const Pointer address = reinterpret_cast<std::uintptr_t>(memory);
+  const HostRange* const range = find(address);
+  if (there == nullptr || range == nullptr || (range->flags & kDeviceMap) == 0)
+    return CudaError::kInvalidValue;
+  *there = address;
+  return CudaError::kSuccess;
+}
+
+const HostRange* HostMemory::find(Pointer address) const {
+  const auto after = ranges_.upper_bound(address);
+  if (after == ranges_.begin()) return nullptr;
+  const HostRange& range = std::prev(after)->second;
+  return address - range.begin < range.bytes ? &range : nullptr;
+}
+
+bool HostMemory::is_mapped(Pointer address, std::size_t bytes) const {
+  const HostRange* const range = find(address);
+  return range != nullptr && bytes <= range->bytes - (address - range->begin);
+}
+
+bool HostMemory::overlaps(Pointer begin, std::size_t bytes) const {
+  const auto next = ranges_.lower_bound(begin);
+  return find(begin) != nullptr || (next != ranges_.end() && next->first < begin + bytes);
+}
+
+long HostMemory::bytes() const {
+  long sum = 0;
+  for (const auto& [begin, range] : ranges_) sum += static_cast<long>(range.bytes);
+  return sum;
+}
+
+}  // namespace forklift::device::cuda::fake
+
+namespace fake = forklift::device::cuda::fake;
+using fake::contexts;
+using fake::enter;
+using fake::host_memory;
+using fake::Lock;
+using fake::Needs;
+using forklift::device::cuda::CudaError;
+using forklift::device::cuda::Pointer;
+
+FAKE_CUDA CudaError cuMemHostAlloc(void** memory, std::size_t bytes, unsigned flags) {
+  return enter("cuMemHostAlloc", Needs::kContext, [&](Lock&) {
+    return host_memory().allocate(bytes, flags, contexts().current_device(), memory);
+  });
+}
+
+FAKE_CUDA CudaError cuMemFreeHost(void* memory) {
+  return enter("cuMemFreeHost", Needs::kContext, [&](Lock&) { return host_memory().free(memory); });
+}
+
+FAKE_CUDA CudaError cuMemHostRegister_v2(void* memory, std::size_t bytes, unsigned flags) {
+  return enter("cuMemHostRegister", Needs::kContext, [&](Lock&) {
+    return host_memory().register_range(memory, bytes, flags, contexts().current_device());
+  });
+}
+
+FAKE_CUDA CudaError cuMemHostUnregister(void* memory) {
+  return enter("cuMemHostUnregister", Needs::kContext,
+               [&](Lock&) { return host_memory().unregister(memory); });
+}
+
+FAKE_CUDA CudaError cuMemHostGetDevicePointer_v2(Pointer* there, void* memory, unsigned flags) {
+  return enter("cuMemHostGetDevicePointer", Needs::kContext, [&](Lock&) {
+    return flags != 0 ? CudaError::kInvalidValue : host_memory().device_pointer(memory, there);
+  });
+}
