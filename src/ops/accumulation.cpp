@@ -104,6 +104,7 @@ Result<Tensor> accumulate(ReduceOp op, const Tensor& x, const Accumulation& how)
   const auto refused = [&](std::string_view why) {
     return Status(Code::kInvalid, describe(name, {&x}) + ": " + std::string(why));
   };
+  if (Status status = refuse_on_gpu(name, {&x}); !status) return status;
   if (x.ndim() == 0) return refused("a tensor without dimensions has no elements one after the other");
   if (!how.axis && x.ndim() != 1) return refused("axis must be named for more than one dimension");
   Result<std::size_t> axis = axis_of(name, x, how.axis.value_or(0), x.ndim());

@@ -8,9 +8,11 @@
 #include <utility>
 
 #include "arena/cache/thread_cache.h"
+#include "kernels/cuda/parameters.h"
 #include "kernels/loops.h"
 #include "ops/job.h"
 #include "ops/map_job.h"
+#include "ops/on_gpu.h"
 #include "ops/overlap.h"
 #include "ops/placement.h"
 #include "ops/promotion.h"
@@ -120,6 +122,10 @@ Result<Tensor> map(const Program& program, std::initializer_list<const Operand*>
     }
   }
   if (compute_few(program, operands, *target)) return target;
+  if (const device::cuda::Queue* const queue = queue_of(*target)) {
+    if (Status status = map_on_gpu(*queue, program, operands, *target); !status) return status;
+    return target;
+  }
   const double nanoseconds = static_cast<double>(target->numel()) * program.element_ns;
   const auto job = std::allocate_shared<MapJob>(arena::ThreadCache<MapJob>(), program,
                                                 pieces_for(nanoseconds), target->nbytes());
@@ -178,6 +184,7 @@ Result<Tensor> unary(UnaryOp op, const Operand& x, Out out) {
       program.unary = kernels::loops().unary(op, computed);
       program.streaming_unary = kernels::loops().streaming_unary(op, computed);
     }
+    program.op = static_cast<std::uint16_t>(op);
     program.inputs[0] = computed;
     program.result = kernels::result_of(op, computed);
     program.element_ns = unary_ns(op, computed);
@@ -199,6 +206,7 @@ Result<Tensor> binary(BinaryOp op, const Operand& a, const Operand& b, Out out) 
     const DType computed = loop_dtype(*dtype);
     program.binary = kernels::loops().binary(op, computed);
     program.streaming_binary = kernels::loops().streaming_binary(op, computed);
+    program.op = static_cast<std::uint16_t>(kernels::cuda::kBinaryBase + static_cast<std::uint16_t>(op));
     program.inputs[0] = program.inputs[1] = computed;
     program.result = kernels::result_of(op, computed);
     program.element_ns = binary_ns(op, computed);
@@ -214,6 +222,7 @@ Result<Tensor> select(const Operand& condition, const Operand& a, const Operand&
   const DType common = result_type(both, 2);
   Program program;
   program.name = "where";
+  program.op = kernels::cuda::kSelect;
   program.select = kernels::loops().select(item_size(common));
   program.inputs[0] = DType::kBool;
   program.inputs[1] = program.inputs[2] = program.result = common;
@@ -251,6 +260,7 @@ Status assign(const Tensor& into, const Operand& x) {
   const DType from = x.tensor() != nullptr ? x.tensor()->dtype() : into.dtype();
   Program program;
   program.name = "copy";
+  program.op = static_cast<std::uint16_t>(UnaryOp::kPositive);
   program.unary = kernels::loops().cast(from, into.dtype());
   if (from == into.dtype())
     program.streaming_unary = kernels::loops().streaming_unary(UnaryOp::kPositive, from);
@@ -261,6 +271,10 @@ Status assign(const Tensor& into, const Operand& x) {
     Result<Tensor> apart = convert(*x.tensor(), into.dtype());
     if (!apart) return apart.status();
     return assign(into, *apart);
+  }
+  if (const device::cuda::Queue* const queue = queue_of(into)) {
+    if (x.tensor() != nullptr) return copy_on_gpu(*queue, program, *x.tensor(), into);
+    return fill_on_gpu(*queue, program, x.number(), into);
   }
   const double nanoseconds = static_cast<double>(into.numel()) * program.element_ns;
   const auto job =

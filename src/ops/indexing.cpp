@@ -100,6 +100,7 @@ Result<Tensor> broadcast_value(const Tensor& value, const Dims& shape) {
 
 Result<Tensor> gather(const Tensor& x, const Selection& chosen) {
   if (chosen.is_view()) return chosen.view;
+  if (Status status = refuse_on_gpu("index", {&x}); !status) return status;
   Result<Place> where = place_of("index", {&x});
   if (!where) return where.status();
   Result<Tensor> made = where->make(chosen.shape(), x.dtype());
@@ -122,6 +123,9 @@ Result<Tensor> gather(const Tensor& x, const Selection& chosen) {
 
 Status scatter(const Tensor& x, const Selection& chosen, const Operand& value) {
   if (x.readonly()) return {Code::kInvalid, "set: " + x.to_string() + " is read-only"};
+  if (!chosen.is_view()) {
+    if (Status status = refuse_on_gpu("set", {&x, value.tensor()}); !status) return status;
+  }
   Result<Tensor> source = value_for(x, value);
   if (source) source = broadcast_value(*source, chosen.shape());
   if (!source) return source.status();
@@ -158,6 +162,7 @@ struct Along {
 };
 
 Result<Along> lines_along(const Tensor& x, const Tensor& indices, std::int64_t axis) {
+  if (Status status = refuse_on_gpu("take_along_axis", {&x, &indices}); !status) return status;
   const auto refused = [&](const std::string& why) {
     return Status(Code::kInvalid, describe("take_along_axis", {&x, &indices}) + ": " + why);
   };
@@ -239,6 +244,7 @@ Result<Tensor> take_along(const Tensor& x, const Tensor& indices, std::int64_t a
 }
 
 Result<std::vector<Tensor>> nonzero_places(const Tensor& x) {
+  if (Status status = refuse_on_gpu("nonzero", {&x}); !status) return status;
   if (x.ndim() == 0)
     return Status(Code::kInvalid, describe("nonzero", {&x}) + ": a tensor without dimensions has no indices");
   Result<Tensor> truths =

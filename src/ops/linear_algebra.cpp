@@ -7,6 +7,7 @@
 #include "kernels/loops.h"
 #include "ops/elementwise.h"
 #include "ops/job.h"
+#include "ops/on_gpu.h"
 #include "ops/overlap.h"
 #include "ops/placement.h"
 #include "ops/promotion.h"
@@ -133,9 +134,15 @@ Result<Tensor> multiply_matrices(const Tensor& a, const Tensor& b, Out out) {
   };
   if (a.ndim() == 0 || b.ndim() == 0) return refused("an operand without dimensions; use multiply");
   const DType dtype = promote(a.dtype(), b.dtype());
-  const DType computed = is_narrow(dtype) ? DType::kFloat32 : dtype;
-  kernels::MatrixLoop const loop = kernels::loops().matmul(computed);
+  const DType added_in = is_narrow(dtype) ? DType::kFloat32 : dtype;
+  kernels::MatrixLoop const loop = kernels::loops().matmul(added_in);
   if (loop == nullptr) return refused("no such operation on " + std::string(name(dtype)));
+  // A GPU reads narrow numbers and adds their products up in float32.
+  const device::cuda::Queue* const queue = queue_of(a);
+  const DType computed = queue != nullptr ? dtype : added_in;
+  if (queue != nullptr) {
+    if (Result<Place> same = place_of("matmul", {&a, &b, out.tensor()}); !same) return same.status();
+  }
   Result<Tensor> left = prepared(a, computed, true);
   if (!left) return left;
   Result<Tensor> right = prepared(b, computed, false);
@@ -157,7 +164,9 @@ Result<Tensor> multiply_matrices(const Tensor& a, const Tensor& b, Out out) {
                       takes_product(*out.tensor(), full, computed, *left, *right);
   Result<Tensor> made = direct ? Result<Tensor>(*out.tensor()) : where->make(full, computed);
   if (!made) return made;
-  if (made->numel() != 0) {
+  if (made->numel() != 0 && queue != nullptr) {
+    if (Status status = multiply_on_gpu(*queue, *left, *right, *made); !status) return status;
+  } else if (made->numel() != 0) {
     const double nanoseconds = static_cast<double>(made->numel()) * static_cast<double>(depth) *
                                (kind_of(computed) == Kind::kReal ? 0.03 : 0.3);
     const std::int64_t longer = std::max(rows, columns);

@@ -27,6 +27,8 @@ inline constexpr std::size_t kMostInputs = 3;
 // What a job does with runs of elements: one of the three loops, between conversions.
 struct Program {
   std::string_view name;
+  std::uint16_t op =
+      0;  // as a GPU's kernels number it (kernels/cuda/parameters.h); 0 is no loss: the CPU has its loop
   kernels::UnaryLoop unary = nullptr;
   kernels::BinaryLoop binary = nullptr;
   kernels::SelectLoop select = nullptr;

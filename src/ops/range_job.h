@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "ops/job.h"
+#include "ops/on_gpu.h"
 #include "tensor/device_storage.h"
 #include "tensor/pending.h"
 
@@ -48,6 +49,9 @@ template <class Part>
 Status compute_range(std::string_view name, std::initializer_list<const Tensor*> inputs, const Tensor& out,
                      std::int64_t count, double nanoseconds, Part work) {
   if (count == 0) return {};
+  if (tensor::device_of(out) != nullptr) {
+    if (Status status = refuse_on_gpu(name, {&out}); !status) return status;
+  }
   const auto job = std::make_shared<RangeJob<Part>>(name, count, std::min(pieces_for(nanoseconds), count),
                                                     out.nbytes(), std::move(work));
   for (const Tensor* const input : inputs) job->reads(*input);
@@ -65,7 +69,10 @@ inline std::byte* address_of(const Tensor& tensor) noexcept {
 // should have made them.
 inline Status await_elements(const Tensor& tensor) {
   if (!tensor.storage()) return {};
-  if (tensor.storage()->on_device()) return tensor::check_usable(tensor);
+  if (tensor.storage()->on_device()) {
+    if (Status status = refuse_on_gpu("reading by the CPU", {&tensor}); !status) return status;
+    return tensor::check_usable(tensor);
+  }
   return tensor::settle_for_reading(tensor);
 }
 

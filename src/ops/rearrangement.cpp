@@ -62,12 +62,14 @@ Result<Tensor> repeating_indices(std::span<const std::int64_t> counts, const Ten
 }  // namespace
 
 Result<Tensor> repeated(const Tensor& x, std::int64_t count, std::optional<std::int64_t> axis) {
+  if (Status status = refuse_on_gpu("repeat", {&x}); !status) return status;
   Tensor one = Tensor::wrap(Storage::heap(sizeof count), DType::kInt64, Dims{});
   store(address_of(one), count);
   return repeated(x, one, axis);
 }
 
 Result<Tensor> repeated(const Tensor& x, const Tensor& counts, std::optional<std::int64_t> axis) {
+  if (Status status = refuse_on_gpu("repeat", {&x, &counts}); !status) return status;
   Result<Tensor> source = axis ? Result<Tensor>(x) : rearrange(x, Dims{x.numel()});
   if (!source) return source;
   Result<std::size_t> dim = axis_of("repeat", *source, axis.value_or(0), source->ndim());
@@ -223,6 +225,7 @@ Result<std::vector<Tensor>> grid(std::span<const Tensor> tensors, bool xy) {
 
 Result<Tensor> triangle(const Tensor& x, std::int64_t k, bool lower) {
   const std::string_view name = lower ? "tril" : "triu";
+  if (Status status = refuse_on_gpu(name, {&x}); !status) return status;
   if (x.ndim() < 2) return no_such(name, x, "two dimensions are needed");
   Result<Place> where = place_of(name, {&x});
   if (!where) return where.status();

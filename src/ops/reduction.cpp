@@ -9,6 +9,7 @@
 #include "kernels/loops.h"
 #include "ops/elementwise.h"
 #include "ops/job.h"
+#include "ops/on_gpu.h"
 #include "ops/overlap.h"
 #include "ops/placement.h"
 #include "ops/promotion.h"
@@ -28,6 +29,7 @@ Status refused(std::string_view name, const Tensor& x, std::string_view why) {
 }
 
 struct Plan {
+  ReduceOp op{};
   kernels::ReduceLoops loops;
   DType accumulator{};
   std::int64_t divisor = 0;  // of a mean; 0: none
@@ -194,6 +196,11 @@ Result<Tensor> run_reduction(std::string_view name, const Plan& plan, const Tens
     return target;
   }
   if (target.numel() == 0) return target;
+  if (const device::cuda::Queue* const queue = queue_of(target)) {
+    const GpuReduction what{.name = name, .op = plan.op, .divisor = plan.divisor};
+    if (Status status = reduce_on_gpu(*queue, what, x, axes, target); !status) return status;
+    return target;
+  }
   const auto job = std::make_shared<ReduceJob>(name, plan, x, target, axes, pieces_for(nanoseconds));
   if (Status status = dispatch(job, nanoseconds); !status) return status;
   return target;
@@ -244,12 +251,14 @@ Result<Tensor> reduce(ReduceOp op, const Tensor& x, const Reduction& how, Out ou
   }
   const DType dtype = how.dtype ? *how.dtype : reduced_dtype(op, x.dtype());
   Tensor source = x;
-  if (is_narrow(x.dtype())) {
-    Result<Tensor> wide = convert(x, DType::kFloat32);
+  const DType read = is_narrow(x.dtype()) ? DType::kFloat32 : x.dtype();
+  // A GPU's kernels read any dtype.
+  if (read != x.dtype() && queue_of(x) == nullptr) {
+    Result<Tensor> wide = convert(x, read);
     if (!wide) return wide;
     source = *std::move(wide);
   }
-  const Plan plan{kernels::loops().reduce(op, source.dtype()), kernels::accumulator_of(op, source.dtype())};
+  const Plan plan{op, kernels::loops().reduce(op, read), kernels::accumulator_of(op, read)};
   if (plan.loops.along == nullptr)
     return refused(name, x, "no such operation on " + std::string(forklift::name(x.dtype())));
   Result<Tensor> target = place(name, x, reduced_shape(x.shape(), *axes, how.keepdims), dtype, out);
@@ -267,13 +276,15 @@ Result<Tensor> average(const Tensor& x, const Reduction& how, Out out) {
   const DType dtype = kind_of(computed) < Kind::kReal ? DType::kFloat64 : computed;
   Tensor source = x;
   const DType wide = is_narrow(dtype) ? DType::kFloat32 : dtype;
-  if (wide != x.dtype()) {
+  // A GPU's kernels read any dtype, and add floats up in float64.
+  const bool exact = dtype == x.dtype() || (kind_of(x.dtype()) < Kind::kReal && dtype == DType::kFloat64);
+  if (wide != x.dtype() && !(exact && queue_of(x) != nullptr)) {
     Result<Tensor> converted = convert(x, wide);
     if (!converted) return converted;
     source = *std::move(converted);
   }
-  Plan plan{kernels::loops().reduce(ReduceOp::kSum, source.dtype()),
-            kernels::accumulator_of(ReduceOp::kSum, source.dtype())};
+  Plan plan{ReduceOp::kSum, kernels::loops().reduce(ReduceOp::kSum, wide),
+            kernels::accumulator_of(ReduceOp::kSum, wide)};
   plan.divisor = reduced_count(x.shape(), *axes);
   Result<Tensor> target = place("mean", x, reduced_shape(x.shape(), *axes, how.keepdims), dtype, out);
   if (!target) return target;

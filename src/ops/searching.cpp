@@ -95,6 +95,8 @@ Result<Tensor> insertion_places(const Tensor& line, const Tensor& values, bool r
   if (line.ndim() != 1) return refused("the sorted tensor has not one dimension");
   if (sorter && !(sorter->shape() == line.shape()))
     return refused("sorter=" + sorter->to_string() + " has not its shape");
+  if (Status status = refuse_on_gpu("searchsorted", {&line, &values, sorter ? &*sorter : nullptr}); !status)
+    return status;
   const DType common = promote(line.dtype(), values.dtype());
   Result<Tensor> sorted_line = sorter ? taken(line, *sorter, 0) : Result<Tensor>(line);
   if (sorted_line) sorted_line = with_dtype(*sorted_line, common);
@@ -116,6 +118,7 @@ Result<Tensor> insertion_places(const Tensor& line, const Tensor& values, bool r
 }
 
 Result<Tensor> membership(const Tensor& x, const Tensor& set, bool invert) {
+  if (Status status = refuse_on_gpu("isin", {&x, &set}); !status) return status;
   const DType common = promote(x.dtype(), set.dtype());
   Result<Place> where = place_of("isin", {&x, &set});
   if (!where) return where.status();
@@ -142,6 +145,7 @@ Result<Tensor> membership(const Tensor& x, const Tensor& set, bool invert) {
 }
 
 Result<Tensor> distinct_values(const Tensor& x) {
+  if (Status status = refuse_on_gpu("unique_values", {&x}); !status) return status;
   Result<Place> where = place_of("unique_values", {&x});
   if (!where) return where.status();
   Result<Tensor> line = flattened(x);
@@ -167,6 +171,7 @@ Result<Tensor> distinct_values(const Tensor& x) {
 }
 
 Result<Unique> distinct_elements(const Tensor& x) {
+  if (Status status = refuse_on_gpu("unique_all", {&x}); !status) return status;
   Result<Place> where = place_of("unique_all", {&x});
   if (!where) return where.status();
   Result<Tensor> line = flattened(x);

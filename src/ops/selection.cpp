@@ -126,6 +126,7 @@ class Resolver {
   }
 
   Status take(const Tensor& tensor) {
+    if (Status status = refuse_on_gpu("index", {&x_, &tensor}); !status) return status;
     if (tensor.dtype() == DType::kBool) return tensor.ndim() == 0 ? take_truth(tensor) : take_mask(tensor);
     if (!is_integer(tensor.dtype())) {
       return wrong_index(
@@ -266,6 +267,7 @@ Result<Selection> select_taken(const Tensor& x, const Tensor& indices, std::int6
 }
 
 Result<Tensor> taken(const Tensor& x, const Tensor& indices, std::int64_t axis) {
+  if (Status status = refuse_on_gpu("take", {&x, &indices}); !status) return status;
   Result<Selection> chosen = select_taken(x, indices, axis);
   return chosen ? gather(x, *chosen) : chosen.status();
 }

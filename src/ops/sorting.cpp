@@ -197,6 +197,7 @@ Result<Sorting> prepare_sorting(std::string_view name, const Tensor& x, const So
 }  // namespace
 
 Result<Tensor> sorted(const Tensor& x, const SortOrder& how) {
+  if (Status status = refuse_on_gpu("sort", {&x}); !status) return status;
   if (kind_of(x.dtype()) == Kind::kComplex) {  // their keys do not become elements again
     Result<Tensor> order = sorting_order(x, how);
     return order ? take_along(x, *order, how.axis) : order;
@@ -218,6 +219,7 @@ Result<Tensor> sorted(const Tensor& x, const SortOrder& how) {
 }
 
 Result<Tensor> sorting_order(const Tensor& x, const SortOrder& how) {
+  if (Status status = refuse_on_gpu("argsort", {&x}); !status) return status;
   Result<Sorting> plan = prepare_sorting("argsort", x, how, DType::kInt64);
   if (!plan) return plan.status();
   if (x.numel() == 0) return std::move(plan->out);

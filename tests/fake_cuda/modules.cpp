@@ -6,6 +6,7 @@
 
 #include "contexts.h"
 #include "engine.h"
+#include "host_kernels/table.h"
 #include "space.h"
 
 namespace forklift::device::cuda::fake {
@@ -83,6 +84,7 @@ Modules& modules() {
 
 CudaError Modules::load(const void* image, DeviceNumber device, Module* module) {
   if (module == nullptr || image == nullptr) return CudaError::kInvalidValue;
+  if (is_compiled_image(image)) image = &host_kernels();
   if (std::memcmp(image, kMagic, sizeof kMagic) != 0) return kInvalidImage;
   *module = reinterpret_cast<Module>(next_);
   next_ += 16;

@@ -1,0 +1,113 @@
+#include "host_kernels/fibers.h"
+
+#include <sys/mman.h>
+
+#include <cstdlib>
+
+#include "host_kernels/device_language.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#endif
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#endif
+
+namespace forklift::device::cuda::fake {
+namespace {
+
+constexpr std::size_t kStack = std::size_t{64} << 10;
+
+thread_local Fibers* running = nullptr;
+
+}  // namespace
+
+Fibers::Fibers(unsigned count) : fibers_(count) {
+  void* const memory = ::mmap(nullptr, count * kStack, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) std::abort();
+  stacks_ = static_cast<char*>(memory);
+#if defined(__SANITIZE_THREAD__)
+  caller_sanitizer_ = ::__tsan_get_current_fiber();
+  for (Fiber& fiber : fibers_) fiber.sanitizer = ::__tsan_create_fiber(0);
+#endif
+}
+
+Fibers::~Fibers() {
+#if defined(__SANITIZE_THREAD__)
+  for (Fiber& fiber : fibers_) ::__tsan_destroy_fiber(fiber.sanitizer);
+#endif
+  ::munmap(stacks_, fibers_.size() * kStack);
+}
+
+void Fibers::run(const std::function<void(unsigned)>& body) {
+  body_ = &body;
+  Fibers* const before = running;
+  running = this;
+  for (unsigned i = 0; i < fibers_.size(); ++i) {
+    Fiber& fiber = fibers_[i];
+    fiber.ended = false;
+    ::getcontext(&fiber.context);
+    fiber.context.uc_stack.ss_sp = stacks_ + i * kStack;
+    fiber.context.uc_stack.ss_size = kStack;
+    fiber.context.uc_link = nullptr;
+    ::makecontext(&fiber.context, &Fibers::begin, 0);
+  }
+  for (bool any = true; any;) {
+    any = false;
+    for (unsigned i = 0; i < fibers_.size(); ++i) {
+      if (fibers_[i].ended) continue;
+      go_on(i);
+      any = any || !fibers_[i].ended;
+    }
+  }
+  running = before;
+}
+
+void Fibers::go_on(unsigned number) {
+  current_ = number;
+  threadIdx.x = number;
+  Fiber& fiber = fibers_[number];
+#if defined(__SANITIZE_ADDRESS__)
+  ::__sanitizer_start_switch_fiber(&caller_sanitizer_, fiber.context.uc_stack.ss_sp, kStack);
+#endif
+#if defined(__SANITIZE_THREAD__)
+  ::__tsan_switch_to_fiber(fiber.sanitizer, 0);
+#endif
+  ::swapcontext(&caller_, &fiber.context);
+#if defined(__SANITIZE_ADDRESS__)
+  ::__sanitizer_finish_switch_fiber(caller_sanitizer_, nullptr, nullptr);
+#endif
+}
+
+void Fibers::begin() {
+  Fibers& block = *running;
+#if defined(__SANITIZE_ADDRESS__)
+  ::__sanitizer_finish_switch_fiber(nullptr, &block.caller_stack_, &block.caller_stack_bytes_);
+#endif
+  (*block.body_)(block.current_);
+  block.leave(true);
+}
+
+void Fibers::leave(bool ended) {
+  Fiber& fiber = fibers_[current_];
+  fiber.ended = ended;
+#if defined(__SANITIZE_ADDRESS__)
+  ::__sanitizer_start_switch_fiber(ended ? nullptr : &fiber.sanitizer, caller_stack_, caller_stack_bytes_);
+#endif
+#if defined(__SANITIZE_THREAD__)
+  ::__tsan_switch_to_fiber(caller_sanitizer_, 0);
+#endif
+  ::swapcontext(&fiber.context, &caller_);
+#if defined(__SANITIZE_ADDRESS__)
+  ::__sanitizer_finish_switch_fiber(fiber.sanitizer, &caller_stack_, &caller_stack_bytes_);
+#endif
+}
+
+void Fibers::wait() {
+  if (running != nullptr) running->leave(false);
+}
+
+}  // namespace forklift::device::cuda::fake
+
+void __syncthreads() { forklift::device::cuda::fake::Fibers::wait(); }
