@@ -103,7 +103,9 @@ Work EventState::wait() const {
 void EventState::start_listener() {
   if (!settings().lazy || listener != Listener::kNone) return;
   listener = Listener::kWaits;
-  std::thread([event = shared_from_this(), shared = page] { listen(event, shared); }).detach();
+  std::thread([event = shared_from_this(), shared = page]() mutable {
+    listen(event, std::move(shared));
+  }).detach();
 }
 
 Event Events::add(std::shared_ptr<EventState> state) {
