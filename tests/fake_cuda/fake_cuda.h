@@ -48,10 +48,13 @@ long fakeCudaCalls(void);
 // Calls in this process since it was forked from one that had initialised the driver.
 long fakeCudaForkedCalls(void);
 
-// The call that comes as `call_number`th from now (1: the next one) fails with `error` and does nothing else.
+// The call that comes as `call_number`th from now (1: the next one) fails with `error` and does nothing else. 0: nothing
+// that was planned happens any more.
 void fakeCudaFailAt(long call_number, int error);
 // The nth call of the function from now fails with `error`; "cuMemAlloc", without the suffix of its version.
 void fakeCudaFailFunction(const char* name, long nth, int error);
+// The function that failed last as planned; "": none since faults were last taken back.
+void fakeCudaFailedFunction(char* name, size_t length);
 // The context is unusable from now on: each call that is counted gives the error. 0 ends it.
 void fakeCudaPoison(int error);
 // What the end of the process does to all that it has of the driver's: contexts, memory, streams, events, modules. A

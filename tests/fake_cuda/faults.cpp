@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -40,6 +41,7 @@ std::vector<Fault> faults_of_environment() {
 struct Faults {
   std::mutex mutex;
   std::vector<Fault> planned = faults_of_environment();
+  std::string last;  // which function failed so
 };
 
 Faults& faults() {
@@ -60,6 +62,7 @@ CudaError planned_failure(const char* name) {
     const bool meant = fault->name.empty() || fault->name == name;
     if (meant && --fault->left == 0) {
       error = fault->error;
+      all.last = name;
       fault = all.planned.erase(fault);
     } else {
       ++fault;
@@ -111,6 +114,15 @@ namespace fake = forklift::device::cuda::fake;
 
 FAKE_CUDA long fakeCudaCalls() { return fake::calls.load(std::memory_order_relaxed); }
 FAKE_CUDA long fakeCudaForkedCalls() { return fake::forked_calls.load(std::memory_order_relaxed); }
-FAKE_CUDA void fakeCudaFailAt(long call_number, int error) { fake::plan("", call_number, error); }
+FAKE_CUDA void fakeCudaFailAt(long call_number, int error) {
+  if (call_number > 0) return fake::plan("", call_number, error);
+  const std::lock_guard held(fake::faults().mutex);
+  fake::faults().planned.clear();
+  fake::faults().last.clear();
+}
+FAKE_CUDA void fakeCudaFailedFunction(char* name, size_t length) {
+  const std::lock_guard held(fake::faults().mutex);
+  std::snprintf(name, length, "%s", fake::faults().last.c_str());
+}
 FAKE_CUDA void fakeCudaFailFunction(const char* name, long nth, int error) { fake::plan(name, nth, error); }
 FAKE_CUDA void fakeCudaPoison(int error) { fake::poisoned.store(error, std::memory_order_relaxed); }

@@ -1,6 +1,10 @@
 #include "device/cuda/device_memory.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdio>
+#include <utility>
 #include <vector>
 
 #include "node/node.h"
@@ -11,6 +15,8 @@ namespace forklift::device::cuda {
 using memory_pool::PoolRef;
 
 namespace {
+
+constexpr int kBrokerMilliseconds = 200;
 
 std::size_t round_up(std::size_t bytes, std::size_t unit) noexcept {
   return (bytes + unit - 1) / unit * unit;
@@ -143,15 +149,23 @@ memory_pool::Pools* DeviceMemory::table() const {
 // --- pools
 
 Status DeviceMemory::add_pool(std::size_t bytes) {
-  const Result<std::size_t> unit = DeviceRange::granularity(place_);
+  const Result<bool> is_virtual = DeviceRange::has_virtual_memory(place_);
+  if (!is_virtual) return is_virtual.status();
+  const Result<std::size_t> unit =
+      *is_virtual ? DeviceRange::granularity(place_) : Result<std::size_t>(kAlignment);
   if (!unit) return unit.status();
   const std::size_t exact = round_up(bytes, *unit);
   const std::size_t usual = round_up(std::max(bytes, kPoolBytes), *unit);
   Status made = make_pool(usual);
   // Memory is short: what is kept for later goes back, and the pool is no larger than it must be.
   if (made.code() == Code::kNoSpace || made.code() == Code::kOverBudget) {
-    trim_locked();
+    const bool trimmed = trim_locked() != 0;
     made = make_pool(usual);
+    // The broker has descriptors of what went back, until it has heard of it.
+    for (int i = 0; trimmed && made.code() == Code::kNoSpace && i < kBrokerMilliseconds; ++i) {
+      ::usleep(1000);
+      made = make_pool(usual);
+    }
     if (!made && usual != exact) made = make_pool(exact);
   }
   return made.code() == Code::kNoSpace ? out_of_memory(bytes, made) : made;
@@ -161,12 +175,25 @@ Status DeviceMemory::make_pool(std::size_t bytes) {
   const Result<node::Node*> node = node::Node::current();
   if (!node) return node.status();
   if (Status status = check_budget(bytes); !status) return status;
+  const Result<bool> is_virtual = DeviceRange::has_virtual_memory(place_);
+  if (!is_virtual) return is_virtual.status();
   os::Fd descriptor;
-  Result<std::shared_ptr<DeviceRange>> range = DeviceRange::create(place_, bytes, &descriptor);
+  memory_pool::OriginHandle handle{};
+  Result<std::shared_ptr<DeviceRange>> range = *is_virtual ? DeviceRange::create(place_, bytes, &descriptor)
+                                                           : DeviceRange::allocate(place_, bytes, &handle);
   if (!range) return range.status();
-  const Result<PoolRef> ref = (*node)->memory_pools().enter(
-      std::move(descriptor), bytes, uuid_, std::make_shared<Imported>(Imported{(*range)->base(), *range}));
+  const auto memory = std::make_shared<Imported>(Imported{(*range)->base(), *range});
+  memory_pool::Pools& table = (*node)->memory_pools();
+  const Result<PoolRef> ref = *is_virtual ? table.enter(std::move(descriptor), bytes, uuid_, memory)
+                                          : table.enter_origin(handle, bytes, uuid_, memory);
   if (!ref) return ref.status();
+  if (!*is_virtual && !std::exchange(said_, true)) {
+    std::fprintf(stderr,
+                 "forklift: %s has no virtual memory with descriptors (driver %d.%d): its tensors are shared "
+                 "by legacy handles, "
+                 "and other processes lose them when this one ends\n",
+                 name_.c_str(), place_.driver->version() / 1000, place_.driver->version() % 1000 / 10);
+  }
   const Pointer base = (*range)->base();
   Pool& pool = pools_[base];
   pool.range = *std::move(range);

@@ -15,6 +15,8 @@
 // given out in the order of the device's stream: what was queued there before free() is done before what the next
 // owner of the range queues.
 //
+// Where the device has no virtual memory, pools are plain memory of this process, shared by legacy handles. It says so once.
+//
 // The budget (FORKLIFT_DEVICE_BUDGET) limits the bytes of all pools of the domain on this device.
 //
 // Invariants: ranges of a pool do not overlap and cover it; two neighbours are never both free; `free_` has the free ranges of
@@ -98,6 +100,7 @@ class DeviceMemory {
   const std::string name_;
   std::mutex mutex_;
   Pools pools_;
+  bool said_ = false;                               // that this device's memory ends with the process
   std::set<std::pair<std::size_t, Pointer>> free_;  // the smallest that fits, and of these the lowest
 };
 

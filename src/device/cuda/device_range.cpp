@@ -1,6 +1,7 @@
 #include "device/cuda/device_range.h"
 
 #include <cstdint>
+#include <cstring>
 
 namespace forklift::device::cuda {
 namespace {
@@ -85,19 +86,73 @@ Status DeviceRange::map(Allocation allocation, std::size_t bytes) {
   bytes_ = bytes;
   Status mapped = driver.call("cuMemMap", functions.mem_map, base_, bytes, 0U, allocation, 0ULL);
   if (!mapped) return mapped;
-  mapped_ = true;
+  kind_ = Kind::kMapped;
   AccessDescription access;
   access.location.id = place_.device;
   return driver.call("cuMemSetAccess", functions.mem_set_access, base_, bytes, &access, 1U);
 }
 
+// --- plain memory
+
+Result<bool> DeviceRange::has_virtual_memory(const MemoryPlace& place) {
+  const Functions& functions = place.driver->functions();
+  if (functions.mem_create == nullptr || functions.mem_export_to_shareable_handle == nullptr) return false;
+  for (const DeviceAttribute each : {DeviceAttribute::kVirtualMemory, DeviceAttribute::kFileDescriptors}) {
+    int has = 0;
+    Status asked =
+        place.driver->call("cuDeviceGetAttribute", functions.device_get_attribute, &has, each, place.device);
+    if (!asked) return asked;
+    if (has == 0) return false;
+  }
+  return true;
+}
+
+Result<std::shared_ptr<DeviceRange>> DeviceRange::allocate(const MemoryPlace& place, std::size_t bytes,
+                                                           memory_pool::OriginHandle* handle) {
+  const Driver& driver = *place.driver;
+  auto range = std::make_shared<DeviceRange>(place);
+  Status made = driver.call("cuMemAlloc", driver.functions().mem_alloc, &range->base_, bytes);
+  if (!made) return made;
+  range->kind_ = Kind::kAllocated;
+  range->bytes_ = bytes;
+  IpcMemoryHandle got{};
+  made = driver.call("cuIpcGetMemHandle", driver.functions().ipc_get_mem_handle, &got, range->base_);
+  if (!made) return made;
+  static_assert(sizeof *handle == sizeof got.bytes);
+  std::memcpy(handle->data(), got.bytes, sizeof got.bytes);
+  return range;
+}
+
+Result<std::shared_ptr<DeviceRange>> DeviceRange::open(const MemoryPlace& place,
+                                                       const memory_pool::OriginHandle& handle,
+                                                       std::size_t bytes) {
+  const Driver& driver = *place.driver;
+  IpcMemoryHandle asked{};
+  std::memcpy(asked.bytes, handle.data(), sizeof asked.bytes);
+  auto range = std::make_shared<DeviceRange>(place);
+  Status opened = driver.call("cuIpcOpenMemHandle", driver.functions().ipc_open_mem_handle, &range->base_,
+                              asked, kIpcLazyPeerAccess);
+  if (!opened) return opened;
+  range->kind_ = Kind::kOpened;
+  range->bytes_ = bytes;
+  return range;
+}
+
 DeviceRange::~DeviceRange() {
   if (bytes_ == 0) return;
   const Driver& driver = *place_.driver;
+  const Functions& functions = driver.functions();
   const Current current(driver, place_.context);
   // What the driver refuses now, in a forked child or after the driver's end, goes with the process.
-  if (mapped_) (void)driver.call("cuMemUnmap", driver.functions().mem_unmap, base_, bytes_);
-  (void)driver.call("cuMemAddressFree", driver.functions().mem_address_free, base_, bytes_);
+  switch (kind_) {
+    case Kind::kAllocated: (void)driver.call("cuMemFree", functions.mem_free, base_); return;
+    case Kind::kOpened:
+      (void)driver.call("cuIpcCloseMemHandle", functions.ipc_close_mem_handle, base_);
+      return;
+    case Kind::kMapped: (void)driver.call("cuMemUnmap", functions.mem_unmap, base_, bytes_); break;
+    case Kind::kReserved: break;
+  }
+  (void)driver.call("cuMemAddressFree", functions.mem_address_free, base_, bytes_);
 }
 
 }  // namespace forklift::device::cuda

@@ -17,13 +17,14 @@ constexpr const char* kLibrary = "libcuda.so.1";
 struct Entry {
   const char* name;
   int version;
+  int older;  // an interface with the same parameters, for drivers that have not the other; 0: none
   bool required;
   void (*store)(Functions& functions, void* address);
 };
 
 template <auto Member>
-constexpr Entry entry(const char* name, int version, bool required = true) {
-  return {name, version, required, [](Functions& functions, void* address) {
+constexpr Entry entry(const char* name, int version, bool required = true, int older = 0) {
+  return {name, version, older, required, [](Functions& functions, void* address) {
             auto& place = functions.*Member;
             place = reinterpret_cast<std::remove_reference_t<decltype(place)>>(address);
           }};
@@ -38,12 +39,12 @@ constexpr Entry kEntries[] = {
     entry<&F::device_get_count>("cuDeviceGetCount", 2000),
     entry<&F::device_get>("cuDeviceGet", 2000),
     entry<&F::device_get_name>("cuDeviceGetName", 2000),
-    entry<&F::device_get_uuid>("cuDeviceGetUuid", 11040),
+    entry<&F::device_get_uuid>("cuDeviceGetUuid", 11040, true, 9020),
     entry<&F::device_get_attribute>("cuDeviceGetAttribute", 2000),
     entry<&F::device_total_mem>("cuDeviceTotalMem", 3020),
     entry<&F::device_can_access_peer>("cuDeviceCanAccessPeer", 4000),
     entry<&F::device_primary_ctx_retain>("cuDevicePrimaryCtxRetain", 7000),
-    entry<&F::device_primary_ctx_release>("cuDevicePrimaryCtxRelease", 11000),
+    entry<&F::device_primary_ctx_release>("cuDevicePrimaryCtxRelease", 11000, true, 7000),
     entry<&F::device_primary_ctx_get_state>("cuDevicePrimaryCtxGetState", 7000),
     entry<&F::ctx_push_current>("cuCtxPushCurrent", 4000),
     entry<&F::ctx_pop_current>("cuCtxPopCurrent", 4000),
@@ -63,7 +64,7 @@ constexpr Entry kEntries[] = {
     entry<&F::memset_d8_async>("cuMemsetD8Async", 3020),
     entry<&F::mem_host_alloc>("cuMemHostAlloc", 2020),
     entry<&F::mem_free_host>("cuMemFreeHost", 2000),
-    entry<&F::mem_host_register>("cuMemHostRegister", 6050),
+    entry<&F::mem_host_register>("cuMemHostRegister", 6050, true, 4000),
     entry<&F::mem_host_unregister>("cuMemHostUnregister", 4000),
     entry<&F::mem_host_get_device_pointer>("cuMemHostGetDevicePointer", 3020),
     entry<&F::mem_get_allocation_granularity>("cuMemGetAllocationGranularity", 10020, false),
@@ -79,7 +80,7 @@ constexpr Entry kEntries[] = {
     entry<&F::mem_retain_allocation_handle>("cuMemRetainAllocationHandle", 11000, false),
     entry<&F::mem_get_allocation_properties>("cuMemGetAllocationPropertiesFromHandle", 10020, false),
     entry<&F::ipc_get_mem_handle>("cuIpcGetMemHandle", 4010, false),
-    entry<&F::ipc_open_mem_handle>("cuIpcOpenMemHandle", 11000, false),
+    entry<&F::ipc_open_mem_handle>("cuIpcOpenMemHandle", 11000, false, 4010),
     entry<&F::ipc_close_mem_handle>("cuIpcCloseMemHandle", 4010, false),
     entry<&F::ipc_get_event_handle>("cuIpcGetEventHandle", 4010, false),
     entry<&F::ipc_open_event_handle>("cuIpcOpenEventHandle", 4010, false),
@@ -186,13 +187,18 @@ Status Driver::resolve() {
   using Ask2 = CudaError (*)(const char*, void**, int, std::uint64_t, int*);
   const auto ask2 = reinterpret_cast<Ask2>(::dlsym(library_, "cuGetProcAddress_v2"));
   const auto ask = reinterpret_cast<Ask>(::dlsym(library_, "cuGetProcAddress"));
+  const auto find_version = [&](const char* name, int version) {
+    void* address = nullptr;
+    int found = 0;
+    const CudaError error =
+        ask2 != nullptr ? ask2(name, &address, version, 0, &found) : ask(name, &address, version, 0);
+    return error == CudaError::kSuccess ? address : nullptr;
+  };
   const auto find = [&](const Entry& each) {
     void* address = nullptr;
-    if (ask2 != nullptr) {
-      int found = 0;
-      if (ask2(each.name, &address, each.version, 0, &found) != CudaError::kSuccess) address = nullptr;
-    } else if (ask != nullptr) {
-      if (ask(each.name, &address, each.version, 0) != CudaError::kSuccess) address = nullptr;
+    if (ask2 != nullptr || ask != nullptr) {
+      address = find_version(each.name, each.version);
+      if (address == nullptr && each.older != 0) address = find_version(each.name, each.older);
     } else {
       for (const char* const suffix : {"_v2", ""}) {
         address = ::dlsym(library_, (std::string(each.name) + suffix).c_str());

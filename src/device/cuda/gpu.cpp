@@ -227,37 +227,12 @@ Status Gpu::order_before(Stream other) { return order(stream(), other); }
 
 Status Gpu::order_after(Stream other) { return order(other, stream()); }
 
-// Memory that belongs to another process is opened by its handle, in full, once a process.
-class Gpu::OriginRange {
- public:
-  OriginRange(const MemoryPlace& place, Pointer base) noexcept : place_(place), base_(base) {}
-  ~OriginRange() {
-    const Current current(*place_.driver, place_.context);
-    (void)place_.driver->call("cuIpcCloseMemHandle", place_.driver->functions().ipc_close_mem_handle, base_);
-  }
-  OriginRange(const OriginRange&) = delete;
-  OriginRange& operator=(const OriginRange&) = delete;
-  Pointer base() const noexcept { return base_; }
-
- private:
-  const MemoryPlace place_;
-  const Pointer base_;
-};
-
 Result<memory_pool::Pools::Memory> Gpu::import(const memory_pool::PieceInfo& info, const os::Fd& file) const {
-  if (!info.by_handle()) {
-    Result<std::shared_ptr<DeviceRange>> range = DeviceRange::import(place_, file, info.pool_bytes);
-    if (!range) return range.status();
-    return memory_pool::Pools::Memory(std::make_shared<Imported>(Imported{(*range)->base(), *range}));
-  }
-  IpcMemoryHandle handle{};
-  std::memcpy(handle.bytes, info.handle.data(), sizeof handle.bytes);
-  Pointer base = 0;
-  Status opened = driver().call("cuIpcOpenMemHandle", driver().functions().ipc_open_mem_handle, &base, handle,
-                                kIpcLazyPeerAccess);
-  if (!opened) return opened;
-  return memory_pool::Pools::Memory(
-      std::make_shared<Imported>(Imported{base, std::make_shared<OriginRange>(place_, base)}));
+  Result<std::shared_ptr<DeviceRange>> range = info.by_handle()
+                                                   ? DeviceRange::open(place_, info.handle, info.pool_bytes)
+                                                   : DeviceRange::import(place_, file, info.pool_bytes);
+  if (!range) return range.status();
+  return memory_pool::Pools::Memory(std::make_shared<Imported>(Imported{(*range)->base(), *range}));
 }
 
 Result<void*> Gpu::open(arena::Lease& lease) {

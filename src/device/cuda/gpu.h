@@ -72,7 +72,6 @@ class Gpu final : public Device {
   Gpu* gpu() noexcept override { return this; }
 
  private:
-  class OriginRange;
   Status order(Stream first, Stream then);
   Result<memory_pool::Pools::Memory> import(const memory_pool::PieceInfo& info, const os::Fd& file) const;
 

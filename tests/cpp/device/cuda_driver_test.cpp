@@ -48,12 +48,13 @@ TEST(CudaDriverTest, WithoutADeviceItSaysSo) {
 }
 
 TEST(CudaDriverTest, ADriverThatIsTooOldIsNamedByWhatItLacks) {
-  FakeCuda::set_environment({"FORKLIFT_FAKE_CUDA_VERSION=10010"});
+  FakeCuda::set_environment({"FORKLIFT_FAKE_CUDA_VERSION=6050"});
   const Result<Driver*> driver = Driver::get();
   ASSERT_FALSE(driver.ok());
   EXPECT_EQ(driver.code(), Code::kVersion);
   EXPECT_THAT(driver.status().to_string(),
-              AllOf(HasSubstr("cuDevicePrimaryCtxRelease"), testing::Not(HasSubstr("cuMemAlloc"))));
+              AllOf(HasSubstr("cuDeviceGetUuid"), HasSubstr("cuDevicePrimaryCtxRetain"),
+                    testing::Not(HasSubstr("cuMemAlloc"))));
 }
 
 TEST(CudaDriverTest, AFailedInitialisationCanBeRepeated) {

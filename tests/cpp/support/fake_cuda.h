@@ -45,6 +45,13 @@ class FakeCuda {
   void fail_function(const char* name, long nth, int error) const {
     symbol<decltype(fakeCudaFailFunction)>("fakeCudaFailFunction")(name, nth, error);
   }
+  // None of the planned failures happens any more.
+  void fail_no_more() const { fail_at(0, 0); }
+  std::string failed_function() const {
+    char name[64] = "";
+    symbol<decltype(fakeCudaFailedFunction)>("fakeCudaFailedFunction")(name, sizeof name);
+    return name;
+  }
   void poison(int error) const { symbol<decltype(fakeCudaPoison)>("fakeCudaPoison")(error); }
   void reset() const { symbol<decltype(fakeCudaReset)>("fakeCudaReset")(); }
   bool peek(unsigned long long device, void* host, std::size_t bytes) const {
