@@ -14,6 +14,7 @@
 #include "bindings/core/errors.h"
 #include "bindings/core/gil.h"
 #include "bindings/core/stats.h"
+#include "device/device.h"
 #include "node/node.h"
 
 namespace nb = nanobind;
@@ -143,7 +144,13 @@ void bind_domain(nb::module_& module) {
       nb::rv_policy::take_ownership);
   module.def("join", join, nb::arg("control"), nb::arg("data"), nb::arg("lock"), nb::arg("slot"),
              nb::arg("generation"));
-  module.def("mark_clean", [] { node::Node::mark_all_clean(); });
+  module.def("mark_clean", [] {
+    {
+      const GilRelease released;
+      device::leave();
+    }
+    node::Node::mark_all_clean();
+  });
   module.def(
       "set_budget", [](std::uint64_t bytes) { current()->domain().set_budget(bytes); }, nb::arg("bytes"));
   module.def("stats", stats);

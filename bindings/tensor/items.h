@@ -16,6 +16,7 @@
 namespace forklift::py {
 
 inline constexpr int dlpack_cpu = dlpack::kCpu;
+inline constexpr int dlpack_cuda = dlpack::kCuda;
 
 // The elements that tensor[key] names: integers, slices, None, one Ellipsis, tensors, arrays and lists of integers or
 // bools, in a tuple or alone. IndexError.

@@ -1,13 +1,18 @@
 #include "bindings/tensor/numpy.h"
 
+#include <nanobind/stl/pair.h>
+
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "bindings/core/block.h"
 #include "bindings/core/errors.h"
 #include "bindings/core/gil.h"
 #include "bindings/message/numpy.h"
 #include "bindings/tensor/tensor.h"
+#include "device/cuda/gpu.h"
 #include "device/device.h"
 #include "forklift/dlpack.h"
 #include "ops/placement.h"
@@ -17,6 +22,8 @@
 #include "tensor/extent.h"
 #include "tensor/operations.h"
 #include "tensor/storage.h"
+
+namespace nb = nanobind;
 
 namespace forklift::py {
 
@@ -79,20 +86,46 @@ void drop_plain(PyObject* capsule) {
   if (managed && managed->deleter) managed->deleter(managed);
 }
 
-PyObject* call_dlpack(PyObject* object) {
-  PyObject* method = PyObject_GetAttrString(object, "__dlpack__");
-  if (!method) return nullptr;
-  PyObject* names = Py_BuildValue("{s:(ii)}", "max_version", 1, 0);
-  PyObject* none = PyTuple_New(0);
-  PyObject* capsule = names && none ? PyObject_Call(method, none, names) : nullptr;
-  if (!capsule && PyErr_ExceptionMatches(PyExc_TypeError)) {
-    PyErr_Clear();  // older than DLPack 1.0
-    capsule = PyObject_CallNoArgs(method);
+// Of an object on a GPU, the stream on which Forklift will work with it: its producer orders its own work before. 0: the
+// object is on no GPU. nullopt with an exception set.
+std::optional<std::intptr_t> stream_for(nb::handle object) {
+  const nb::object asked = nb::getattr(object, "__dlpack_device__", nb::none());
+  if (asked.is_none()) return 0;
+  const auto [type, number] = nb::cast<std::pair<int, int>>(asked());
+  if (type != dlpack::kCuda) return 0;
+  const Result<std::shared_ptr<device::Device>> device = device::open_gpu(number);
+  if (!device) {
+    raise(device.status());
+    return std::nullopt;
   }
-  Py_XDECREF(names);
-  Py_XDECREF(none);
-  Py_DECREF(method);
-  return capsule;
+  return reinterpret_cast<std::intptr_t>((*device)->gpu()->stream());
+}
+
+PyObject* call_dlpack(PyObject* object) {
+  try {
+    const std::optional<std::intptr_t> stream = stream_for(object);
+    if (!stream) return nullptr;
+    const nb::object method = nb::borrow(object).attr("__dlpack__");
+    nb::dict names;
+    if (*stream != 0) names["stream"] = *stream;
+    nb::dict versioned;
+    versioned.update(names);
+    versioned["max_version"] = nb::make_tuple(1, 0);
+    PyObject* const none = PyTuple_New(0);
+    if (!none) return nullptr;
+    PyObject* capsule = PyObject_Call(method.ptr(), none, versioned.ptr());
+    if (!capsule && PyErr_ExceptionMatches(PyExc_TypeError)) {
+      PyErr_Clear();  // older than DLPack 1.0
+      capsule = PyObject_Call(method.ptr(), none, names.ptr());
+    }
+    Py_DECREF(none);
+    return capsule;
+  } catch (nb::python_error& error) {
+    error.restore();
+  } catch (const nb::cast_error&) {
+    PyErr_SetString(PyExc_TypeError, "__dlpack_device__() has not returned two integers");
+  }
+  return nullptr;
 }
 
 // Makes elements of an unknown type unsigned integers, and says what they were.
@@ -172,16 +205,19 @@ bool tensor_from_dlpack(PyObject* object, Tensor& tensor, std::string* unknown) 
   return true;
 }
 
-PyObject* dlpack_capsule(const Tensor& tensor, bool versioned, bool copied) {
-  if (Status status = settled(tensor); !status) return raise(status);
+PyObject* dlpack_capsule(const Tensor& tensor, bool versioned, bool copied,
+                         std::optional<std::intptr_t> stream) {
+  if (!tensor.storage() || !tensor.storage()->on_device()) {
+    if (Status status = settled(tensor); !status) return raise(status);
+  }
   if (versioned) {
-    const Result<dlpack::ManagedTensorVersioned*> managed = tensor::export_versioned(tensor, copied);
+    const Result<dlpack::ManagedTensorVersioned*> managed = tensor::export_versioned(tensor, copied, stream);
     if (!managed) return raise(managed.status());
     PyObject* capsule = PyCapsule_New(*managed, "dltensor_versioned", drop_versioned);
     if (!capsule) (*managed)->deleter(*managed);
     return capsule;
   }
-  const Result<dlpack::ManagedTensor*> managed = tensor::export_legacy(tensor);
+  const Result<dlpack::ManagedTensor*> managed = tensor::export_legacy(tensor, stream);
   if (!managed) {
     PyErr_SetString(PyExc_BufferError, std::string(managed.status().what()).c_str());
     return nullptr;

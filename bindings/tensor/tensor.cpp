@@ -18,6 +18,7 @@
 #include "bindings/tensor/create.h"
 #include "bindings/tensor/items.h"
 #include "bindings/tensor/numpy.h"
+#include "device/cuda/gpu.h"
 #include "message/codec.h"
 #include "message/transport.h"
 #include "ops/elementwise.h"
@@ -25,6 +26,7 @@
 #include "ops/promotion.h"
 #include "tensor/arena_storage.h"
 #include "tensor/copy.h"
+#include "tensor/device_storage.h"
 #include "tensor/operations.h"
 #include "tensor/pending.h"
 #include "tensor/storage.h"
@@ -61,15 +63,35 @@ Tensor on_device(const Tensor& tensor, const std::string& device) {
 
 nb::object make(Tensor tensor) { return owned(wrap_tensor(std::move(tensor))); }
 
-nb::object to_dlpack(const TensorBox& self, nb::object, std::optional<std::pair<int, int>> max_version,
+// As DLPack numbers devices.
+std::pair<int, int> dlpack_device(const Tensor& tensor) {
+  const std::shared_ptr<device::Device>* const device = tensor::device_of(tensor);
+  if (device == nullptr || (*device)->gpu() == nullptr) return {dlpack_cpu, 0};
+  return {dlpack_cuda, (*device)->gpu()->ordinal()};
+}
+
+nb::object to_dlpack(const TensorBox& self, std::optional<std::intptr_t> stream,
+                     std::optional<std::pair<int, int>> max_version,
                      std::optional<std::pair<int, int>> device, std::optional<bool> copy) {
-  if (device && *device != std::pair<int, int>(dlpack_cpu, 0)) {
-    PyErr_SetString(PyExc_BufferError, "a forklift.Tensor lies in the CPU's memory");
+  const bool versioned = max_version && max_version->first >= 1;
+  const std::pair<int, int> here = dlpack_device(self.tensor);
+  const std::pair<int, int> cpu(dlpack_cpu, 0);
+  if (device && *device != here) {
+    if (*device != cpu || !copy.value_or(true)) {
+      PyErr_SetString(PyExc_BufferError, ("this forklift.Tensor lies on " + self.tensor.device() +
+                                          ", and is handed out there, or as a copy for the CPU")
+                                             .c_str());
+      throw nb::python_error();
+    }
+    return owned(dlpack_capsule(on_device(self.tensor, std::string(device::kCpu)), versioned, true));
+  }
+  if (copy.value_or(false) && here == cpu)
+    return owned(dlpack_capsule(copy_to_arena(self.tensor), versioned, true));
+  if (copy.value_or(false)) {
+    PyErr_SetString(PyExc_BufferError, "a copy of a tensor on a GPU is made by the library that wants it");
     throw nb::python_error();
   }
-  const bool versioned = max_version && max_version->first >= 1;
-  if (copy.value_or(false)) return owned(dlpack_capsule(copy_to_arena(self.tensor), versioned, true));
-  return owned(dlpack_capsule(self.tensor, versioned, false));
+  return owned(dlpack_capsule(self.tensor, versioned, false, stream));
 }
 
 nb::object as_array(nb::handle self, nb::handle dtype, nb::handle copy) {
@@ -157,6 +179,24 @@ Status settled(const Tensor& tensor, bool open) {
   return status;
 }
 
+// What must be had of a tensor before its description can be written: its elements, or the lease of device memory.
+Status prepare_to_send(const Tensor& tensor) {
+  if (!tensor.storage() || !tensor.storage()->on_device()) return settled(tensor);
+  if (tensor.numel() == 0) return {};
+  GilRelease released;
+  Result<const arena::LeasePtr*> lease = tensor::sendable_lease(*tensor.storage());
+  released.acquire();
+  return lease.status();
+}
+
+Result<std::shared_ptr<Storage>> storage_of(arena::LeasePtr lease) {
+  if (lease->object().kind != arena::ObjectKind::kPiece) return tensor::received_storage(std::move(lease));
+  GilRelease released;  // a driver and a broker are asked
+  Result<std::shared_ptr<Storage>> storage = tensor::received_storage(std::move(lease));
+  released.acquire();
+  return storage;
+}
+
 void place_tensor(PyObject* object, MessageWriter& writer, wire::TensorMeta& meta) {
   const Tensor& tensor = tensor_of(object);
   if (tensor.numel() == 0) {
@@ -182,7 +222,7 @@ PyObject* take_tensor(std::span<const std::byte> payload, MessageReader& reader)
   if (meta->index == message::kNoLease) {
     storage = tensor::heap_storage(0);
   } else if (auto& leases = reader.message.leases(); meta->index < leases.size() && leases[meta->index]) {
-    storage = tensor::received_storage(std::move(leases[meta->index]));
+    storage = storage_of(std::move(leases[meta->index]));
   }
   if (!storage) return raise(storage.status());
   Result<Tensor> tensor = wire::tensor_over(*meta, *std::move(storage));
@@ -194,7 +234,7 @@ namespace {
 
 Encoded encode_tensor(Encoder& encoder, PyObject* object, int) {
   if (!encoder.first_time(object)) return Encoded::kUnsupported;
-  if (Status status = settled(tensor_of(object)); !status) {
+  if (Status status = prepare_to_send(tensor_of(object)); !status) {
     raise(status);
     return Encoded::kFailed;
   }
@@ -244,7 +284,7 @@ void bind_conversions(nb::class_<TensorBox>& type) {
       .def("__dlpack__", to_dlpack, nb::kw_only(), nb::arg("stream") = nb::none(),
            nb::arg("max_version") = nb::none(), nb::arg("dl_device") = nb::none(),
            nb::arg("copy") = nb::none())
-      .def("__dlpack_device__", [](const TensorBox&) { return nb::make_tuple(dlpack_cpu, 0); })
+      .def("__dlpack_device__", [](const TensorBox& self) { return dlpack_device(self.tensor); })
       .def("__len__",
            [](const TensorBox& self) {
              if (self.tensor.ndim() == 0) throw nb::type_error("a tensor without dimensions has no length");
@@ -275,7 +315,7 @@ void bind_pickling(nb::module_& module, nb::class_<TensorBox>& type) {
       throw nb::type_error(
           "a forklift.Tensor is memory: send it through one of Forklift's queues, or pickle tensor.numpy()");
     }
-    require(settled(tensor_of(self.ptr())));
+    require(prepare_to_send(tensor_of(self.ptr())));
     wire::TensorMeta meta;
     place_tensor(self.ptr(), *writer, meta);
     std::vector<std::byte> bytes(wire::meta_bytes(meta.shape.size()));

@@ -55,7 +55,7 @@ class Tensor:
 
     @staticmethod
     def from_dlpack(object: Any) -> Tensor:
-        """A view of the CPU memory of any object with ``__dlpack__``, without a copy."""
+        """A view of the memory of any object with ``__dlpack__``, on the CPU or a GPU, without a copy."""
 
     @property
     def dtype(self) -> DTypeName: ...

@@ -307,6 +307,17 @@ std::vector<std::pair<std::uint32_t, Object>> Ledger::rows_of(Holder holder, Obj
   return found;
 }
 
+std::vector<domain::SlotRef> Ledger::processes_with(Object object) const {
+  std::vector<domain::SlotRef> found;
+  const std::uint64_t used = rows_.leases_used();
+  for (std::uint32_t row = 0; row < used; ++row) {
+    if (rows_.lease(row).object.load(std::memory_order_relaxed) != object.pack()) continue;
+    const Holder holder{rows_.lease(row).holder.load(std::memory_order_acquire)};
+    if (holder.is_process() && holder.word != rows_.self().word) found.push_back(holder.slot());
+  }
+  return found;
+}
+
 std::vector<std::uint32_t> Ledger::sequences_of(std::uint32_t topic) const {
   std::vector<std::uint32_t> found;
   const std::uint64_t used = rows_.leases_used();

@@ -133,6 +133,9 @@ class Ledger {
   using ChooseRow = std::function<Result<std::uint32_t>(sync::Transaction& change)>;
   Result<std::pair<std::uint32_t, Object>> take_over(Holder holder, const ChooseRow& choose);
 
+  // The other processes that hold it.
+  std::vector<domain::SlotRef> processes_with(Object object) const;
+
   // --- giving up. False: the ledger's lock could not be had, or an object could not be emptied; what is left
   // stays with its holder.
 

@@ -159,6 +159,10 @@ struct Holder {
   bool is_topic() const noexcept { return (word >> 60) == 13; }
   bool is_ring() const noexcept { return (word >> 60) == 14; }
   bool is_process() const noexcept { return (word >> 62) == 1; }
+  // Of a process.
+  domain::SlotRef slot() const noexcept {
+    return {static_cast<std::uint32_t>(word >> 32) & 0x3fffffffU, static_cast<std::uint32_t>(word)};
+  }
   bool is_name() const noexcept { return (word >> 60) == 15; }
   std::uint32_t channel() const noexcept { return static_cast<std::uint32_t>((word >> 30) & 0xffffff); }
   std::uint32_t sequence() const noexcept { return static_cast<std::uint32_t>(word & 0x3fffffffU); }

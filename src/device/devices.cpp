@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <mutex>
 
+#include "device/cuda/gpu.h"
 #include "device/device.h"
 #include "device/simulated.h"
+#include "node/node.h"
 
 namespace forklift::device {
 namespace {
@@ -45,7 +48,16 @@ Status not_found(std::string_view name) {
   return {Code::kNotFound, text};
 }
 
+// Simulated devices have precedence, so that one may be called "GPU".
+bool is_simulated(std::string_view name) {
+  const std::vector<std::string> all = simulated_names();
+  return std::find(all.begin(), all.end(), name) != all.end();
+}
+
+// Of a GPU that nobody has asked the driver for, only whether there can be one: set_target() initialises nothing.
 bool exists(std::string_view name) {
+  if (cuda::ordinal_of(name) > 0 && cuda::Driver::is_there() && cuda::Driver::existing() == nullptr)
+    return true;
   const std::vector<std::string> all = names();
   return std::find(all.begin(), all.end(), name) != all.end();
 }
@@ -55,6 +67,9 @@ bool exists(std::string_view name) {
 std::vector<std::string> names() {
   std::vector<std::string> all{std::string(kCpu)};
   for (std::string& name : simulated_names()) all.push_back(std::move(name));
+  for (std::string& name : cuda::gpu_names()) {
+    if (std::find(all.begin(), all.end(), name) == all.end()) all.push_back(std::move(name));
+  }
   return all;
 }
 
@@ -66,9 +81,66 @@ Result<std::shared_ptr<Device>> open(std::string_view name) {
   for (const std::shared_ptr<Device>& each : all.opened) {
     if (each->name() == name) return each;
   }
-  Result<std::shared_ptr<Device>> made = open_simulated(std::string(name));
-  if (made) all.opened.push_back(*made);
+  Result<std::shared_ptr<Device>> made = std::shared_ptr<Device>();
+  if (is_simulated(name)) {
+    made = open_simulated(std::string(name));
+  } else {
+    Result<std::shared_ptr<cuda::Gpu>> gpu = cuda::Gpu::open(cuda::ordinal_of(name));
+    made = gpu ? Result<std::shared_ptr<Device>>(*std::move(gpu)) : gpu.status();
+  }
+  if (!made) return made;
+  all.opened.push_back(*made);
+  // After the driver was initialised, so that it runs before the driver's own end.
+  static const int registered = std::atexit([] { leave(); });
+  static_cast<void>(registered);
   return made;
+}
+
+Result<std::shared_ptr<Device>> open_gpu(int ordinal) {
+  Result<std::shared_ptr<Device>> device = open(cuda::name_of(ordinal));
+  if (device && (*device)->gpu() == nullptr)
+    return Status(Code::kUnsupported,
+                  "a tensor on a GPU, where " + (*device)->name() + " means a simulated device");
+  return device;
+}
+
+Result<arena::LeasePtr> Device::share(const void*, std::size_t) {
+  return Status(Code::kUnsupported, name() + " belongs to one process at a time, and so does its memory");
+}
+
+Result<arena::LeasePtr> Device::share_foreign(const void* memory, std::size_t bytes,
+                                              std::shared_ptr<const void>) {
+  return share(memory, bytes);
+}
+
+Status check_origin(const arena::Lease& lease) {
+  const node::Node* const node = node::Node::of(lease.arena());
+  return node == nullptr ? Status() : node->memory_pools().check_origin(lease);
+}
+
+void leave() {
+  std::vector<std::shared_ptr<Device>> opened;
+  {
+    Registry& all = registry();
+    const std::lock_guard held(all.mutex);
+    opened = all.opened;
+  }
+  for (const std::shared_ptr<Device>& each : opened) each->leave();
+}
+
+Result<Opened> open_shared(arena::Lease& lease) {
+  const node::Node* const node = node::Node::of(lease.arena());
+  if (node == nullptr)
+    return Status(Code::kNotAttached, "a lease of a domain that this process does not belong to");
+  const Result<memory_pool::PieceInfo> piece = node->memory_pools().describe(lease);
+  if (!piece) return piece.status();
+  const Result<int> ordinal = cuda::find_by_uuid(piece->device);
+  if (!ordinal) return ordinal.status();
+  Result<std::shared_ptr<Device>> device = open_gpu(*ordinal);
+  if (!device) return device.status();
+  const Result<void*> memory = (*device)->gpu()->open(lease);
+  if (!memory) return memory.status();
+  return Opened{*std::move(device), *memory};
 }
 
 Status set_target(std::string_view name) {

@@ -45,9 +45,17 @@ class Simulated final : public Device {
     if (::getpid() == owner_) ::munmap(memory, bytes);
   }
 
-  void copy_in(void* to, const void* host, std::size_t bytes) const override { std::memcpy(to, host, bytes); }
-  void copy_out(void* host, const void* from, std::size_t bytes) const override {
+  Status copy_in(void* to, const void* host, std::size_t bytes) override {
+    std::memcpy(to, host, bytes);
+    return {};
+  }
+  Status copy_out(void* host, const void* from, std::size_t bytes) override {
     std::memcpy(host, from, bytes);
+    return {};
+  }
+  Status copy_within(void* to, const void* from, std::size_t bytes) override {
+    std::memcpy(to, from, bytes);
+    return {};
   }
 
   void disown() noexcept override { claim_.close(); }

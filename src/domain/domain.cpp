@@ -6,13 +6,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <cctype>
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <new>
 #include <string>
-#include <string_view>
 
 #include "os/clock.h"
 #include "os/limits.h"
@@ -31,30 +28,11 @@ std::uint64_t random_id() {
   return id;
 }
 
-// FORKLIFT_SEGMENT_SIZE: the largest size of the data segment, such as 4096, 64M or 8G. Unset: UINT64_MAX.
-Result<std::uint64_t> size_from_environment() {
-  const char* const text = std::getenv("FORKLIFT_SEGMENT_SIZE");
-  if (text == nullptr || *text == '\0') return UINT64_MAX;
-  const std::string_view all(text);
-  constexpr std::string_view kUnits = "KMGT";
-  const std::size_t unit =
-      kUnits.find(static_cast<char>(std::toupper(static_cast<unsigned char>(all.back()))));
-  const std::string_view digits = unit == std::string_view::npos ? all : all.substr(0, all.size() - 1);
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  const unsigned shift = unit == std::string_view::npos ? 0 : 10 * (static_cast<unsigned>(unit) + 1);
-  if (error != std::errc() || end != digits.data() + digits.size() || number == 0 ||
-      number > UINT64_MAX >> shift) {
-    return {Code::kInvalid, "FORKLIFT_SEGMENT_SIZE is \"" + std::string(all) +
-                                "\": a number of bytes, or one with K, M, G or T"};
-  }
-  return number << shift;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Domain>> Domain::create(const Options& options) {
-  Result<std::uint64_t> wish = size_from_environment();
+  // The largest size of the data segment.
+  Result<std::uint64_t> wish = os::bytes_in_environment("FORKLIFT_SEGMENT_SIZE");
   if (!wish) return wish.status();
   const std::uint64_t space =
       options.address_space_bytes ? options.address_space_bytes : os::address_space_limit();

@@ -50,7 +50,7 @@ Plan plan_for(std::uint64_t data_bytes) {
       case Region::kTopics: return std::min(plan.data_bytes / 64, 32 * kMiB);
       case Region::kNames: return 128 * 1024;
       case Region::kSegments: return std::min(plan.data_bytes / 64, 32 * kMiB);
-      case Region::kMemoryPools: return std::min(plan.data_bytes / 64, kMiB / 4);
+      case Region::kMemoryPools: return std::min(plan.data_bytes / 64, kMiB / 2);
       case Region::kPieces: return std::min(plan.data_bytes / 64, 32 * kMiB);
       case Region::kCount: break;
     }

@@ -20,12 +20,18 @@ struct PoolRef {
 // As the driver gives it. Forklift compares it, and no more.
 using DeviceUuid = std::array<std::byte, 16>;
 
+// By which other processes open memory that only its owner's process keeps, as the driver gives it.
+using OriginHandle = std::array<std::byte, 64>;
+inline constexpr OriginHandle kNoHandle{};
+
 struct PieceInfo {
   PoolRef pool;
   std::uint64_t offset = 0;  // of the first byte, in the pool
   std::uint64_t bytes = 0;
   std::uint64_t pool_bytes = 0;
   DeviceUuid device{};
+  OriginHandle handle{};  // kNoHandle: the pool is behind a descriptor
+  bool by_handle() const noexcept { return handle != kNoHandle; }
 };
 
 }  // namespace forklift::memory_pool

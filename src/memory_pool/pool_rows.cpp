@@ -52,8 +52,8 @@ void PoolRows::connect(std::function<void()> pool_gone) {
 }
 
 bool PoolRows::matches(const arena::Handle& handle) const noexcept {
+  // Not the offset: a piece may have been relocated since the handle was written.
   return pieces_.exists(handle.block, handle.generation) &&
-         load(pieces_[handle.block].offset) == handle.offset &&
          load(pieces_[handle.block].bytes) == handle.length;
 }
 
@@ -66,7 +66,8 @@ LeasePtr PoolRows::described(LeasePtr lease, std::uint32_t generation) const noe
   return lease;
 }
 
-Result<PoolRef> PoolRows::add_pool(std::uint64_t bytes, const DeviceUuid& device) {
+Result<PoolRef> PoolRows::add_pool(std::uint64_t bytes, const DeviceUuid& device,
+                                   const OriginHandle& handle) {
   if (!arena_.domain().attached()) return arena_.domain().not_attached();
   PoolRef made;
   Status added = arena_.ledger().change_objects([&](Transaction& change) -> Status {
@@ -83,6 +84,9 @@ Result<PoolRef> PoolRows::add_pool(std::uint64_t bytes, const DeviceUuid& device
     change.set(pool.device[1], words[1]);
     change.set(pool.owner, self().word);
     change.set(pool.returned, 0);
+    std::uint64_t handle_words[8];
+    std::memcpy(handle_words, handle.data(), sizeof handle_words);
+    for (std::size_t i = 0; i < 8; ++i) change.set(pool.handle[i], handle_words[i]);
     change.set(pools_.header().bytes, this->bytes() + bytes);
     return {};
   });
@@ -192,6 +196,30 @@ Result<std::optional<PoolRows::Returned>> PoolRows::take_returned(PoolRef ref) {
   return found;
 }
 
+// The two pieces exchange their places in one transaction, so the counts of both pools stay right.
+Status PoolRows::relocate(std::uint32_t index, std::uint32_t generation, const Lease& to) {
+  return arena_.ledger().change_objects([&](Transaction& change) -> Status {
+    if (!pieces_.exists(index, generation) || !matches(to.handle()))
+      return {Code::kInvalid, "the piece of a memory pool is gone"};
+    PieceRow& piece = pieces_[index];
+    PieceRow& other = pieces_[to.handle().block];
+    if (load(piece.listed) != 0 || load(piece.bytes) != load(other.bytes))
+      return {Code::kInvalid, "nobody holds the piece of a memory pool, or it is of another size"};
+    const std::uint64_t from = load(piece.pool);
+    const std::uint64_t into = load(other.pool);
+    const std::uint64_t offset = load(piece.offset);
+    change.set(piece.pool, into);
+    change.set(piece.offset, load(other.offset));
+    change.set(other.pool, from);
+    change.set(other.offset, offset);
+    return {};
+  });
+}
+
+std::vector<domain::SlotRef> PoolRows::holders(std::uint32_t index) const {
+  return arena_.ledger().processes_with({ObjectKind::kPiece, index});
+}
+
 bool PoolRows::disown(PoolRef ref, Holder owner) {
   for (bool done = false; !done;) {
     const Status changed = arena_.ledger().change_objects([&](Transaction& change) -> Status {
@@ -223,6 +251,19 @@ bool PoolRows::release_owned_by(Holder owner) {
 
 // --- looking
 
+// Rows that others are changing count as they were or as they will be.
+std::uint64_t PoolRows::bytes_on(const DeviceUuid& device) const noexcept {
+  std::uint64_t words[2];
+  std::memcpy(words, device.data(), sizeof words);
+  std::uint64_t sum = 0;
+  for (std::uint32_t index = 0; index < pools_.used(); ++index) {
+    const PoolRow& pool = pools_[index];
+    if ((load(pool.meta) & 1) != 0 && load(pool.device[0]) == words[0] && load(pool.device[1]) == words[1])
+      sum += load(pool.bytes);
+  }
+  return sum;
+}
+
 Result<PieceInfo> PoolRows::describe(const Lease& lease) const {
   const arena::Handle& handle = lease.handle();
   if (lease.object().kind != ObjectKind::kPiece || !lease.held() || !matches(handle))
@@ -230,13 +271,16 @@ Result<PieceInfo> PoolRows::describe(const Lease& lease) const {
   const PieceRow& piece = pieces_[handle.block];
   const std::uint64_t of = load(piece.pool);
   PieceInfo info{.pool = {static_cast<std::uint32_t>(of), static_cast<std::uint32_t>(of >> 32)},
-                 .offset = handle.offset,
+                 .offset = load(piece.offset),
                  .bytes = handle.length};
   if (!exists(info.pool)) return Status(Code::kCorrupt, "the memory pool of a piece is gone");
   const PoolRow& pool = pools_[info.pool.index];
   const std::uint64_t words[2] = {load(pool.device[0]), load(pool.device[1])};
   std::memcpy(info.device.data(), words, sizeof words);
   info.pool_bytes = load(pool.bytes);
+  std::uint64_t handle_words[8];
+  for (std::size_t i = 0; i < 8; ++i) handle_words[i] = load(pool.handle[i]);
+  std::memcpy(info.handle.data(), handle_words, sizeof handle_words);
   return info;
 }
 

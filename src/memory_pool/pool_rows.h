@@ -49,7 +49,8 @@ class PoolRows {
   }
 
   // kNoSpace, kStalled, kNotAttached.
-  Result<PoolRef> add_pool(std::uint64_t bytes, const DeviceUuid& device);
+  Result<PoolRef> add_pool(std::uint64_t bytes, const DeviceUuid& device,
+                           const OriginHandle& handle = kNoHandle);
   // A new piece of a pool of this process. kInvalid: the pool is gone or another process's; kNoSpace, kStalled.
   Result<LeasePtr> add_piece(PoolRef pool, std::uint64_t offset, std::uint64_t bytes);
   // Another lease on a piece that has leases, or on one in the list, which stays in it. Its owner only.
@@ -63,6 +64,12 @@ class PoolRows {
     std::uint64_t bytes = 0;
   };
   Result<std::optional<Returned>> take_returned(PoolRef pool);
+  // Moves a piece, with all that hold it, to where another piece of the same size lies, to which its memory was copied;
+  // that one lies where the first one was. kInvalid: the piece is gone, or nobody holds it; kStalled.
+  Status relocate(std::uint32_t index, std::uint32_t generation, const arena::Lease& to);
+  // The processes but this one that hold a piece.
+  std::vector<domain::SlotRef> holders(std::uint32_t index) const;
+
   // `owner` does not keep the pool any more. False: the ledger's lock could not be had. May be repeated.
   bool disown(PoolRef pool, arena::Holder owner);
 
@@ -73,6 +80,7 @@ class PoolRows {
   std::uint64_t live_pools() const noexcept { return pools_.live(); }
   std::uint64_t live_pieces() const noexcept { return pieces_.live(); }
   std::uint64_t bytes() const noexcept { return pools_.header().bytes.load(std::memory_order_relaxed); }
+  std::uint64_t bytes_on(const DeviceUuid& device) const noexcept;
   std::vector<std::string> audit();
 
  private:

@@ -104,18 +104,24 @@ struct Pools::Owned {
   struct Piece {
     std::uint32_t index = 0;
     std::uint32_t generation = 0;
+  };
+  struct Range {
+    std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
+    auto operator<=>(const Range&) const = default;
   };
   struct Pool {
     std::shared_ptr<Open> open;
-    std::map<std::uint64_t, Piece> pieces;  // by offset
+    bool of_origin = false;  // its owner's allocator decides what may overlap
+    std::map<Range, Piece> pieces;
     // Does it overlap a piece, other than by being the same?
-    bool overlaps(std::uint64_t offset, std::uint64_t bytes) const {
-      const auto next = pieces.upper_bound(offset);
-      if (next != pieces.end() && next->first - offset < bytes) return true;
+    bool overlaps(const Range& range) const {
+      if (of_origin || pieces.contains(range)) return false;
+      const auto next = pieces.lower_bound(range);
+      if (next != pieces.end() && next->first.offset - range.offset < range.bytes) return true;
       if (next == pieces.begin()) return false;
-      const auto& [begin, piece] = *std::prev(next);
-      return begin == offset ? piece.bytes != bytes : offset - begin < piece.bytes;
+      const Range& before = std::prev(next)->first;
+      return range.offset - before.offset < before.bytes;
     }
   };
   std::mutex mutex;
@@ -169,10 +175,25 @@ Result<PoolRef> Pools::enter(os::Fd descriptor, std::uint64_t bytes, const Devic
     open = Table::add(table_, *pool, std::move(descriptor), std::move(memory));
   }
   hand_in_again(true);
+  return own(*pool, std::move(open));
+}
+
+Result<PoolRef> Pools::enter_origin(const OriginHandle& handle, std::uint64_t bytes, const DeviceUuid& device,
+                                    Memory memory) {
+  if (bytes == 0 || handle == kNoHandle)
+    return Status(Code::kInvalid, "memory of an origin has bytes, and a handle");
+  const Result<PoolRef> pool = rows_.add_pool(bytes, device, handle);
+  if (!pool) return pool.status();
+  const std::lock_guard<std::mutex> lock(Table::locks().opening);
+  return own(*pool, Table::add(table_, *pool, os::Fd(), std::move(memory)));
+}
+
+PoolRef Pools::own(PoolRef pool, std::shared_ptr<Open> open) {
   Owned& owned = *owned_.load(std::memory_order_relaxed);
   const std::lock_guard<std::mutex> lock(owned.mutex);
-  owned.pools[*pool].open = std::move(open);
-  return *pool;
+  owned.pools[pool].of_origin = !open->file.valid();
+  owned.pools[pool].open = std::move(open);
+  return pool;
 }
 
 Result<LeasePtr> Pools::share(PoolRef pool, std::uint64_t offset, std::uint64_t bytes) {
@@ -181,17 +202,18 @@ Result<LeasePtr> Pools::share(PoolRef pool, std::uint64_t offset, std::uint64_t 
   const std::lock_guard<std::mutex> lock(owned.mutex);
   const auto mine = owned.pools.find(pool);
   if (mine == owned.pools.end()) return not_owned(pool);
-  if (mine->second.overlaps(offset, bytes))
+  const Owned::Range range{offset, bytes};
+  if (mine->second.overlaps(range))
     return Status(Code::kInvalid, "[" + std::to_string(offset) + ", " + std::to_string(offset) + " + " +
                                       std::to_string(bytes) + ") overlaps another piece of its memory pool");
-  std::map<std::uint64_t, Owned::Piece>& pieces = mine->second.pieces;
-  const auto known = pieces.find(offset);
+  std::map<Owned::Range, Owned::Piece>& pieces = mine->second.pieces;
+  const auto known = pieces.find(range);
   Result<LeasePtr> lease = known == pieces.end()
                                ? rows_.add_piece(pool, offset, bytes)
                                : rows_.hold_again(known->second.index, known->second.generation);
   if (!lease) return lease;
   arena::Arena::set_memory(**lease, nullptr, mine->second.open);
-  pieces[offset] = {(*lease)->handle().block, (*lease)->handle().generation, bytes};
+  pieces[range] = {(*lease)->handle().block, (*lease)->handle().generation};
   return lease;
 }
 
@@ -209,12 +231,41 @@ Result<std::size_t> Pools::visit_returned(PoolRef pool, const Visit& visit) {
       // What was taken before a failure is told; the rest comes with the next visit.
       if (!next && found.empty()) return next.status();
       if (!next || !*next) break;
-      mine->second.pieces.erase((*next)->offset);
+      mine->second.pieces.erase({(*next)->offset, (*next)->bytes});
       found.push_back(**next);
     }
   }
   for (const PoolRows::Returned& piece : found) visit(piece.offset, piece.bytes);
   return found.size();
+}
+
+std::vector<domain::SlotRef> Pools::holders(PoolRef pool, std::uint64_t offset, std::uint64_t bytes) const {
+  Owned& owned = *owned_.load(std::memory_order_relaxed);
+  const std::lock_guard<std::mutex> lock(owned.mutex);
+  const auto mine = owned.pools.find(pool);
+  if (mine == owned.pools.end()) return {};
+  const auto piece = mine->second.pieces.find({offset, bytes});
+  return piece == mine->second.pieces.end() ? std::vector<domain::SlotRef>()
+                                            : rows_.holders(piece->second.index);
+}
+
+Status Pools::relocate(PoolRef pool, std::uint64_t offset, std::uint64_t bytes, const Lease& copy) {
+  const Result<PieceInfo> there = describe(copy);
+  if (!there) return there.status();
+  Owned& owned = *owned_.load(std::memory_order_relaxed);
+  const std::lock_guard<std::mutex> lock(owned.mutex);
+  const auto mine = owned.pools.find(pool);
+  const auto other = owned.pools.find(there->pool);
+  if (mine == owned.pools.end()) return not_owned(pool);
+  if (other == owned.pools.end()) return not_owned(there->pool);
+  const auto piece = mine->second.pieces.find({offset, bytes});
+  const auto target = other->second.pieces.find({there->offset, there->bytes});
+  if (piece == mine->second.pieces.end() || target == other->second.pieces.end())
+    return {Code::kInvalid, "no piece of the memory pool begins there"};
+  if (Status moved = rows_.relocate(piece->second.index, piece->second.generation, copy); !moved)
+    return moved;
+  std::swap(piece->second, target->second);
+  return {};
 }
 
 Status Pools::leave(PoolRef pool) {
@@ -233,10 +284,28 @@ Status Pools::leave(PoolRef pool) {
 
 std::shared_ptr<Pools::Open> Pools::find(PoolRef pool) const { return table_->find(pool); }
 
+Status Pools::check_origin(const Lease& lease) const {
+  const Result<PieceInfo> piece = describe(lease);
+  return piece ? check_origin(*piece) : piece.status();
+}
+
+Status Pools::check_origin(const PieceInfo& piece) const {
+  if (!piece.by_handle()) return {};
+  const arena::Holder owner = rows_.owner_of(piece.pool);
+  if (owner == rows_.self()) return {};
+  const domain::Domain& domain = arena_.domain();
+  if (owner.is_process() && !domain.is_dead(owner.slot())) return {};
+  return {Code::kPeerDied,
+          "the memory belonged to a process that has ended or has freed it, and is gone; a tensor "
+          "in Forklift's own device memory would have stayed"};
+}
+
 Result<os::Fd> Pools::descriptor(const Lease& lease) {
   hand_in_again(true);
   const Result<PieceInfo> piece = describe(lease);
   if (!piece) return piece.status();
+  if (piece->by_handle())
+    return Status(Code::kUnsupported, "memory that belongs to another process has no descriptor");
   const std::lock_guard<std::mutex> lock(Table::locks().opening);
   if (const std::shared_ptr<Open> open = find(piece->pool); open && open->file.valid())
     return open->file.duplicate();
@@ -252,7 +321,8 @@ Result<Pools::Memory> Pools::open(Lease& lease, const Import& import) {
     const std::lock_guard<std::mutex> lock(Table::locks().opening);
     open = find(piece->pool);  // another thread may have been faster
     if (!open) {
-      Result<os::Fd> file = ask_for(piece->pool);
+      if (Status status = check_origin(*piece); !status) return status;
+      Result<os::Fd> file = piece->by_handle() ? os::Fd() : ask_for(piece->pool);
       if (!file) return file.status();
       Result<Memory> memory = import(*piece, *file);
       if (!memory) return memory;

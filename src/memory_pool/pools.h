@@ -14,6 +14,12 @@
 // published names hold leases on it as on a block. Receivers send it on without asking anybody. When the last
 // lease has gone the piece comes back to the owner, who may use that part of the pool for something else.
 //
+// Memory that has no descriptor (of torch's cudaMalloc, say) is entered with the handle by which the driver lets other processes
+// open it: enter_origin(). Only its owner, the origin, keeps such memory, so the handle's pool is of use as long as the
+// origin lives and has not left it: check_origin(). Before it leaves, the origin can copy what others still want
+// into a pool of the first kind, and relocate() the piece: messages that carry it carry it still, and only processes that
+// opened it before have to be waited for.
+//
 // A pool exists as long as its owner lives and has not left it, or somebody holds a piece. Until then a process of
 // its own, the broker (shm_manager/pool_broker.h), has a duplicate of the descriptor; the first pool of a domain
 // starts it. Processes that have a pool open hand the descriptor in again when both of the broker's processes were
@@ -45,26 +51,36 @@ class Pools {
 
   // What a process sees of a pool, such as its mapping. Kept while it has the pool open.
   using Memory = std::shared_ptr<const void>;
-  // Makes it of a descriptor, which stays open as long.
+  // Makes it of a descriptor, which stays open as long, or of the piece's handle where there is no descriptor.
   using Import = std::function<Result<Memory>(const PieceInfo& piece, const os::Fd& descriptor)>;
 
   // --- the owner
   // A pool of `bytes` (> 0); `memory` is what open() answers in this process. kNoSpace, kInvalid, kNotAttached, or
   // why the broker does not have the descriptor; nothing has changed then.
   Result<PoolRef> enter(os::Fd descriptor, std::uint64_t bytes, const DeviceUuid& device, Memory memory);
+  // Memory that only this process keeps; others open it by `handle`. kNoSpace, kInvalid, kNotAttached.
+  Result<PoolRef> enter_origin(const OriginHandle& handle, std::uint64_t bytes, const DeviceUuid& device,
+                               Memory memory);
   // A lease on [offset, offset + bytes) of a pool of this process; another one when it is shared already. kInvalid:
-  // it overlaps another piece, does not lie within the pool, or the pool is not this process's; kNoSpace, kStalled.
+  // it overlaps another piece (which those of an origin may), does not lie within the pool, or the pool is not this process's; kNoSpace, kStalled.
   Result<LeasePtr> share(PoolRef pool, std::uint64_t offset, std::uint64_t bytes);
   // Has a piece come back? One load.
   bool has_returned(PoolRef pool) const noexcept { return rows_.has_returned(pool); }
   // Calls `visit` for each piece that nobody holds any more: it is no piece from then on. How many there were.
   using Visit = std::function<void(std::uint64_t offset, std::uint64_t bytes)>;
   Result<std::size_t> visit_returned(PoolRef pool, const Visit& visit);
+  // The other processes that hold a piece of this process's.
+  std::vector<domain::SlotRef> holders(PoolRef pool, std::uint64_t offset, std::uint64_t bytes) const;
+  // What others hold of a piece lies from now on where `copy` lies, which gets the old place. Both pools are this
+  // process's, the pieces of one size. kInvalid: there is no such piece, or nobody holds it.
+  Status relocate(PoolRef pool, std::uint64_t offset, std::uint64_t bytes, const arena::Lease& copy);
   // Gives the pool up. What others hold of it stays; nothing comes back. kInvalid, kStalled.
   Status leave(PoolRef pool);
 
   // --- any process, of a lease on a piece
   Result<PieceInfo> describe(const arena::Lease& lease) const { return rows_.describe(lease); }
+  // kPeerDied: the piece's memory went with the process that it belonged to, or it gave it up.
+  Status check_origin(const arena::Lease& lease) const;
   // The pool's descriptor, a duplicate. kPeerDied: it is lost with the broker; otherwise as BrokerClient says.
   Result<os::Fd> descriptor(const arena::Lease& lease);
   // The pool's memory in this process, imported the first time. Before another thread uses the lease. As
@@ -84,6 +100,8 @@ class Pools {
   std::uint64_t live_pieces() const noexcept { return rows_.live_pieces(); }
   // Of all pools.
   std::uint64_t bytes() const noexcept { return rows_.bytes(); }
+  // Of the pools of one device. Looks at every row.
+  std::uint64_t bytes_on(const DeviceUuid& device) const noexcept { return rows_.bytes_on(device); }
   std::vector<std::string> audit() { return rows_.audit(); }
 
  private:
@@ -92,6 +110,8 @@ class Pools {
   struct Owned;  // the pools of this process and their pieces
 
   std::shared_ptr<Open> find(PoolRef pool) const;
+  Status check_origin(const PieceInfo& piece) const;
+  PoolRef own(PoolRef pool, std::shared_ptr<Open> open);
   Result<os::Fd> ask_for(PoolRef pool) const;
   Status lost(PoolRef pool) const;
   // Hands in again what this process has open, if there is another broker since.

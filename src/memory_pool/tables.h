@@ -9,6 +9,8 @@
 //      of its pool, or both. `listed` says whether it is in that list. A pool without an owner has no list.
 //  M4. A piece lies within its pool.
 //
+// A pool is behind a descriptor, or, with a handle, in the memory of its owner (pools.h).
+//
 // Words marked [ledger] change through the arena's redo records, under its lock, only.
 #pragma once
 
@@ -41,8 +43,9 @@ struct alignas(64) PoolRow {
   Word device[2];  // [ledger] the device's UUID, its 16 bytes in order
   Word owner;      // [ledger] as a lease's holder; 0: it has given the pool up, or is dead
   Word returned;   // [ledger] list of pieces that nobody holds any more: row index + 1
+  Word handle[8];  // [ledger] the 64 bytes by which others open it; all zero: it is behind a descriptor
 };
-static_assert(sizeof(PoolRow) == 64);
+static_assert(sizeof(PoolRow) == 128);
 
 struct PieceTable {
   Word rows_used;  // [ledger]

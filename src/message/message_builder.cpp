@@ -68,12 +68,21 @@ Result<wire::TensorMeta> MessageBuilder::place(const Tensor& tensor) {
 
 Result<std::uint32_t> MessageBuilder::lease_of(const Tensor& tensor) {
   if (tensor.numel() == 0) return kNoLease;
-  if (Status status = tensor::settle(tensor); !status) return status;
   const std::shared_ptr<Storage>& storage = tensor.storage();
-  const arena::LeasePtr* lease = tensor::share_lease(*storage);
-  if (lease == nullptr || &(*lease)->arena() != arena_) return kNoLease;
+  if (!storage->on_device()) {
+    if (Status status = tensor::settle(tensor); !status) return status;
+  }
+  const Result<const arena::LeasePtr*> found = tensor::sendable_lease(*storage);
+  if (!found) return found.status();
+  const arena::LeasePtr* const lease = *found;
+  if (lease == nullptr) return kNoLease;
+  if (&(*lease)->arena() != arena_) {
+    if (!storage->on_device()) return kNoLease;
+    return Status(Code::kInvalid,
+                  "a tensor on " + tensor.device() + " belongs to another domain; copy it with to(\"CPU\")");
+  }
   // By memory, not by storage: two storages may hold leases on the same block.
-  const std::byte* const memory = (*lease)->data();
+  const std::uint64_t memory = (*lease)->object().pack();
   for (const auto& [placed, index] : placed_) {
     if (placed == memory) return index;
   }

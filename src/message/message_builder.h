@@ -141,8 +141,8 @@ class MessageBuilder {
   arena::Kind copies_ = arena::Kind::kShare;
   std::vector<std::byte> bytes_;
   std::vector<arena::LeasePtr> leases_;
-  std::vector<std::pair<const std::byte*, std::uint32_t>> placed_;  // memory -> index of its lease
-  bool noted_ = false;                                              // false: what follows is empty
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> placed_;  // packed object -> index of its lease
+  bool noted_ = false;                                           // false: what follows is empty
   std::vector<PendingCopy> pending_copies_;
   std::vector<PendingShare> pending_shares_;
   std::size_t noted_bytes_ = 0;

@@ -62,6 +62,14 @@ void Node::stay_out(const Status& why) {
 
 Node* Node::existing() noexcept { return process_node.load(std::memory_order_acquire); }
 
+Node* Node::of(const arena::Arena& arena) noexcept {
+  for (const std::atomic<Node*>* const node : {&process_node, &inherited_node}) {
+    Node* const each = node->load(std::memory_order_acquire);
+    if (each != nullptr && &each->arena() == &arena) return each;
+  }
+  return nullptr;
+}
+
 Result<Node*> Node::current() {
   if (Node* node = existing()) {
     if (node->domain().attached()) [[likely]]

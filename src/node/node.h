@@ -30,6 +30,8 @@ class Node {
   static Result<Node*> current();
   // The process's own node if there is one.
   static Node* existing() noexcept;
+  // The one with this arena: the process's own, or the one that it inherited and set aside. Null: neither.
+  static Node* of(const arena::Arena& arena) noexcept;
   // Joins a parent's domain as this process's own. kInvalid if the process has one already that is another
   // domain; with `beside_inherited`, only if it has made or joined that one itself. One that it inherited by
   // fork (a fork server's, whose modules made locks) then stays beside the new one: what was made there stays

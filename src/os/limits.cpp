@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -12,6 +14,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "os/proc.h"
 
@@ -128,6 +131,25 @@ std::size_t last_level_cache() noexcept {
     return largest != 0 ? largest : std::size_t{32} << 20;
   }();
   return found;
+}
+
+Result<std::uint64_t> bytes_in_environment(const char* name) {
+  const char* const text = std::getenv(name);
+  if (text == nullptr || *text == '\0') return UINT64_MAX;
+  const std::string_view all(text);
+  constexpr std::string_view kUnits = "KMGT";
+  const std::size_t unit =
+      kUnits.find(static_cast<char>(std::toupper(static_cast<unsigned char>(all.back()))));
+  const std::string_view digits = unit == std::string_view::npos ? all : all.substr(0, all.size() - 1);
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  const unsigned shift = unit == std::string_view::npos ? 0 : 10 * (static_cast<unsigned>(unit) + 1);
+  if (error != std::errc() || end != digits.data() + digits.size() || number == 0 ||
+      number > UINT64_MAX >> shift) {
+    return {Code::kInvalid, std::string(name) + " is \"" + std::string(all) +
+                                "\": a number of bytes, or one with K, M, G or T"};
+  }
+  return number << shift;
 }
 
 std::uint64_t address_space_limit() noexcept {

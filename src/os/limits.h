@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "forklift/status.h"
+
 namespace forklift::os {
 
 // How many processors' time this process may use: those that it may run on, and not more than the quota of its control
@@ -15,6 +17,10 @@ int usable_cpus() noexcept;
 
 // Bytes of the largest cache that a processor has for itself or shares with its neighbours; 32 MiB if unknown.
 std::size_t last_level_cache() noexcept;
+
+// The number of bytes that a variable of the environment says, such as 4096, 64M or 8G. UINT64_MAX: it is not set.
+// kInvalid: it says something else, or 0.
+Result<std::uint64_t> bytes_in_environment(const char* name);
 
 // Soft RLIMIT_AS in bytes; UINT64_MAX when unlimited.
 std::uint64_t address_space_limit() noexcept;

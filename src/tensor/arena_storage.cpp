@@ -7,6 +7,7 @@
 #include "node/node.h"
 #include "tensor/access.h"
 #include "tensor/dense.h"
+#include "tensor/device_storage.h"
 #include "tensor/extent.h"
 #include "tensor/operations.h"
 #include "tensor/pending.h"
@@ -35,6 +36,8 @@ std::shared_ptr<Storage> storage_over(arena::LeasePtr lease) {
 }
 
 Result<std::shared_ptr<Storage>> received_storage(arena::LeasePtr lease) {
+  if (lease->object().kind == arena::ObjectKind::kPiece) [[unlikely]]
+    return received_on_device(std::move(lease));
   if (lease->kind() == arena::Kind::kShare) {
     if (Status status = lease->arena().open_memory(*lease); !status) return status;
     return storage_over(std::move(lease));
@@ -53,6 +56,10 @@ Result<std::shared_ptr<Storage>> arena_storage(arena::Arena& arena, std::size_t 
   Result<arena::LeasePtr> lease = arena.allocate(arena::Kind::kShare, bytes, zeroed);
   if (!lease) return lease.status();
   return storage_over(*std::move(lease));
+}
+
+Result<const arena::LeasePtr*> sendable_lease(const Storage& storage) {
+  return storage.on_device() ? share_device_memory(storage) : share_lease(storage);
 }
 
 // Elements in C order: once their number is known nothing is left to check.

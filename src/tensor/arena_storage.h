@@ -34,7 +34,11 @@ Result<std::shared_ptr<Storage>> arena_storage(arena::Arena& arena, std::size_t 
 // A tensor in a new block of this process's arena, elements in C order: Tensor::empty and Tensor::zeros.
 Result<Tensor> in_arena(Dims shape, DType dtype, bool zeroed);
 
-// The lease of memory that can be sent as a handle; null for any other.
+// The lease with which memory is sent: of the arena, or of a device, where its first use makes it. Null: memory that
+// has to be copied into a block.
+Result<const arena::LeasePtr*> sendable_lease(const Storage& storage);
+
+// The lease that memory has, if it can be sent as a handle; null for any other.
 inline const arena::LeasePtr* share_lease(const Storage& storage) noexcept {
   return static_cast<const arena::LeasePtr*>(storage.arena_lease());
 }

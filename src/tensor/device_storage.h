@@ -3,14 +3,18 @@
 //   Result<Tensor> there = on_device(device, {3, 4}, DType::kFloat32);        // null device: in the arena
 //   Result<Tensor> back = move_to(*there, nullptr);                           // a copy for the CPU
 //
-// Operations on such tensors are complete when they return. What the CPU does with elements (data(), printing, sending)
-// is refused with kInvalid, naming the device; what a forked child does with a tensor of its parent's with kBrokenByFork.
+// What the CPU does with elements (data()) is refused with kInvalid, naming the device; what a forked child does with a
+// tensor of its parent's with kBrokenByFork.
+//
+// Memory of a GPU travels to other processes as a handle, as memory of the arena does: share_device_memory() gives the lease,
+// and received_on_device() makes the storage in the receiver.
 //
 // Thread safety: as any tensor's.
 #pragma once
 
 #include <memory>
 
+#include "arena/lease.h"
 #include "device/device.h"
 #include "forklift/status.h"
 #include "forklift/tensor.h"
@@ -26,7 +30,21 @@ Result<Tensor> on_device(const std::shared_ptr<device::Device>& device, Dims sha
 // A copy of a tensor without gaps, or the tensor itself if it is there already. Precondition: contiguous.
 Result<Tensor> move_to(const Tensor& tensor, const std::shared_ptr<device::Device>& device);
 
-// May operations use it in this process? kBrokenByFork.
+// The lease of memory on a device, which it gets when it is first sent. What was queued for it is done then. kInvalid: a
+// device whose memory belongs to one process.
+Result<const arena::LeasePtr*> share_device_memory(const Storage& storage);
+
+// Memory of another library of this process, on the GPU with that number. `owner` keeps it.
+Result<std::shared_ptr<Storage>> foreign_on_device(int ordinal, void* memory, std::size_t bytes,
+                                                   std::shared_ptr<const void> owner);
+
+// The storage of this library in which that memory lies, if it was allocated by it or received. Null: neither.
+std::shared_ptr<Storage> find_on_device(const void* memory, std::size_t bytes);
+
+// What a receiver makes of a lease on a piece of a memory pool.
+Result<std::shared_ptr<Storage>> received_on_device(arena::LeasePtr lease);
+
+// May operations use it in this process? kBrokenByFork; kPeerDied: the memory went with the process that it belonged to.
 Status check_usable(const Tensor& tensor);
 
 // Why the CPU cannot look at a storage of a device.

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "tensor/device_storage.h"
+#include "tensor/device_use.h"
 #include "tensor/extent.h"
 #include "tensor/operations.h"
 #include "tensor/pending.h"
@@ -25,6 +27,7 @@ template <class Managed>
 struct Exported {
   Managed managed;
   Tensor tensor;
+  tensor::DeviceUse use;  // of a tensor on a GPU: the stream on which the consumer works with it
 
   static void destroy(Managed* self) {
     if (self != nullptr) delete static_cast<Exported*>(self->manager_context);
@@ -32,14 +35,18 @@ struct Exported {
 };
 
 template <class Managed>
-Managed* export_as(const Tensor& tensor) {
+Result<Managed*> export_as(const Tensor& tensor, std::optional<std::intptr_t> stream) {
+  Result<tensor::DeviceUse> use = tensor::DeviceUse::begin(tensor, stream);
+  if (!use) return use.status();
   auto exported = std::make_unique<Exported<Managed>>();
+  exported->use = *std::move(use);
   exported->managed = {};
   exported->tensor = tensor;
   Tensor& kept = exported->tensor;
   PlainTensor& plain = exported->managed.tensor;
-  plain.data = kept.raw();
-  plain.device = {kCpu, 0};
+  const int gpu = exported->use.ordinal();
+  plain.data = gpu < 0 ? kept.raw() : detail::StorageAccess::address(*kept.storage()) + kept.byte_offset();
+  plain.device = gpu < 0 ? Device{kCpu, 0} : Device{kCuda, gpu};
   plain.ndim = static_cast<std::int32_t>(kept.ndim());
   plain.dtype = to_dlpack(kept.dtype());
   // Consumers must not write through these; the structure just was not declared const.
@@ -51,27 +58,71 @@ Managed* export_as(const Tensor& tensor) {
   return &exported.release()->managed;
 }
 
-// Memory that a managed tensor owns.
+// Calls a managed tensor's deleter in the end, once it has adopted it: before, a refusal leaves it to the caller.
 template <class Managed>
-class ImportedStorage final : public Storage {
+class Adopted {
  public:
-  ImportedStorage(void* data, std::size_t bytes) noexcept : Storage(data, bytes) {}
-  ~ImportedStorage() override {
+  Adopted() = default;
+  ~Adopted() {
     if (managed_ != nullptr && managed_->deleter != nullptr) managed_->deleter(managed_);
   }
-  // Only from here on is the managed tensor ours: before, a refusal must leave it to the caller.
+  Adopted(const Adopted&) = delete;
+  Adopted& operator=(const Adopted&) = delete;
   void adopt(Managed* managed) noexcept { managed_ = managed; }
 
  private:
   Managed* managed_ = nullptr;
 };
 
+// Memory of the CPU that a managed tensor owns.
+template <class Managed>
+class ImportedStorage final : public Storage {
+ public:
+  ImportedStorage(void* data, std::size_t bytes) noexcept : Storage(data, bytes) {}
+  void adopt(Managed* managed) noexcept { owner_.adopt(managed); }
+
+ private:
+  Adopted<Managed> owner_;
+};
+
+bool is_cpu(const Device& device) noexcept { return device.type == kCpu || device.type == kCudaHost; }
+
+// A tensor over memory whose owner adopts `managed` when the tensor is made.
+template <class Managed>
+Result<Tensor> over_memory(Managed* managed, std::byte* lowest, std::size_t bytes, DType dtype, Dims shape,
+                           Dims strides, std::size_t offset, bool readonly) {
+  const Device& device = managed->tensor.device;
+  if (is_cpu(device)) {
+    auto storage = std::make_shared<ImportedStorage<Managed>>(lowest, bytes);
+    Result<Tensor> tensor =
+        tensor::wrap_strided(storage, dtype, std::move(shape), std::move(strides), offset, readonly);
+    if (tensor) storage->adopt(managed);
+    return tensor;
+  }
+  // Of Forklift's own memory the storage keeps itself, and can be sent on; the managed tensor is not needed.
+  if (const std::shared_ptr<Storage> known = tensor::find_on_device(lowest, bytes)) {
+    const auto begin = static_cast<std::size_t>(lowest - detail::StorageAccess::address(*known));
+    Result<Tensor> tensor =
+        tensor::wrap_strided(known, dtype, std::move(shape), std::move(strides), begin + offset, readonly);
+    Adopted<Managed> done;
+    if (tensor) done.adopt(managed);
+    return tensor;
+  }
+  auto owner = std::make_shared<Adopted<Managed>>();
+  Result<std::shared_ptr<Storage>> storage = tensor::foreign_on_device(device.id, lowest, bytes, owner);
+  if (!storage) return storage.status();
+  Result<Tensor> tensor = tensor::wrap_strided(*std::move(storage), dtype, std::move(shape),
+                                               std::move(strides), offset, readonly);
+  if (tensor) owner->adopt(managed);
+  return tensor;
+}
+
 template <class Managed>
 Result<Tensor> import_as(Managed* managed, bool readonly) {
   const PlainTensor& plain = managed->tensor;
-  if (plain.device.type != kCpu && plain.device.type != kCudaHost) {
+  if (!is_cpu(plain.device) && plain.device.type != kCuda) {
     return {Code::kUnsupported, "DLPack tensor on device type " + std::to_string(plain.device.type) +
-                                    ", only CPU (1) and CUDA host memory (3) can be taken"};
+                                    ", only CPU (1), CUDA (2) and CUDA host memory (3) can be taken"};
   }
   const std::optional<DType> dtype = from_dlpack(plain.dtype);
   if (!dtype) {
@@ -109,11 +160,8 @@ Result<Tensor> import_as(Managed* managed, bool readonly) {
   }
   // From the producer's pointer, not from the number, so that the compiler keeps knowing whose memory it is.
   std::byte* lowest = bytes == 0 ? nullptr : static_cast<std::byte*>(plain.data) + (first - base);
-  auto storage = std::make_shared<ImportedStorage<Managed>>(lowest, bytes);
-  Result<Tensor> tensor = tensor::wrap_strided(storage, *dtype, std::move(shape), std::move(strides),
-                                               static_cast<std::size_t>(-extent->low), readonly);
-  if (tensor) storage->adopt(managed);
-  return tensor;
+  return over_memory(managed, lowest, bytes, *dtype, std::move(shape), std::move(strides),
+                     static_cast<std::size_t>(-extent->low), readonly);
 }
 
 }  // namespace
@@ -169,19 +217,22 @@ std::string_view type_name(DataType type) noexcept {
 
 namespace forklift::tensor {
 
-Result<dlpack::ManagedTensorVersioned*> export_versioned(const Tensor& tensor, bool copied) {
-  auto* managed = dlpack::export_as<dlpack::ManagedTensorVersioned>(tensor);
-  managed->version = dlpack::kVersion;
-  managed->flags = (tensor.readonly() ? dlpack::kReadOnly : 0) | (copied ? dlpack::kIsCopied : 0);
+Result<dlpack::ManagedTensorVersioned*> export_versioned(const Tensor& tensor, bool copied,
+                                                         std::optional<std::intptr_t> stream) {
+  Result<dlpack::ManagedTensorVersioned*> managed =
+      dlpack::export_as<dlpack::ManagedTensorVersioned>(tensor, stream);
+  if (!managed) return managed;
+  (*managed)->version = dlpack::kVersion;
+  (*managed)->flags = (tensor.readonly() ? dlpack::kReadOnly : 0) | (copied ? dlpack::kIsCopied : 0);
   return managed;
 }
 
-Result<dlpack::ManagedTensor*> export_legacy(const Tensor& tensor) {
+Result<dlpack::ManagedTensor*> export_legacy(const Tensor& tensor, std::optional<std::intptr_t> stream) {
   if (tensor.readonly()) {
     return {Code::kUnsupported,
             "a read-only tensor needs DLPack 1.0: the unversioned structure has no flag for it"};
   }
-  return dlpack::export_as<dlpack::ManagedTensor>(tensor);
+  return dlpack::export_as<dlpack::ManagedTensor>(tensor, stream);
 }
 
 Result<Tensor> import_versioned(dlpack::ManagedTensorVersioned* managed) {

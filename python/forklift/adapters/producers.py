@@ -5,7 +5,8 @@ standard library's pickle would have made, but fewer bytes are copied:
 
 - the elements of a JAX array are copied once, into shared memory, where the receiving JAX uses them;
 - a NumPy array of a type of ml_dtypes is pickled out of band, which NumPy itself does not do for such types;
-- an object with ``__dlpack__`` is pickled as its class defines. If that is impossible, its elements are sent,
+- an object with ``__dlpack__`` on a GPU (CuPy's arrays) travels as a handle: the receiver gets the same memory;
+- any other object with ``__dlpack__`` is pickled as its class defines. If that is impossible, its elements are sent,
   and the receiver gets what the ``from_dlpack`` of the object's package makes of them, or a `forklift.Tensor`
   (or `Carried`) if the package has no such function.
 """
@@ -93,7 +94,13 @@ def rebuild_jax(carried: Any, weak_type: bool) -> Any:
 # --- any other
 
 
+_CUDA = 2  # as DLPack numbers device types
+
+
 def _reduce_producer(array: Any) -> Any:
+    if _is_on_gpu(array):
+        # The receiver gets the same memory.
+        return rebuild_produced, (_core.Tensor.from_dlpack(array), _package_of(array))
     try:
         return array.__reduce_ex__(5)
     except TypeError as error:
@@ -110,8 +117,19 @@ def _reduce_producer(array: Any) -> Any:
         tensor = _core._view(tensor, tensor.dtype)
         return rebuild_produced, (
             Carried(tensor, name) if name != tensor.dtype else tensor,
-            type(array).__module__.partition(".")[0],
+            _package_of(array),
         )
+
+
+def _is_on_gpu(array: Any) -> bool:
+    try:
+        return bool(array.__dlpack_device__()[0] == _CUDA)
+    except Exception:
+        return False
+
+
+def _package_of(array: Any) -> str:
+    return type(array).__module__.partition(".")[0]
 
 
 def rebuild_produced(carried: Any, package: str) -> Any:

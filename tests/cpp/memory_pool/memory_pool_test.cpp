@@ -145,13 +145,18 @@ TEST_F(MemoryPool, AStaleHandleIsAnError) {
   };
   EXPECT_OK(check(handle));
   for (const auto& change : std::vector<std::function<void(Handle&)>>{
-           [](Handle& h) { ++h.generation; }, [](Handle& h) { ++h.offset; }, [](Handle& h) { ++h.length; },
+           [](Handle& h) { ++h.generation; }, [](Handle& h) { ++h.length; },
            [](Handle& h) { h.block = 77; }, [](Handle& h) { h.block = ~0U; },
            [](Handle& h) { h.segment = arena::kNamedSegment; }, [](Handle& h) { h.segment = 3; }}) {
     Handle wrong = handle;
     change(wrong);
     EXPECT_EQ(check(wrong).code(), Code::kCorrupt);
   }
+  // Where the piece lies is what its row says, whatever a handle says.
+  Handle elsewhere = handle;
+  elsewhere.offset = kPoolBytes;
+  EXPECT_OK(check(elsewhere));
+  EXPECT_EQ(pools().describe(*lease)->offset, 0U);
   lease.reset();
   EXPECT_THAT(returned(*pool), SizeIs(1));
   lease = share(*pool, 200, 100);  // in the same row

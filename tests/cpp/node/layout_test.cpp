@@ -43,7 +43,7 @@ using topic::SlotHeader;
 using topic::TopicRow;
 using topic::TopicTable;
 
-static_assert(domain::kLayoutVersion == 8);
+static_assert(domain::kLayoutVersion == 9);
 
 static_assert(offsetof(Header, magic) == 0 && offsetof(Header, layout_version) == 8);
 static_assert(offsetof(Header, mutex_bytes) == 12 && offsetof(Header, domain_id) == 16);
@@ -129,10 +129,11 @@ static_assert(offsetof(segment::SegmentRow, handed) == 48 &&
 static_assert(sizeof(memory_pool::PoolTable) == 64 && offsetof(memory_pool::PoolTable, rows_free) == 8);
 static_assert(offsetof(memory_pool::PoolTable, bytes) == 16 &&
               offsetof(memory_pool::PoolTable, broker) == 24);
-static_assert(sizeof(memory_pool::PoolRow) == 64 && offsetof(memory_pool::PoolRow, meta) == 0);
+static_assert(sizeof(memory_pool::PoolRow) == 128 && offsetof(memory_pool::PoolRow, meta) == 0);
 static_assert(offsetof(memory_pool::PoolRow, pieces) == 8 && offsetof(memory_pool::PoolRow, next) == 16);
 static_assert(offsetof(memory_pool::PoolRow, bytes) == 24 && offsetof(memory_pool::PoolRow, device) == 32);
 static_assert(offsetof(memory_pool::PoolRow, owner) == 48 && offsetof(memory_pool::PoolRow, returned) == 56);
+static_assert(offsetof(memory_pool::PoolRow, handle) == 64);
 static_assert(sizeof(memory_pool::PieceTable) == 64 && offsetof(memory_pool::PieceTable, rows_free) == 8);
 static_assert(sizeof(memory_pool::PieceRow) == 64 && offsetof(memory_pool::PieceRow, meta) == 0);
 static_assert(offsetof(memory_pool::PieceRow, count) == 8 && offsetof(memory_pool::PieceRow, next) == 16);

@@ -116,7 +116,8 @@ class Run {
   std::unique_ptr<Tracee> child_;
 };
 
-Trace record(Operation& operation, const StepOptions& options, Findings& found) {
+// `point`: where the survivors are told that it died; it did at its end.
+Trace record(Operation& operation, const StepOptions& options, std::size_t point, Findings& found) {
   Trace trace;
   Run run(operation, options);
   if (!run.started()) {
@@ -124,7 +125,7 @@ Trace record(Operation& operation, const StepOptions& options, Findings& found) 
     return trace;
   }
   const Tracee::Stop stop = trace.record(run.subject());
-  run.finish(trace.size(), stop, found);
+  run.finish(point, stop, found);
   return trace;
 }
 
@@ -132,11 +133,13 @@ Trace record(Operation& operation, const StepOptions& options, Findings& found) 
 
 Tally kill_everywhere(Operation& operation, const StepOptions& options, Findings& found) {
   Tally tally;
-  // The first run warms what is made once (tables of this process, the allocator); its trace is not the
-  // others'.
-  record(operation, options, found);
-  if (!found.empty()) return tally;
-  const Trace trace = record(operation, options, found);
+  // The first runs warm what is made once (tables of this process, the allocator, symbols that are bound at their
+  // first use); their traces are not the others'. Two, since survivors of odd and of even points do different things.
+  for (const std::size_t point : {0, 1}) {
+    record(operation, options, point, found);
+    if (!found.empty()) return tally;
+  }
+  const Trace trace = record(operation, options, 0, found);
   tally.instructions = trace.size();
   for (const std::size_t point : choose_points(trace, options.most_points)) {
     if (!found.empty()) break;

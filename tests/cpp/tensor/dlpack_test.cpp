@@ -143,7 +143,7 @@ TEST(DlpackImport, Refusals) {
   EXPECT_EQ(code_of([] { return import_legacy(nullptr); }), Code::kInvalid);
   EXPECT_EQ(refused([](New& f) { f.managed.version.major = 2; }), Code::kVersion);
   EXPECT_EQ(refused([](New& f) { f.managed.version.major = 0; }), Code::kVersion);
-  EXPECT_EQ(refused([](New& f) { f.managed.tensor.device = {kCuda, 0}; }), Code::kUnsupported);
+  EXPECT_EQ(refused([](New& f) { f.managed.tensor.device = {kCudaManaged, 0}; }), Code::kUnsupported);
   EXPECT_EQ(refused([](New& f) { f.managed.tensor.device.type = 99; }), Code::kUnsupported);
   EXPECT_EQ(refused([](New& f) { f.managed.tensor.dtype.lanes = 4; }), Code::kUnsupported);
   EXPECT_EQ(refused([](New& f) { f.managed.tensor.dtype = {kOpaque, 64, 1}; }), Code::kUnsupported);

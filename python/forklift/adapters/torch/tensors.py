@@ -1,12 +1,13 @@
-"""torch's CPU tensors: shared memory, as from ``torch.multiprocessing``, without a descriptor for each one.
+"""torch's tensors: shared memory, as from ``torch.multiprocessing``, without a descriptor for each one.
 
 The core imports this module when it first meets torch: when the program has imported torch and sends an
 object that may be a tensor, or when a tensor is received. Then:
 
 - ``_probe`` finds out where torch keeps the parts of a storage, and ``_self_test`` moves one to check that;
 - the reducers of ``torch.multiprocessing.reductions`` are replaced in Forklift's picklers. Reducers that the
-  program has registered itself still precede them, and anything but plain CPU memory goes on to torch's;
-- torch's own sharing functions learn of Forklift's memory (`sharing`).
+  program has registered itself still precede them, and anything but plain memory goes on to torch's;
+- torch's own sharing functions learn of Forklift's memory (`sharing`);
+- CUDA tensors share their device memory (`cuda`).
 
 When a storage is sent for the first time, it moves into shared memory, for all tensors over it. If the probe
 does not find the layout of this torch's storages, ``_move_without_probe`` uses torch's own interface only.
@@ -205,6 +206,11 @@ def _self_test() -> bool:
 
 
 def _reduce_storage(storage: Any) -> Any:
+    if storage.device.type == "cuda":
+        from forklift.adapters.torch import cuda
+
+        reduced = cuda.reduce_storage(storage)
+        return _theirs.reduce_storage(storage) if reduced is None else reduced
     if storage.device.type == "cpu" and storage.nbytes() != 0 and not is_shared_by_torch(storage):
         payload = _mechanics.place_storage(storage, storage._cdata, storage.data_ptr(), storage.nbytes())
         if payload is not None:
@@ -220,7 +226,11 @@ def _reduce_tensor(tensor: Any) -> Any:
 
 def _reduce_strided(tensor: Any) -> Any:
     """Reduce a tensor in plain memory. None: torch's reduction is to do it."""
-    if tensor.layout != torch.strided or tensor.device.type != "cpu" or tensor.is_nested:
+    if tensor.layout != torch.strided or tensor.is_nested:
+        return None
+    if tensor.device.type == "cuda":
+        return _reduce_cuda(tensor)
+    if tensor.device.type != "cpu":
         return None
     payload = _mechanics.place_tensor(tensor)
     if payload is not None:
@@ -232,6 +242,14 @@ def _reduce_strided(tensor: Any) -> Any:
             _theirs.reduce_tensor(tensor)
         return tensor.__reduce_ex__(4)
     return None if _mechanics.known() else _move_without_probe(tensor)
+
+
+def _reduce_cuda(tensor: Any) -> Any:
+    from forklift.adapters.torch import cuda
+
+    if tensor.is_conj() or tensor.is_neg():
+        return _reduce_lazy(tensor)
+    return None if tensor.is_quantized else cuda.reduce_tensor(tensor)
 
 
 def _reduce_lazy(tensor: Any) -> Any:

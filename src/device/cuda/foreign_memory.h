@@ -1,0 +1,98 @@
+// Device memory of other libraries of this process (torch's, CuPy's), shared without a copy.
+//
+//   Result<arena::LeasePtr> lease = foreign.share(pointer, bytes, owner);     // `owner` keeps the memory
+//   ...
+//   foreign.collect();                      // drops the owners of what no process holds any more
+//   foreign.leave(deadline);                // before this process ends
+//
+// Three ways, by what the driver says of the memory:
+//  - cudaMalloc's: by the legacy handle of its base allocation and the place in it. Such memory is gone with this process,
+//    the origin.
+//  - virtual memory that has a descriptor (torch's expandable segments): by descriptor. It stays as long as somebody has it.
+//  - anything else, and what lies in several allocations: copied once into Forklift's own memory. Writes of the one are not
+//    seen by the other then.
+//
+// While any process holds the lease, this process keeps `owner`, so the memory is not given to another tensor.
+// What others still want of an origin that leaves is copied into Forklift's own memory, and messages that carry it
+// carry the copy. A process that has opened the memory itself cannot be moved, so the origin waits for it, for a
+// bounded time: FORKLIFT_DEVICE_EXIT_SECONDS (10). FORKLIFT_DEVICE_EXIT=wait waits for messages to be taken, too, before
+// anything is copied.
+//
+// Errors: kInvalid: no memory of this device; kNoSpace, kOverBudget of a copy; those of memory_pool/pools.h.
+// Thread safety: all functions. `owner` is dropped without a lock held. Fork: a child has no use of it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "device/cuda/device_memory.h"
+#include "os/clock.h"
+
+namespace forklift::device::cuda {
+
+class ForeignMemory {
+ public:
+  using Owner = std::shared_ptr<const void>;
+
+  ForeignMemory(const MemoryPlace& place, const memory_pool::DeviceUuid& uuid, DeviceMemory& own,
+                Stream& stream)
+      : place_(place), uuid_(uuid), own_(own), stream_(stream) {}
+
+  // With the device's context current.
+  Result<arena::LeasePtr> share(Pointer memory, std::size_t bytes, Owner owner);
+  void collect();
+  // Copies what would dangle, or waits. Which processes still used memory of this one at the deadline, as text; empty: none.
+  // With the device's context current.
+  std::string leave(os::Deadline deadline, bool wait_for_messages);
+  // How many ranges others hold.
+  std::size_t shared();
+
+ private:
+  struct Range {
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;
+    auto operator<=>(const Range&) const = default;
+  };
+  struct Base {
+    memory_pool::PoolRef pool{};
+    memory_pool::OriginHandle handle{};  // kNoHandle: by descriptor
+    std::uint64_t bytes = 0;
+    std::map<Range, Owner> held{};  // the first owner of each: it keeps the memory for all
+  };
+  struct Block {
+    Pointer base = 0;
+    std::size_t bytes = 0;
+  };
+  // The allocation around [memory, memory + bytes). kNotFound: there is none that has it all.
+  Result<Block> block_of(Pointer memory, std::size_t bytes) const;
+  Result<Base*> base_for(const Block& block, Pointer memory);
+  Result<Base> by_handle(const Block& block) const;
+  Result<Base> by_descriptor(const Block& block, Pointer memory) const;
+  Result<arena::LeasePtr> copy(Pointer memory, std::size_t bytes);
+  Status copy_within(Pointer to, Pointer from, std::size_t bytes) const;
+  // A range that lies in Forklift's memory now, and the processes that may have opened it where it was.
+  struct Moved {
+    memory_pool::PoolRef pool;
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;
+    std::vector<domain::SlotRef> holders;
+  };
+  std::optional<Moved> move_to_own(Pointer address, const Base& from, const Range& range);
+  std::vector<Moved> move_all();
+  static void collect(Base& base, std::vector<Owner>& dropped);
+
+  const MemoryPlace& place_;
+  const memory_pool::DeviceUuid& uuid_;
+  DeviceMemory& own_;
+  Stream& stream_;
+  std::mutex mutex_;
+  std::map<Pointer, Base> bases_;
+};
+
+}  // namespace forklift::device::cuda

@@ -1,0 +1,317 @@
+#include "device/cuda/gpu.h"
+
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "node/node.h"
+
+namespace forklift::device::cuda {
+namespace {
+
+constexpr std::string_view kName = "GPU";
+constexpr double kExitSeconds = 10;
+
+memory_pool::DeviceUuid to_uuid(const Uuid& uuid) noexcept {
+  memory_pool::DeviceUuid same;
+  static_assert(sizeof same == sizeof uuid.bytes);
+  std::memcpy(same.data(), uuid.bytes, sizeof uuid.bytes);
+  return same;
+}
+
+Pointer pointer_of(const void* memory) noexcept { return reinterpret_cast<Pointer>(memory); }
+
+Result<int> count_devices(const Driver& driver) {
+  int count = 0;
+  Status counted = driver.call("cuDeviceGetCount", driver.functions().device_get_count, &count);
+  if (!counted) return counted;
+  return count;
+}
+
+}  // namespace
+
+// --- names
+
+std::string name_of(int ordinal) {
+  return ordinal == 0 ? std::string(kName) : std::string(kName) + ":" + std::to_string(ordinal);
+}
+
+int ordinal_of(std::string_view name) noexcept {
+  if (!name.starts_with(kName)) return -1;
+  name.remove_prefix(kName.size());
+  if (name.empty()) return 0;
+  if (name.front() != ':') return -1;
+  int number = -1;
+  const auto [end, error] = std::from_chars(name.data() + 1, name.data() + name.size(), number);
+  return error == std::errc() && end == name.data() + name.size() && number >= 0 ? number : -1;
+}
+
+std::vector<std::string> gpu_names() {
+  std::vector<std::string> names;
+  if (!Driver::is_there()) return names;
+  const Driver* const driver = Driver::existing();
+  const Result<int> count = driver == nullptr ? Result<int>(1) : count_devices(*driver);
+  for (int i = 0; i < (count ? *count : 1); ++i) names.push_back(name_of(i));
+  return names;
+}
+
+std::string to_string(const memory_pool::DeviceUuid& uuid) {
+  std::string text = "GPU-";
+  for (std::size_t i = 0; i < uuid.size(); ++i) {
+    char digits[3];
+    std::snprintf(digits, sizeof digits, "%02x", static_cast<unsigned>(uuid[i]));
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += digits;
+  }
+  return text;
+}
+
+Result<int> find_by_uuid(const memory_pool::DeviceUuid& uuid) {
+  const Result<Driver*> driver = Driver::get();
+  if (!driver) return driver.status();
+  const Functions& functions = (*driver)->functions();
+  const Result<int> count = count_devices(**driver);
+  if (!count) return count.status();
+  for (int i = 0; i < *count; ++i) {
+    DeviceNumber device = 0;
+    Uuid mine{};
+    Status asked = (*driver)->call("cuDeviceGet", functions.device_get, &device, i);
+    if (asked) asked = (*driver)->call("cuDeviceGetUuid", functions.device_get_uuid, &mine, device);
+    if (!asked) return asked;
+    if (to_uuid(mine) == uuid) return i;
+  }
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  return Status(Code::kNotFound,
+                "the memory lies on " + to_string(uuid) +
+                    ", which this process cannot see: CUDA_VISIBLE_DEVICES " +
+                    (visible != nullptr ? "is \"" + std::string(visible) + "\"" : "is not set") +
+                    ", and it sees " + std::to_string(*count) + " devices");
+}
+
+// --- the device
+
+Result<std::shared_ptr<Gpu>> Gpu::open(int ordinal) {
+  const Result<Driver*> found = Driver::get();
+  if (!found) return found.status();
+  const Driver& driver = **found;
+  const Functions& functions = driver.functions();
+  const Result<int> count = count_devices(driver);
+  if (!count) return count.status();
+  if (ordinal >= *count)
+    return Status(Code::kNotFound,
+                  "no device '" + name_of(ordinal) + "' here; CUDA sees " + std::to_string(*count));
+  MemoryPlace place{.driver = &driver};
+  Uuid uuid{};
+  Status opened = driver.call("cuDeviceGet", functions.device_get, &place.device, ordinal);
+  if (opened) opened = driver.call("cuDeviceGetUuid", functions.device_get_uuid, &uuid, place.device);
+  if (opened)
+    opened = driver.call("cuDevicePrimaryCtxRetain", functions.device_primary_ctx_retain, &place.context,
+                         place.device);
+  if (!opened) return opened;
+  auto gpu = std::make_shared<Gpu>(name_of(ordinal), place, uuid);
+  const Current current(driver, place.context);
+  if (!current.status()) return current.status();
+  Status made = driver.call("cuStreamCreate", functions.stream_create, &gpu->stream_, kStreamNonBlocking);
+  if (!made) return made;
+  return gpu;
+}
+
+Gpu::Gpu(std::string name, const MemoryPlace& place, const Uuid& uuid)
+    : Device(std::move(name)),
+      place_(place),
+      uuid_(to_uuid(uuid)),
+      memory_(place, uuid_, this->name()),
+      foreign_(place_, uuid_, memory_, stream_) {}
+
+// Only of one that could not be opened: the registry keeps the others for ever.
+Gpu::~Gpu() {
+  (void)driver().call("cuDevicePrimaryCtxRelease", driver().functions().device_primary_ctx_release,
+                      place_.device);
+}
+
+Result<int> Gpu::attribute(DeviceAttribute attribute) const {
+  int value = 0;
+  Status got = driver().call("cuDeviceGetAttribute", driver().functions().device_get_attribute, &value,
+                             attribute, place_.device);
+  if (!got) return got;
+  return value;
+}
+
+Status Gpu::usable() const {
+  if (driver().is_forked()) {
+    return {Code::kBrokenByFork,
+            name() +
+                " was opened in this process's parent before the fork, and CUDA cannot be used here; copy "
+                "tensors "
+                "with to(\"CPU\") before the fork, or start processes by spawn or forkserver"};
+  }
+  if (const CudaError error = driver().poison(); error != CudaError::kSuccess)
+    return driver().failure("an earlier operation", error);
+  return {};
+}
+
+Status Gpu::complete() {
+  const std::uint64_t queued = queued_.load(std::memory_order_acquire);
+  if (completed_.load(std::memory_order_acquire) >= queued) return {};
+  const Current current(driver(), context());
+  if (!current.status()) return current.status();
+  Status waited = driver().call("cuStreamSynchronize", driver().functions().stream_synchronize, stream_);
+  if (!waited) return waited;
+  std::uint64_t before = completed_.load(std::memory_order_relaxed);
+  while (before < queued && !completed_.compare_exchange_weak(before, queued, std::memory_order_release)) {
+  }
+  return {};
+}
+
+Status Gpu::complete_all() {
+  const Current current(driver(), context());
+  if (!current.status()) return current.status();
+  return driver().call("cuCtxSynchronize", driver().functions().ctx_synchronize);
+}
+
+Result<void*> Gpu::allocate(std::size_t bytes) {
+  if (Status status = usable(); !status) return status;
+  const Current current(driver(), context());
+  if (!current.status()) return current.status();
+  const Result<Pointer> memory = memory_.allocate(bytes);
+  if (!memory) return memory.status();
+  return reinterpret_cast<void*>(*memory);
+}
+
+void Gpu::free(void* memory, std::size_t) noexcept {
+  if (!driver().is_forked()) memory_.free(pointer_of(memory));
+}
+
+Result<arena::LeasePtr> Gpu::share(const void* memory, std::size_t bytes) {
+  if (Status status = usable(); !status) return status;
+  return memory_.share(pointer_of(memory), bytes);
+}
+
+Result<arena::LeasePtr> Gpu::share_foreign(const void* memory, std::size_t bytes,
+                                           std::shared_ptr<const void> owner) {
+  if (Status status = usable(); !status) return status;
+  const Current current(driver(), context());
+  if (!current.status()) return current.status();
+  return foreign_.share(pointer_of(memory), bytes, std::move(owner));
+}
+
+void Gpu::leave() {
+  if (!usable() || foreign_.shared() == 0) return;
+  const Current current(driver(), context());
+  const char* const mode = std::getenv("FORKLIFT_DEVICE_EXIT");
+  const char* const seconds = std::getenv("FORKLIFT_DEVICE_EXIT_SECONDS");
+  const double patience = seconds != nullptr ? std::atof(seconds) : kExitSeconds;
+  const std::string users = foreign_.leave(os::Deadline::after_seconds(patience),
+                                           mode != nullptr && std::string_view(mode) == "wait");
+  if (users.empty()) return;
+  std::fprintf(stderr,
+               "forklift: process %d ends, and with it memory of %s that it did not allocate through "
+               "Forklift and that "
+               "process %s still has open\n",
+               static_cast<int>(::getpid()), name().c_str(), users.c_str());
+}
+
+// An event orders two streams without the CPU's waiting.
+Status Gpu::order(Stream first, Stream then) {
+  const Current current(driver(), context());
+  if (!current.status()) return current.status();
+  const Functions& functions = driver().functions();
+  Event event = nullptr;
+  Status done = driver().call("cuEventCreate", functions.event_create, &event, kEventDisableTiming);
+  if (!done) return done;
+  done = driver().call("cuEventRecord", functions.event_record, event, first);
+  if (done) done = driver().call("cuStreamWaitEvent", functions.stream_wait_event, then, event, 0U);
+  Status destroyed = driver().call("cuEventDestroy", functions.event_destroy, event);
+  return done ? destroyed : done;
+}
+
+Status Gpu::order_before(Stream other) { return order(stream_, other); }
+
+Status Gpu::order_after(Stream other) {
+  Status done = order(other, stream_);
+  note_work();
+  return done;
+}
+
+// Memory that belongs to another process is opened by its handle, in full, once a process.
+class Gpu::OriginRange {
+ public:
+  OriginRange(const MemoryPlace& place, Pointer base) noexcept : place_(place), base_(base) {}
+  ~OriginRange() {
+    const Current current(*place_.driver, place_.context);
+    (void)place_.driver->call("cuIpcCloseMemHandle", place_.driver->functions().ipc_close_mem_handle, base_);
+  }
+  OriginRange(const OriginRange&) = delete;
+  OriginRange& operator=(const OriginRange&) = delete;
+  Pointer base() const noexcept { return base_; }
+
+ private:
+  const MemoryPlace place_;
+  const Pointer base_;
+};
+
+Result<memory_pool::Pools::Memory> Gpu::import(const memory_pool::PieceInfo& info, const os::Fd& file) const {
+  if (!info.by_handle()) {
+    Result<std::shared_ptr<DeviceRange>> range = DeviceRange::import(place_, file, info.pool_bytes);
+    if (!range) return range.status();
+    return memory_pool::Pools::Memory(std::make_shared<Imported>(Imported{(*range)->base(), *range}));
+  }
+  IpcMemoryHandle handle{};
+  std::memcpy(handle.bytes, info.handle.data(), sizeof handle.bytes);
+  Pointer base = 0;
+  Status opened = driver().call("cuIpcOpenMemHandle", driver().functions().ipc_open_mem_handle, &base, handle,
+                                kIpcLazyPeerAccess);
+  if (!opened) return opened;
+  return memory_pool::Pools::Memory(
+      std::make_shared<Imported>(Imported{base, std::make_shared<OriginRange>(place_, base)}));
+}
+
+Result<void*> Gpu::open(arena::Lease& lease) {
+  if (Status status = usable(); !status) return status;
+  const node::Node* const node = node::Node::of(lease.arena());
+  if (node == nullptr)
+    return Status(Code::kNotAttached, "a lease of a domain that this process does not belong to");
+  memory_pool::Pools* const pools = &node->memory_pools();
+  const Result<memory_pool::PieceInfo> piece = pools->describe(lease);
+  if (!piece) return piece.status();
+  const Current current(driver(), context());
+  if (!current.status()) return current.status();
+  const Result<memory_pool::Pools::Memory> memory = pools->open(
+      lease, [this](const memory_pool::PieceInfo& info, const os::Fd& file) { return import(info, file); });
+  if (!memory) return memory.status();
+  return reinterpret_cast<void*>(static_cast<const Imported*>(memory->get())->base + piece->offset);
+}
+
+// --- copies
+
+Status Gpu::copy_in(void* to, const void* host, std::size_t bytes) {
+  const Current current(driver(), context());
+  if (!current.status()) return current.status();
+  Status queued = driver().call("cuMemcpyHtoDAsync", driver().functions().memcpy_htod_async, pointer_of(to),
+                                host, bytes, stream_);
+  note_work();
+  return queued ? complete() : queued;  // the host's memory is the caller's again
+}
+
+Status Gpu::copy_out(void* host, const void* from, std::size_t bytes) {
+  const Current current(driver(), context());
+  if (!current.status()) return current.status();
+  Status queued = driver().call("cuMemcpyDtoHAsync", driver().functions().memcpy_dtoh_async, host,
+                                pointer_of(from), bytes, stream_);
+  note_work();
+  return queued ? complete() : queued;
+}
+
+Status Gpu::copy_within(void* to, const void* from, std::size_t bytes) {
+  const Current current(driver(), context());
+  if (!current.status()) return current.status();
+  Status queued = driver().call("cuMemcpyDtoDAsync", driver().functions().memcpy_dtod_async, pointer_of(to),
+                                pointer_of(from), bytes, stream_);
+  note_work();
+  return queued;
+}
+
+}  // namespace forklift::device::cuda
