@@ -124,7 +124,7 @@ Result<Blas::Handle> Blas::handle_of(Gpu& gpu) {
 }
 
 Status Blas::multiply(Gpu& gpu, DType dtype, const MatmulParameters& p) {
-  const Current current(*gpu.driver, gpu.context());
+  const Current current(gpu.driver(), gpu.context());
   if (!current.status()) return current.status();
   const std::lock_guard held(mutex_);
   Result<Handle> handle = handle_of(gpu);

@@ -96,9 +96,8 @@ inline bool translate(kernels::cuda::MatmulParameters& p, std::size_t item, cons
     made.add(p.stack, array);
     return made;
   };
-  if (p.depth > 0 &&
-      (!translate(p.a, extent(0, p.rows, p.a_steps[0], p.depth, p.a_steps[1]), launch) ||
-       !translate(p.b, extent(1, p.depth, p.b_steps[0], p.columns, p.b_steps[1]), launch)))
+  if (p.depth > 0 && (!translate(p.a, extent(0, p.rows, p.a_steps[0], p.depth, p.a_steps[1]), launch) ||
+                      !translate(p.b, extent(1, p.depth, p.b_steps[0], p.columns, p.b_steps[1]), launch)))
     return false;
   return translate(p.out, extent(2, p.rows, p.out_row_step, p.columns, 1), launch);
 }
