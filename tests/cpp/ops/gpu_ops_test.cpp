@@ -19,6 +19,10 @@ bool is_function(BinaryOp op) {
   return op == BinaryOp::kPow || op == BinaryOp::kAtan2 || op == BinaryOp::kHypot ||
          op == BinaryOp::kLogaddexp;
 }
+// With which the CPU's compiler multiplies and adds at once.
+double product_error(BinaryOp op, DType dtype) {
+  return op == BinaryOp::kMultiply && is_complex(dtype) ? function_error(dtype) : kExact;
+}
 
 TEST_F(GpuOpsTest, UnaryOperationsOfAllDtypes) {
   for (std::size_t i = 0; i < kernels::kUnaryNames.size(); ++i) {
@@ -49,7 +53,7 @@ TEST_F(GpuOpsTest, FunctionsOfComplexNumbers) {
   const Result<Tensor> sine = ops::unary(UnaryOp::kSin, x, {});
   EXPECT_EQ(sine.status().code(), Code::kUnsupported);
   EXPECT_THAT(std::string(sine.status().what()),
-              testing::AllOf(HasSubstr("sin(complex64(3))"), HasSubstr("to(\"CPU\")")));
+              testing::AllOf(HasSubstr("sin(complex64(3,))"), HasSubstr("to(\"CPU\")")));
   EXPECT_EQ(ops::binary(BinaryOp::kPow, x, x, {}).status().code(), Code::kUnsupported);
 }
 
@@ -60,7 +64,7 @@ TEST_F(GpuOpsTest, BinaryOperationsOfAllDtypes) {
       if (op == BinaryOp::kPow && (is_complex(dtype) || dtype < DType::kFloat16)) continue;  // below
       SCOPED_TRACE(std::string(name(op)) + " of " + std::string(name(dtype)));
       const double error =
-          is_function(op) ? (dtype < DType::kFloat16 ? 2e-3 : function_error(dtype)) : kExact;
+          is_function(op) ? (dtype < DType::kFloat16 ? 2e-3 : function_error(dtype)) : product_error(op, dtype);
       expect_same({sample(dtype, {1500}, 1), sample(dtype, {1500}, 2)}, error,
                   [op](const Operands& x) { return value_or_throw(ops::binary(op, x[0], x[1], {})); });
     }
@@ -147,7 +151,7 @@ TEST_F(GpuOpsTest, ViewsAndBroadcasting) {
     SCOPED_TRACE(name(dtype));
     const Operands x{sample(dtype, {6, 10, 14}, 1), sample(dtype, {10, 1}, 2), sample(dtype, {14}, 3)};
     expect_same(x, kExact, [](const Operands& a) { return ops::add(a[0], a[1]); });
-    expect_same(x, kExact, [](const Operands& a) { return ops::multiply(a[2], a[0]); });
+    expect_same(x, product_error(BinaryOp::kMultiply, dtype), [](const Operands& a) { return ops::multiply(a[2], a[0]); });
     expect_same(x, kExact, [](const Operands& a) { return ops::add(a[1], a[2]); });
     expect_same(x, kExact, [](const Operands& a) { return ops::where(a[1], a[0], a[2]); });
     expect_same(x, kExact, [](const Operands& a) {
