@@ -27,8 +27,9 @@
 namespace forklift::device {
 
 namespace cuda {
-class Gpu;
-}
+class Gpu;     // device/cuda/gpu.h
+struct Queue;  // device/cuda/work_queue.h
+}  // namespace cuda
 
 inline constexpr std::string_view kCpu = "CPU";
 
@@ -71,6 +72,10 @@ class Device {
 
   // Null: it is no GPU, and the executor computes on its memory.
   virtual cuda::Gpu* gpu() noexcept { return nullptr; }
+
+  // Where operations on its tensors are queued, if it is a GPU. Null: the CPU computes them in the device's memory.
+  // Memory may be freed while queued work uses it: what is allocated there next is used by later work only.
+  virtual const cuda::Queue* queue() const noexcept { return nullptr; }
 
  private:
   const std::string name_;

@@ -122,8 +122,8 @@ Result<Tensor> map(const Program& program, std::initializer_list<const Operand*>
     }
   }
   if (compute_few(program, operands, *target)) return target;
-  if (device::cuda::Gpu* const gpu = gpu_of(*target)) {
-    if (Status status = map_on_gpu(*gpu, program, operands, *target); !status) return status;
+  if (const device::cuda::Queue* const queue = queue_of(*target)) {
+    if (Status status = map_on_gpu(*queue, program, operands, *target); !status) return status;
     return target;
   }
   const double nanoseconds = static_cast<double>(target->numel()) * program.element_ns;
@@ -272,9 +272,9 @@ Status assign(const Tensor& into, const Operand& x) {
     if (!apart) return apart.status();
     return assign(into, *apart);
   }
-  if (device::cuda::Gpu* const gpu = gpu_of(into)) {
-    if (x.tensor() != nullptr) return copy_on_gpu(*gpu, program, *x.tensor(), into);
-    return fill_on_gpu(*gpu, program, x.number(), into);
+  if (const device::cuda::Queue* const queue = queue_of(into)) {
+    if (x.tensor() != nullptr) return copy_on_gpu(*queue, program, *x.tensor(), into);
+    return fill_on_gpu(*queue, program, x.number(), into);
   }
   const double nanoseconds = static_cast<double>(into.numel()) * program.element_ns;
   const auto job =

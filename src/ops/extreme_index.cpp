@@ -105,8 +105,8 @@ Result<Tensor> index_of_extreme(const Tensor& x, bool largest, std::optional<std
   Result<std::vector<bool>> named = named_axes(axes, x.ndim());
   if (!named) return refused(named.status().what());
   Tensor source = x;
-  device::cuda::Gpu* const gpu = gpu_of(x);
-  const bool widens = is_narrow(x.dtype()) && gpu == nullptr;  // a GPU's kernels read any dtype
+  const device::cuda::Queue* const queue = queue_of(x);
+  const bool widens = is_narrow(x.dtype()) && queue == nullptr;  // a GPU's kernels read any dtype
   if (widens || (!axis && !x.is_contiguous())) {
     Result<Tensor> copy = convert(x, widens ? DType::kFloat32 : x.dtype());
     if (!copy) return copy;
@@ -126,11 +126,11 @@ Result<Tensor> index_of_extreme(const Tensor& x, bool largest, std::optional<std
   Result<Tensor> out = where->make(shape, DType::kInt64);
   if (!out) return out;
   if (source.shape()[dim] == 0) return refused("no elements have no extreme");
-  if (gpu != nullptr) {
+  if (queue != nullptr) {
     std::vector<bool> reduced(source.ndim(), false);
     reduced[dim] = true;
     const GpuReduction what{.name = name, .op = largest ? ReduceOp::kMax : ReduceOp::kMin, .index = true};
-    if (Status status = reduce_on_gpu(*gpu, what, source, reduced, *out); !status) return status;
+    if (Status status = reduce_on_gpu(*queue, what, source, reduced, *out); !status) return status;
   } else if (out->numel() != 0) {
     const double nanoseconds = static_cast<double>(source.numel()) * 0.4;
     const auto job = std::make_shared<ExtremeJob>(source, dim, largest, *out,

@@ -13,7 +13,7 @@
 namespace forklift::ops {
 namespace {
 
-using device::cuda::Gpu;
+using device::cuda::Queue;
 using kernels::BinaryOp;
 using kernels::UnaryOp;
 using kernels::cuda::Launcher;
@@ -61,7 +61,7 @@ Status failed(const Program& program, std::initializer_list<const Operand*> oper
 }
 
 // A signed exponent that is negative is an error; to see it, the smallest one is read back.
-Status check_exponents(Gpu& gpu, const Operand& exponent) {
+Status check_exponents(const Queue& queue, const Operand& exponent) {
   const Status negative{Code::kInvalid, "pow: integers to negative integer powers are not allowed"};
   if (exponent.tensor() == nullptr) return exponent.number().real() < 0 ? negative : Status();
   const Tensor& exponents = *exponent.tensor();
@@ -71,7 +71,7 @@ Status check_exponents(Gpu& gpu, const Operand& exponent) {
   if (!least) return least.status();
   const std::vector<bool> all(exponents.ndim(), true);
   if (Status status =
-          reduce_on_gpu(gpu, {.name = "pow", .op = kernels::ReduceOp::kMin}, exponents, all, *least);
+          reduce_on_gpu(queue, {.name = "pow", .op = kernels::ReduceOp::kMin}, exponents, all, *least);
       !status)
     return status;
   Result<Tensor> here = tensor::move_to(*least, nullptr);
@@ -188,14 +188,14 @@ Status failed_on_gpu(std::string_view name, std::initializer_list<const Tensor*>
 
 Status refuse_on_gpu(std::string_view name, std::initializer_list<const Tensor*> tensors) {
   for (const Tensor* const tensor : tensors) {
-    if (tensor == nullptr || gpu_of(*tensor) == nullptr) continue;
+    if (tensor == nullptr || queue_of(*tensor) == nullptr) continue;
     return failed_on_gpu(name, tensors,
                          {Code::kUnsupported, "a GPU does not compute this; copy it with to(\"CPU\")"});
   }
   return {};
 }
 
-Status map_on_gpu(Gpu& gpu, const Program& program, std::initializer_list<const Operand*> operands,
+Status map_on_gpu(const Queue& queue, const Program& program, std::initializer_list<const Operand*> operands,
                   const Tensor& target) {
   if (!has_kernel(program)) {
     return failed(
@@ -226,10 +226,10 @@ Status map_on_gpu(Gpu& gpu, const Program& program, std::initializer_list<const 
   }
   if (target.numel() == 0) return {};
   if (program.refuses_negative_exponents) {
-    if (Status status = check_exponents(gpu, *operands.begin()[1]); !status)
+    if (Status status = check_exponents(queue, *operands.begin()[1]); !status)
       return failed(program, operands, status);
   }
-  Result<Launcher> launcher = Launcher::of(gpu);
+  Result<Launcher> launcher = Launcher::of(queue);
   if (!launcher) return launcher.status();
   Walk direct = walk;
   direct.add(target);
@@ -246,14 +246,14 @@ Status map_on_gpu(Gpu& gpu, const Program& program, std::initializer_list<const 
   return status ? status : failed(program, operands, status);
 }
 
-Status copy_on_gpu(Gpu& gpu, const Program& program, const Tensor& x, const Tensor& into) {
+Status copy_on_gpu(const Queue& queue, const Program& program, const Tensor& x, const Tensor& into) {
   // A bool that is true has the byte 1 after a copy, so bools are converted.
   if (x.dtype() != into.dtype() || x.dtype() == DType::kBool) {
     const Operand operand(x);
-    return map_on_gpu(gpu, program, {&operand}, into);
+    return map_on_gpu(queue, program, {&operand}, into);
   }
   if (into.numel() == 0) return {};
-  Result<Launcher> launcher = Launcher::of(gpu);
+  Result<Launcher> launcher = Launcher::of(queue);
   if (!launcher) return launcher.status();
   Status status;
   if (x.is_contiguous() && into.is_contiguous() && x.numel() == into.numel()) {
@@ -278,18 +278,18 @@ Status copy_on_gpu(Gpu& gpu, const Program& program, const Tensor& x, const Tens
   return status ? status : failed_on_gpu(program.name, {&x}, status);
 }
 
-Status fill_on_gpu(Gpu& gpu, const Program& program, const Number& number, const Tensor& into) {
+Status fill_on_gpu(const Queue& queue, const Program& program, const Number& number, const Tensor& into) {
   std::array<std::byte, kMostItemBytes> item{};
   if (!write_number(number, into.dtype(), item.data()))
     return {Code::kInvalid, "the number does not fit into " + std::string(name(into.dtype()))};
   if (into.numel() == 0) return {};
-  Result<Launcher> launcher = Launcher::of(gpu);
+  Result<Launcher> launcher = Launcher::of(queue);
   if (!launcher) return launcher.status();
   Result<bool> filled = fill_bytes(*launcher, item.data(), into);
   if (!filled) return failed_on_gpu(program.name, {&into}, filled.status());
   if (*filled) return {};
   const Operand operand(number);
-  return map_on_gpu(gpu, program, {&operand}, into);
+  return map_on_gpu(queue, program, {&operand}, into);
 }
 
 }  // namespace forklift::ops

@@ -11,7 +11,7 @@
 namespace forklift::ops {
 namespace {
 
-using device::cuda::Gpu;
+using device::cuda::Queue;
 using kernels::cuda::Blas;
 using kernels::cuda::Launcher;
 using kernels::cuda::MatmulParameters;
@@ -52,7 +52,7 @@ std::int64_t tiles_of(const MatmulParameters& parameters, std::int64_t tile) noe
 
 }  // namespace
 
-Status multiply_on_gpu(Gpu& gpu, const Tensor& a, const Tensor& b, const Tensor& out) {
+Status multiply_on_gpu(const Queue& queue, const Tensor& a, const Tensor& b, const Tensor& out) {
   const auto kernel = kernels::cuda::matmul_kernel(out.dtype());
   if (!kernel) return refuse_on_gpu("matmul", {&a, &b});
   MatmulParameters parameters = parameters_for(a, b, out);
@@ -68,11 +68,11 @@ Status multiply_on_gpu(Gpu& gpu, const Tensor& a, const Tensor& b, const Tensor&
                                one.a += static_cast<std::uint64_t>(offsets[0]);
                                one.b += static_cast<std::uint64_t>(offsets[1]);
                                one.out += static_cast<std::uint64_t>(offsets[2]);
-                               return blas->multiply(gpu, out.dtype(), one);
+                               return blas->multiply(queue, out.dtype(), one);
                              });
     return status ? status : failed_on_gpu("matmul", {&a, &b}, status);
   }
-  Result<Launcher> launcher = Launcher::of(gpu);
+  Result<Launcher> launcher = Launcher::of(queue);
   if (!launcher) return launcher.status();
   const std::int64_t tile = kernels::cuda::matmul_tile(*kernel);
   constexpr std::int64_t kMostAlongY = 65535;

@@ -12,7 +12,7 @@
 namespace forklift::ops {
 namespace {
 
-using device::cuda::Gpu;
+using device::cuda::Queue;
 using kernels::cuda::kAccumulatorBytes;
 using kernels::cuda::kBlock;
 using kernels::cuda::Kernel;
@@ -140,16 +140,16 @@ Result<Tensor> gathered(const Tensor& x, const std::vector<bool>& axes, std::vec
 
 }  // namespace
 
-Status reduce_on_gpu(Gpu& gpu, const GpuReduction& what, const Tensor& x, const std::vector<bool>& axes,
-                     const Tensor& target) {
+Status reduce_on_gpu(const Queue& queue, const GpuReduction& what, const Tensor& x,
+                     const std::vector<bool>& axes, const Tensor& target) {
   if (target.numel() == 0) return {};
   const Halves split(x, axes, target.item_size());
   if (!split.fits()) {
     std::vector<bool> last;
     Result<Tensor> dense = gathered(x, axes, last);
-    return dense ? reduce_on_gpu(gpu, what, *dense, last, target) : dense.status();
+    return dense ? reduce_on_gpu(queue, what, *dense, last, target) : dense.status();
   }
-  Result<Launcher> launcher = Launcher::of(gpu);
+  Result<Launcher> launcher = Launcher::of(queue);
   if (!launcher) return launcher.status();
   const DType accumulator = kernels::cuda::accumulator_on_gpu(what.op, x.dtype());
   const DType computed =

@@ -138,9 +138,9 @@ Result<Tensor> multiply_matrices(const Tensor& a, const Tensor& b, Out out) {
   kernels::MatrixLoop const loop = kernels::loops().matmul(added_in);
   if (loop == nullptr) return refused("no such operation on " + std::string(name(dtype)));
   // A GPU reads narrow numbers and adds their products up in float32.
-  device::cuda::Gpu* const gpu = gpu_of(a);
-  const DType computed = gpu != nullptr ? dtype : added_in;
-  if (gpu != nullptr) {
+  const device::cuda::Queue* const queue = queue_of(a);
+  const DType computed = queue != nullptr ? dtype : added_in;
+  if (queue != nullptr) {
     if (Result<Place> same = place_of("matmul", {&a, &b, out.tensor()}); !same) return same.status();
   }
   Result<Tensor> left = prepared(a, computed, true);
@@ -164,8 +164,8 @@ Result<Tensor> multiply_matrices(const Tensor& a, const Tensor& b, Out out) {
                       takes_product(*out.tensor(), full, computed, *left, *right);
   Result<Tensor> made = direct ? Result<Tensor>(*out.tensor()) : where->make(full, computed);
   if (!made) return made;
-  if (made->numel() != 0 && gpu != nullptr) {
-    if (Status status = multiply_on_gpu(*gpu, *left, *right, *made); !status) return status;
+  if (made->numel() != 0 && queue != nullptr) {
+    if (Status status = multiply_on_gpu(*queue, *left, *right, *made); !status) return status;
   } else if (made->numel() != 0) {
     const double nanoseconds = static_cast<double>(made->numel()) * static_cast<double>(depth) *
                                (kind_of(computed) == Kind::kReal ? 0.03 : 0.3);

@@ -191,7 +191,7 @@ Result<Plan> plan_integers(Dims shape, std::int64_t low, std::int64_t high, DTyp
 Result<Tensor> generate(const Plan& plan, Source source, std::uint64_t first_block) {
   Result<Tensor> out = uninitialized(plan.shape, plan.dtype);
   if (!out) return out;
-  if (gpu_of(*out) != nullptr) {
+  if (queue_of(*out) != nullptr) {
     return {Code::kUnsupported,
             "random: a GPU does not make random numbers; make them with the target \"CPU\", "
             "and copy them with to()"};

@@ -196,9 +196,9 @@ Result<Tensor> run_reduction(std::string_view name, const Plan& plan, const Tens
     return target;
   }
   if (target.numel() == 0) return target;
-  if (device::cuda::Gpu* const gpu = gpu_of(target)) {
+  if (const device::cuda::Queue* const queue = queue_of(target)) {
     const GpuReduction what{.name = name, .op = plan.op, .divisor = plan.divisor};
-    if (Status status = reduce_on_gpu(*gpu, what, x, axes, target); !status) return status;
+    if (Status status = reduce_on_gpu(*queue, what, x, axes, target); !status) return status;
     return target;
   }
   const auto job = std::make_shared<ReduceJob>(name, plan, x, target, axes, pieces_for(nanoseconds));
@@ -253,7 +253,7 @@ Result<Tensor> reduce(ReduceOp op, const Tensor& x, const Reduction& how, Out ou
   Tensor source = x;
   const DType read = is_narrow(x.dtype()) ? DType::kFloat32 : x.dtype();
   // A GPU's kernels read any dtype.
-  if (read != x.dtype() && gpu_of(x) == nullptr) {
+  if (read != x.dtype() && queue_of(x) == nullptr) {
     Result<Tensor> wide = convert(x, read);
     if (!wide) return wide;
     source = *std::move(wide);
@@ -278,7 +278,7 @@ Result<Tensor> average(const Tensor& x, const Reduction& how, Out out) {
   const DType wide = is_narrow(dtype) ? DType::kFloat32 : dtype;
   // A GPU's kernels read any dtype, and add floats up in float64.
   const bool exact = dtype == x.dtype() || (kind_of(x.dtype()) < Kind::kReal && dtype == DType::kFloat64);
-  if (wide != x.dtype() && !(exact && gpu_of(x) != nullptr)) {
+  if (wide != x.dtype() && !(exact && queue_of(x) != nullptr)) {
     Result<Tensor> converted = convert(x, wide);
     if (!converted) return converted;
     source = *std::move(converted);

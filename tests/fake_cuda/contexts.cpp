@@ -47,7 +47,7 @@ CudaError Contexts::release(DeviceNumber device, Lock& lock) {
   if (found == counts_.end()) return CudaError::kInvalidContext;
   if (--found->second > 0) return CudaError::kSuccess;
   engine().end_context(device, lock);
-  events().end_context(device);
+  events().end_context(device, lock);
   modules().end_context(device);
   plain_memory().end_context(device);
   counts_.erase(device);

@@ -1,5 +1,6 @@
 #include "events.h"
 
+#include <condition_variable>
 #include <thread>
 #include <utility>
 
@@ -11,17 +12,31 @@ namespace {
 
 constexpr std::chrono::milliseconds kSlice{20};
 
-void listen(const std::shared_ptr<EventState>& event) {
-  const std::shared_ptr<EventPage> page = event->page;
+std::condition_variable& listeners_changed() {
+  static auto* const made = new std::condition_variable;
+  return *made;
+}
+
+// The state of a listener's thread is the event's; `page` is one that the thread alone may still have.
+void listen(const std::shared_ptr<EventState>& event, std::shared_ptr<EventPage> page) {
   for (std::uint32_t heard = 0;;) {
     heard = page->listen(heard);
     Lock lock(process_mutex());
-    if (event->ending) return;
+    if (event->ending) {
+      page.reset();
+      event->page.reset();
+      event->listener = EventState::Listener::kNone;
+      listeners_changed().notify_all();
+      return;
+    }
     // By value: the event may be recorded again while this thread waits.
     const std::shared_ptr<Record> record = event->record;
-    if (record != nullptr && page->asked_for() >= event->page_number) {
-      engine().finish(record->point.stream, record->point.number, lock, Patience::kWait);
-    }
+    if (record == nullptr || record->done || page->asked_for() < event->page_number) continue;
+    const Point point = record->point;
+    event->listener = EventState::Listener::kWorks;
+    engine().finish(point.stream, point.number, lock, Patience::kWait);
+    event->listener = EventState::Listener::kWaits;
+    listeners_changed().notify_all();
   }
 }
 
@@ -86,9 +101,11 @@ Work EventState::wait() const {
 }
 
 void EventState::start_listener() {
-  if (!settings().lazy || has_listener) return;
-  has_listener = true;
-  std::thread([event = shared_from_this()] { listen(event); }).detach();
+  if (!settings().lazy || listener != Listener::kNone) return;
+  listener = Listener::kWaits;
+  std::thread([event = shared_from_this(), shared = page]() mutable {
+    listen(event, std::move(shared));
+  }).detach();
 }
 
 Event Events::add(std::shared_ptr<EventState> state) {
@@ -104,25 +121,32 @@ std::shared_ptr<EventState> Events::find(Event event) {
 }
 
 // "An event may be destroyed before it is complete": what waits keeps its record.
-CudaError Events::destroy(Event event) {
+CudaError Events::destroy(Event event, Lock& lock) {
   const auto found = events_.find(event);
   if (found == events_.end()) return CudaError::kInvalidHandle;
-  end(*found->second);
+  const std::shared_ptr<EventState> state = found->second;
   events_.erase(found);
+  end(*state, lock);
   return CudaError::kSuccess;
 }
 
-void Events::end(EventState& state) {
+// A listener that only waits has ended when this returns, so that nothing of the event is left. One that works ends
+// after its work: "the call does not block on completion of the event".
+void Events::end(EventState& state, Lock& lock) {
   state.ending = true;
-  if (state.has_listener) state.page->ring();
+  if (state.listener == EventState::Listener::kNone) return;
+  state.page->ring();
+  listeners_changed().wait(lock, [&] { return state.listener != EventState::Listener::kWaits; });
 }
 
-void Events::end_context(DeviceNumber device) {
-  std::erase_if(events_, [&](const auto& each) {
-    if (each.second->device != device) return false;
-    end(*each.second);
-    return true;
-  });
+void Events::end_context(DeviceNumber device, Lock& lock) {
+  for (auto next = events_.begin(); next != events_.end();) {
+    const auto [event, state] = *next++;
+    if (state->device != device) continue;
+    events_.erase(event);
+    end(*state, lock);
+    next = events_.begin();
+  }
 }
 
 }  // namespace forklift::device::cuda::fake
@@ -156,7 +180,7 @@ FAKE_CUDA CudaError cuEventCreate(Event* event, unsigned flags) {
 }
 
 FAKE_CUDA CudaError cuEventDestroy_v2(Event event) {
-  return enter("cuEventDestroy", Needs::kContext, [&](Lock&) { return events().destroy(event); });
+  return enter("cuEventDestroy", Needs::kContext, [&](Lock& lock) { return events().destroy(event, lock); });
 }
 
 FAKE_CUDA CudaError cuEventRecord(Event event, Stream handle) {

@@ -24,12 +24,18 @@ struct Record {
 };
 
 struct EventState : std::enable_shared_from_this<EventState> {
+  enum class Listener {
+    kNone,
+    kWaits,
+    kWorks
+  };
+
   DeviceNumber device = 0;
   unsigned flags = 0;
   std::shared_ptr<Record> record;   // null: not recorded in this process
   std::shared_ptr<EventPage> page;  // of an interprocess event
   std::uint32_t page_number = 0;    // of `record` in the page
-  bool has_listener = false;
+  Listener listener = Listener::kNone;
   bool ending = false;
   unsigned polls = 0;
 
@@ -50,12 +56,12 @@ class Events {
  public:
   Event add(std::shared_ptr<EventState> state);
   std::shared_ptr<EventState> find(Event event);
-  CudaError destroy(Event event);
-  void end_context(DeviceNumber device);
+  CudaError destroy(Event event, Lock& lock);
+  void end_context(DeviceNumber device, Lock& lock);
   long live() const { return static_cast<long>(events_.size()); }
 
  private:
-  static void end(EventState& state);
+  static void end(EventState& state, Lock& lock);
 
   std::map<Event, std::shared_ptr<EventState>> events_;
   std::uintptr_t next_ = 0xE7E0'0000;

@@ -54,6 +54,9 @@ void fakeCudaFailAt(long call_number, int error);
 void fakeCudaFailFunction(const char* name, long nth, int error);
 // The context is unusable from now on: each call that is counted gives the error. 0 ends it.
 void fakeCudaPoison(int error);
+// What the end of the process does to all that it has of the driver's: contexts, memory, streams, events, modules. A
+// poison ends, too. For a test of a poisoned context, after which nothing can be given back.
+void fakeCudaReset(void);
 
 // Copies device memory as it is now, without a call of the driver; 0 if the range is not mapped as a whole.
 int fakeCudaPeek(unsigned long long device, void* host, size_t bytes);

@@ -93,6 +93,13 @@ CudaError HostMemory::device_pointer(void* memory, Pointer* there) const {
   return CudaError::kSuccess;
 }
 
+void HostMemory::end() {
+  for (const auto& [begin, range] : ranges_) {
+    if (range.allocated) ::munmap(reinterpret_cast<void*>(begin), whole_pages(range.bytes));
+  }
+  ranges_.clear();
+}
+
 const HostRange* HostMemory::find(Pointer address) const {
   const auto after = ranges_.upper_bound(address);
   if (after == ranges_.begin()) return nullptr;

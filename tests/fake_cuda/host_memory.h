@@ -25,6 +25,9 @@ class HostMemory {
   CudaError unregister(void* memory);
   CudaError device_pointer(void* memory, Pointer* there) const;
 
+  // Frees and unregisters everything.
+  void end();
+
   // The range in which an address lies; null: none.
   const HostRange* find(Pointer address) const;
   bool is_mapped(Pointer address, std::size_t bytes) const;

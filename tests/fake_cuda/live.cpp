@@ -1,5 +1,6 @@
-// The counts of what is alive in this process.
+// What is alive in this process: counting it, and ending it.
 #include "contexts.h"
+#include "devices.h"
 #include "engine.h"
 #include "events.h"
 #include "fake_cuda.h"
@@ -38,4 +39,14 @@ FAKE_CUDA void fakeCudaLive(FakeCudaLive* live) {
       case Range::Kind::kIpc: live->ipc_opened += range.opened; break;
     }
   });
+}
+
+FAKE_CUDA void fakeCudaReset() {
+  fakeCudaPoison(0);
+  fake::Lock lock(fake::process_mutex());
+  for (int device = 0; device < fake::device_count(); ++device) {
+    while (fake::contexts().active(device)) fake::contexts().release(device, lock);
+  }
+  fake::virtual_memory().end();
+  fake::host_memory().end();
 }

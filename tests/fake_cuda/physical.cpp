@@ -1,5 +1,6 @@
 #include "physical.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -11,11 +12,11 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
 #include <sstream>
+#include <string_view>
 
 #include "settings.h"
 
@@ -52,6 +53,16 @@ std::optional<Description> read_description(const std::string& name) {
 std::map<std::string, std::weak_ptr<Physical>>& known() {
   static auto* const made = new std::map<std::string, std::weak_ptr<Physical>>;
   return *made;
+}
+
+// Of the device by this process alone.
+std::size_t used_here(int machine_device) {
+  std::size_t used = 0;
+  for (const auto& [token, memory] : known()) {
+    const std::shared_ptr<Physical> alive = memory.lock();
+    if (alive != nullptr && alive->machine_device() == machine_device) used += alive->mapped_bytes();
+  }
+  return used;
 }
 
 std::size_t whole_pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
@@ -93,7 +104,7 @@ std::size_t Physical::mapped_bytes() const { return whole_pages(bytes_); }
 
 CudaError Physical::create(int machine_device, std::size_t bytes, Kind kind, bool exportable,
                            std::shared_ptr<Physical>* made) {
-  const std::size_t used = used_bytes(machine_device);
+  const std::size_t used = settings().bytes_are_set ? used_bytes(machine_device) : used_here(machine_device);
   if (used > settings().bytes || whole_pages(bytes) > settings().bytes - used) return CudaError::kOutOfMemory;
   std::ostringstream name;
   name << kPrefix << '.' << settings().machine << '.' << machine_device << '.' << static_cast<char>(kind)
@@ -155,24 +166,41 @@ long Physical::live_bytes() {
   return bytes;
 }
 
+namespace {
+
+struct CloseFolder {
+  void operator()(DIR* folder) const { ::closedir(folder); }
+};
+using Folder = std::unique_ptr<DIR, CloseFolder>;
+
+// Adds the memory behind the descriptors of a process to what has been seen. One of another user, or one that has
+// ended meanwhile, has none to look at.
+void look_at_descriptors(const char* process, int machine_device, std::set<std::string>& seen,
+                         std::size_t* used) {
+  const Folder folder(::opendir((std::string("/proc/") + process + "/fd").c_str()));
+  if (folder == nullptr) return;
+  while (const dirent* const entry = ::readdir(folder.get())) {
+    char link[512];
+    const ssize_t length = ::readlinkat(::dirfd(folder.get()), entry->d_name, link, sizeof link);
+    static constexpr std::string_view kBegin = "/memfd:fake-cuda.";
+    if (length <= 0 || !std::string_view(link, static_cast<std::size_t>(length)).starts_with(kBegin))
+      continue;
+    const std::optional<Description> read =
+        read_description(memfd_name(std::string(link, static_cast<std::size_t>(length))));
+    if (!read || read->machine != settings().machine || read->device != machine_device) continue;
+    if (seen.insert(read->token).second) *used += whole_pages(read->bytes);
+  }
+}
+
+}  // namespace
+
 std::size_t used_bytes(int machine_device) {
-  namespace fs = std::filesystem;
   std::set<std::string> seen;
   std::size_t used = 0;
-  std::error_code error;
-  for (fs::directory_iterator process("/proc", error), end; !error && process != end;
-       process.increment(error)) {
-    const std::string pid = process->path().filename().string();
-    if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
-    std::error_code unreadable;  // of another user, or it has ended meanwhile
-    fs::directory_iterator fd(process->path() / "fd", unreadable);
-    for (; !unreadable && fd != fs::directory_iterator(); fd.increment(unreadable)) {
-      std::error_code closed;
-      const std::optional<Description> read =
-          read_description(memfd_name(fs::read_symlink(fd->path(), closed).string()));
-      if (!read || read->machine != settings().machine || read->device != machine_device) continue;
-      if (seen.insert(read->token).second) used += whole_pages(read->bytes);
-    }
+  const Folder processes(::opendir("/proc"));
+  while (const dirent* const entry = processes != nullptr ? ::readdir(processes.get()) : nullptr) {
+    if (entry->d_name[0] < '0' || entry->d_name[0] > '9') continue;
+    look_at_descriptors(entry->d_name, machine_device, seen, &used);
   }
   return used;
 }

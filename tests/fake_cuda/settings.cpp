@@ -82,6 +82,7 @@ Settings read_settings() {
   read.devices = static_cast<int>(number_of("FORKLIFT_FAKE_CUDA_DEVICES", read.devices));
   read.bytes =
       static_cast<std::size_t>(number_of("FORKLIFT_FAKE_CUDA_BYTES", static_cast<long long>(read.bytes)));
+  read.bytes_are_set = !text_of("FORKLIFT_FAKE_CUDA_BYTES", "").empty();
   read.version = static_cast<int>(number_of("FORKLIFT_FAKE_CUDA_VERSION", read.version));
   read.no_peer = number_of("FORKLIFT_FAKE_CUDA_NO_PEER", 0) != 0;
   read.lazy = number_of("FORKLIFT_FAKE_CUDA_LAZY", 0) != 0;

@@ -15,6 +15,7 @@ namespace forklift::device::cuda::fake {
 struct Settings {
   int devices = 1;
   std::size_t bytes = std::size_t{8} << 30;  // of each device
+  bool bytes_are_set = false;                // by the environment
   int version = 13000;
   bool no_peer = false;
   bool lazy = false;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "devices.h"
+#include "engine.h"
 
 namespace forklift::device::cuda::fake {
 namespace {
@@ -150,6 +151,15 @@ CudaError VirtualMemory::free_addresses(Pointer address, std::size_t bytes) {
   return CudaError::kSuccess;
 }
 
+void VirtualMemory::end() {
+  space().each([](Range& range) {
+    if (range.kind != Range::Kind::kReservation) return;
+    while (!range.pieces.empty()) space().unmap(range, range.pieces.begin()->first);
+    space().release(range);
+  });
+  handles_.clear();
+}
+
 long VirtualMemory::handles() const {
   return std::count_if(handles_.begin(), handles_.end(),
                        [](const auto& each) { return each.second.references > 0; });
@@ -251,8 +261,12 @@ FAKE_CUDA CudaError cuMemMap(Pointer address, std::size_t bytes, std::size_t off
   });
 }
 
+// A kernel that runs has pointers to the memory.
 FAKE_CUDA CudaError cuMemUnmap(Pointer address, std::size_t bytes) {
-  return enter("cuMemUnmap", Needs::kInit, [&](Lock&) { return virtual_memory().unmap(address, bytes); });
+  return enter("cuMemUnmap", Needs::kInit, [&](Lock& lock) {
+    fake::engine().wait_for_kernels(lock);
+    return virtual_memory().unmap(address, bytes);
+  });
 }
 
 FAKE_CUDA CudaError cuMemSetAccess(Pointer address, std::size_t bytes, const AccessDescription* access,

@@ -28,6 +28,9 @@ class VirtualMemory {
                        std::size_t count);
   CudaError free_addresses(Pointer address, std::size_t bytes);
 
+  // Unmaps, frees and releases everything.
+  void end();
+
   long handles() const;
 
  private:

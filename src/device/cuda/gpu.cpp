@@ -114,7 +114,8 @@ Result<std::shared_ptr<Gpu>> Gpu::open(int ordinal) {
   auto gpu = std::make_shared<Gpu>(name_of(ordinal), place, uuid);
   const Current current(driver, place.context);
   if (!current.status()) return current.status();
-  Status made = driver.call("cuStreamCreate", functions.stream_create, &gpu->stream_, kStreamNonBlocking);
+  Status made =
+      driver.call("cuStreamCreate", functions.stream_create, &gpu->queue_.stream, kStreamNonBlocking);
   if (!made) return made;
   return gpu;
 }
@@ -123,8 +124,9 @@ Gpu::Gpu(std::string name, const MemoryPlace& place, const Uuid& uuid)
     : Device(std::move(name)),
       place_(place),
       uuid_(to_uuid(uuid)),
+      queue_{place.driver, place.context, nullptr},
       memory_(place, uuid_, this->name()),
-      foreign_(place_, uuid_, memory_, stream_) {}
+      foreign_(place_, uuid_, memory_, queue_.stream) {}
 
 // Only of one that could not be opened: the registry keeps the others for ever.
 Gpu::~Gpu() {
@@ -154,16 +156,9 @@ Status Gpu::usable() const {
 }
 
 Status Gpu::complete() {
-  const std::uint64_t queued = queued_.load(std::memory_order_acquire);
-  if (completed_.load(std::memory_order_acquire) >= queued) return {};
   const Current current(driver(), context());
   if (!current.status()) return current.status();
-  Status waited = driver().call("cuStreamSynchronize", driver().functions().stream_synchronize, stream_);
-  if (!waited) return waited;
-  std::uint64_t before = completed_.load(std::memory_order_relaxed);
-  while (before < queued && !completed_.compare_exchange_weak(before, queued, std::memory_order_release)) {
-  }
-  return {};
+  return driver().call("cuStreamSynchronize", driver().functions().stream_synchronize, stream());
 }
 
 Status Gpu::complete_all() {
@@ -228,13 +223,9 @@ Status Gpu::order(Stream first, Stream then) {
   return done ? destroyed : done;
 }
 
-Status Gpu::order_before(Stream other) { return order(stream_, other); }
+Status Gpu::order_before(Stream other) { return order(stream(), other); }
 
-Status Gpu::order_after(Stream other) {
-  Status done = order(other, stream_);
-  note_work();
-  return done;
-}
+Status Gpu::order_after(Stream other) { return order(other, stream()); }
 
 // Memory that belongs to another process is opened by its handle, in full, once a process.
 class Gpu::OriginRange {
@@ -291,8 +282,7 @@ Status Gpu::copy_in(void* to, const void* host, std::size_t bytes) {
   const Current current(driver(), context());
   if (!current.status()) return current.status();
   Status queued = driver().call("cuMemcpyHtoDAsync", driver().functions().memcpy_htod_async, pointer_of(to),
-                                host, bytes, stream_);
-  note_work();
+                                host, bytes, stream());
   return queued ? complete() : queued;  // the host's memory is the caller's again
 }
 
@@ -300,8 +290,7 @@ Status Gpu::copy_out(void* host, const void* from, std::size_t bytes) {
   const Current current(driver(), context());
   if (!current.status()) return current.status();
   Status queued = driver().call("cuMemcpyDtoHAsync", driver().functions().memcpy_dtoh_async, host,
-                                pointer_of(from), bytes, stream_);
-  note_work();
+                                pointer_of(from), bytes, stream());
   return queued ? complete() : queued;
 }
 
@@ -309,8 +298,7 @@ Status Gpu::copy_within(void* to, const void* from, std::size_t bytes) {
   const Current current(driver(), context());
   if (!current.status()) return current.status();
   Status queued = driver().call("cuMemcpyDtoDAsync", driver().functions().memcpy_dtod_async, pointer_of(to),
-                                pointer_of(from), bytes, stream_);
-  note_work();
+                                pointer_of(from), bytes, stream());
   return queued;
 }
 

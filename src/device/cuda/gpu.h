@@ -14,8 +14,6 @@
 // Thread safety: all functions.
 #pragma once
 
-#include <atomic>
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -24,6 +22,7 @@
 #include "device/cuda/device_memory.h"
 #include "device/cuda/driver.h"
 #include "device/cuda/foreign_memory.h"
+#include "device/cuda/work_queue.h"
 #include "device/device.h"
 
 namespace forklift::device::cuda {
@@ -37,7 +36,8 @@ class Gpu final : public Device {
 
   const Driver& driver() const noexcept { return *place_.driver; }
   Context context() const noexcept { return place_.context; }
-  Stream stream() const noexcept { return stream_; }
+  Stream stream() const noexcept { return queue_.stream; }
+  const Queue* queue() const noexcept override { return &queue_; }
   int ordinal() const noexcept { return place_.device; }
   const memory_pool::DeviceUuid& uuid() const noexcept { return uuid_; }
   const MemoryPlace& place() const noexcept { return place_; }
@@ -48,8 +48,6 @@ class Gpu final : public Device {
   // stream of the same context, or one of the driver's default streams.
   Status order_before(Stream other);
   Status order_after(Stream other);
-  // After something was queued on the stream: complete() waits for it.
-  void note_work() noexcept { queued_.fetch_add(1, std::memory_order_release); }
   // The error that CUDA gave up with, for operations that are not checked otherwise.
   Status usable() const override;
   Status complete() override;
@@ -80,9 +78,7 @@ class Gpu final : public Device {
 
   const MemoryPlace place_;
   const memory_pool::DeviceUuid uuid_;
-  Stream stream_ = nullptr;
-  std::atomic<std::uint64_t> queued_{0};
-  std::atomic<std::uint64_t> completed_{0};  // of these, as far as this process has waited for them
+  Queue queue_;
   DeviceMemory memory_;
   ForeignMemory foreign_;
 };

@@ -10,7 +10,7 @@ namespace forklift::kernels::cuda {
 namespace {
 
 using device::cuda::Current;
-using device::cuda::Gpu;
+using device::cuda::Queue;
 
 // Numbers of cublas_api.h and library_types.h, which are part of the library's binary interface.
 constexpr int kNotTurned = 0;          // CUBLAS_OP_N
@@ -111,25 +111,25 @@ Blas* Blas::load() {
   return new Blas(functions);
 }
 
-Result<Blas::Handle> Blas::handle_of(Gpu& gpu) {
+Result<Blas::Handle> Blas::handle_of(const Queue& queue) {
   for (const Known& each : handles_) {
-    if (each.context == gpu.context()) return each.handle;
+    if (each.context == queue.context) return each.handle;
   }
   Handle handle = nullptr;
   if (const int error = functions_.create(&handle); error != 0) return failure("cublasCreate", error);
   if (const int error = functions_.set_math_mode(handle, kAccurateSums); error != 0)
     return failure("cublasSetMathMode", error);
-  handles_.push_back({gpu.context(), handle});
+  handles_.push_back({queue.context, handle});
   return handle;
 }
 
-Status Blas::multiply(Gpu& gpu, DType dtype, const MatmulParameters& p) {
-  const Current current(gpu.driver(), gpu.context());
+Status Blas::multiply(const Queue& queue, DType dtype, const MatmulParameters& p) {
+  const Current current(*queue.driver, queue.context);
   if (!current.status()) return current.status();
   const std::lock_guard held(mutex_);
-  Result<Handle> handle = handle_of(gpu);
+  Result<Handle> handle = handle_of(queue);
   if (!handle) return handle.status();
-  if (const int error = functions_.set_stream(*handle, gpu.stream()); error != 0)
+  if (const int error = functions_.set_stream(*handle, queue.stream); error != 0)
     return failure("cublasSetStream", error);
   const auto item = static_cast<std::int64_t>(item_size(dtype));
   const Turned a = turned(p.a_steps, p.rows, p.depth);
@@ -156,7 +156,6 @@ Status Blas::multiply(Gpu& gpu, DType dtype, const MatmulParameters& p) {
         scalars.zero, reinterpret_cast<void*>(places[2]), types.data,
         static_cast<int>(p.rows == 1 ? p.columns : p.out_row_step), step(2) / item, static_cast<int>(count),
         types.compute, kDefaultAlgorithm);
-    gpu.note_work();
     if (error != 0) return failure("cublasGemmStridedBatchedEx", error);
   }
   return {};

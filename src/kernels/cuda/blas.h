@@ -1,7 +1,7 @@
 // Products of matrices by cuBLAS, where that library is installed.
 //
 //   if (Blas* blas = Blas::takes(DType::kFloat32, parameters) ? Blas::find() : nullptr)
-//     status = blas->multiply(gpu, DType::kFloat32, parameters);
+//     status = blas->multiply(queue, DType::kFloat32, parameters);
 //
 // libcublas is opened with dlopen() when a product is first needed: a copy that the process has loaded already, such as
 // torch's, else the one that the linker finds. FORKLIFT_LIBCUBLAS names another file; if it is empty, cuBLAS is not used.
@@ -19,7 +19,7 @@
 #include <mutex>
 #include <vector>
 
-#include "device/cuda/gpu.h"
+#include "device/cuda/work_queue.h"
 #include "forklift/dtype.h"
 #include "forklift/status.h"
 #include "kernels/cuda/parameters.h"
@@ -34,7 +34,7 @@ class Blas {
   static bool takes(DType dtype, const MatmulParameters& parameters) noexcept;
 
   // All matrices of the stack. The steps of `a` and `b` are such that rows or columns have no gaps.
-  Status multiply(device::cuda::Gpu& gpu, DType dtype, const MatmulParameters& parameters);
+  Status multiply(const device::cuda::Queue& queue, DType dtype, const MatmulParameters& parameters);
 
  private:
   using Handle = struct BlasHandle*;
@@ -51,7 +51,7 @@ class Blas {
   };
   explicit Blas(const Functions& functions) noexcept : functions_(functions) {}
   static Blas* load();
-  Result<Handle> handle_of(device::cuda::Gpu& gpu);
+  Result<Handle> handle_of(const device::cuda::Queue& queue);
 
   const Functions functions_;
   std::mutex mutex_;

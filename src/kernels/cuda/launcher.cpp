@@ -17,8 +17,8 @@ using device::cuda::CudaError;
 using device::cuda::Current;
 using device::cuda::Driver;
 using device::cuda::Function;
-using device::cuda::Gpu;
 using device::cuda::Module;
+using device::cuda::Queue;
 
 constexpr std::array<const char*, kKernels> kNames = {
     "forklift_map_i64",     "forklift_map_u64",     "forklift_map_f32",     "forklift_map_f64",
@@ -91,45 +91,43 @@ class Launcher::Modules {
   std::array<std::atomic<Function>, kKernels> functions_{};
 };
 
-Result<Launcher> Launcher::of(Gpu& gpu) {
+Result<Launcher> Launcher::of(const Queue& queue) {
   static std::mutex mutex;
   static auto* const all = new std::vector<std::unique_ptr<Modules>>;  // never destroyed
   const std::lock_guard held(mutex);
   for (const std::unique_ptr<Modules>& each : *all) {
-    if (each->context() == gpu.context()) return Launcher(gpu, *each);
+    if (each->context() == queue.context) return Launcher(queue, *each);
   }
-  all->push_back(std::make_unique<Modules>(gpu.context()));
-  return Launcher(gpu, *all->back());
+  all->push_back(std::make_unique<Modules>(queue.context));
+  return Launcher(queue, *all->back());
 }
 
 Status Launcher::launch_with(Kernel kernel, std::int64_t blocks, std::int64_t blocks_y,
                              const void* parameters) const {
-  const Driver& driver = gpu_->driver();
-  const Current current(driver, gpu_->context());
+  const Driver& driver = *queue_.driver;
+  const Current current(driver, queue_.context);
   if (!current.status()) return current.status();
   Result<Function> function = modules_->find(driver, kernel);
   if (!function) return function.status();
   // The driver copies the parameters before it returns.
   void* addresses[] = {const_cast<void*>(parameters)};
-  Status queued = driver.call("cuLaunchKernel", driver.functions().launch_kernel, *function,
-                              static_cast<unsigned>(blocks), static_cast<unsigned>(blocks_y), 1U, kBlock, 1U,
-                              1U, 0U, gpu_->stream(), static_cast<void**>(addresses), nullptr);
-  gpu_->note_work();
-  return queued;
+  return driver.call("cuLaunchKernel", driver.functions().launch_kernel, *function,
+                     static_cast<unsigned>(blocks), static_cast<unsigned>(blocks_y), 1U, kBlock, 1U, 1U, 0U,
+                     queue_.stream, static_cast<void**>(addresses), nullptr);
 }
 
 Status Launcher::copy(std::uint64_t to, std::uint64_t from, std::size_t bytes) const {
-  return gpu_->copy_within(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+  const Current current(*queue_.driver, queue_.context);
+  if (!current.status()) return current.status();
+  return queue_.driver->call("cuMemcpyDtoDAsync", queue_.driver->functions().memcpy_dtod_async, to, from,
+                             bytes, queue_.stream);
 }
 
 Status Launcher::set_bytes(std::uint64_t to, unsigned char value, std::size_t bytes) const {
-  const Driver& driver = gpu_->driver();
-  const Current current(driver, gpu_->context());
+  const Current current(*queue_.driver, queue_.context);
   if (!current.status()) return current.status();
-  Status queued =
-      driver.call("cuMemsetD8Async", driver.functions().memset_d8_async, to, value, bytes, gpu_->stream());
-  gpu_->note_work();
-  return queued;
+  return queue_.driver->call("cuMemsetD8Async", queue_.driver->functions().memset_d8_async, to, value, bytes,
+                             queue_.stream);
 }
 
 const char* name(Kernel kernel) noexcept { return kNames[static_cast<std::size_t>(kernel)]; }

@@ -1,6 +1,6 @@
-// The kernels of one GPU: loaded when they are first needed, and launched on its stream.
+// The kernels of one GPU: loaded when they are first needed, and launched on its queue.
 //
-//   Result<Launcher> launcher = Launcher::of(*device->gpu());
+//   Result<Launcher> launcher = Launcher::of(*device->queue());
 //   MapParameters parameters = ...;                            // kernels/cuda/parameters.h
 //   Status queued = launcher->launch(map_kernel(DType::kFloat32), blocks, 1, parameters);
 //
@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "device/cuda/gpu.h"
+#include "device/cuda/work_queue.h"
 #include "forklift/dtype.h"
 #include "forklift/status.h"
 #include "kernels/cuda/parameters.h"
@@ -89,7 +89,7 @@ bool is_direct(std::uint16_t op, DType dtype) noexcept;
 
 class Launcher {
  public:
-  static Result<Launcher> of(device::cuda::Gpu& gpu);
+  static Result<Launcher> of(const device::cuda::Queue& queue);
 
   // `blocks` along x, of kBlock threads each.
   template <class Parameters>
@@ -101,14 +101,14 @@ class Launcher {
   Status copy(std::uint64_t to, std::uint64_t from, std::size_t bytes) const;
   Status set_bytes(std::uint64_t to, unsigned char value, std::size_t bytes) const;
 
-  device::cuda::Gpu& gpu() const noexcept { return *gpu_; }
+  const device::cuda::Queue& queue() const noexcept { return queue_; }
 
  private:
   class Modules;
-  Launcher(device::cuda::Gpu& gpu, Modules& modules) noexcept : gpu_(&gpu), modules_(&modules) {}
+  Launcher(const device::cuda::Queue& queue, Modules& modules) noexcept : queue_(queue), modules_(&modules) {}
   Status launch_with(Kernel kernel, std::int64_t blocks, std::int64_t blocks_y, const void* parameters) const;
 
-  device::cuda::Gpu* gpu_;
+  device::cuda::Queue queue_;
   Modules* modules_;
 };
 

@@ -42,21 +42,9 @@ class CudaProcess {
   }
   ~CudaProcess() {
     if (driver_ == nullptr) return;
-    if (!is_poisoned) {
-      EXPECT_EQ(functions().ctx_synchronize(), CudaError::kSuccess);
-      const FakeCudaLive left = fake.live();
-      EXPECT_EQ(left.physical, 0) << "device memory is left";
-      EXPECT_EQ(left.reservations, 0);
-      EXPECT_EQ(left.streams, 0);
-      EXPECT_EQ(left.events, 0);
-      EXPECT_EQ(left.modules, 0);
-      EXPECT_EQ(left.host_ranges, 0);
-      EXPECT_EQ(left.pending, 0);
-    }
-    fake.poison(0);
+    if (!is_poisoned) expect_nothing_left();
+    fake.reset();
     functions().ctx_set_current(nullptr);
-    EXPECT_EQ(functions().device_primary_ctx_release(0), CudaError::kSuccess);
-    EXPECT_EQ(fake.live().contexts, 0);
   }
   CudaProcess(const CudaProcess&) = delete;
   CudaProcess& operator=(const CudaProcess&) = delete;
@@ -88,9 +76,22 @@ class CudaProcess {
 
   const FakeCuda fake;
   cuda::Context context = nullptr;
-  bool is_poisoned = false;  // set by a test that poisons the context
+  bool is_poisoned = false;  // set by a test that poisons the context: nothing can be given back after that
 
  private:
+  void expect_nothing_left() const {
+    EXPECT_EQ(functions().ctx_synchronize(), CudaError::kSuccess);
+    const FakeCudaLive left = fake.live();
+    EXPECT_EQ(left.contexts, 1) << "retained by this object";
+    EXPECT_EQ(left.physical, 0) << "device memory";
+    EXPECT_EQ(left.reservations, 0);
+    EXPECT_EQ(left.streams, 0);
+    EXPECT_EQ(left.events, 0);
+    EXPECT_EQ(left.modules, 0);
+    EXPECT_EQ(left.host_ranges, 0);
+    EXPECT_EQ(left.pending, 0);
+  }
+
   cuda::Driver* driver_ = nullptr;
 };
 

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "device/cuda/driver.h"
+#include "device/cuda/gpu.h"
 #include "forklift/error.h"
 #include "forklift/ops.h"
 #include "kernels/cuda/images.h"
@@ -158,6 +158,12 @@ class GpuOpsTest : public testing::Test {
     if (!kernels::cuda::has_images()) write_images();
   }
   void TearDown() override {
+    // Nothing computes any more, and no tensor is left: the memory goes back to the driver.
+    if (Result<std::shared_ptr<device::Device>> gpu = device::open("GPU"); gpu) {
+      EXPECT_TRUE((*gpu)->complete());
+      (*gpu)->gpu()->memory().trim();
+      EXPECT_EQ((*gpu)->gpu()->memory().stats().bytes, 0U) << "device memory is left";
+    }
     if (!folder_.empty()) std::filesystem::remove_all(folder_);
   }
 

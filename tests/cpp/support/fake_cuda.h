@@ -21,7 +21,8 @@ namespace forklift::test {
 
 class FakeCuda {
  public:
-  // Environment variables, "NAME=value".
+  // What load() sets, "NAME=value", without loading: before a fork, for the child and this process.
+  static void set_environment(const std::vector<std::string>& environment = {});
   static FakeCuda load(const std::vector<std::string>& environment = {});
   static std::string path();
 
@@ -45,6 +46,7 @@ class FakeCuda {
     symbol<decltype(fakeCudaFailFunction)>("fakeCudaFailFunction")(name, nth, error);
   }
   void poison(int error) const { symbol<decltype(fakeCudaPoison)>("fakeCudaPoison")(error); }
+  void reset() const { symbol<decltype(fakeCudaReset)>("fakeCudaReset")(); }
   bool peek(unsigned long long device, void* host, std::size_t bytes) const {
     return symbol<decltype(fakeCudaPeek)>("fakeCudaPeek")(device, host, bytes) != 0;
   }
