@@ -85,7 +85,7 @@ bool lies_directly(const Program& program, const Walk& walk,
                    DType dtype) noexcept {
   if (walk.ndim() > 1 || !kernels::cuda::is_direct(program.op, dtype)) return false;
   if (program.inputs[0] != (is_narrow(dtype) ? DType::kFloat32 : dtype)) return false;
-  const bool compares = program.result == DType::kBool;
+  const bool compares = program.op >= kernels::cuda::kBinaryBase && program.result == DType::kBool;
   if (target.dtype() != (compares ? DType::kBool : dtype)) return false;
   const auto fits = [&](std::size_t array, std::size_t item) {
     return walk.ndim() == 0 || walk.inner_step(array) == static_cast<std::ptrdiff_t>(item);

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 
 #include "host_kernels/device_language.h"
 #include "host_kernels/fibers.h"
@@ -96,9 +97,8 @@ inline bool translate(kernels::cuda::MatmulParameters& p, std::size_t item, cons
     made.add(p.stack, array);
     return made;
   };
-  if (p.depth > 0 &&
-      (!translate(p.a, extent(0, p.rows, p.a_steps[0], p.depth, p.a_steps[1]), launch) ||
-       !translate(p.b, extent(1, p.depth, p.b_steps[0], p.columns, p.b_steps[1]), launch)))
+  if (p.depth > 0 && (!translate(p.a, extent(0, p.rows, p.a_steps[0], p.depth, p.a_steps[1]), launch) ||
+                      !translate(p.b, extent(1, p.depth, p.b_steps[0], p.columns, p.b_steps[1]), launch)))
     return false;
   return translate(p.out, extent(2, p.rows, p.out_row_step, p.columns, 1), launch);
 }
@@ -115,12 +115,13 @@ void run(void** parameters, const unsigned* grid, const unsigned* block, const F
   gridDim = {grid[0], grid[1], grid[2]};
   blockDim = {block[0], block[1], block[2]};
   threadIdx = {0, 0, 0};
-  Fibers fibers(kHasBarriers<Parameters> ? block[0] : 0);
+  std::optional<Fibers> fibers;
+  if (kHasBarriers<Parameters>) fibers.emplace(block[0]);
   for (unsigned y = 0; y < grid[1]; ++y) {
     for (unsigned x = 0; x < grid[0]; ++x) {
       blockIdx = {x, y, 0};
       if constexpr (kHasBarriers<Parameters>) {
-        fibers.run([&](unsigned) { kernel(p); });
+        fibers->run([&](unsigned) { kernel(p); });
       } else {
         for (threadIdx.x = 0; threadIdx.x < block[0]; ++threadIdx.x) kernel(p);
       }
