@@ -120,7 +120,7 @@ Result<ForeignMemory::Base*> ForeignMemory::base_for(const Block& block, Pointer
 }
 
 Result<arena::LeasePtr> ForeignMemory::share(Pointer memory, std::size_t bytes, Owner owner) {
-  collect();
+  trim(kIdleBases);
   const Result<Block> block = block_of(memory, bytes);
   if (block.code() == Code::kNotFound) return copy(memory, bytes);
   if (!block) return block.status();
@@ -175,6 +175,20 @@ void ForeignMemory::collect() {
   std::vector<Owner> dropped;  // after the lock: a deleter may take Python's
   const std::lock_guard held(mutex_);
   for (auto& [address, base] : bases_) collect(base, dropped);
+}
+
+void ForeignMemory::trim(std::size_t kept) {
+  collect();
+  node::Node* const node = node::Node::existing();
+  const std::lock_guard held(mutex_);
+  std::erase_if(bases_, [&](const auto& each) {
+    if (!each.second.held.empty()) return false;
+    if (kept > 0) {
+      --kept;
+      return false;
+    }
+    return node == nullptr || node->memory_pools().leave(each.second.pool).ok();
+  });
 }
 
 std::size_t ForeignMemory::shared() {

@@ -47,6 +47,9 @@ class ForeignMemory {
   // With the device's context current.
   Result<arena::LeasePtr> share(Pointer memory, std::size_t bytes, Owner owner);
   void collect();
+  // Leaves allocations of which no process holds anything, but for the first `kept` of them: their libraries may have
+  // freed them, which nobody says.
+  void trim(std::size_t kept = 0);
   // Copies what would dangle, or waits. Which processes still used memory of this one at the deadline, as text; empty: none.
   // With the device's context current.
   std::string leave(os::Deadline deadline, bool wait_for_messages);
@@ -54,6 +57,8 @@ class ForeignMemory {
   std::size_t shared();
 
  private:
+  // An allocation whose tensors come and go stays entered, so that its receivers need not open it anew.
+  static constexpr std::size_t kIdleBases = 64;
   struct Range {
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;

@@ -61,6 +61,7 @@ void GpuFixture::TearDown() {
       return now.used == 0 && now.away == 0;
     })) << "device memory is left: "
         << memory().used << " bytes in use, " << memory().away << " away";
+    gpu().foreign().trim();
     gpu().memory().trim();
     EXPECT_EQ(memory().pools, 0U);
   }
