@@ -44,8 +44,11 @@ void PlainMemory::free(Range& range) {
 void PlainMemory::end_context(DeviceNumber device) {
   space().each([&](Range& range) {
     if (range.device != device) return;
-    if (range.kind == Range::Kind::kPlain) free(range);
-    if (range.kind == Range::Kind::kIpc) close_ipc(range);
+    if (range.kind == Range::Kind::kPlain) {
+      free(range);
+    } else if (range.kind == Range::Kind::kIpc) {
+      close_ipc(range);
+    }
   });
 }
 
