@@ -50,6 +50,24 @@ TEST(FakeCudaHostTest, RegistrationsAreChecked) {
   EXPECT_EQ(process->mem_host_unregister(memory.data() + 6'000), CudaError::kSuccess);
 }
 
+// Where the device cannot use the host's address, each of the two finds nothing at the other's.
+TEST(FakeCudaHostTest, RegisteredMemoryCanHaveAnotherAddressForTheDevice) {
+  const CudaProcess process("FORKLIFT_FAKE_CUDA_OFF=91");
+  std::string memory(100, 'h');
+  ASSERT_EQ(process->mem_host_register(memory.data(), memory.size(), cuda::kHostRegisterDeviceMap),
+            CudaError::kSuccess);
+  Pointer there = 0;
+  ASSERT_EQ(process->mem_host_get_device_pointer(&there, memory.data() + 10, 0), CudaError::kSuccess);
+  const Pointer here = reinterpret_cast<std::uintptr_t>(memory.data() + 10);
+  EXPECT_NE(there, here);
+  EXPECT_EQ(process->memset_d8_async(here, 'd', 5, nullptr), CudaError::kInvalidValue);
+  EXPECT_EQ(process->memset_d8_async(there, 'd', 5, nullptr), CudaError::kSuccess);
+  EXPECT_EQ(process->ctx_synchronize(), CudaError::kSuccess);
+  EXPECT_EQ(memory.substr(8, 8), "hhdddddh");
+  EXPECT_EQ(process->mem_host_unregister(memory.data()), CudaError::kSuccess);
+  EXPECT_EQ(process->memset_d8_async(there, 'd', 5, nullptr), CudaError::kInvalidValue);
+}
+
 TEST(FakeCudaHostTest, OnlyMappedMemoryCanBeRegistered) {
   const CudaProcess process;
   constexpr std::size_t kPages = 2 * 4096;
