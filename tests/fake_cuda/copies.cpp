@@ -62,7 +62,7 @@ CudaError copy_to_host(void* to, Pointer from, std::size_t bytes, Stream handle,
                         return CudaError::kSuccess;
                       }});
   if (pinned) return CudaError::kSuccess;
-  engine().finish(stream, number, lock, Patience::kWait);
+  engine().finish(stream, number, lock, Waiting::kYes);
   return poison();
 }
 
