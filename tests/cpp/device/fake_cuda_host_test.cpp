@@ -155,11 +155,24 @@ void wait_at_a_gate(void** parameters, const unsigned*, const unsigned*, const F
   EXPECT_TRUE(gate->wait());
 }
 
+// parameters: address of an int, where it goes
+void read_one(void** parameters, const unsigned*, const unsigned*, const FakeCudaLaunch* launch) {
+  Pointer from = 0;
+  Pointer to = 0;
+  std::memcpy(&from, parameters[0], sizeof from);
+  std::memcpy(&to, parameters[1], sizeof to);
+  const void* const input = launch->input(launch, from, sizeof(int));
+  void* const output = launch->memory(launch, to, sizeof(int));
+  if (input != nullptr && output != nullptr) std::memcpy(output, input, sizeof(int));
+}
+
 constexpr std::size_t kFillSizes[] = {sizeof(Pointer), sizeof(unsigned), sizeof(int)};
 constexpr std::size_t kWaitSizes[] = {sizeof(Gate*)};
+constexpr std::size_t kReadSizes[] = {sizeof(Pointer), sizeof(Pointer)};
 constexpr FakeCudaFunction kFunctions[] = {{"fill", fill, 3, kFillSizes},
-                                           {"wait", wait_at_a_gate, 1, kWaitSizes}};
-constexpr FakeCudaImage kImage = {FAKE_CUDA_MAGIC, 2, kFunctions};
+                                           {"wait", wait_at_a_gate, 1, kWaitSizes},
+                                           {"read", read_one, 2, kReadSizes}};
+constexpr FakeCudaImage kImage = {FAKE_CUDA_MAGIC, 3, kFunctions};
 
 class Kernels {
  public:
@@ -224,6 +237,30 @@ TEST(FakeCudaKernelTest, AKernelReachesVirtualAndPinnedMemory) {
   EXPECT_EQ(process.peek(memory.address() + 400, 12), ints(5, 3));
   EXPECT_EQ(std::memcmp(pinned, ints(6, 16).data(), 64), 0);
   EXPECT_EQ(process->mem_free_host(pinned), CudaError::kSuccess);
+}
+
+TEST(FakeCudaKernelTest, AKernelMayReadWhatIsMappedReadOnly) {
+  CudaProcess process;
+  const Kernels kernels(process);
+  const Pointer plain = process.allocate(sizeof(int));
+  {
+    const MappedMemory memory(process, kGranule);
+    EXPECT_EQ(kernels.launch_fill(memory.address(), 1, 9, nullptr), CudaError::kSuccess);
+    EXPECT_EQ(process->ctx_synchronize(), CudaError::kSuccess);
+    cuda::AccessDescription read_only;
+    read_only.flags = 1;
+    EXPECT_EQ(process->mem_set_access(memory.address(), kGranule, &read_only, 1), CudaError::kSuccess);
+    Function read = nullptr;
+    EXPECT_EQ(process->module_get_function(&read, kernels.module(), "read"), CudaError::kSuccess);
+    Pointer from = memory.address();
+    Pointer to = plain;
+    void* parameters[] = {&from, &to};
+    EXPECT_EQ(process->launch_kernel(read, 1, 1, 1, 1, 1, 1, 0, nullptr, parameters, nullptr),
+              CudaError::kSuccess);
+    EXPECT_EQ(process->ctx_synchronize(), CudaError::kSuccess);
+    EXPECT_EQ(process.peek(plain, sizeof(int)), ints(9, 1));
+  }
+  EXPECT_EQ(process->mem_free(plain), CudaError::kSuccess);
 }
 
 TEST(FakeCudaKernelTest, AnIllegalAddressPoisonsTheContext) {
