@@ -30,7 +30,7 @@ CudaError copy_to_device(Pointer to, const void* from, std::size_t bytes, Stream
   if (bytes == 0) return CudaError::kSuccess;
   if (!is_device_memory(to, bytes) || !is_host_memory(from)) return CudaError::kInvalidValue;
   std::shared_ptr<std::vector<char>> staged;
-  if (!host_memory().is_mapped(number_of(from), bytes)) {
+  if (!host_memory().is_locked(from, bytes)) {
     const auto* const begin = static_cast<const char*>(from);
     staged = std::make_shared<std::vector<char>>(begin, begin + bytes);
   }
@@ -38,7 +38,7 @@ CudaError copy_to_device(Pointer to, const void* from, std::size_t bytes, Stream
   engine().submit(stream, {.run = [=](Lock&) {
                     char* const target = space().access(to, bytes, device, Use::kWrite, By::kCopy);
                     if (target == nullptr) return CudaError::kIllegalAddress;
-                    if (staged == nullptr && !host_memory().is_mapped(number_of(from), bytes))
+                    if (staged == nullptr && !host_memory().is_locked(from, bytes))
                       return CudaError::kIllegalAddress;
                     std::memcpy(target, staged != nullptr ? staged->data() : from, bytes);
                     return CudaError::kSuccess;
@@ -51,19 +51,18 @@ CudaError copy_to_host(void* to, Pointer from, std::size_t bytes, Stream handle,
   if (stream == nullptr) return CudaError::kInvalidHandle;
   if (bytes == 0) return CudaError::kSuccess;
   if (!is_device_memory(from, bytes) || !is_host_memory(to)) return CudaError::kInvalidValue;
-  const bool pinned = host_memory().is_mapped(number_of(to), bytes);
+  const bool pinned = host_memory().is_locked(to, bytes);
   const DeviceNumber device = stream->device;
   const std::uint64_t number =
       engine().submit(stream, {.run = [=](Lock&) {
                         const char* const source = space().access(from, bytes, device, Use::kRead, By::kCopy);
                         if (source == nullptr) return CudaError::kIllegalAddress;
-                        if (pinned && !host_memory().is_mapped(number_of(to), bytes))
-                          return CudaError::kIllegalAddress;
+                        if (pinned && !host_memory().is_locked(to, bytes)) return CudaError::kIllegalAddress;
                         std::memcpy(to, source, bytes);
                         return CudaError::kSuccess;
                       }});
   if (pinned) return CudaError::kSuccess;
-  engine().finish(stream, number, lock, Patience::kWait);
+  engine().finish(stream, number, lock, Waiting::kYes);
   return poison();
 }
 

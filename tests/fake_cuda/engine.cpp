@@ -99,15 +99,15 @@ std::uint64_t Engine::submit(const std::shared_ptr<StreamState>& stream, Work wo
 }
 
 bool Engine::finish(const std::shared_ptr<StreamState>& stream, std::uint64_t number, Lock& lock,
-                    Patience patience) {
+                    Waiting waiting) {
   while (stream->done < number) {
     if (stream->running) {
-      if (patience == Patience::kTry) return false;
+      if (waiting == Waiting::kNo) return false;
       changed_.wait(lock, [&] { return !stream->running; });
       continue;
     }
     bool waited = false;
-    if (!finish_dependencies(*stream, lock, patience, &waited)) return false;
+    if (!finish_dependencies(*stream, lock, waiting, &waited)) return false;
     if (waited) continue;  // the lock was given up: another thread may have done the work
     const Work work = std::move(stream->queue.front());
     stream->queue.pop_front();
@@ -123,19 +123,19 @@ bool Engine::finish(const std::shared_ptr<StreamState>& stream, std::uint64_t nu
 }
 
 // Of the next work. `waited`: something was done or waited for, so that the stream may have changed.
-bool Engine::finish_dependencies(const StreamState& stream, Lock& lock, Patience patience, bool* waited) {
+bool Engine::finish_dependencies(const StreamState& stream, Lock& lock, Waiting waiting, bool* waited) {
   if (poison() != CudaError::kSuccess) return true;
   const std::vector<Point> after = stream.queue.front().after;
   const std::vector<RemotePoint> after_remote = stream.queue.front().after_remote;
   for (const Point& point : after) {
     if (point.stream->done >= point.number) continue;
-    if (!finish(point.stream, point.number, lock, patience)) return false;
+    if (!finish(point.stream, point.number, lock, waiting)) return false;
     *waited = true;
   }
   for (const RemotePoint& point : after_remote) {
     if (point.page->is_done(point.number)) continue;
     point.page->ask_for(point.number);
-    if (patience == Patience::kTry) return false;
+    if (waiting == Waiting::kNo) return false;
     lock.unlock();
     point.page->wait(point.number, kSlice);
     lock.lock();
@@ -151,14 +151,14 @@ std::vector<std::shared_ptr<StreamState>> Engine::of_context(DeviceNumber device
   return found;
 }
 
-bool Engine::finish_all(const std::shared_ptr<StreamState>& stream, Lock& lock, Patience patience) {
+bool Engine::finish_all(const std::shared_ptr<StreamState>& stream, Lock& lock, Waiting waiting) {
   bool all = true;
   if (stream->legacy) {
     for (const auto& other : of_context(stream->device)) {
-      if (other->blocking) all = finish(other, other->queued, lock, patience) && all;
+      if (other->blocking) all = finish(other, other->queued, lock, waiting) && all;
     }
   }
-  return finish(stream, stream->queued, lock, patience) && all;
+  return finish(stream, stream->queued, lock, waiting) && all;
 }
 
 bool Engine::is_idle(const StreamState& stream) {
@@ -170,7 +170,7 @@ bool Engine::is_idle(const StreamState& stream) {
 }
 
 void Engine::finish_context(DeviceNumber device, Lock& lock) {
-  for (const auto& stream : of_context(device)) finish(stream, stream->queued, lock, Patience::kWait);
+  for (const auto& stream : of_context(device)) finish(stream, stream->queued, lock, Waiting::kYes);
 }
 
 void Engine::end_context(DeviceNumber device, Lock& lock) {
@@ -218,7 +218,7 @@ void Engine::run_thread(const std::shared_ptr<StreamState>& stream) {
     if (!has_work(*stream)) return;
     // The delay ends early for a thread that synchronises: it does the work itself.
     const bool done = changed_.wait_until(lock, stream->due, [&] { return !has_work(*stream); });
-    if (!done) finish(stream, stream->queued, lock, Patience::kWait);
+    if (!done) finish(stream, stream->queued, lock, Waiting::kYes);
   }
 }
 

@@ -2,7 +2,7 @@
 //
 //   auto stream = engine().find(handle);                   // null: there is no such stream
 //   engine().submit(stream, {.run = [](Lock&) { ...; return CudaError::kSuccess; }});
-//   engine().finish(stream, stream->queued, lock, Patience::kWait);      // a synchronisation
+//   engine().finish(stream, stream->queued, lock, Waiting::kYes);      // a synchronisation
 //
 // Work of a stream is done in order, by a thread of the stream some time after it was queued, or, with
 // FORKLIFT_FAKE_CUDA_LAZY, by the thread that synchronises and by no other; so a missing synchronisation shows.
@@ -64,9 +64,9 @@ struct StreamState {
   std::chrono::steady_clock::time_point due;  // when its thread may begin
 };
 
-enum class Patience {
-  kWait,
-  kTry  // do what can be done without waiting
+enum class Waiting {
+  kYes,
+  kNo  // do what can be done without it
 };
 
 class Engine {
@@ -79,10 +79,9 @@ class Engine {
   // Queues the work behind what its stream has to wait for; returns its number.
   std::uint64_t submit(const std::shared_ptr<StreamState>& stream, Work work);
   // Brings the stream's work to its number: true when it is done.
-  bool finish(const std::shared_ptr<StreamState>& stream, std::uint64_t number, Lock& lock,
-              Patience patience);
+  bool finish(const std::shared_ptr<StreamState>& stream, std::uint64_t number, Lock& lock, Waiting waiting);
   // All that a synchronisation with the stream waits for.
-  bool finish_all(const std::shared_ptr<StreamState>& stream, Lock& lock, Patience patience);
+  bool finish_all(const std::shared_ptr<StreamState>& stream, Lock& lock, Waiting waiting);
   // Is nothing left of what a synchronisation with the stream waits for?
   bool is_idle(const StreamState& stream);
   void finish_context(DeviceNumber device, Lock& lock);
@@ -97,7 +96,7 @@ class Engine {
   long pending() const;
 
  private:
-  bool finish_dependencies(const StreamState& stream, Lock& lock, Patience patience, bool* waited);
+  bool finish_dependencies(const StreamState& stream, Lock& lock, Waiting waiting, bool* waited);
   std::vector<std::shared_ptr<StreamState>> of_context(DeviceNumber device);
   const std::shared_ptr<StreamState>& add(DeviceNumber device, bool blocking, bool legacy);
   void start_thread(const std::shared_ptr<StreamState>& stream);

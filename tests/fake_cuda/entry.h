@@ -14,6 +14,7 @@
 #include <mutex>
 
 #include "device/cuda/api.h"
+#include "entry_points.h"
 
 // The functions that the library exports, with the names that the driver has.
 #define FAKE_CUDA extern "C" __attribute__((visibility("default")))

@@ -34,7 +34,7 @@ void listen(const std::shared_ptr<EventState>& event, std::shared_ptr<EventPage>
     if (record == nullptr || record->done || page->asked_for() < event->page_number) continue;
     const Point point = record->point;
     event->listener = EventState::Listener::kWorks;
-    engine().finish(point.stream, point.number, lock, Patience::kWait);
+    engine().finish(point.stream, point.number, lock, Waiting::kYes);
     event->listener = EventState::Listener::kWaits;
     listeners_changed().notify_all();
   }
@@ -71,18 +71,18 @@ bool EventState::is_done() const {
   return record == nullptr || record->done;
 }
 
-bool EventState::finish(Lock& lock, Patience patience) {
+bool EventState::finish(Lock& lock, Waiting waiting) {
   if (!is_remote()) {
     const std::shared_ptr<Record> captured = record;
     if (captured == nullptr || captured->done) return true;
     const Point point = captured->point;
-    return engine().finish(point.stream, point.number, lock, patience);
+    return engine().finish(point.stream, point.number, lock, waiting);
   }
   const std::shared_ptr<EventPage> shared = page;
   const std::uint32_t number = shared->recorded();
   while (!shared->is_done(number)) {
     shared->ask_for(number);
-    if (patience == Patience::kTry || poison() != CudaError::kSuccess) return false;
+    if (waiting == Waiting::kNo || poison() != CudaError::kSuccess) return false;
     lock.unlock();
     shared->wait(number, kSlice);
     lock.lock();
@@ -156,7 +156,7 @@ using fake::enter;
 using fake::events;
 using fake::Lock;
 using fake::Needs;
-using fake::Patience;
+using fake::Waiting;
 using forklift::device::cuda::CudaError;
 using forklift::device::cuda::Event;
 using forklift::device::cuda::kEventDisableTiming;
@@ -198,7 +198,7 @@ FAKE_CUDA CudaError cuEventQuery(Event event) {
   return enter("cuEventQuery", Needs::kContext, [&](Lock& lock) {
     const auto state = events().find(event);
     if (state == nullptr) return CudaError::kInvalidHandle;
-    if (!state->is_done() && fake::query_does_work(state->polls)) state->finish(lock, Patience::kTry);
+    if (!state->is_done() && fake::query_does_work(state->polls)) state->finish(lock, Waiting::kNo);
     if (fake::poison() != CudaError::kSuccess) return fake::poison();
     return state->is_done() ? CudaError::kSuccess : CudaError::kNotReady;
   });
@@ -208,7 +208,7 @@ FAKE_CUDA CudaError cuEventSynchronize(Event event) {
   return enter("cuEventSynchronize", Needs::kContext, [&](Lock& lock) {
     const auto state = events().find(event);
     if (state == nullptr) return CudaError::kInvalidHandle;
-    state->finish(lock, Patience::kWait);
+    state->finish(lock, Waiting::kYes);
     return fake::poison();
   });
 }

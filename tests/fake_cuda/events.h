@@ -42,7 +42,7 @@ struct EventState : std::enable_shared_from_this<EventState> {
   void record_in(const std::shared_ptr<StreamState>& stream);
   bool is_done() const;
   // True when what the event captures now is done.
-  bool finish(Lock& lock, Patience patience);
+  bool finish(Lock& lock, Waiting waiting);
   // Work that only waits for what the event captures now.
   Work wait() const;
   // In lazy mode: a thread that does the work of this process's records when another process asks for it.

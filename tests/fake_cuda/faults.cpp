@@ -1,4 +1,5 @@
 // Counting calls, making them fail, and what a fork and a poisoned context do to them.
+#include <pthread.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -99,7 +100,19 @@ CudaError admit(const char* name, Needs needs) {
 
 CudaError check_context() { return contexts().check_current(); }
 
-void set_initialised() { owner.store(::getpid(), std::memory_order_release); }
+// The functions for tests lock in a forked child as well, and its parent's other threads are not there to unlock.
+void set_initialised() {
+  if (owner.exchange(::getpid(), std::memory_order_acq_rel) != 0) return;
+  const auto lock = [] {
+    process_mutex().lock();
+    faults().mutex.lock();
+  };
+  const auto unlock = [] {
+    faults().mutex.unlock();
+    process_mutex().unlock();
+  };
+  ::pthread_atfork(lock, unlock, unlock);
+}
 
 CudaError poison() { return static_cast<CudaError>(poisoned.load(std::memory_order_relaxed)); }
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "contexts.h"
+#include "devices.h"
 #include "physical.h"
 
 namespace forklift::device::cuda::fake {
@@ -38,6 +39,16 @@ bool can_be_locked(Pointer begin, std::size_t bytes, bool to_write) {
   return at >= begin + bytes;
 }
 
+// Addresses for the device that the CPU cannot use, with the same place in their page as the host's.
+bool reserve_there(Pointer begin, std::size_t bytes, Pointer* there) {
+  const std::size_t skip = begin % kPage;
+  void* const got = ::mmap(nullptr, whole_pages(skip + bytes), PROT_NONE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (got == MAP_FAILED) return false;
+  *there = reinterpret_cast<std::uintptr_t>(got) + skip;
+  return true;
+}
+
 }  // namespace
 
 HostMemory& host_memory() {
@@ -51,7 +62,7 @@ CudaError HostMemory::allocate(std::size_t bytes, unsigned flags, DeviceNumber d
       ::mmap(nullptr, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (got == MAP_FAILED) return CudaError::kOutOfMemory;
   const Pointer begin = reinterpret_cast<std::uintptr_t>(got);
-  ranges_[begin] = HostRange{begin, bytes, device, flags, true};
+  ranges_[begin] = HostRange{begin, bytes, device, flags, true, begin};
   *memory = got;
   return CudaError::kSuccess;
 }
@@ -59,7 +70,7 @@ CudaError HostMemory::allocate(std::size_t bytes, unsigned flags, DeviceNumber d
 CudaError HostMemory::free(void* memory) {
   const auto found = ranges_.find(reinterpret_cast<std::uintptr_t>(memory));
   if (found == ranges_.end() || !found->second.allocated) return CudaError::kInvalidValue;
-  ::munmap(memory, whole_pages(found->second.bytes));
+  unmap(found->second);
   ranges_.erase(found);
   return CudaError::kSuccess;
 }
@@ -70,7 +81,11 @@ CudaError HostMemory::register_range(void* memory, std::size_t bytes, unsigned f
   if (overlaps(begin, bytes)) return CudaError::kHostMemoryAlreadyRegistered;
   // "this flag is required in order to register memory mapped to the CPU as read-only"
   if (!can_be_locked(begin, bytes, (flags & kReadOnlyFlag) == 0)) return CudaError::kInvalidValue;
-  ranges_[begin] = HostRange{begin, bytes, device, flags, false};
+  Pointer there = begin;
+  if (attribute_of(DeviceAttribute::kUsesHostPointers) == 0 && !reserve_there(begin, bytes, &there)) {
+    return CudaError::kOutOfMemory;
+  }
+  ranges_[begin] = HostRange{begin, bytes, device, flags, false, there};
   return CudaError::kSuccess;
 }
 
@@ -79,6 +94,7 @@ CudaError HostMemory::unregister(void* memory) {
   if (memory == nullptr) return CudaError::kInvalidValue;
   const auto found = ranges_.find(reinterpret_cast<std::uintptr_t>(memory));
   if (found == ranges_.end() || found->second.allocated) return CudaError::kHostMemoryNotRegistered;
+  unmap(found->second);
   ranges_.erase(found);
   return CudaError::kSuccess;
 }
@@ -86,35 +102,61 @@ CudaError HostMemory::unregister(void* memory) {
 // "cuMemHostGetDevicePointer() will fail if the CU_MEMHOSTALLOC_DEVICEMAP flag was not specified"
 CudaError HostMemory::device_pointer(void* memory, Pointer* there) const {
   const Pointer address = reinterpret_cast<std::uintptr_t>(memory);
-  const HostRange* const range = find(address);
+  const HostRange* const range = find_host(address);
   if (there == nullptr || range == nullptr || (range->flags & kDeviceMap) == 0)
     return CudaError::kInvalidValue;
-  *there = address;
+  *there = range->there + (address - range->begin);
   return CudaError::kSuccess;
 }
 
-void HostMemory::end() {
-  for (const auto& [begin, range] : ranges_) {
-    if (range.allocated) ::munmap(reinterpret_cast<void*>(begin), whole_pages(range.bytes));
+void HostMemory::unmap(const HostRange& range) {
+  if (range.allocated) {
+    ::munmap(reinterpret_cast<void*>(range.begin), whole_pages(range.bytes));
+  } else if (range.there != range.begin) {
+    const Pointer page = range.there / kPage * kPage;
+    ::munmap(reinterpret_cast<void*>(page), whole_pages(range.there - page + range.bytes));
   }
+}
+
+void HostMemory::end() {
+  for (const auto& [begin, range] : ranges_) unmap(range);
   ranges_.clear();
 }
 
-const HostRange* HostMemory::find(Pointer address) const {
+const HostRange* HostMemory::find_host(Pointer address) const {
   const auto after = ranges_.upper_bound(address);
   if (after == ranges_.begin()) return nullptr;
   const HostRange& range = std::prev(after)->second;
   return address - range.begin < range.bytes ? &range : nullptr;
 }
 
-bool HostMemory::is_mapped(Pointer address, std::size_t bytes) const {
-  const HostRange* const range = find(address);
+const HostRange* HostMemory::find_there(Pointer address) const {
+  for (const auto& [begin, range] : ranges_) {
+    if (address >= range.there && address - range.there < range.bytes) return &range;
+  }
+  return nullptr;
+}
+
+const HostRange* HostMemory::find(Pointer address) const {
+  const HostRange* const range = find_host(address);
+  return range != nullptr ? range : find_there(address);
+}
+
+bool HostMemory::is_locked(const void* memory, std::size_t bytes) const {
+  const Pointer address = reinterpret_cast<std::uintptr_t>(memory);
+  const HostRange* const range = find_host(address);
   return range != nullptr && bytes <= range->bytes - (address - range->begin);
+}
+
+char* HostMemory::access(Pointer address, std::size_t bytes) const {
+  const HostRange* const range = find_there(address);
+  if (range == nullptr || bytes > range->bytes - (address - range->there)) return nullptr;
+  return reinterpret_cast<char*>(range->begin) + (address - range->there);
 }
 
 bool HostMemory::overlaps(Pointer begin, std::size_t bytes) const {
   const auto next = ranges_.lower_bound(begin);
-  return find(begin) != nullptr || (next != ranges_.end() && next->first < begin + bytes);
+  return find_host(begin) != nullptr || (next != ranges_.end() && next->first < begin + bytes);
 }
 
 long HostMemory::bytes() const {

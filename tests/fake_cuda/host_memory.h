@@ -1,4 +1,6 @@
-// Page-locked host memory: allocated here, or registered. The device reaches it at its own address.
+// Page-locked host memory: allocated here, or registered. The device reaches it at its own address; where
+// CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM is switched off, registered memory has another address
+// for the device, at which the CPU finds nothing.
 //
 // Guarded by process_mutex().
 #pragma once
@@ -15,6 +17,7 @@ struct HostRange {
   DeviceNumber device = 0;  // of the context in which it was made
   unsigned flags = 0;
   bool allocated = false;  // by cuMemHostAlloc; otherwise registered
+  Pointer there = 0;       // for the device
 };
 
 class HostMemory {
@@ -28,14 +31,20 @@ class HostMemory {
   // Frees and unregisters everything.
   void end();
 
-  // The range in which an address lies; null: none.
+  // The range in which an address lies, of the host or of the device; null: none.
   const HostRange* find(Pointer address) const;
-  bool is_mapped(Pointer address, std::size_t bytes) const;
+  // Is all of it, by the host's address, page-locked?
+  bool is_locked(const void* memory, std::size_t bytes) const;
+  // Where the CPU finds what the device has at an address; null: nothing.
+  char* access(Pointer address, std::size_t bytes) const;
   long ranges() const { return static_cast<long>(ranges_.size()); }
   long bytes() const;
 
  private:
   bool overlaps(Pointer begin, std::size_t bytes) const;
+  const HostRange* find_host(Pointer address) const;
+  const HostRange* find_there(Pointer address) const;
+  static void unmap(const HostRange& range);
 
   std::map<Pointer, HostRange> ranges_;  // by begin
 };

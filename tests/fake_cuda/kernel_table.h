@@ -29,6 +29,8 @@ struct FakeCudaLaunch {
   // Where the CPU finds device memory or mapped host memory. Null if a part is not mapped, or not accessible for the
   // device: the launch then fails with CUDA_ERROR_ILLEGAL_ADDRESS and poisons the context.
   void* (*memory)(const struct FakeCudaLaunch* launch, unsigned long long address, size_t bytes);
+  // The same for memory that the kernel only reads, which may be mapped read-only.
+  const void* (*input)(const struct FakeCudaLaunch* launch, unsigned long long address, size_t bytes);
   unsigned shared_bytes;
 };
 

@@ -23,12 +23,20 @@ struct Running {
   bool failed;
 };
 
-void* memory_of(const FakeCudaLaunch* launch, unsigned long long address, std::size_t bytes) {
+char* find_memory(const FakeCudaLaunch* launch, Pointer address, std::size_t bytes, Use use) {
   const Lock lock(process_mutex());
   auto* const running = const_cast<Running*>(reinterpret_cast<const Running*>(launch));
-  void* const found = space().access(address, bytes, running->device, Use::kWrite, By::kKernel);
+  char* const found = space().access(address, bytes, running->device, use, By::kKernel);
   if (found == nullptr) running->failed = true;
   return found;
+}
+
+void* memory_of(const FakeCudaLaunch* launch, unsigned long long address, std::size_t bytes) {
+  return find_memory(launch, address, bytes, Use::kWrite);
+}
+
+const void* input_of(const FakeCudaLaunch* launch, unsigned long long address, std::size_t bytes) {
+  return find_memory(launch, address, bytes, Use::kRead);
 }
 
 // What a launch copies: "the number of kernel parameters and their offsets and sizes do not need to be specified as
@@ -43,7 +51,7 @@ struct Launch {
   CudaError operator()(DeviceNumber device) {
     std::vector<void*> places;
     for (std::vector<char>& each : parameters) places.push_back(each.data());
-    Running running{{memory_of, shared_bytes}, device, false};
+    Running running{{memory_of, input_of, shared_bytes}, device, false};
     run(places.data(), grid, block, &running.launch);
     return running.failed ? CudaError::kIllegalAddress : CudaError::kSuccess;
   }

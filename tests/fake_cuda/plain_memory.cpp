@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "contexts.h"
 #include "devices.h"
@@ -44,8 +45,11 @@ void PlainMemory::free(Range& range) {
 void PlainMemory::end_context(DeviceNumber device) {
   space().each([&](Range& range) {
     if (range.device != device) return;
-    if (range.kind == Range::Kind::kPlain) free(range);
-    if (range.kind == Range::Kind::kIpc) close_ipc(range);
+    if (range.kind == Range::Kind::kPlain) {
+      free(range);
+    } else if (range.kind == Range::Kind::kIpc) {
+      close_ipc(range);
+    }
   });
 }
 
@@ -152,12 +156,16 @@ FAKE_CUDA CudaError cuMemFree_v2(Pointer memory) {
   });
 }
 
+// "To retrieve the size of the mapped region, see cuMemGetAddressRange": of virtual memory, one mapping and not the
+// reservation.
 FAKE_CUDA CudaError cuMemGetAddressRange_v2(Pointer* base, std::size_t* bytes, Pointer memory) {
   return enter("cuMemGetAddressRange", Needs::kContext, [&](Lock&) {
     const Range* const range = space().find(memory);
-    if (range == nullptr) return CudaError::kNotFound;
-    if (base != nullptr) *base = range->base;
-    if (bytes != nullptr) *bytes = range->bytes;
+    const fake::Piece* const piece = space().find_piece(memory);
+    if (range == nullptr || piece == nullptr) return CudaError::kNotFound;
+    const std::size_t offset = std::prev(range->pieces.upper_bound(memory - range->base))->first;
+    if (base != nullptr) *base = range->base + offset;
+    if (bytes != nullptr) *bytes = piece->bytes;
     return CudaError::kSuccess;
   });
 }

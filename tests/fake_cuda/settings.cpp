@@ -59,8 +59,8 @@ std::optional<int> device_of(const std::string& word, int devices) {
   return static_cast<int>(index);
 }
 
-// "If one of the indices is invalid, only the devices whose index precedes it are visible" (CUDA C++ Programming
-// Guide, environment variables). A device that is named twice hides all, as with the real driver.
+// "If one of the indices is invalid, only the devices whose index precedes the invalid index are visible" (CUDA C++
+// Programming Guide, environment variables). A device that is named twice hides all, as with the real driver.
 std::vector<int> visible_devices(int devices) {
   std::vector<int> visible;
   const char* const asked = std::getenv("CUDA_VISIBLE_DEVICES");

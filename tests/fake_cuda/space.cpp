@@ -110,7 +110,7 @@ Piece* Space::find_piece(Pointer address) {
 
 bool Space::contains(Pointer address, std::size_t bytes) {
   const Range* const range = find(address);
-  if (range == nullptr) return host_memory().is_mapped(address, bytes);
+  if (range == nullptr) return host_memory().access(address, bytes) != nullptr;
   return bytes <= range->bytes - (address - range->base);
 }
 
@@ -130,7 +130,7 @@ char* Space::resolve(Pointer address, std::size_t bytes, Allows allows) {
 }
 
 char* Space::access(Pointer address, std::size_t bytes, DeviceNumber device, Use use, By by) {
-  if (host_memory().is_mapped(address, bytes)) return static_cast<char*>(address_of(address));
+  if (char* const host = host_memory().access(address, bytes)) return host;
   return resolve(address, bytes, [&](const Range& range, const Piece& piece) {
     return is_accessible(range, piece, device, use, by);
   });

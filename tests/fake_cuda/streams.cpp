@@ -9,7 +9,7 @@ using fake::engine;
 using fake::enter;
 using fake::Lock;
 using fake::Needs;
-using fake::Patience;
+using fake::Waiting;
 using forklift::device::cuda::CudaError;
 using forklift::device::cuda::Event;
 using forklift::device::cuda::Stream;
@@ -31,7 +31,7 @@ FAKE_CUDA CudaError cuStreamSynchronize(Stream handle) {
   return enter("cuStreamSynchronize", Needs::kContext, [&](Lock& lock) {
     const auto stream = engine().find(handle);
     if (stream == nullptr) return CudaError::kInvalidHandle;
-    engine().finish_all(stream, lock, Patience::kWait);
+    engine().finish_all(stream, lock, Waiting::kYes);
     return fake::poison();
   });
 }
@@ -41,7 +41,7 @@ FAKE_CUDA CudaError cuStreamQuery(Stream handle) {
     const auto stream = engine().find(handle);
     if (stream == nullptr) return CudaError::kInvalidHandle;
     const bool work = fake::query_does_work(stream->polls);
-    if (work) engine().finish_all(stream, lock, Patience::kTry);
+    if (work) engine().finish_all(stream, lock, Waiting::kNo);
     if (fake::poison() != CudaError::kSuccess) return fake::poison();
     return engine().is_idle(*stream) ? CudaError::kSuccess : CudaError::kNotReady;
   });

@@ -1,8 +1,10 @@
 // Driver over the fake driver: loading, what is missing, forks, faults and poison in its words.
 #include "device/cuda/driver.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <string>
 

@@ -50,6 +50,24 @@ TEST(FakeCudaHostTest, RegistrationsAreChecked) {
   EXPECT_EQ(process->mem_host_unregister(memory.data() + 6'000), CudaError::kSuccess);
 }
 
+// Where the device cannot use the host's address, each of the two finds nothing at the other's.
+TEST(FakeCudaHostTest, RegisteredMemoryCanHaveAnotherAddressForTheDevice) {
+  const CudaProcess process("FORKLIFT_FAKE_CUDA_OFF=91");
+  std::string memory(100, 'h');
+  ASSERT_EQ(process->mem_host_register(memory.data(), memory.size(), cuda::kHostRegisterDeviceMap),
+            CudaError::kSuccess);
+  Pointer there = 0;
+  ASSERT_EQ(process->mem_host_get_device_pointer(&there, memory.data() + 10, 0), CudaError::kSuccess);
+  const Pointer here = reinterpret_cast<std::uintptr_t>(memory.data() + 10);
+  EXPECT_NE(there, here);
+  EXPECT_EQ(process->memset_d8_async(here, 'd', 5, nullptr), CudaError::kInvalidValue);
+  EXPECT_EQ(process->memset_d8_async(there, 'd', 5, nullptr), CudaError::kSuccess);
+  EXPECT_EQ(process->ctx_synchronize(), CudaError::kSuccess);
+  EXPECT_EQ(memory.substr(8, 8), "hhdddddh");
+  EXPECT_EQ(process->mem_host_unregister(memory.data()), CudaError::kSuccess);
+  EXPECT_EQ(process->memset_d8_async(there, 'd', 5, nullptr), CudaError::kInvalidValue);
+}
+
 TEST(FakeCudaHostTest, OnlyMappedMemoryCanBeRegistered) {
   const CudaProcess process;
   constexpr std::size_t kPages = 2 * 4096;
@@ -137,11 +155,24 @@ void wait_at_a_gate(void** parameters, const unsigned*, const unsigned*, const F
   EXPECT_TRUE(gate->wait());
 }
 
+// parameters: address of an int, where it goes
+void read_one(void** parameters, const unsigned*, const unsigned*, const FakeCudaLaunch* launch) {
+  Pointer from = 0;
+  Pointer to = 0;
+  std::memcpy(&from, parameters[0], sizeof from);
+  std::memcpy(&to, parameters[1], sizeof to);
+  const void* const input = launch->input(launch, from, sizeof(int));
+  void* const output = launch->memory(launch, to, sizeof(int));
+  if (input != nullptr && output != nullptr) std::memcpy(output, input, sizeof(int));
+}
+
 constexpr std::size_t kFillSizes[] = {sizeof(Pointer), sizeof(unsigned), sizeof(int)};
 constexpr std::size_t kWaitSizes[] = {sizeof(Gate*)};
+constexpr std::size_t kReadSizes[] = {sizeof(Pointer), sizeof(Pointer)};
 constexpr FakeCudaFunction kFunctions[] = {{"fill", fill, 3, kFillSizes},
-                                           {"wait", wait_at_a_gate, 1, kWaitSizes}};
-constexpr FakeCudaImage kImage = {FAKE_CUDA_MAGIC, 2, kFunctions};
+                                           {"wait", wait_at_a_gate, 1, kWaitSizes},
+                                           {"read", read_one, 2, kReadSizes}};
+constexpr FakeCudaImage kImage = {FAKE_CUDA_MAGIC, 3, kFunctions};
 
 class Kernels {
  public:
@@ -206,6 +237,30 @@ TEST(FakeCudaKernelTest, AKernelReachesVirtualAndPinnedMemory) {
   EXPECT_EQ(process.peek(memory.address() + 400, 12), ints(5, 3));
   EXPECT_EQ(std::memcmp(pinned, ints(6, 16).data(), 64), 0);
   EXPECT_EQ(process->mem_free_host(pinned), CudaError::kSuccess);
+}
+
+TEST(FakeCudaKernelTest, AKernelMayReadWhatIsMappedReadOnly) {
+  CudaProcess process;
+  const Kernels kernels(process);
+  const Pointer plain = process.allocate(sizeof(int));
+  {
+    const MappedMemory memory(process, kGranule);
+    EXPECT_EQ(kernels.launch_fill(memory.address(), 1, 9, nullptr), CudaError::kSuccess);
+    EXPECT_EQ(process->ctx_synchronize(), CudaError::kSuccess);
+    cuda::AccessDescription read_only;
+    read_only.flags = 1;
+    EXPECT_EQ(process->mem_set_access(memory.address(), kGranule, &read_only, 1), CudaError::kSuccess);
+    Function read = nullptr;
+    EXPECT_EQ(process->module_get_function(&read, kernels.module(), "read"), CudaError::kSuccess);
+    Pointer from = memory.address();
+    Pointer to = plain;
+    void* parameters[] = {&from, &to};
+    EXPECT_EQ(process->launch_kernel(read, 1, 1, 1, 1, 1, 1, 0, nullptr, parameters, nullptr),
+              CudaError::kSuccess);
+    EXPECT_EQ(process->ctx_synchronize(), CudaError::kSuccess);
+    EXPECT_EQ(process.peek(plain, sizeof(int)), ints(9, 1));
+  }
+  EXPECT_EQ(process->mem_free(plain), CudaError::kSuccess);
 }
 
 TEST(FakeCudaKernelTest, AnIllegalAddressPoisonsTheContext) {

@@ -222,6 +222,31 @@ TEST(FakeCudaStreamsTest, AnUnfinishedEventHasNoTime) {
   for (const Event event : {begin, end}) EXPECT_EQ(process->event_destroy(event), CudaError::kSuccess);
 }
 
+// A program that ends while its streams' threads have work ends as usual.
+const bool kEndsWithWork = add_helper("end_with_work", [](const std::vector<std::string>&) {
+  FakeCuda::set_environment({"FORKLIFT_FAKE_CUDA_DELAY_US=1"});
+  const Result<cuda::Driver*> driver = cuda::Driver::get();
+  if (!driver.ok()) return 2;
+  const cuda::Functions& functions = (*driver)->functions();
+  cuda::Context context = nullptr;
+  Pointer memory = 0;
+  if (functions.device_primary_ctx_retain(&context, 0) != CudaError::kSuccess) return 3;
+  if (functions.ctx_set_current(context) != CudaError::kSuccess) return 4;
+  if (functions.mem_alloc(&memory, kGranule) != CudaError::kSuccess) return 5;
+  for (int i = 0; i < 100; ++i) {
+    Stream stream = nullptr;
+    if (functions.stream_create(&stream, cuda::kStreamNonBlocking) != CudaError::kSuccess) return 6;
+    if (functions.memset_d8_async(memory, 1, kGranule, stream) != CudaError::kSuccess) return 7;
+  }
+  return 0;
+});
+
+TEST(FakeCudaStreamsTest, AProgramCanEndWithWorkInItsStreams) {
+  ASSERT_TRUE(kEndsWithWork);
+  Child program = start_helper("end_with_work", {});
+  EXPECT_EQ(program.wait(), 0);
+}
+
 TEST(FakeCudaStreamsTest, ManyThreadsUseManyStreams) {
   const CudaProcess process("FORKLIFT_FAKE_CUDA_DELAY_US=1");
   constexpr int kThreads = 4;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <set>
 #include <string>
@@ -302,6 +303,30 @@ TEST(FakeCudaTest, AForkedChildCannotUseIt) {
   });
   EXPECT_EQ(child.wait(), 0);
   EXPECT_EQ(process.fake.forked_calls(), 0);
+}
+
+// Whatever the parent's threads held at the fork, the functions for tests work in the child.
+TEST(FakeCudaTest, AForkedChildCanLookWhileItsParentsThreadsCall) {
+  const CudaProcess process;
+  const Pointer memory = process.allocate(64);
+  std::atomic<bool> stop{false};
+  std::thread caller([&] {
+    EXPECT_EQ(process->ctx_set_current(process.context), CudaError::kSuccess);
+    while (!stop) {
+      EXPECT_EQ(process->memset_d8_async(memory, 'f', 64, nullptr), CudaError::kSuccess);
+      EXPECT_EQ(process->stream_synchronize(nullptr), CudaError::kSuccess);
+    }
+  });
+  for (int i = 0; i < 30; ++i) {
+    Child child([&] {
+      EXPECT_EQ(process.peek(memory, 64).size(), 64U);
+      EXPECT_EQ(process.fake.live().allocations, 1);
+    });
+    EXPECT_EQ(child.wait(), 0);
+  }
+  stop = true;
+  caller.join();
+  EXPECT_EQ(process->mem_free(memory), CudaError::kSuccess);
 }
 
 TEST(FakeCudaTest, FunctionsAreFoundByNameAndVersion) {

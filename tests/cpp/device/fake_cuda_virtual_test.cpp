@@ -120,6 +120,20 @@ TEST(FakeCudaVirtualTest, NeighbouringMappingsAreOneRangeForTheDevice) {
   EXPECT_EQ(process->mem_set_access(address, 2 * kGranule, &access, 1), CudaError::kInvalidValue) << "a hole";
   ASSERT_EQ(process->mem_map(address + kGranule, kGranule, 0, second, 0), CudaError::kSuccess);
   EXPECT_EQ(process->mem_set_access(address, 2 * kGranule, &access, 1), CudaError::kSuccess);
+  // An address's range is one mapping for cuMemGetAddressRange, and the reservation for the attributes.
+  Pointer base = 0;
+  std::size_t bytes = 0;
+  EXPECT_EQ(process->mem_get_address_range(&base, &bytes, address + kGranule + 5), CudaError::kSuccess);
+  EXPECT_EQ(base, address + kGranule);
+  EXPECT_EQ(bytes, kGranule);
+  EXPECT_EQ(
+      process->pointer_get_attribute(&base, cuda::PointerAttribute::kRangeStart, address + kGranule + 5),
+      CudaError::kSuccess);
+  EXPECT_EQ(base, address);
+  EXPECT_EQ(
+      process->pointer_get_attribute(&bytes, cuda::PointerAttribute::kRangeSize, address + kGranule + 5),
+      CudaError::kSuccess);
+  EXPECT_EQ(bytes, 2 * kGranule);
   const std::string words = "over the border";
   EXPECT_EQ(process->memcpy_htod_async(address + kGranule - 8, words.data(), words.size(), nullptr),
             CudaError::kSuccess);
