@@ -1,6 +1,7 @@
 // Reductions and products of matrices on a GPU.
 #include <gmock/gmock.h>
 
+#include "forklift/sorting.h"
 #include "ops/gpu_fixture.h"
 
 namespace forklift::test {
@@ -14,12 +15,13 @@ TEST_F(GpuOpsTest, ReductionsOfAllDtypes) {
   const struct {
     const char* name;
     Tensor (*compute)(const Tensor&, const ops::Reduction&, ops::Out);
-  } all[] = {{"sum", ops::sum}, {"prod", ops::prod}, {"max", ops::max}, {"min", ops::min},
+  } all[] = {{"sum", ops::sum}, {"prod", ops::prod}, {"max", ops::max},  {"min", ops::min},
              {"all", ops::all}, {"any", ops::any},   {"mean", ops::mean}};
   for (const auto& each : all) {
     for (const DType dtype : all_dtypes()) {
       SCOPED_TRACE(std::string(each.name) + " of " + std::string(name(dtype)));
-      const double error = std::string_view(each.name) == "mean" ? 1e-13 + sum_error(dtype) : sum_error(dtype);
+      const double error =
+          std::string_view(each.name) == "mean" ? 1e-13 + sum_error(dtype) : sum_error(dtype);
       const auto reduced = [&](const Dims& axes) {
         return [&, axes](const Operands& x) { return each.compute(x[0], {.axes = axes}, {}); };
       };
@@ -39,7 +41,8 @@ TEST_F(GpuOpsTest, ReductionsOfAllDtypes) {
 
 TEST_F(GpuOpsTest, LargeReductionsAreSplit) {
   // One result of many elements, a few, and many: along the elements' order and across it.
-  for (const DType dtype : {DType::kFloat32, DType::kInt8, DType::kBool, DType::kComplex64, DType::kFloat16}) {
+  for (const DType dtype :
+       {DType::kFloat32, DType::kInt8, DType::kBool, DType::kComplex64, DType::kFloat16}) {
     SCOPED_TRACE(name(dtype));
     const double error = sum_error(dtype);
     const Operands long_line{finite(dtype, {70001})};
@@ -81,16 +84,19 @@ TEST_F(GpuOpsTest, IndicesOfExtremes) {
     }
     expect_same(x, kExact, [](const Operands& a) { return ops::argmax(a[0].transpose(0, 1)); });
   }
-  expect_same({Tensor::empty({0}, DType::kFloat32)}, kExact, [](const Operands& a) { return ops::argmax(a[0]); });
+  expect_same({Tensor::empty({0}, DType::kFloat32)}, kExact,
+              [](const Operands& a) { return ops::argmax(a[0]); });
 }
 
 TEST_F(GpuOpsTest, VarianceAndTheRest) {
-  for (const DType dtype : {DType::kInt16, DType::kFloat16, DType::kFloat32, DType::kFloat64, DType::kComplex64}) {
+  for (const DType dtype :
+       {DType::kInt16, DType::kFloat16, DType::kFloat32, DType::kFloat64, DType::kComplex64}) {
     SCOPED_TRACE(name(dtype));
     const double error = dtype == DType::kInt16 ? 1e-12 : 4 * function_error(dtype);
     const Operands x{finite(dtype, {20, 30})};
     expect_same(x, error, [](const Operands& a) { return ops::var(a[0]); });
-    expect_same(x, error, [](const Operands& a) { return ops::std(a[0], 1, {.axes = Dims{0}, .keepdims = true}); });
+    expect_same(x, error,
+                [](const Operands& a) { return ops::std(a[0], 1, {.axes = Dims{0}, .keepdims = true}); });
     expect_same(x, error, [](const Operands& a) { return ops::vecdot(a[0], a[0]); });
   }
   const Operands bools{sample(DType::kBool, {9, 50})};
@@ -145,9 +151,8 @@ TEST_F(GpuOpsTest, ProductsOfMatricesThatLieOtherwise) {
                        a[1].slice(2, 1, 30, 2).transpose(1, 2));
   });
   expect_same(x, 1e-4, [](const Operands& a) { return ops::tensordot(a[0], a[1], Dims{0, 2}, Dims{0, 2}); });
-  expect_same({x[0], x[1], finite(DType::kFloat32, {6, 20, 20})}, 1e-4, [](const Operands& a) {
-    return ops::matmul(a[0], a[1].transpose(1, 2), a[2]);
-  });
+  expect_same({x[0], x[1], finite(DType::kFloat32, {6, 20, 20})}, 1e-4,
+              [](const Operands& a) { return ops::matmul(a[0], a[1].transpose(1, 2), a[2]); });
   expect_same({finite(DType::kFloat32, {3, 4}), finite(DType::kInt64, {4, 5})}, 1e-12,
               [](const Operands& a) { return ops::matmul(a[0], a[1]); });
   const Tensor bools = sample(DType::kBool, {3, 3}).to("GPU");
