@@ -8,6 +8,7 @@
 
 #include "../../fake_cuda/host_kernels/device_language.h"
 #include "../device/cuda_fixture.h"
+#include "kernels/cuda/blas.h"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/images.h"
 #include "kernels/cuda/launcher.h"
@@ -129,6 +130,14 @@ TEST(KernelImageTest, OfAFolder) {
   const Result<const void*> image = image_of(Image::kReduce);
   EXPECT_EQ(image.status().code(), Code::kSystem);
   EXPECT_THAT(std::string(image.status().what()), HasSubstr("/nowhere/reduce.fatbin"));
+}
+
+TEST(BlasTest, IsLookedForBesideTheLibrary) {
+  EXPECT_THAT(cublas_beside("/v/site-packages/forklift/_core.so"),
+              testing::Contains("/v/site-packages/nvidia/cublas/lib/libcublas.so.12"));
+  EXPECT_THAT(cublas_beside("/v/site-packages/forklift/cpp/lib/libforklift.so"),
+              testing::Contains("/v/site-packages/nvidia/cu13/lib/libcublas.so.13"));
+  EXPECT_TRUE(cublas_beside("libforklift.so").empty());
 }
 
 // Each kernel that the library can launch is in the sources, under its name. The fake takes the names from there.

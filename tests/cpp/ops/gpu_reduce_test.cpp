@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "forklift/sorting.h"
+#include "kernels/cuda/blas.h"
 #include "ops/gpu_fixture.h"
 
 namespace forklift::test {
@@ -125,8 +126,17 @@ TEST_F(GpuOpsTest, ReductionsOverManyDimensions) {
               [&](const Operands& x) { return ops::max(x[0].permute(turned), {.axes = Dims{3, 9}}); });
 }
 
-TEST_F(GpuOpsTest, ProductsOfMatricesOfAllDtypes) {
-  ::setenv("FORKLIFT_LIBCUBLAS", "", 1);
+// By which library products are computed: a parameter of the tests that follow.
+class GpuMatmulTest : public GpuOpsTest, public testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override {
+    GpuOpsTest::SetUp();
+    ::setenv("FORKLIFT_LIBCUBLAS", GetParam(), 1);
+    EXPECT_EQ(kernels::cuda::Blas::find() != nullptr, *GetParam() != '\0');
+  }
+};
+
+TEST_P(GpuMatmulTest, ProductsOfMatricesOfAllDtypes) {
   for (const DType dtype : all_dtypes()) {
     SCOPED_TRACE(name(dtype));
     const double error = dtype < DType::kFloat16 ? kExact : 4 * function_error(dtype);
@@ -141,8 +151,7 @@ TEST_F(GpuOpsTest, ProductsOfMatricesOfAllDtypes) {
   }
 }
 
-TEST_F(GpuOpsTest, ProductsOfMatricesThatLieOtherwise) {
-  ::setenv("FORKLIFT_LIBCUBLAS", "", 1);
+TEST_P(GpuMatmulTest, ProductsOfMatricesThatLieOtherwise) {
   const Operands x{finite(DType::kFloat32, {6, 20, 30}, 1), finite(DType::kFloat32, {6, 20, 30}, 2)};
   expect_same(x, 1e-4, [](const Operands& a) { return ops::matmul(a[0].transpose(1, 2), a[1]); });
   expect_same(x, 1e-4, [](const Operands& a) { return ops::matmul(a[0], a[1].transpose(1, 2)); });
@@ -158,6 +167,9 @@ TEST_F(GpuOpsTest, ProductsOfMatricesThatLieOtherwise) {
   const Tensor bools = sample(DType::kBool, {3, 3}).to("GPU");
   EXPECT_THROW(ops::matmul(bools, bools), Error);
 }
+
+INSTANTIATE_TEST_SUITE_P(Own, GpuMatmulTest, testing::Values(""));
+INSTANTIATE_TEST_SUITE_P(Cublas, GpuMatmulTest, testing::Values(FORKLIFT_TEST_FAKE_CUBLAS));
 
 }  // namespace
 }  // namespace forklift::test
