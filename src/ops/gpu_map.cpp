@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/cuda/launcher.h"
+#include "ops/element_type.h"
 #include "ops/gpu_layout.h"
 #include "ops/on_gpu.h"
 #include "ops/range_job.h"

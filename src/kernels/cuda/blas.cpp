@@ -73,6 +73,12 @@ void* open_library() {
       if (void* const library = ::dlopen(version, RTLD_NOW | RTLD_LOCAL | loading)) return library;
     }
   }
+  Dl_info own{};
+  if (::dladdr(reinterpret_cast<const void*>(&open_library), &own) == 0 || own.dli_fname == nullptr)
+    return nullptr;
+  for (const std::string& path : cublas_beside(own.dli_fname)) {
+    if (void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+  }
   return nullptr;
 }
 
@@ -87,6 +93,22 @@ Status failure(const char* function, int error) {
 }
 
 }  // namespace
+
+std::vector<std::string> cublas_beside(const std::string& library) {
+  std::vector<std::string> paths;
+  // forklift/_core.so, or forklift/cpp/lib/libforklift.so: site-packages is the folder of one of the folders above.
+  std::string folder = library;
+  for (int level = 0; level < 4; ++level) {
+    const std::size_t slash = folder.rfind('/');
+    if (slash == std::string::npos || slash == 0) break;
+    folder.resize(slash);
+    if (level == 0) continue;
+    paths.push_back(folder + "/nvidia/cu13/lib/libcublas.so.13");
+    paths.push_back(folder + "/nvidia/cublas/lib/libcublas.so.12");
+    paths.push_back(folder + "/nvidia/cublas/lib/libcublas.so.11");
+  }
+  return paths;
+}
 
 bool Blas::takes(DType dtype, const MatmulParameters& p) noexcept {
   const auto fits = [](std::int64_t number) { return number >= 0 && number <= INT_MAX; };

@@ -4,7 +4,8 @@
 //     status = blas->multiply(queue, DType::kFloat32, parameters);
 //
 // libcublas is opened with dlopen() when a product is first needed: a copy that the process has loaded already, such as
-// torch's, else the one that the linker finds. FORKLIFT_LIBCUBLAS names another file; if it is empty, cuBLAS is not used.
+// torch's, else the one that the linker finds, else that of NVIDIA's Python packages, if Forklift is installed beside them.
+// FORKLIFT_LIBCUBLAS names another file; if it is empty, cuBLAS is not used.
 // Each context has a handle of its own, which is never destroyed.
 //
 // float16 and bfloat16 are added up in float32, also between the parts of a sum, and float32 is multiplied as such and not
@@ -17,6 +18,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "device/cuda/work_queue.h"
@@ -25,6 +27,9 @@
 #include "kernels/cuda/parameters.h"
 
 namespace forklift::kernels::cuda {
+
+// Where NVIDIA's Python packages would have libcublas, if `library` (a file of Forklift's) is in the same site-packages.
+std::vector<std::string> cublas_beside(const std::string& library);
 
 class Blas {
  public:

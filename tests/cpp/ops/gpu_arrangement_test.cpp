@@ -21,15 +21,19 @@ TEST_F(GpuOpsTest, CopiesOfAllItemSizes) {
   for (const DType dtype : all_dtypes()) {
     SCOPED_TRACE(name(dtype));
     const Operands x{sample(dtype, {8, 9, 10}, 1), sample(dtype, {8, 9, 10}, 2)};
-    expect_same(x, kExact, [](const Operands& a) { return ops::positive(a[0].transpose(0, 2)); });
-    expect_same(x, kExact, [](const Operands& a) { return ops::concat(std::vector<Tensor>{a[0], a[1], a[0]}, 1); });
-    expect_same(x, kExact, [](const Operands& a) { return ops::concat(std::vector<Tensor>{a[0], a[1]}, std::nullopt); });
+    expect_same(x, kExact, [](const Operands& a) { return copied(a[0].transpose(0, 2)); });
+    expect_same(x, kExact,
+                [](const Operands& a) { return ops::concat(std::vector<Tensor>{a[0], a[1], a[0]}, 1); });
+    expect_same(x, kExact,
+                [](const Operands& a) { return ops::concat(std::vector<Tensor>{a[0], a[1]}, std::nullopt); });
     expect_same(x, kExact, [](const Operands& a) { return ops::stack(std::vector<Tensor>{a[0], a[1]}, -1); });
     expect_same(x, kExact, [](const Operands& a) { return ops::reshape(a[0].transpose(0, 1), {90, 8}); });
     expect_same(x, kExact, [](const Operands& a) { return ops::flip(a[0], Dims{0, 2}); });
     expect_same(x, kExact, [](const Operands& a) { return ops::roll(a[0], Dims{3, -2}, Dims{0, 1}); });
     expect_same(x, kExact, [](const Operands& a) { return ops::tile(a[0], Dims{2, 1, 3}); });
-    expect_same(x, kExact, [](const Operands& a) { return ops::positive(ops::broadcast_to(a[0].select(1, 2).select(0, 0), {4, 10})); });
+    expect_same(x, kExact, [](const Operands& a) {
+      return copied(ops::broadcast_to(a[0].select(1, 2).select(0, 0), {4, 10}));
+    });
   }
   expect_same({sample(DType::kInt16, {5}), sample(DType::kFloat32, {4})}, kExact,
               [](const Operands& a) { return ops::concat(std::vector<Tensor>{a[0], a[1]}, 0); });
@@ -106,7 +110,9 @@ TEST_F(GpuOpsTest, WhatAGpuDoesNotCompute) {
       EXPECT_EQ(failure.status().code(), Code::kUnsupported) << failure.what();
       EXPECT_THAT(failure.what(), AllOf(HasSubstr(std::string(each.name) + "("), HasSubstr("to(\"CPU\")")));
     }
-    if (std::string_view(each.name) != "index") EXPECT_EQ(fake().calls(), before) << "something was computed";
+    if (std::string_view(each.name) != "index") {
+      EXPECT_EQ(fake().calls(), before) << "something was computed";
+    }
   }
 }
 

@@ -128,6 +128,10 @@ inline bool is_near(double a, double b, double error) {
   if (a == b) return error > 0 || std::signbit(a) == std::signbit(b);
   return std::abs(a - b) <= error * std::max({1.0, std::abs(a), std::abs(b)});
 }
+inline bool is_near(const std::complex<double>& a, const std::complex<double>& b, double error) {
+  if (is_near(a.real(), b.real(), error) && is_near(a.imag(), b.imag(), error)) return true;
+  return std::isfinite(std::abs(a)) && std::abs(a - b) <= error * std::max(1.0, std::abs(a));
+}
 
 // Both on the CPU and without gaps.
 inline void expect_equal(const Tensor& expected, const Tensor& got, double error) {
@@ -142,19 +146,22 @@ inline void expect_equal(const Tensor& expected, const Tensor& got, double error
     const std::complex<double> a = number_at(expected, i);
     const std::complex<double> b = number_at(got, i);
     if (expected.dtype() == DType::kBool && a == b) continue;  // whatever the byte of a true one
-    if (!whole && is_near(a.real(), b.real(), error) && is_near(a.imag(), b.imag(), error)) continue;
+    if (!whole && is_near(a, b, error)) continue;
     ADD_FAILURE() << "element " << i << " of " << expected.to_string() << ": " << a << " on the CPU, " << b
                   << " on the GPU";
     ++wrong;
   }
 }
 
-inline Tensor dense(const Tensor& tensor) { return tensor.is_contiguous() ? tensor : ops::positive(tensor); }
+inline Tensor copied(const Tensor& tensor) { return ops::astype(tensor, tensor.dtype()); }
+inline Tensor dense(const Tensor& tensor) { return tensor.is_contiguous() ? tensor : copied(tensor); }
 
 class GpuOpsTest : public testing::Test {
  protected:
   void SetUp() override {
-    fake_.emplace(FakeCuda::load({}));
+    // Lazy: nothing is computed before something waits for it.
+    fake_.emplace(FakeCuda::load({"FORKLIFT_FAKE_CUDA_LAZY=1"}));
+    ::setenv("FORKLIFT_LIBCUBLAS", "", 1);  // a real one would not know the fake driver
     if (!kernels::cuda::has_images()) write_images();
   }
   void TearDown() override {

@@ -21,7 +21,8 @@ bool is_function(BinaryOp op) {
 }
 // With which the CPU's compiler multiplies and adds at once.
 double product_error(BinaryOp op, DType dtype) {
-  return op == BinaryOp::kMultiply && is_complex(dtype) ? function_error(dtype) : kExact;
+  return (op == BinaryOp::kMultiply || op == BinaryOp::kDivide) && is_complex(dtype) ? function_error(dtype)
+                                                                                     : kExact;
 }
 
 TEST_F(GpuOpsTest, UnaryOperationsOfAllDtypes) {
@@ -63,8 +64,8 @@ TEST_F(GpuOpsTest, BinaryOperationsOfAllDtypes) {
     for (const DType dtype : all_dtypes()) {
       if (op == BinaryOp::kPow && (is_complex(dtype) || dtype < DType::kFloat16)) continue;  // below
       SCOPED_TRACE(std::string(name(op)) + " of " + std::string(name(dtype)));
-      const double error =
-          is_function(op) ? (dtype < DType::kFloat16 ? 2e-3 : function_error(dtype)) : product_error(op, dtype);
+      const double error = is_function(op) ? (dtype < DType::kFloat16 ? 2e-3 : function_error(dtype))
+                                           : product_error(op, dtype);
       expect_same({sample(dtype, {1500}, 1), sample(dtype, {1500}, 2)}, error,
                   [op](const Operands& x) { return value_or_throw(ops::binary(op, x[0], x[1], {})); });
     }
@@ -151,7 +152,8 @@ TEST_F(GpuOpsTest, ViewsAndBroadcasting) {
     SCOPED_TRACE(name(dtype));
     const Operands x{sample(dtype, {6, 10, 14}, 1), sample(dtype, {10, 1}, 2), sample(dtype, {14}, 3)};
     expect_same(x, kExact, [](const Operands& a) { return ops::add(a[0], a[1]); });
-    expect_same(x, product_error(BinaryOp::kMultiply, dtype), [](const Operands& a) { return ops::multiply(a[2], a[0]); });
+    expect_same(x, product_error(BinaryOp::kMultiply, dtype),
+                [](const Operands& a) { return ops::multiply(a[2], a[0]); });
     expect_same(x, kExact, [](const Operands& a) { return ops::add(a[1], a[2]); });
     expect_same(x, kExact, [](const Operands& a) { return ops::where(a[1], a[0], a[2]); });
     expect_same(x, kExact, [](const Operands& a) {
@@ -160,8 +162,7 @@ TEST_F(GpuOpsTest, ViewsAndBroadcasting) {
     expect_same(x, kExact, [](const Operands& a) {
       return ops::logical_or(a[0].slice(2, 11, 1, -3), a[0].slice(2, 0, 8, 2));
     });
-    expect_same(x, kExact,
-                [](const Operands& a) { return ops::positive(ops::broadcast_to(a[2], {5, 2, 14})); });
+    expect_same(x, kExact, [](const Operands& a) { return copied(ops::broadcast_to(a[2], {5, 2, 14})); });
     expect_same(x, kExact, [](const Operands& a) {
       return ops::add(a[0].select(0, 3).select(0, 2).select(0, 1), a[0]);
     });
@@ -188,7 +189,7 @@ TEST_F(GpuOpsTest, ManyDimensionsThatDoNotJoin) {
   expect_same({sample(DType::kInt32, twos)}, kExact,
               [&](const Operands& x) { return ops::multiply(x[0].permute(turned), x[0]); });
   expect_same({sample(DType::kInt32, twos)}, kExact,
-              [&](const Operands& x) { return ops::positive(x[0].permute(turned)); });
+              [&](const Operands& x) { return copied(x[0].permute(turned)); });
 }
 
 TEST_F(GpuOpsTest, NoElementsAndNoDimensions) {

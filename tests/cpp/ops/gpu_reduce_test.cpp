@@ -1,6 +1,8 @@
 // Reductions and products of matrices on a GPU.
 #include <gmock/gmock.h>
 
+#include "forklift/sorting.h"
+#include "kernels/cuda/blas.h"
 #include "ops/gpu_fixture.h"
 
 namespace forklift::test {
@@ -14,12 +16,13 @@ TEST_F(GpuOpsTest, ReductionsOfAllDtypes) {
   const struct {
     const char* name;
     Tensor (*compute)(const Tensor&, const ops::Reduction&, ops::Out);
-  } all[] = {{"sum", ops::sum}, {"prod", ops::prod}, {"max", ops::max}, {"min", ops::min},
+  } all[] = {{"sum", ops::sum}, {"prod", ops::prod}, {"max", ops::max},  {"min", ops::min},
              {"all", ops::all}, {"any", ops::any},   {"mean", ops::mean}};
   for (const auto& each : all) {
     for (const DType dtype : all_dtypes()) {
       SCOPED_TRACE(std::string(each.name) + " of " + std::string(name(dtype)));
-      const double error = std::string_view(each.name) == "mean" ? 1e-13 + sum_error(dtype) : sum_error(dtype);
+      const double error =
+          std::string_view(each.name) == "mean" ? 1e-13 + sum_error(dtype) : sum_error(dtype);
       const auto reduced = [&](const Dims& axes) {
         return [&, axes](const Operands& x) { return each.compute(x[0], {.axes = axes}, {}); };
       };
@@ -39,7 +42,8 @@ TEST_F(GpuOpsTest, ReductionsOfAllDtypes) {
 
 TEST_F(GpuOpsTest, LargeReductionsAreSplit) {
   // One result of many elements, a few, and many: along the elements' order and across it.
-  for (const DType dtype : {DType::kFloat32, DType::kInt8, DType::kBool, DType::kComplex64, DType::kFloat16}) {
+  for (const DType dtype :
+       {DType::kFloat32, DType::kInt8, DType::kBool, DType::kComplex64, DType::kFloat16}) {
     SCOPED_TRACE(name(dtype));
     const double error = sum_error(dtype);
     const Operands long_line{finite(dtype, {70001})};
@@ -81,16 +85,19 @@ TEST_F(GpuOpsTest, IndicesOfExtremes) {
     }
     expect_same(x, kExact, [](const Operands& a) { return ops::argmax(a[0].transpose(0, 1)); });
   }
-  expect_same({Tensor::empty({0}, DType::kFloat32)}, kExact, [](const Operands& a) { return ops::argmax(a[0]); });
+  expect_same({Tensor::empty({0}, DType::kFloat32)}, kExact,
+              [](const Operands& a) { return ops::argmax(a[0]); });
 }
 
 TEST_F(GpuOpsTest, VarianceAndTheRest) {
-  for (const DType dtype : {DType::kInt16, DType::kFloat16, DType::kFloat32, DType::kFloat64, DType::kComplex64}) {
+  for (const DType dtype :
+       {DType::kInt16, DType::kFloat16, DType::kFloat32, DType::kFloat64, DType::kComplex64}) {
     SCOPED_TRACE(name(dtype));
     const double error = dtype == DType::kInt16 ? 1e-12 : 4 * function_error(dtype);
     const Operands x{finite(dtype, {20, 30})};
     expect_same(x, error, [](const Operands& a) { return ops::var(a[0]); });
-    expect_same(x, error, [](const Operands& a) { return ops::std(a[0], 1, {.axes = Dims{0}, .keepdims = true}); });
+    expect_same(x, error,
+                [](const Operands& a) { return ops::std(a[0], 1, {.axes = Dims{0}, .keepdims = true}); });
     expect_same(x, error, [](const Operands& a) { return ops::vecdot(a[0], a[0]); });
   }
   const Operands bools{sample(DType::kBool, {9, 50})};
@@ -119,8 +126,17 @@ TEST_F(GpuOpsTest, ReductionsOverManyDimensions) {
               [&](const Operands& x) { return ops::max(x[0].permute(turned), {.axes = Dims{3, 9}}); });
 }
 
-TEST_F(GpuOpsTest, ProductsOfMatricesOfAllDtypes) {
-  ::setenv("FORKLIFT_LIBCUBLAS", "", 1);
+// By which library products are computed: a parameter of the tests that follow.
+class GpuMatmulTest : public GpuOpsTest, public testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override {
+    GpuOpsTest::SetUp();
+    ::setenv("FORKLIFT_LIBCUBLAS", GetParam(), 1);
+    EXPECT_EQ(kernels::cuda::Blas::find() != nullptr, *GetParam() != '\0');
+  }
+};
+
+TEST_P(GpuMatmulTest, ProductsOfMatricesOfAllDtypes) {
   for (const DType dtype : all_dtypes()) {
     SCOPED_TRACE(name(dtype));
     const double error = dtype < DType::kFloat16 ? kExact : 4 * function_error(dtype);
@@ -135,8 +151,7 @@ TEST_F(GpuOpsTest, ProductsOfMatricesOfAllDtypes) {
   }
 }
 
-TEST_F(GpuOpsTest, ProductsOfMatricesThatLieOtherwise) {
-  ::setenv("FORKLIFT_LIBCUBLAS", "", 1);
+TEST_P(GpuMatmulTest, ProductsOfMatricesThatLieOtherwise) {
   const Operands x{finite(DType::kFloat32, {6, 20, 30}, 1), finite(DType::kFloat32, {6, 20, 30}, 2)};
   expect_same(x, 1e-4, [](const Operands& a) { return ops::matmul(a[0].transpose(1, 2), a[1]); });
   expect_same(x, 1e-4, [](const Operands& a) { return ops::matmul(a[0], a[1].transpose(1, 2)); });
@@ -145,14 +160,16 @@ TEST_F(GpuOpsTest, ProductsOfMatricesThatLieOtherwise) {
                        a[1].slice(2, 1, 30, 2).transpose(1, 2));
   });
   expect_same(x, 1e-4, [](const Operands& a) { return ops::tensordot(a[0], a[1], Dims{0, 2}, Dims{0, 2}); });
-  expect_same({x[0], x[1], finite(DType::kFloat32, {6, 20, 20})}, 1e-4, [](const Operands& a) {
-    return ops::matmul(a[0], a[1].transpose(1, 2), a[2]);
-  });
+  expect_same({x[0], x[1], finite(DType::kFloat32, {6, 20, 20})}, 1e-4,
+              [](const Operands& a) { return ops::matmul(a[0], a[1].transpose(1, 2), a[2]); });
   expect_same({finite(DType::kFloat32, {3, 4}), finite(DType::kInt64, {4, 5})}, 1e-12,
               [](const Operands& a) { return ops::matmul(a[0], a[1]); });
   const Tensor bools = sample(DType::kBool, {3, 3}).to("GPU");
   EXPECT_THROW(ops::matmul(bools, bools), Error);
 }
+
+INSTANTIATE_TEST_SUITE_P(Own, GpuMatmulTest, testing::Values(""));
+INSTANTIATE_TEST_SUITE_P(Cublas, GpuMatmulTest, testing::Values(FORKLIFT_TEST_FAKE_CUBLAS));
 
 }  // namespace
 }  // namespace forklift::test

@@ -28,7 +28,7 @@ Fibers::Fibers(unsigned count) : fibers_(count) {
   if (memory == MAP_FAILED) std::abort();
   stacks_ = static_cast<char*>(memory);
 #if defined(__SANITIZE_THREAD__)
-  caller_sanitizer_ = ::__tsan_get_current_fiber();
+  caller_.sanitizer = ::__tsan_get_current_fiber();
   for (Fiber& fiber : fibers_) fiber.sanitizer = ::__tsan_create_fiber(0);
 #endif
 }
@@ -69,21 +69,21 @@ void Fibers::go_on(unsigned number) {
   threadIdx.x = number;
   Fiber& fiber = fibers_[number];
 #if defined(__SANITIZE_ADDRESS__)
-  ::__sanitizer_start_switch_fiber(&caller_sanitizer_, fiber.context.uc_stack.ss_sp, kStack);
+  ::__sanitizer_start_switch_fiber(&caller_.sanitizer, fiber.context.uc_stack.ss_sp, kStack);
 #endif
 #if defined(__SANITIZE_THREAD__)
   ::__tsan_switch_to_fiber(fiber.sanitizer, 0);
 #endif
-  ::swapcontext(&caller_, &fiber.context);
+  ::swapcontext(&caller_.context, &fiber.context);
 #if defined(__SANITIZE_ADDRESS__)
-  ::__sanitizer_finish_switch_fiber(caller_sanitizer_, nullptr, nullptr);
+  ::__sanitizer_finish_switch_fiber(caller_.sanitizer, nullptr, nullptr);
 #endif
 }
 
 void Fibers::begin() {
   Fibers& block = *running;
 #if defined(__SANITIZE_ADDRESS__)
-  ::__sanitizer_finish_switch_fiber(nullptr, &block.caller_stack_, &block.caller_stack_bytes_);
+  ::__sanitizer_finish_switch_fiber(nullptr, &block.caller_.stack, &block.caller_.stack_bytes);
 #endif
   (*block.body_)(block.current_);
   block.leave(true);
@@ -93,14 +93,14 @@ void Fibers::leave(bool ended) {
   Fiber& fiber = fibers_[current_];
   fiber.ended = ended;
 #if defined(__SANITIZE_ADDRESS__)
-  ::__sanitizer_start_switch_fiber(ended ? nullptr : &fiber.sanitizer, caller_stack_, caller_stack_bytes_);
+  ::__sanitizer_start_switch_fiber(ended ? nullptr : &fiber.sanitizer, caller_.stack, caller_.stack_bytes);
 #endif
 #if defined(__SANITIZE_THREAD__)
-  ::__tsan_switch_to_fiber(caller_sanitizer_, 0);
+  ::__tsan_switch_to_fiber(caller_.sanitizer, 0);
 #endif
-  ::swapcontext(&fiber.context, &caller_);
+  ::swapcontext(&fiber.context, &caller_.context);
 #if defined(__SANITIZE_ADDRESS__)
-  ::__sanitizer_finish_switch_fiber(fiber.sanitizer, &caller_stack_, &caller_stack_bytes_);
+  ::__sanitizer_finish_switch_fiber(fiber.sanitizer, &caller_.stack, &caller_.stack_bytes);
 #endif
 }
 

@@ -37,15 +37,20 @@ class Fibers {
   void go_on(unsigned number);
   void leave(bool ended);
 
+  // The thread that called run().
+  struct Caller {
+    ucontext_t context{};
+    // For sanitizers.
+    void* sanitizer = nullptr;
+    const void* stack = nullptr;
+    std::size_t stack_bytes = 0;
+  };
+
   char* stacks_ = nullptr;
   std::vector<Fiber> fibers_;
-  ucontext_t caller_{};
+  Caller caller_;
   const std::function<void(unsigned)>* body_ = nullptr;
   unsigned current_ = 0;
-  // Of the calling thread, for sanitizers.
-  void* caller_sanitizer_ = nullptr;
-  const void* caller_stack_ = nullptr;
-  std::size_t caller_stack_bytes_ = 0;
 };
 
 }  // namespace forklift::device::cuda::fake
