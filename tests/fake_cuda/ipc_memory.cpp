@@ -90,7 +90,7 @@ std::shared_ptr<Origin> Origin::watch(pid_t process, const Physical& memory) {
     ::close(pidfd);
     return nullptr;
   }
-  const std::shared_ptr<Origin> origin(new Origin(pidfd, fate));
+  std::shared_ptr<Origin> origin(new Origin(pidfd, fate));
   fate->opened = 1;  // before the look at `freed`: the origin sets that one first, then looks at this one
   if (fate->freed != 0 || origin->has_ended()) return nullptr;
   return origin;
