@@ -56,7 +56,7 @@ def test_operators_and_reductions() -> None:
         x, y = there(a), there(b)
         np.testing.assert_array_equal(here(x * 2 + y), a * np.float32(2) + b)
         np.testing.assert_array_equal(here(-x / 3 > y), -a / np.float32(3) > b)
-        np.testing.assert_allclose(here(ops.exp(x).sum(axis=0)), np.exp(a).sum(axis=0), rtol=1e-5)
+        np.testing.assert_allclose(here(ops.sum(ops.exp(x), axis=0)), np.exp(a).sum(axis=0), rtol=1e-5)
         np.testing.assert_allclose(here(ops.var(x, axis=1, correction=1)), a.var(axis=1, ddof=1), rtol=1e-5)
         np.testing.assert_array_equal(here(ops.argmax(x, axis=1)), a.argmax(axis=1))
         np.testing.assert_allclose(here(x @ x.T), a @ a.T, rtol=1e-4, atol=1e-4)
@@ -82,7 +82,7 @@ def test_views_and_setting() -> None:
         np.testing.assert_array_equal(here(x), expected)
         x += 1
         np.testing.assert_array_equal(here(x), expected + np.float32(1))
-        print(float(x[2, 2]), ops.sum(x[2, 1:3]).item())
+        print(float(x[2, 2].to("CPU")), ops.sum(x[2, 1:3]).to("CPU").item())
         """
     ) == ["8.0 16.0"]
 
@@ -91,7 +91,7 @@ def test_tensors_made_there() -> None:
     assert run(
         """
         context.set_context(device_target="GPU")
-        x = ops.arange(6, dtype="float32").reshape(2, 3) + ops.ones((2, 3))
+        x = ops.arange(6, dtype="float32").reshape((2, 3)) + ops.ones((2, 3))
         print(x.device, here(x).tolist())
         """
     ) == ["GPU [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]"]
@@ -107,5 +107,5 @@ def test_what_a_gpu_does_not_compute_is_refused_by_name() -> None:
         """
     )
     for line, name in zip(lines, ("sort", "index", "cumulative_sum"), strict=True):
-        assert line.startswith(f"NotImplementedError: {name}(")
+        assert line.startswith(f"NotImplementedError: not supported: {name}(")
         assert 'copy it with to("CPU")' in line
