@@ -90,7 +90,7 @@ std::shared_ptr<Origin> Origin::watch(pid_t process, const Physical& memory) {
     ::close(pidfd);
     return nullptr;
   }
-  const std::shared_ptr<Origin> origin(new Origin(pidfd, fate));
+  std::shared_ptr<Origin> origin(new Origin(pidfd, fate));
   fate->opened = 1;  // before the look at `freed`: the origin sets that one first, then looks at this one
   if (fate->freed != 0 || origin->has_ended()) return nullptr;
   return origin;
@@ -138,6 +138,10 @@ Range* find_opened(const Physical& memory) {
   });
   return found;
 }
+
+// "Users can test their device for IPC functionality by calling cuDeviceGetAttribute with
+// CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED"
+bool supports_ipc() { return attribute_of(DeviceAttribute::kIpcEvents) != 0; }
 
 CudaError open_memory(const IpcMemoryHandle& handle, Pointer* memory) {
   IpcName name;
@@ -202,6 +206,7 @@ using forklift::device::cuda::Pointer;
 // the allocation's begin.
 FAKE_CUDA CudaError cuIpcGetMemHandle(IpcMemoryHandle* handle, Pointer base) {
   return enter("cuIpcGetMemHandle", Needs::kContext, [&](Lock&) {
+    if (!fake::supports_ipc()) return CudaError::kNotSupported;
     const Range* const range = space().find(base);
     if (handle == nullptr || range == nullptr || range->kind != Range::Kind::kPlain)
       return CudaError::kInvalidValue;
@@ -215,6 +220,7 @@ FAKE_CUDA CudaError cuIpcGetMemHandle(IpcMemoryHandle* handle, Pointer base) {
 // "Flags: Must be specified as CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS"
 FAKE_CUDA CudaError cuIpcOpenMemHandle_v2(Pointer* memory, IpcMemoryHandle handle, unsigned flags) {
   return enter("cuIpcOpenMemHandle", Needs::kContext, [&](Lock&) {
+    if (!fake::supports_ipc()) return CudaError::kNotSupported;
     if (memory == nullptr || flags != kIpcLazyPeerAccess) return CudaError::kInvalidValue;
     return fake::open_memory(handle, memory);
   });
@@ -236,6 +242,7 @@ FAKE_CUDA CudaError cuIpcCloseMemHandle(Pointer memory) {
 
 FAKE_CUDA CudaError cuIpcGetEventHandle(IpcEventHandle* handle, Event event) {
   return enter("cuIpcGetEventHandle", Needs::kContext, [&](Lock&) {
+    if (!fake::supports_ipc()) return CudaError::kNotSupported;
     if (handle == nullptr) return CudaError::kInvalidValue;
     const auto state = fake::events().find(event);
     if (state == nullptr || state->page == nullptr) return CudaError::kInvalidHandle;
@@ -248,6 +255,7 @@ FAKE_CUDA CudaError cuIpcGetEventHandle(IpcEventHandle* handle, Event event) {
 
 FAKE_CUDA CudaError cuIpcOpenEventHandle(Event* event, IpcEventHandle handle) {
   return enter("cuIpcOpenEventHandle", Needs::kContext, [&](Lock&) {
+    if (!fake::supports_ipc()) return CudaError::kNotSupported;
     if (event == nullptr) return CudaError::kInvalidValue;
     IpcName name;
     std::memcpy(&name, handle.bytes, sizeof name);

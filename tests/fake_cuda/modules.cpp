@@ -131,7 +131,7 @@ void Modules::end_context(DeviceNumber device) {
   for (const auto& [module, loaded] : modules_) {
     if (loaded.device == device) gone.push_back(module);
   }
-  for (Module const module : gone) unload(module);
+  for (Module module : gone) unload(module);
 }
 
 }  // namespace forklift::device::cuda::fake

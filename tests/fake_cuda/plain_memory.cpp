@@ -87,7 +87,8 @@ CudaError device_attribute(void* value, PointerAttribute attribute, const Range&
     case PointerAttribute::kIsManaged: return answer(value, 0U);
     case PointerAttribute::kDeviceOrdinal: return answer(value, device_at(range, address));
     case PointerAttribute::kIsLegacyIpcCapable: {
-      return answer(value, range.kind == Range::Kind::kPlain ? 1U : 0U);
+      const bool supported = attribute_of(DeviceAttribute::kIpcEvents) != 0;
+      return answer(value, supported && range.kind == Range::Kind::kPlain ? 1U : 0U);
     }
     case PointerAttribute::kRangeStart: return answer(value, range.base);
     case PointerAttribute::kRangeSize: return answer(value, range.bytes);

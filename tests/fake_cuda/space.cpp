@@ -86,8 +86,8 @@ void Space::unmap(Range& range, std::size_t offset) {
   const auto found = range.pieces.find(offset);
   if (found == range.pieces.end()) return;
   const std::size_t pages = (found->second.bytes + kPage - 1) / kPage * kPage;
-  ::mmap(range.alias + offset, pages, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
-         0);
+  (void)::mmap(range.alias + offset, pages, PROT_NONE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   range.pieces.erase(found);
 }
 

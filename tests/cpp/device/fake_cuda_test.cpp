@@ -101,6 +101,15 @@ TEST(FakeCudaTest, AttributesCanBeSwitchedOff) {
   properties.handle_types = cuda::HandleType::kNone;
   ASSERT_EQ(process->mem_create(&handle, kGranule, &properties, 0), CudaError::kSuccess);
   EXPECT_EQ(process->mem_release(handle), CudaError::kSuccess);
+  const Pointer memory = process.allocate(8);
+  unsigned capable = 1;
+  EXPECT_EQ(process->pointer_get_attribute(&capable, cuda::PointerAttribute::kIsLegacyIpcCapable, memory),
+            CudaError::kSuccess);
+  EXPECT_EQ(capable, 0U);
+  cuda::IpcMemoryHandle ipc{};
+  EXPECT_EQ(process->ipc_get_mem_handle(&ipc, memory), CudaError::kNotSupported);
+  EXPECT_EQ(process->ipc_open_mem_handle(nullptr, ipc, cuda::kIpcLazyPeerAccess), CudaError::kNotSupported);
+  EXPECT_EQ(process->mem_free(memory), CudaError::kSuccess);
 }
 
 TEST(FakeCudaTest, PrimaryContextsAreCounted) {
