@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -161,6 +162,47 @@ Status launch_map(const Launcher& launcher, const Program& program, const Walk& 
       });
 }
 
+// The dimension along which the elements of `x` (array 0) lie side by side, if those of `into` (array 1) do so along the
+// innermost one, and both are long enough for tiles.
+std::optional<std::size_t> turned_dimension(const Walk& walk, std::size_t item) noexcept {
+  constexpr std::int64_t kLeast = kernels::cuda::kTile / 2;
+  const auto step = static_cast<std::int64_t>(item);
+  const std::size_t inner = walk.ndim() - 1;
+  if (walk.ndim() < 2 || walk.ndim() > static_cast<std::size_t>(kernels::cuda::kMostDims) ||
+      walk.step(1, inner) != step || walk.step(0, inner) == step || walk.length(inner) < kLeast)
+    return std::nullopt;
+  for (std::size_t dim = 0; dim < inner; ++dim) {
+    if (walk.step(0, dim) == step && walk.length(dim) >= kLeast) return dim;
+  }
+  return std::nullopt;
+}
+
+Status launch_transpose(const Launcher& launcher, const Walk& walk, std::size_t turned, const Tensor& x,
+                        const Tensor& into) {
+  const std::size_t inner = walk.ndim() - 1;
+  kernels::cuda::TransposeParameters parameters{};
+  for (std::size_t dim = 0; dim < inner; ++dim) {
+    if (dim == turned) continue;
+    const auto at = static_cast<std::size_t>(parameters.outer.ndim++);
+    parameters.outer.lengths[at] = walk.length(dim);
+    for (std::size_t k = 0; k < 2; ++k) parameters.outer.steps[k][at] = walk.step(k, dim);
+  }
+  kernels::cuda::seal(parameters.outer);
+  parameters.from = number_of(x);
+  parameters.to = number_of(into);
+  parameters.rows = walk.length(turned);
+  parameters.columns = walk.length(inner);
+  parameters.from_step = walk.step(0, inner);
+  parameters.to_step = walk.step(1, turned);
+  constexpr std::int64_t kMostAlongY = 65535;
+  const auto tiles = [](std::int64_t length) {
+    return (length + kernels::cuda::kTile - 1) / kernels::cuda::kTile;
+  };
+  return launcher.launch(kernels::cuda::transpose_kernel(x.item_size()),
+                         tiles(parameters.rows) * tiles(parameters.columns),
+                         std::min(parameters.outer.size, kMostAlongY), parameters);
+}
+
 // Sets memory without gaps to one byte, if all bytes of the number are alike. False: nothing was done.
 Result<bool> fill_bytes(const Launcher& launcher, const std::byte* number, const Tensor& target) {
   const std::size_t item = target.item_size();
@@ -266,6 +308,10 @@ Status copy_on_gpu(const Queue& queue, const Program& program, const Tensor& x, 
     walk.add(x);
     walk.add(into);
     walk.finish();
+    if (const std::optional<std::size_t> turned = turned_dimension(walk, x.item_size())) {
+      status = launch_transpose(*launcher, walk, *turned, x, into);
+      return status ? status : failed_on_gpu(program.name, {&x}, status);
+    }
     status =
         for_each_layout(walk, {0, 1}, [&](const kernels::cuda::Layout& layout, const std::int64_t* offsets) {
           kernels::cuda::CopyParameters parameters{};

@@ -21,15 +21,16 @@ using device::cuda::Module;
 using device::cuda::Queue;
 
 constexpr std::array<const char*, kKernels> kNames = {
-    "forklift_map_i64",     "forklift_map_u64",     "forklift_map_f32",     "forklift_map_f64",
-    "forklift_map_c64",     "forklift_map_c128",    "forklift_direct_i32",  "forklift_direct_i64",
-    "forklift_direct_f16",  "forklift_direct_bf16", "forklift_direct_f32",  "forklift_direct_f64",
-    "forklift_copy_1",      "forklift_copy_2",      "forklift_copy_4",      "forklift_copy_8",
-    "forklift_copy_16",     "forklift_reduce_i64",  "forklift_reduce_u64",  "forklift_reduce_f64",
-    "forklift_reduce_c128", "forklift_extreme_i64", "forklift_extreme_u64", "forklift_extreme_f64",
-    "forklift_matmul_u8",   "forklift_matmul_u16",  "forklift_matmul_u32",  "forklift_matmul_u64",
-    "forklift_matmul_f16",  "forklift_matmul_bf16", "forklift_matmul_f32",  "forklift_matmul_f64",
-    "forklift_matmul_c64",  "forklift_matmul_c128"};
+    "forklift_map_i64",     "forklift_map_u64",      "forklift_map_f32",     "forklift_map_f64",
+    "forklift_map_c64",     "forklift_map_c128",     "forklift_direct_i32",  "forklift_direct_i64",
+    "forklift_direct_f16",  "forklift_direct_bf16",  "forklift_direct_f32",  "forklift_direct_f64",
+    "forklift_copy_1",      "forklift_copy_2",       "forklift_copy_4",      "forklift_copy_8",
+    "forklift_copy_16",     "forklift_transpose_1",  "forklift_transpose_2", "forklift_transpose_4",
+    "forklift_transpose_8", "forklift_transpose_16", "forklift_reduce_i64",  "forklift_reduce_u64",
+    "forklift_reduce_f64",  "forklift_reduce_c128",  "forklift_extreme_i64", "forklift_extreme_u64",
+    "forklift_extreme_f64", "forklift_matmul_u8",    "forklift_matmul_u16",  "forklift_matmul_u32",
+    "forklift_matmul_u64",  "forklift_matmul_f16",   "forklift_matmul_bf16", "forklift_matmul_f32",
+    "forklift_matmul_f64",  "forklift_matmul_c64",   "forklift_matmul_c128"};
 static_assert(static_cast<std::size_t>(Kernel::kMatmulC128) + 1 == kKernels);
 
 Image image_with(Kernel kernel) noexcept {
@@ -168,6 +169,11 @@ Kernel copy_kernel(std::size_t item_size) noexcept {
     case 8: return Kernel::kCopy8;
     default: return Kernel::kCopy16;
   }
+}
+
+Kernel transpose_kernel(std::size_t item_size) noexcept {
+  constexpr int kDistance = static_cast<int>(Kernel::kTranspose1) - static_cast<int>(Kernel::kCopy1);
+  return static_cast<Kernel>(static_cast<int>(copy_kernel(item_size)) + kDistance);
 }
 
 Kernel reduce_kernel(DType accumulator) noexcept {

@@ -42,6 +42,11 @@ enum class Kernel : std::uint8_t {
   kCopy4,
   kCopy8,
   kCopy16,
+  kTranspose1,
+  kTranspose2,
+  kTranspose4,
+  kTranspose8,
+  kTranspose16,
   kReduceI64,
   kReduceU64,
   kReduceF64,
@@ -60,7 +65,7 @@ enum class Kernel : std::uint8_t {
   kMatmulC64,
   kMatmulC128
 };
-inline constexpr std::size_t kKernels = 34;
+inline constexpr std::size_t kKernels = 39;
 const char* name(Kernel kernel) noexcept;
 
 // The kernel that computes in the type that holds elements of `computed`, which is a loop's dtype and so neither float16
@@ -69,6 +74,7 @@ Kernel map_kernel(DType computed) noexcept;
 // Of elements of this dtype alone; nothing for most.
 std::optional<Kernel> direct_kernel(DType dtype) noexcept;
 Kernel copy_kernel(std::size_t item_size) noexcept;
+Kernel transpose_kernel(std::size_t item_size) noexcept;
 // Of a reduction that accumulates in `accumulator`: int64, uint64, float64 or complex128.
 Kernel reduce_kernel(DType accumulator) noexcept;
 Kernel extreme_kernel(DType accumulator) noexcept;

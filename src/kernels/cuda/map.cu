@@ -1,5 +1,5 @@
 // Elementwise operations on a GPU: forklift_map_* with any dtypes and strides, forklift_direct_* where the elements of one
-// dtype lie without gaps, and forklift_copy_* for items as they are.
+// dtype lie without gaps, and forklift_copy_* and forklift_transpose_* for items as they are.
 //
 // A map kernel has all operations, which it tells apart by a switch that all threads take alike: the memory is the limit of
 // most of them, and a kernel for each would take minutes to compile. The direct kernels are for what a program does most;
@@ -136,6 +136,42 @@ __device__ inline void copy(const CopyParameters& p) {
   }
 }
 
+template <class Word, int words>
+struct Item {
+  Word parts[words];
+};
+
+template <class Word, int words>
+__device__ inline void transpose(const TransposeParameters& p) {
+  using E = Item<Word, words>;
+  // One column more than needed: threads that read a column use different banks.
+  __shared__ E tile[kTile][kTile + 1];
+  constexpr int kRows = static_cast<int>(kBlock) / kTile;
+  const int across = static_cast<int>(threadIdx.x) % kTile;
+  const int down = static_cast<int>(threadIdx.x) / kTile;
+  const std::int64_t column_tiles = (p.columns + kTile - 1) / kTile;
+  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) / column_tiles * kTile;
+  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) % column_tiles * kTile;
+  for (std::int64_t number = blockIdx.y; number < p.outer.size; number += gridDim.y) {
+    std::int64_t offsets[2];
+    locate(p.outer, number, offsets);
+    for (int c = down; c < kTile; c += kRows) {
+      if (row + across >= p.rows || column + c >= p.columns) continue;
+      const std::int64_t offset =
+          offsets[0] + (row + across) * static_cast<std::int64_t>(sizeof(E)) + (column + c) * p.from_step;
+      tile[c][across] = at<E>(p.from + static_cast<std::uint64_t>(offset));
+    }
+    __syncthreads();
+    for (int r = down; r < kTile; r += kRows) {
+      if (row + r >= p.rows || column + across >= p.columns) continue;
+      const std::int64_t offset =
+          offsets[1] + (row + r) * p.to_step + (column + across) * static_cast<std::int64_t>(sizeof(E));
+      put(p.to + static_cast<std::uint64_t>(offset), tile[across][r]);
+    }
+    __syncthreads();
+  }
+}
+
 }  // namespace forklift::kernels::cuda
 
 using namespace forklift::kernels::cuda;  // NOLINT(google-build-using-namespace): of this file's kernels
@@ -161,5 +197,21 @@ __global__ void forklift_copy_2(const __grid_constant__ CopyParameters p) { copy
 __global__ void forklift_copy_4(const __grid_constant__ CopyParameters p) { copy<std::uint32_t, 1>(p); }
 __global__ void forklift_copy_8(const __grid_constant__ CopyParameters p) { copy<std::uint32_t, 2>(p); }
 __global__ void forklift_copy_16(const __grid_constant__ CopyParameters p) { copy<std::uint32_t, 4>(p); }
+
+__global__ void forklift_transpose_1(const __grid_constant__ TransposeParameters p) {
+  transpose<std::uint8_t, 1>(p);
+}
+__global__ void forklift_transpose_2(const __grid_constant__ TransposeParameters p) {
+  transpose<std::uint16_t, 1>(p);
+}
+__global__ void forklift_transpose_4(const __grid_constant__ TransposeParameters p) {
+  transpose<std::uint32_t, 1>(p);
+}
+__global__ void forklift_transpose_8(const __grid_constant__ TransposeParameters p) {
+  transpose<std::uint32_t, 2>(p);
+}
+__global__ void forklift_transpose_16(const __grid_constant__ TransposeParameters p) {
+  transpose<std::uint32_t, 4>(p);
+}
 
 }  // extern "C"

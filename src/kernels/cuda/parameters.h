@@ -82,6 +82,19 @@ struct CopyParameters {
   std::uint64_t to;
 };
 
+// The same where both are dense in one dimension each, and not in the same: to(r, c) = from(r, c), elements of `from` lying
+// side by side along the rows' numbers r, and those of `to` along c. A block copies tiles of kTile x kTile through shared memory.
+inline constexpr int kTile = 32;
+struct TransposeParameters {
+  Layout outer;  // of `from` and `to`, without the two dimensions
+  std::uint64_t from;
+  std::uint64_t to;
+  std::int64_t rows;
+  std::int64_t columns;
+  std::int64_t from_step;  // bytes from one column to the next
+  std::int64_t to_step;    // bytes from one row to the next
+};
+
 // Each result is one element of `kept`, reduced over all elements of `reduced`. A block computes 256 >> lanes_log2 results.
 struct ReduceParameters {
   Layout kept;     // of the input and of the results

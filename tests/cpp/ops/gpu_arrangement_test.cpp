@@ -39,6 +39,29 @@ TEST_F(GpuOpsTest, CopiesOfAllItemSizes) {
               [](const Operands& a) { return ops::concat(std::vector<Tensor>{a[0], a[1]}, 0); });
 }
 
+// Both operands are dense along one dimension, and not the same.
+TEST_F(GpuOpsTest, TurnedCopiesGoThroughTiles) {
+  for (const DType dtype :
+       {DType::kInt8, DType::kFloat16, DType::kFloat32, DType::kFloat64, DType::kComplex128}) {
+    SCOPED_TRACE(name(dtype));
+    for (const Dims& shape : {Dims{70, 33}, Dims{16, 100}, Dims{3, 40, 50}, Dims{2, 20, 3, 65}}) {
+      SCOPED_TRACE(shape.to_string());
+      const auto last = static_cast<std::int64_t>(shape.size()) - 1;
+      const Operands x{sample(dtype, shape)};
+      expect_same(x, kExact, [last](const Operands& a) { return copied(a[0].transpose(0, last)); });
+      expect_same(x, kExact, [last](const Operands& a) { return copied(a[0].transpose(last - 1, last)); });
+      expect_same(x, kExact, [last](const Operands& a) {
+        return copied(a[0].transpose(0, last).slice(0, std::nullopt, std::nullopt, -1).slice(last, 1, 60, 2));
+      });
+      // Into a turned one.
+      expect_same({x[0], sample(dtype, shape, 1)}, kExact, [last](const Operands& a) {
+        throw_if_failed(ops::assign(a[1].transpose(0, last), a[0].transpose(0, last)));
+        return a[1];
+      });
+    }
+  }
+}
+
 TEST_F(GpuOpsTest, NumbersToAllElements) {
   for (const DType dtype : all_dtypes()) {
     SCOPED_TRACE(name(dtype));

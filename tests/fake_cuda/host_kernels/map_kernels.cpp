@@ -10,6 +10,7 @@ std::vector<FakeCudaFunction> map_kernels() {
   using Map = Entry<kernels::cuda::MapParameters>;
   using Direct = Entry<kernels::cuda::DirectParameters>;
   using Copy = Entry<kernels::cuda::CopyParameters>;
+  using Transpose = Entry<kernels::cuda::TransposeParameters>;
   return {Map::of<forklift_map_i64>("forklift_map_i64"),
           Map::of<forklift_map_u64>("forklift_map_u64"),
           Map::of<forklift_map_f32>("forklift_map_f32"),
@@ -26,7 +27,12 @@ std::vector<FakeCudaFunction> map_kernels() {
           Copy::of<forklift_copy_2, 2>("forklift_copy_2"),
           Copy::of<forklift_copy_4, 4>("forklift_copy_4"),
           Copy::of<forklift_copy_8, 8>("forklift_copy_8"),
-          Copy::of<forklift_copy_16, 16>("forklift_copy_16")};
+          Copy::of<forklift_copy_16, 16>("forklift_copy_16"),
+          Transpose::of<forklift_transpose_1, 1>("forklift_transpose_1"),
+          Transpose::of<forklift_transpose_2, 2>("forklift_transpose_2"),
+          Transpose::of<forklift_transpose_4, 4>("forklift_transpose_4"),
+          Transpose::of<forklift_transpose_8, 8>("forklift_transpose_8"),
+          Transpose::of<forklift_transpose_16, 16>("forklift_transpose_16")};
 }
 
 }  // namespace forklift::device::cuda::fake

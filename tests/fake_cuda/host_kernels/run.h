@@ -86,6 +86,18 @@ inline bool translate(kernels::cuda::CopyParameters& p, std::size_t item, const 
   return translate(p.from, from, launch, Access::kRead) && translate(p.to, to, launch, Access::kWrite);
 }
 
+inline bool translate(kernels::cuda::TransposeParameters& p, std::size_t item, const FakeCudaLaunch* launch) {
+  Extent from(static_cast<std::int64_t>(item));
+  Extent to = from;
+  from.add(p.outer, 0);
+  from.add(p.rows, static_cast<std::int64_t>(item));
+  from.add(p.columns, p.from_step);
+  to.add(p.outer, 1);
+  to.add(p.rows, p.to_step);
+  to.add(p.columns, static_cast<std::int64_t>(item));
+  return translate(p.from, from, launch, Access::kRead) && translate(p.to, to, launch, Access::kWrite);
+}
+
 // `item`: of an accumulator.
 inline bool translate(kernels::cuda::ReduceParameters& p, std::size_t item, const FakeCudaLaunch* launch) {
   Extent in(item_of(p.in_dtype));
@@ -116,7 +128,8 @@ inline bool translate(kernels::cuda::MatmulParameters& p, std::size_t item, cons
 }
 
 template <class Parameters>
-inline constexpr bool kHasBarriers = std::is_same_v<Parameters, kernels::cuda::ReduceParameters> ||
+inline constexpr bool kHasBarriers = std::is_same_v<Parameters, kernels::cuda::TransposeParameters> ||
+                                     std::is_same_v<Parameters, kernels::cuda::ReduceParameters> ||
                                      std::is_same_v<Parameters, kernels::cuda::MatmulParameters>;
 
 template <class Parameters, void (*kernel)(Parameters), std::size_t item>
