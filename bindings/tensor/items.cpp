@@ -146,7 +146,10 @@ ops::Selection index_tensor(const Tensor& tensor, nb::handle key) {
 void set_items(const Tensor& tensor, nb::handle key, nb::handle value) {
   const ops::Selection chosen = index_tensor(tensor, key);
   std::optional<PyOperand> operand = PyOperand::from(value.ptr(), PyOperand::kAnything);
-  if (chosen.is_view() && (!operand || operand->tensor() == nullptr) && !PyList_Check(value.ptr()) &&
+  // What lies on a device is set by an operation there.
+  const std::shared_ptr<Storage>& memory = tensor.storage();
+  const bool here = memory == nullptr || !memory->on_device();
+  if (here && chosen.is_view() && (!operand || operand->tensor() == nullptr) && !PyList_Check(value.ptr()) &&
       !PyTuple_Check(value.ptr())) {
     const TensorBox view(chosen.view);
     Tensor target = view.tensor;

@@ -1,5 +1,6 @@
 // Reductions on a GPU.
 #include <algorithm>
+#include <bit>
 #include <string>
 
 #include "kernels/cuda/launcher.h"
@@ -24,6 +25,9 @@ constexpr std::int64_t kEnoughBlocks = 512;
 // What a thread reads at least before a result is split between blocks.
 constexpr std::int64_t kLeastPerThread = 16;
 constexpr std::int64_t kMostParts = 512;
+// As many loads as a thread has on the way.
+constexpr std::int64_t kEachLane = 4;
+constexpr std::int64_t kLeastLanes = 8;
 
 // The dimensions of `x` that stay, and those that are reduced.
 struct Halves {
@@ -68,8 +72,11 @@ struct Shares {
     across =
         split.kept.ndim() > 0 && (split.reduced.ndim() == 0 ||
                                   std::abs(split.kept.inner_step(0)) < std::abs(split.reduced.inner_step(0)));
-    const std::int64_t wanted =
-        across ? std::min<std::int64_t>(elements / kLeastPerThread, kBlock / 32) : elements;
+    // Across, a block has at least as many lanes as leave no thread without a result; along, each lane some elements.
+    const auto spare = static_cast<std::int64_t>(
+        kBlock / std::bit_ceil(static_cast<std::uint64_t>(std::min<std::int64_t>(results, kBlock))));
+    const std::int64_t wanted = across ? std::min(elements / kLeastPerThread, std::max(spare, kLeastLanes))
+                                       : (elements + kEachLane - 1) / kEachLane;
     while ((1 << lanes_log2) < static_cast<int>(kBlock) && (std::int64_t{1} << lanes_log2) < wanted)
       ++lanes_log2;
     const std::int64_t per_block = kBlock >> lanes_log2;

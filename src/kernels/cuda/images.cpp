@@ -37,7 +37,7 @@ extern "C" {
 namespace forklift::kernels::cuda {
 namespace {
 
-constexpr std::array<const char*, kImages> kNames = {"map", "reduce", "matmul"};
+constexpr std::array<const char*, kImages> kImageNames = {"map", "reduce", "matmul"};
 
 #ifdef FORKLIFT_CUDA_IMAGE_FOLDER
 constexpr bool kBuiltIn = true;
@@ -82,7 +82,7 @@ Result<const void*> read_image(const std::string& folder, Image image) {
   std::vector<char>& bytes = (*read)[static_cast<std::size_t>(image)];
   if (bytes.empty()) {
     Result<std::vector<char>> found =
-        contents_of(folder + "/" + kNames[static_cast<std::size_t>(image)] + ".fatbin");
+        contents_of(folder + "/" + kImageNames[static_cast<std::size_t>(image)] + ".fatbin");
     if (!found) return found.status();
     bytes = *std::move(found);
   }

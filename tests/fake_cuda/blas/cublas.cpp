@@ -80,12 +80,12 @@ void write(int type, char* to, Number number) {
 }
 
 // Where the host finds the matrix, which has so many rows and columns before it is turned; null: not all is mapped.
-char* found(const Matrix& matrix, int number, int rows, int columns, std::size_t item,
-            const FakeCudaLaunch* launch) {
+template <class Find>
+auto found(const Matrix& matrix, int number, int rows, int columns, std::size_t item, Find find) {
   const auto elements = static_cast<std::size_t>(matrix.step) * static_cast<std::size_t>(columns - 1) +
                         static_cast<std::size_t>(rows);
   const auto offset = static_cast<unsigned long long>(number * matrix.stride * static_cast<long long>(item));
-  return static_cast<char*>(launch->memory(launch, matrix.address + offset, elements * item));
+  return find(matrix.address + offset, elements * item);
 }
 
 void multiply(void** parameters, const unsigned*, const unsigned*, const FakeCudaLaunch* launch) {
@@ -93,11 +93,17 @@ void multiply(void** parameters, const unsigned*, const unsigned*, const FakeCud
   std::memcpy(&p, parameters[0], sizeof p);
   const std::size_t item = size_of(p.type);
   for (int number = 0; number < p.count; ++number) {
+    const auto input = [launch](unsigned long long address, std::size_t bytes) {
+      return static_cast<const char*>(launch->input(launch, address, bytes));
+    };
+    const auto output = [launch](unsigned long long address, std::size_t bytes) {
+      return static_cast<char*>(launch->memory(launch, address, bytes));
+    };
     const char* const a = found(p.a, number, p.a.turned != 0 ? p.depth : p.rows,
-                                p.a.turned != 0 ? p.rows : p.depth, item, launch);
+                                p.a.turned != 0 ? p.rows : p.depth, item, input);
     const char* const b = found(p.b, number, p.b.turned != 0 ? p.columns : p.depth,
-                                p.b.turned != 0 ? p.depth : p.columns, item, launch);
-    char* const out = found(p.out, number, p.rows, p.columns, item, launch);
+                                p.b.turned != 0 ? p.depth : p.columns, item, input);
+    char* const out = found(p.out, number, p.rows, p.columns, item, output);
     if (a == nullptr || b == nullptr || out == nullptr) return;
     const auto at = [item](const Matrix& matrix, int row, int column) {
       const int first = matrix.turned != 0 ? column : row;

@@ -4,7 +4,8 @@
 //   #include "kernels/cuda/map.cu"
 //
 // The threads of a block run one after the other. Where a kernel has barriers, each of them is a fiber (fibers.h), and a
-// barrier lets the next one run. Blocks run one after the other, so what a block shares may be static.
+// barrier lets the next one run. Blocks run one after the other, so what a block shares is static; run.h lets one thread of
+// the host at a time run a kernel that shares something. It would be too much for the thread-local memory of a library.
 //
 // Thread safety: each thread of the host runs a launch of its own.
 #pragma once
@@ -15,7 +16,7 @@
 #define __global__
 #define __device__
 #define __grid_constant__
-#define __shared__ static thread_local
+#define __shared__ static
 
 namespace forklift::device::cuda::fake {
 

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <mutex>
 #include <optional>
 
 #include "host_kernels/device_language.h"
@@ -34,10 +35,18 @@ struct Extent {
   }
 };
 
-// Replaces a device address by the host's. False: a part is not mapped.
-inline bool translate(std::uint64_t& address, const Extent& extent, const FakeCudaLaunch* launch) {
+enum class Access {
+  kRead,
+  kWrite
+};
+
+// Replaces a device address by the host's. False: a part is not mapped, or may not be accessed so.
+inline bool translate(std::uint64_t& address, const Extent& extent, const FakeCudaLaunch* launch,
+                      Access access) {
   const std::uint64_t first = address + static_cast<std::uint64_t>(extent.low);
-  void* const found = launch->memory(launch, first, static_cast<std::size_t>(extent.high - extent.low));
+  const auto bytes = static_cast<std::size_t>(extent.high - extent.low);
+  const void* const found =
+      access == Access::kRead ? launch->input(launch, first, bytes) : launch->memory(launch, first, bytes);
   if (found == nullptr) return false;
   address = reinterpret_cast<std::uint64_t>(found) - static_cast<std::uint64_t>(extent.low);
   return true;
@@ -50,11 +59,11 @@ inline bool translate(kernels::cuda::MapParameters& p, std::size_t, const FakeCu
     if (p.inputs[k].address == 0) continue;
     Extent extent(item_of(p.inputs[k].dtype));
     extent.add(p.layout, k);
-    if (!translate(p.inputs[k].address, extent, launch)) return false;
+    if (!translate(p.inputs[k].address, extent, launch, Access::kRead)) return false;
   }
   Extent extent(item_of(p.out.dtype));
   extent.add(p.layout, kernels::cuda::kMostInputs);
-  return translate(p.out.address, extent, launch);
+  return translate(p.out.address, extent, launch, Access::kWrite);
 }
 
 inline bool translate(kernels::cuda::DirectParameters& p, std::size_t item, const FakeCudaLaunch* launch) {
@@ -62,10 +71,11 @@ inline bool translate(kernels::cuda::DirectParameters& p, std::size_t item, cons
     if (p.inputs[k].address == 0) continue;
     Extent extent(item_of(p.inputs[k].dtype));
     extent.add(p.size, p.steps[k] * item_of(p.inputs[k].dtype));
-    if (!translate(p.inputs[k].address, extent, launch)) return false;
+    if (!translate(p.inputs[k].address, extent, launch, Access::kRead)) return false;
   }
   const bool compares = p.op >= kernels::cuda::kBinaryBase + static_cast<unsigned>(kernels::BinaryOp::kEqual);
-  return translate(p.out, Extent(p.size * (compares ? 1 : static_cast<std::int64_t>(item))), launch);
+  return translate(p.out, Extent(p.size * (compares ? 1 : static_cast<std::int64_t>(item))), launch,
+                   Access::kWrite);
 }
 
 inline bool translate(kernels::cuda::CopyParameters& p, std::size_t item, const FakeCudaLaunch* launch) {
@@ -73,7 +83,7 @@ inline bool translate(kernels::cuda::CopyParameters& p, std::size_t item, const 
   Extent to = from;
   from.add(p.layout, 0);
   to.add(p.layout, 1);
-  return translate(p.from, from, launch) && translate(p.to, to, launch);
+  return translate(p.from, from, launch, Access::kRead) && translate(p.to, to, launch, Access::kWrite);
 }
 
 // `item`: of an accumulator.
@@ -85,7 +95,8 @@ inline bool translate(kernels::cuda::ReduceParameters& p, std::size_t item, cons
   Extent out(item_of(p.out_dtype));
   out.add(p.kept, 1);
   if (p.to_partial != 0) out = Extent(p.parts * p.kept.size * static_cast<std::int64_t>(item));
-  return (p.reduced.size == 0 || translate(p.in, in, launch)) && translate(p.out, out, launch);
+  return (p.reduced.size == 0 || translate(p.in, in, launch, Access::kRead)) &&
+         translate(p.out, out, launch, Access::kWrite);
 }
 
 inline bool translate(kernels::cuda::MatmulParameters& p, std::size_t item, const FakeCudaLaunch* launch) {
@@ -97,10 +108,11 @@ inline bool translate(kernels::cuda::MatmulParameters& p, std::size_t item, cons
     made.add(p.stack, array);
     return made;
   };
-  if (p.depth > 0 && (!translate(p.a, extent(0, p.rows, p.a_steps[0], p.depth, p.a_steps[1]), launch) ||
-                      !translate(p.b, extent(1, p.depth, p.b_steps[0], p.columns, p.b_steps[1]), launch)))
+  if (p.depth > 0 &&
+      (!translate(p.a, extent(0, p.rows, p.a_steps[0], p.depth, p.a_steps[1]), launch, Access::kRead) ||
+       !translate(p.b, extent(1, p.depth, p.b_steps[0], p.columns, p.b_steps[1]), launch, Access::kRead)))
     return false;
-  return translate(p.out, extent(2, p.rows, p.out_row_step, p.columns, 1), launch);
+  return translate(p.out, extent(2, p.rows, p.out_row_step, p.columns, 1), launch, Access::kWrite);
 }
 
 template <class Parameters>
@@ -115,8 +127,13 @@ void run(void** parameters, const unsigned* grid, const unsigned* block, const F
   gridDim = {grid[0], grid[1], grid[2]};
   blockDim = {block[0], block[1], block[2]};
   threadIdx = {0, 0, 0};
+  static std::mutex sharing;  // of what a block of this kernel shares
+  std::unique_lock<std::mutex> held(sharing, std::defer_lock);
   std::optional<Fibers> fibers;
-  if (kHasBarriers<Parameters>) fibers.emplace(block[0]);
+  if (kHasBarriers<Parameters>) {
+    held.lock();
+    fibers.emplace(block[0]);
+  }
   for (unsigned y = 0; y < grid[1]; ++y) {
     for (unsigned x = 0; x < grid[0]; ++x) {
       blockIdx = {x, y, 0};
