@@ -72,6 +72,7 @@ NB_MODULE(_core, m) {
   forklift::py::bind_lifeline(m);
   forklift::py::bind_process_group(m);
   nanobind::class_<forklift::py::TensorBox> tensor = forklift::py::bind_tensor(m);
+  forklift::py::bind_device_event(m);
   forklift::py::bind_operators(tensor);
   forklift::py::bind_array_methods(tensor);
   forklift::py::bind_ops(m);

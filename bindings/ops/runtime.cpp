@@ -11,6 +11,7 @@
 
 #include "bindings/core/errors.h"
 #include "bindings/core/gil.h"
+#include "device/cuda/gpu.h"
 #include "device/device.h"
 #include "kernels/loops.h"
 #include "runtime/executor.h"
@@ -43,6 +44,12 @@ int before_fork(const char* event, PyObject*, void*) {
 std::chrono::nanoseconds seconds(double value) {
   if (!(value >= 0)) throw nb::value_error("a time-out is a number of seconds, at least 0");
   return std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(value, 1e9) * 1e9));
+}
+
+device::cuda::Gpu& gpu_of(const std::string& name) {
+  const std::shared_ptr<device::Device> device = require(device::open(name));
+  if (device == nullptr || device->gpu() == nullptr) throw nb::value_error((name + " is no GPU").c_str());
+  return *device->gpu();  // the registry keeps it
 }
 
 }  // namespace
@@ -82,6 +89,23 @@ void bind_runtime(nb::module_& parent) {
   module.def("devices", device::names);
   module.def("device_target", device::target);
   module.def("set_device_target", [](const std::string& name) { require(device::set_target(name)); });
+  module.def("device_waits", device::handover_waits);
+  module.def("set_device_waits", device::set_handover_waits);
+  module.def("device_memory", [](const std::string& name) {
+    const device::cuda::DeviceMemory::Stats stats = gpu_of(name).memory().stats();
+    nb::dict said;
+    said["pools"] = stats.pools;
+    said["pool_bytes"] = stats.bytes;
+    said["used_bytes"] = stats.used;
+    said["away_bytes"] = stats.away;
+    return said;
+  });
+  module.def("trim_device", [](const std::string& name) {
+    device::cuda::Gpu& gpu = gpu_of(name);
+    const GilRelease unlocked;
+    gpu.foreign().trim();
+    return gpu.memory().trim();
+  });
   module.def("fork_counts", [] {
     const runtime::ForkCounts counts = Executor::fork_counts();
     return nb::make_tuple(counts.prepared, counts.parents, counts.children);

@@ -112,6 +112,10 @@ std::optional<Tensor> any_array(PyObject* object) {
 }
 
 Tensor copy_to_arena(const Tensor& source) {
+  if (source.storage() && source.storage()->on_device()) {
+    const GilRelease released;
+    return value_or_throw(ops::convert(source, source.dtype()));
+  }
   const std::vector<std::int64_t> shape(source.shape().begin(), source.shape().end());
   Tensor made = new_tensor(shape, source.dtype(), false);
   if (source.nbytes() <= kQuickBytes && !is_computed(source)) {

@@ -15,6 +15,7 @@
 #include "bindings/tensor/create.h"
 #include "bindings/tensor/tensor.h"
 #include "device/device.h"
+#include "ops/elementwise.h"
 #include "ops/placement.h"
 #include "ops/promotion.h"
 #include "tensor/operations.h"
@@ -188,14 +189,15 @@ nb::object nested_list(const Tensor& tensor, std::size_t dim, std::int64_t offse
 }
 
 void fill_with(Tensor& tensor, nb::handle value) {
+  const auto fill = [&](auto item) { return ops::fill(tensor, dtype_of<decltype(item)>(), &item); };
   const Status status = with_type(tensor.dtype(), [&](auto item) -> Status {
     using T = decltype(item);
     if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>) {
-      return tensor::fill_elements(tensor, T(nb::cast<float>(value)));
+      return fill(T(nb::cast<float>(value)));
     } else if constexpr (std::is_same_v<T, bool>) {
       const int truth = PyObject_IsTrue(value.ptr());
       if (truth < 0) throw nb::python_error();
-      return tensor::fill_elements(tensor, truth != 0);
+      return fill(truth != 0);
     } else {
       T number{};
       if (!nb::try_cast(value, number)) {
@@ -203,7 +205,7 @@ void fill_with(Tensor& tensor, nb::handle value) {
                      name(tensor.dtype()).data());
         throw nb::python_error();
       }
-      return tensor::fill_elements(tensor, number);
+      return fill(number);
     }
   });
   if (!status) {

@@ -40,5 +40,6 @@ void place_tensor(PyObject* object, MessageWriter& writer, wire::TensorMeta& met
 PyObject* take_tensor(std::span<const std::byte> payload, MessageReader& reader);
 
 nanobind::class_<TensorBox> bind_tensor(nanobind::module_& module);
+void bind_device_event(nanobind::module_& module);
 
 }  // namespace forklift::py

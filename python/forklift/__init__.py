@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # not `from typing import`: every child that is a fresh inter
     from forklift import multiprocessing as multiprocessing
     from forklift import ops as ops
     from forklift._core import (
+        DeviceEvent,
         Tensor,
         __version__,
         audit,
@@ -68,6 +69,7 @@ if TYPE_CHECKING:  # not `from typing import`: every child that is a fresh inter
 # core.
 _LATER = {
     "_core": (
+        "DeviceEvent",
         "Tensor",
         "__version__",
         "audit",
@@ -151,6 +153,7 @@ __all__ = [
     "ConversionError",
     "CorruptError",
     "DeviceError",
+    "DeviceEvent",
     "DisconnectedError",
     "Domain",
     "FinishedError",

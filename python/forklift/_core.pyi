@@ -238,9 +238,42 @@ class _runtime:
     @staticmethod
     def set_device_target(name: str) -> None: ...
     @staticmethod
+    def device_waits() -> bool: ...
+    @staticmethod
+    def set_device_waits(waits: bool) -> None: ...
+    @staticmethod
+    def device_memory(name: str) -> dict[str, int]: ...
+    @staticmethod
+    def trim_device(name: str) -> int: ...
+    @staticmethod
     def fork_counts() -> tuple[int, int, int]:
         """How often this process prepared a fork, went on as the parent, and began as a child."""
 
+class DeviceEvent:
+    """A mark in the order of a GPU's work, which processes share: what is sent in a message opens it there.
+
+    Without events ``put`` waits until what was queued for a tensor is done. With
+    ``context.set_context(device_handover="event")`` it does not, and the receiver waits for the sender's event.
+    A stream is an integer, as in ``torch.cuda.Stream.cuda_stream``; without one Forklift's own is meant.
+
+    NotFoundError: no such device, or one that this process cannot see; NotImplementedError: no GPU;
+    DeviceError: the driver's, such as for an event that is opened in the process that made it.
+    """
+
+    def __init__(self, device: str = "GPU") -> None: ...
+    def record(self, stream: int | None = None) -> None:
+        """Mark what was queued so far. The last record counts."""
+
+    def wait(self, stream: int | None = None) -> None:
+        """What is queued from now on comes after the mark. The CPU does not wait."""
+
+    def done(self) -> bool:
+        """Whether the device has come to the mark; True of an event that was never recorded."""
+
+    def synchronize(self) -> None:
+        """Wait until the device has come to the mark."""
+
+def _open_device_event(handle: bytes) -> DeviceEvent: ...
 def _rebuild_tensor(meta: bytes) -> Tensor: ...
 def _view(tensor: Tensor, dtype: str) -> Tensor: ...
 def _import_any(object: Any) -> tuple[Tensor, str]: ...

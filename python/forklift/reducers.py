@@ -28,6 +28,7 @@ __all__ = [
     "numpy_was_loaded",
     "offer_block",
     "prefer",
+    "rebuild_device_event",
     "rebuild_foreign",
     "rebuild_shared_array",
     "rebuild_tensor",
@@ -174,6 +175,11 @@ def _reduce_argument(array: Any) -> Any:
 def numpy_was_loaded(array_type: type) -> None:
     _ours[array_type] = _reduce_array
     _spawned[array_type] = _reduce_argument
+
+
+def rebuild_device_event(handle: bytes) -> _core.DeviceEvent:
+    """The event of a pickled message, opened in this process."""
+    return _core._open_device_event(handle)
 
 
 def rebuild_tensor(meta: bytes) -> _core.Tensor:

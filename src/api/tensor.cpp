@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "api/attached.h"
+#include "ops/elementwise.h"
 #include "tensor/arena_storage.h"
 #include "tensor/operations.h"
 #include "tensor/storage.h"
@@ -55,9 +56,9 @@ void Tensor::fill_zero() {
   fill_elements(dtype(), zero);
 }
 void Tensor::fill_elements(DType dtype, const void* item) {
-  throw_if_failed(tensor::fill_elements(*this, dtype, item));
+  throw_if_failed(ops::fill(*this, dtype, item));
 }
-void Tensor::copy_from(const Tensor& source) { throw_if_failed(tensor::copy_elements(*this, source)); }
+void Tensor::copy_from(const Tensor& source) { throw_if_failed(ops::copy(*this, source)); }
 
 void Tensor::check_access(DType wanted, bool write, bool contiguous) const {
   throw_if_failed(tensor::check_access(*this, wanted, write, contiguous));

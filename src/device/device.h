@@ -106,6 +106,10 @@ Status check_origin(const arena::Lease& lease);
 // costs nothing; it may be called again.
 void leave();
 
+// Does sending a tensor wait for what is queued on its device? It does, unless the program orders by events of its own.
+void set_handover_waits(bool waits) noexcept;
+bool handover_waits() noexcept;
+
 // Where new tensors are made. kNotFound. The device itself is opened by the first tensor.
 Status set_target(std::string_view name);
 std::string target();

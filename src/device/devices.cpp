@@ -159,6 +159,13 @@ std::string target() {
   return all.target;
 }
 
+namespace {
+std::atomic<bool> waits_at_handover{true};
+}  // namespace
+
+void set_handover_waits(bool waits) noexcept { waits_at_handover.store(waits, std::memory_order_relaxed); }
+bool handover_waits() noexcept { return waits_at_handover.load(std::memory_order_relaxed); }
+
 bool targets_cpu() noexcept { return cpu.load(std::memory_order_relaxed); }
 
 }  // namespace forklift::device

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@
 #include "ops/placement.h"
 #include "ops/promotion.h"
 #include "ops/walk.h"
+#include "tensor/arena_storage.h"
 #include "tensor/operations.h"
 #include "tensor/pending.h"
 
@@ -247,6 +249,27 @@ Result<Tensor> convert(const Tensor& x, DType dtype) {
   if (!made) return made;
   if (Status status = assign(*made, x); !status) return status;
   return made;
+}
+
+Status fill(const Tensor& into, DType dtype, const void* item) {
+  if (queue_of(into) == nullptr || dtype != into.dtype()) return tensor::fill_elements(into, dtype, item);
+  Result<Tensor> one = tensor::in_arena({}, dtype, false);
+  if (!one) return one.status();
+  std::memcpy(StorageAccess::address(*one->storage()), item, item_size(dtype));
+  const Result<Tensor> there = tensor::move_to(*one, *tensor::device_of(into));
+  return there ? assign(into, *there) : there.status();
+}
+
+Status copy(const Tensor& into, const Tensor& source) {
+  if (queue_of(into) == nullptr && queue_of(source) == nullptr) return tensor::copy_elements(into, source);
+  if (!(into.shape() == source.shape()) || into.dtype() != source.dtype())
+    return {Code::kInvalid, "copy of " + source.to_string() + " into " + into.to_string()};
+  const std::shared_ptr<device::Device>* const device = tensor::device_of(into);
+  const Result<Tensor> dense =
+      source.is_contiguous() ? Result<Tensor>(source) : convert(source, source.dtype());
+  if (!dense) return dense.status();
+  const Result<Tensor> there = tensor::move_to(*dense, device == nullptr ? nullptr : *device);
+  return there ? assign(into, *there) : there.status();
 }
 
 Status assign(const Tensor& into, const Operand& x) {

@@ -24,4 +24,9 @@ Result<Tensor> convert(const Tensor& x, DType dtype);
 // `x`, broadcast to the shape of `into`, converted to its dtype whatever gets lost.
 Status assign(const Tensor& into, const Operand& x);
 
+// Tensor::fill and Tensor::copy_from, of tensors on a GPU, too. `item` is an element of `dtype`. kInvalid: another dtype or
+// shape, read-only, a device that the CPU cannot touch and that computes nothing itself.
+Status fill(const Tensor& into, DType dtype, const void* item);
+Status copy(const Tensor& into, const Tensor& source);
+
 }  // namespace forklift::ops

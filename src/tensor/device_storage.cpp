@@ -168,7 +168,9 @@ Result<const arena::LeasePtr*> share_device_memory(const Storage& storage) {
   const DeviceStorage& memory = as_device_storage(storage);
   if (Status status = memory.check(); !status) return status;
   if (memory.device()->gpu() == nullptr) return refuse_cpu(storage);
-  if (Status status = memory.device()->complete(); !status) return status;
+  if (device::handover_waits()) {
+    if (Status status = memory.device()->complete(); !status) return status;
+  }
   return memory.share();
 }
 

@@ -30,7 +30,8 @@ Result<Tensor> on_device(const std::shared_ptr<device::Device>& device, Dims sha
 // A copy of a tensor without gaps, or the tensor itself if it is there already. Precondition: contiguous.
 Result<Tensor> move_to(const Tensor& tensor, const std::shared_ptr<device::Device>& device);
 
-// The lease of memory on a device, which it gets when it is first sent. What was queued for it is done then. kInvalid: a
+// The lease of memory on a device, which it gets when it is first sent. What was queued for it is done then, unless the
+// program orders by events (device::handover_waits). kInvalid: a
 // device whose memory belongs to one process.
 Result<const arena::LeasePtr*> share_device_memory(const Storage& storage);
 
