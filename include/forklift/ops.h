@@ -23,8 +23,8 @@
 // forked. kOverBudget, kNoSpace: as Tensor::empty.
 //
 // On a GPU (forklift/device.h) everything in this header is queued on the device, and returns at once; whatever copies the
-// result to the CPU waits for it. kUnsupported, before anything is computed: functions of complex numbers but for sqrt, exp and
-// logarithms, and what forklift/sorting.h, forklift/indexing.h and forklift/random.h compute (views, diff, roll and tile
+// result to the CPU waits for it. kUnsupported, before anything is computed: functions of complex numbers but for sqrt, exp,
+// log, log2 and log10; what forklift/sorting.h, forklift/indexing.h and forklift/random.h compute (views, diff, roll and tile
 // work); or a library that was built without kernels. kDevice: the driver's failure, at the call or where the result is read.
 //
 // `out`: the result is written there, converted to its dtype if no kind of number gets lost (floats do not become
