@@ -3,10 +3,12 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "bindings/core/errors.h"
@@ -21,6 +23,7 @@
 #include "device/cuda/gpu.h"
 #include "message/codec.h"
 #include "message/transport.h"
+#include "node/node.h"
 #include "ops/elementwise.h"
 #include "ops/placement.h"
 #include "ops/promotion.h"
@@ -38,11 +41,6 @@ namespace forklift::py {
 namespace {
 
 PyTypeObject* tensor_type = nullptr;
-
-nb::object owned(PyObject* object) {
-  if (!object) throw nb::python_error();
-  return nb::steal(object);
-}
 
 nb::tuple as_tuple(const Dims& dims) {
   nb::list items;
@@ -179,7 +177,6 @@ Status settled(const Tensor& tensor, bool open) {
   return status;
 }
 
-// What must be had of a tensor before its description can be written: its elements, or the lease of device memory.
 Status prepare_to_send(const Tensor& tensor) {
   if (!tensor.storage() || !tensor.storage()->on_device()) return settled(tensor);
   if (tensor.numel() == 0) return {};
@@ -302,30 +299,6 @@ void bind_conversions(nb::class_<TensorBox>& type) {
       });
 }
 
-void bind_pickling(nb::module_& module, nb::class_<TensorBox>& type) {
-  // In a message that is pickled a tensor travels as a handle, as in one of the native codec.
-  module.def("_rebuild_tensor", [](const nb::bytes& meta) {
-    MessageReader* reader = current_reader();
-    if (!reader) throw nb::type_error("a tensor's handle means nothing outside of its message");
-    return owned(take_tensor({reinterpret_cast<const std::byte*>(meta.c_str()), meta.size()}, *reader));
-  });
-  type.def("__reduce__", [](nb::handle self) {
-    MessageWriter* writer = current_message();
-    if (!writer) {
-      throw nb::type_error(
-          "a forklift.Tensor is memory: send it through one of Forklift's queues, or pickle tensor.numpy()");
-    }
-    require(prepare_to_send(tensor_of(self.ptr())));
-    wire::TensorMeta meta;
-    place_tensor(self.ptr(), *writer, meta);
-    std::vector<std::byte> bytes(wire::meta_bytes(meta.shape.size()));
-    wire::encode_meta(meta, bytes.data());
-    // A function of Python's: nanobind's cannot be pickled.
-    const nb::object rebuild = owned(import_attribute("forklift.reducers", "rebuild_tensor"));
-    return nb::make_tuple(rebuild, nb::make_tuple(nb::bytes(bytes.data(), bytes.size())));
-  });
-}
-
 }  // namespace
 
 nb::class_<TensorBox> bind_tensor(nb::module_& module) {
@@ -337,7 +310,7 @@ nb::class_<TensorBox> bind_tensor(nb::module_& module) {
   bind_properties(type);
   bind_conversions(type);
   bind_views(type);
-  bind_pickling(module, type);
+  bind_tensor_pickling(module, type);
   bind_factories(module);
   type.def(
       "__init__",

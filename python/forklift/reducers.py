@@ -26,6 +26,7 @@ __all__ = [
     "describe_dtype",
     "dispatch_table",
     "numpy_was_loaded",
+    "offer_tensor",
     "offer_block",
     "prefer",
     "rebuild_device_event",
@@ -175,6 +176,25 @@ def _reduce_argument(array: Any) -> Any:
 def numpy_was_loaded(array_type: type) -> None:
     _ours[array_type] = _reduce_array
     _spawned[array_type] = _reduce_argument
+
+
+def offer_tensor(tensor: _core.Tensor) -> Any:
+    """Reduce a tensor among a child's arguments; the child becomes one of the holders of its memory."""
+    popen = _std_context.get_spawning_popen()
+    if popen is None:
+        raise TypeError(
+            "a forklift.Tensor is memory: send it through one of Forklift's queues or as an argument of a "
+            "process, or pickle tensor.numpy()"
+        )
+    from forklift.multiprocessing._start.invitation import invitation_for
+
+    invitation = invitation_for(popen)
+    return claim_tensor, (invitation, *_core._offer_tensor(tensor, *invitation.slot))
+
+
+def claim_tensor(_joined: None, meta: bytes, handle: Any) -> _core.Tensor:
+    """In the child: the tensor that its parent offered."""
+    return _core._claim_tensor(meta, handle)
 
 
 def rebuild_device_event(handle: bytes) -> _core.DeviceEvent:

@@ -110,7 +110,8 @@ void leave();
 void set_handover_waits(bool waits) noexcept;
 bool handover_waits() noexcept;
 
-// Where new tensors are made. kNotFound. The device itself is opened by the first tensor.
+// Where new tensors are made: at first what FORKLIFT_DEVICE_TARGET says, or the CPU. kNotFound. The device itself is
+// opened by the first tensor.
 Status set_target(std::string_view name);
 std::string target();
 // Is it the CPU? Cheaper than asking for the name.

@@ -13,14 +13,20 @@
 namespace forklift::device {
 namespace {
 
+// FORKLIFT_DEVICE_TARGET; one that is not there is told when the first tensor is made there.
+std::string first_target() {
+  const char* const named = std::getenv("FORKLIFT_DEVICE_TARGET");
+  return named != nullptr && *named != '\0' ? named : std::string(kCpu);
+}
+
 struct Registry {
   std::mutex mutex;
   std::vector<std::shared_ptr<Device>> opened;
-  std::string target{kCpu};
+  std::string target = first_target();
 };
 
-// Set without the lock, for whoever makes a tensor.
-std::atomic<bool> cpu{true};
+// Set without the lock, for a thread that makes a tensor.
+std::atomic<bool> cpu{first_target() == kCpu};
 
 Registry& registry() {
   // Never destroyed: tensors may outlive main. The lock is held across a fork.

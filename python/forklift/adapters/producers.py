@@ -98,6 +98,8 @@ _CUDA = 2  # as DLPack numbers device types
 
 
 def _reduce_producer(array: Any) -> Any:
+    if isinstance(array, _core.Tensor):
+        return array.__reduce_ex__(5)
     if _is_on_gpu(array):
         # The receiver gets the same memory.
         return rebuild_produced, (_core.Tensor.from_dlpack(array), _package_of(array))

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "node/node.h"
+#include "os/clock.h"
 #include "os/limits.h"
 
 namespace forklift::device::cuda {
@@ -16,7 +17,7 @@ using memory_pool::PoolRef;
 
 namespace {
 
-constexpr int kBrokerMilliseconds = 200;
+constexpr double kBrokerSeconds = 0.2;
 
 std::size_t round_up(std::size_t bytes, std::size_t unit) noexcept {
   return (bytes + unit - 1) / unit * unit;
@@ -162,7 +163,8 @@ Status DeviceMemory::add_pool(std::size_t bytes) {
     const bool trimmed = trim_locked() != 0;
     made = make_pool(usual);
     // The broker has descriptors of what went back, until it has heard of it.
-    for (int i = 0; trimmed && made.code() == Code::kNoSpace && i < kBrokerMilliseconds; ++i) {
+    const os::Deadline heard = os::Deadline::after_seconds(kBrokerSeconds);
+    while (trimmed && made.code() == Code::kNoSpace && !heard.passed()) {
       ::usleep(1000);
       made = make_pool(usual);
     }

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import gc
 import pickle
+import threading
 from typing import Any
 
 import forklift
+import forklift.multiprocessing as mp
 import numpy as np
 import pytest
+import support
 import targets
 from forklift.multiprocessing import Queue
 
@@ -217,9 +220,40 @@ def test_tensors_inside_other_objects_are_shared_too() -> None:
     assert tensor[99].item() == 5
 
 
-def test_a_tensor_outside_of_a_queue_is_refused(ctx: Any) -> None:
+def test_a_tensor_outside_of_a_queue_is_refused() -> None:
     tensor = forklift.zeros([2])
     with pytest.raises(TypeError, match="queues"):
         pickle.dumps(tensor)
-    with pytest.raises(TypeError, match="queues"):
-        ctx.get_context("spawn").Process(target=print, args=(tensor,)).start()
+
+
+def add_to(tensor: Any, empty: Any, strided: Any, foreign: Any, queue: Any) -> None:
+    tensor[1] = 5
+    strided[0] = 6
+    queue.put((empty.shape, strided.tolist(), foreign.tolist()))
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_a_tensor_is_an_argument_of_a_process(method: str) -> None:
+    """The child has the same memory. A view of NumPy's memory arrives as a copy."""
+    ctx: Any = mp.get_context(method)
+    tensor = forklift.zeros([6])
+    array = np.arange(3.0)
+    queue = ctx.Queue()
+    arguments = (tensor, forklift.empty([0, 3]), tensor[2::2], forklift.Tensor.from_numpy(array), queue)
+    process = ctx.Process(target=add_to, args=arguments)
+    process.start()
+    assert queue.get(timeout=support.DEADLINE) == ((0, 3), [6.0, 0.0], [0.0, 1.0, 2.0])
+    process.join()
+    assert tensor.tolist() == [0.0, 5.0, 6.0, 0.0, 0.0, 0.0]
+    del arguments, process
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_a_process_that_never_starts_leaves_no_tensor(method: str, tmp_path: Any) -> None:
+    """What was offered to a child that cannot be started goes with its slot."""
+    ctx: Any = mp.get_context(method)
+    tensor = forklift.zeros([1000])
+    with pytest.raises(TypeError, match="lock"):
+        ctx.Process(target=print, args=(tensor, threading.Lock())).start()
+    del tensor
+    forklift.reap()
