@@ -13,6 +13,7 @@
 #include "bindings/tensor/numpy.h"
 #include "bindings/tensor/tensor.h"
 #include "device/device.h"
+#include "ops/arrangement.h"
 #include "ops/elementwise.h"
 #include "ops/placement.h"
 #include "ops/promotion.h"
@@ -159,17 +160,28 @@ Tensor new_from(nb::handle data, nb::handle dtype) {
   return to_target(converted(*source, wanted));
 }
 
+// Where new tensors are made.
+Tensor new_on_target(const std::vector<std::int64_t>& shape, DType dtype, bool zeroed) {
+  if (device::targets_cpu()) return new_tensor(shape, dtype, zeroed);
+  Dims dims((DimSpan(shape)));
+  GilRelease released;
+  Result<Tensor> made = zeroed ? ops::filled(std::move(dims), std::int64_t{0}, dtype)
+                               : ops::uninitialized(std::move(dims), dtype);
+  released.acquire();
+  return require(std::move(made));
+}
+
 void bind_factories(nb::module_& module) {
   module.def(
       "empty",
       [](nb::handle shape, nb::handle dtype) {
-        return made(to_target(new_tensor(lengths_of(shape), parse_dtype(dtype), false)));
+        return made(new_on_target(lengths_of(shape), parse_dtype(dtype), false));
       },
       nb::arg("shape"), nb::arg("dtype") = "float32");
   module.def(
       "zeros",
       [](nb::handle shape, nb::handle dtype) {
-        return made(to_target(new_tensor(lengths_of(shape), parse_dtype(dtype), true)));
+        return made(new_on_target(lengths_of(shape), parse_dtype(dtype), true));
       },
       nb::arg("shape"), nb::arg("dtype") = "float32");
   module.def(
