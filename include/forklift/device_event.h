@@ -30,17 +30,19 @@
 
 namespace forklift {
 
+// A mark in the order of a GPU's work.
 class DeviceEvent {
  public:
-  // What travels: the device's UUID and the driver's handle.
+  // What travels.
   struct Handle {
-    std::array<std::byte, 16> device{};
-    std::array<std::byte, 64> event{};
+    std::array<std::byte, 16> device{};  // its UUID
+    std::array<std::byte, 64> event{};   // as the driver gives it
     bool operator==(const Handle&) const = default;
   };
 
+  // A new event of a GPU.
   explicit DeviceEvent(std::string_view device = "GPU");
-  // Of another process.
+  // An event of another process.
   explicit DeviceEvent(const Handle& handle);
 
   // Marks what was queued so far: by Forklift, or on a stream of the driver's. The last record counts.
@@ -54,6 +56,7 @@ class DeviceEvent {
   // Waits for it.
   void synchronize() const;
 
+  // By which another process opens it.
   Handle handle() const;
 
  private:

@@ -252,8 +252,8 @@ class _runtime:
 class DeviceEvent:
     """A mark in the order of a GPU's work, which processes share: what is sent in a message opens it there.
 
-    Without events ``put`` waits until what was queued for a tensor is done. With
-    ``context.set_context(device_handover="event")`` it does not, and the receiver waits for the sender's event.
+    Without events ``put`` waits until what was queued for a tensor is done. It does not with
+    ``context.set_context(device_handover="event")``; the receiver waits for the sender's event then.
     A stream is an integer, as in ``torch.cuda.Stream.cuda_stream``; without one Forklift's own is meant.
 
     NotFoundError: no such device, or one that this process cannot see; NotImplementedError: no GPU;

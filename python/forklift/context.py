@@ -40,8 +40,10 @@ def devices() -> list[str]:
 
 
 def device_memory(device: str = "GPU") -> dict[str, int]:
-    """What Forklift has of a GPU's memory in this process, in bytes: ``pool_bytes`` in ``pools``, of which tensors of
-    this process use ``used_bytes``, and ``away_bytes`` belong to tensors that only other processes have.
+    """What Forklift has of a GPU's memory in this process, in bytes.
+
+    ``pool_bytes`` in ``pools`` pools, of which tensors of this process use ``used_bytes``, and ``away_bytes``
+    belong to tensors that only other processes have.
     """
     return _core._runtime.device_memory(device)
 

@@ -55,9 +55,7 @@ void Tensor::fill_zero() {
   const std::byte zero[16] = {};
   fill_elements(dtype(), zero);
 }
-void Tensor::fill_elements(DType dtype, const void* item) {
-  throw_if_failed(ops::fill(*this, dtype, item));
-}
+void Tensor::fill_elements(DType dtype, const void* item) { throw_if_failed(ops::fill(*this, dtype, item)); }
 void Tensor::copy_from(const Tensor& source) { throw_if_failed(ops::copy(*this, source)); }
 
 void Tensor::check_access(DType wanted, bool write, bool contiguous) const {

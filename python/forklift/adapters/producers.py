@@ -5,10 +5,10 @@ standard library's pickle would have made, but fewer bytes are copied:
 
 - the elements of a JAX array are copied once, into shared memory, where the receiving JAX uses them;
 - a NumPy array of a type of ml_dtypes is pickled out of band, which NumPy itself does not do for such types;
-- an object with ``__dlpack__`` on a GPU (CuPy's arrays) travels as a handle: the receiver gets the same memory;
-- any other object with ``__dlpack__`` is pickled as its class defines. If that is impossible, its elements are sent,
-  and the receiver gets what the ``from_dlpack`` of the object's package makes of them, or a `forklift.Tensor`
-  (or `Carried`) if the package has no such function.
+- an object with ``__dlpack__`` on a GPU (CuPy's arrays) travels as a handle to the same memory;
+- any other object with ``__dlpack__`` is pickled as its class defines. If that is impossible, its elements
+  are sent, and the receiver gets what the ``from_dlpack`` of the object's package makes of them, or a
+  `forklift.Tensor` (or `Carried`) if the package has no such function.
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ inline constexpr unsigned kHostRegisterPortable = 1;
 inline constexpr unsigned kHostRegisterDeviceMap = 2;
 
 // The stream that is meant where a stream is null: it waits for all other blocking streams of the context.
-inline const Stream kLegacyStream = nullptr;
+inline constexpr std::nullptr_t kLegacyStream = nullptr;
 // What other libraries say for the default stream (DLPack, __cuda_array_interface__): 1 legacy, 2 per thread.
 inline constexpr std::uintptr_t kLegacyStreamNumber = 1;
 inline constexpr std::uintptr_t kPerThreadStreamNumber = 2;

@@ -145,9 +145,9 @@ TEST_F(MemoryPool, AStaleHandleIsAnError) {
   };
   EXPECT_OK(check(handle));
   for (const auto& change : std::vector<std::function<void(Handle&)>>{
-           [](Handle& h) { ++h.generation; }, [](Handle& h) { ++h.length; },
-           [](Handle& h) { h.block = 77; }, [](Handle& h) { h.block = ~0U; },
-           [](Handle& h) { h.segment = arena::kNamedSegment; }, [](Handle& h) { h.segment = 3; }}) {
+           [](Handle& h) { ++h.generation; }, [](Handle& h) { ++h.length; }, [](Handle& h) { h.block = 77; },
+           [](Handle& h) { h.block = ~0U; }, [](Handle& h) { h.segment = arena::kNamedSegment; },
+           [](Handle& h) { h.segment = 3; }}) {
     Handle wrong = handle;
     change(wrong);
     EXPECT_EQ(check(wrong).code(), Code::kCorrupt);

@@ -136,7 +136,8 @@ def pool(method: str) -> None:
         print(sorted({x.device for x in results}))
     del results
     memory = context.device_memory("GPU")
-    print("memory goes back:", memory["used_bytes"] == 0 and context.trim_device("GPU") == memory["pool_bytes"])
+    given = context.trim_device("GPU")
+    print("memory goes back:", memory["used_bytes"] == 0 and given == memory["pool_bytes"])
 
 
 def rank(index: int, shared: Tensor, queue: Any) -> None:
@@ -238,12 +239,12 @@ def other_framework() -> None:
 
 
 def dlpack() -> None:
-    x = on_gpu(1, 2)
-    print(x.__dlpack_device__())
-    print(raised(lambda: x.__dlpack__(dl_device=(2, 1))))
-    print(Tensor.from_dlpack(x.__dlpack__(dl_device=(1, 0), max_version=(1, 0))).tolist())
-    print(raised(lambda: x.__dlpack__(stream=0)))
-    del x
+    held = [on_gpu(1, 2)]
+    print(held[0].__dlpack_device__())
+    print(raised(lambda: held[0].__dlpack__(dl_device=(2, 1))))
+    print(Tensor.from_dlpack(held[0].__dlpack__(dl_device=(1, 0), max_version=(1, 0))).tolist())
+    print(raised(lambda: held[0].__dlpack__(stream=0)))
+    held.clear()
     print(context.device_memory()["used_bytes"] == 0)
 
 

@@ -1,9 +1,10 @@
-"""torch's CUDA tensors: the same device memory in every process, without the rules of ``torch.multiprocessing``.
+"""torch's CUDA tensors: the same device memory in every process, without ``torch.multiprocessing``'s rules.
 
-A storage travels whole, as a `forklift.Tensor` over its memory: by the legacy handle of the allocation that it
-lies in, by a descriptor where torch's allocator has one (expandable segments), or within Forklift's own device
-memory. The sender keeps a storage until no process holds it, so nobody has to wait, release early or call
-``torch.cuda.ipc_collect``. What was queued on the sender's current stream is done when the message is sent.
+A storage travels whole, as a `forklift.Tensor` over its memory: by the legacy handle of the allocation that
+it lies in, by a descriptor where torch's allocator has one (expandable segments), or within Forklift's own
+device memory. The sender keeps a storage until no process holds it, so nobody has to wait, release early or
+call ``torch.cuda.ipc_collect``. What was queued on the sender's current stream is done when the message is
+sent.
 """
 
 from __future__ import annotations
