@@ -15,6 +15,8 @@ namespace {
 using arena::LeasePtr;
 using memory_pool::PoolRef;
 
+constexpr memory_pool::OriginHandle kOrigin{std::byte{7}};
+
 // The survivor has a pool, and where `shared` a piece of it. The broker's processes are children of this process
 // in the end, since a World adopts orphans.
 class PoolOperation : public Operation {
@@ -85,6 +87,15 @@ class Enter : public PoolOperation {
 
  private:
   os::Fd file_;
+  PoolRef made_;
+};
+
+class EnterOrigin : public PoolOperation {
+ public:
+  EnterOrigin() : PoolOperation(false) {}
+  void act() override { made_ = must(pools().enter_origin(kOrigin, 4096, kDevice, nullptr)); }
+
+ private:
   PoolRef made_;
 };
 
@@ -171,6 +182,50 @@ class Leave : public ByOwner {
   LeasePtr piece_;
 };
 
+// A message carries a piece of memory that ends with its owner, who moves it to a pool that does not.
+class Relocate : public PoolOperation {
+ public:
+  Relocate() : PoolOperation(false) {}
+  void prepare() override {
+    PoolOperation::prepare();
+    queue_ = must(channel::Channel::create(world_->node().channels(), {}));
+  }
+  void enter() override {
+    origin_ = must(pools().enter_origin(kOrigin, 4096, kDevice, nullptr));
+    const PoolRef target =
+        must(pools().enter(must(os::create_memfd("forklift-test-pool", 4096)), 4096, kDevice, nullptr));
+    LeasePtr piece = must(pools().share(origin_, 64, 16));
+    must(queue_->put({.leases = {&piece, 1}}, os::Deadline::after_seconds(2)));
+    copy_ = must(pools().share(target, 128, 16));
+  }
+  void act() override {
+    must(pools().relocate(origin_, 64, 16, *copy_));
+    copy_.reset();
+  }
+
+ protected:
+  // Wherever the piece lies, the message has it.
+  void look(const Death& death, Findings& found) override {
+    Incoming message;
+    must(queue_->get(message, os::Deadline::after_seconds(2)));
+    const Result<memory_pool::PieceInfo> piece = pools().describe(*message.leases().at(0));
+    if (!piece) return found.add("the message has lost its piece: " + piece.status().to_string());
+    if (piece->offset != (piece->by_handle() ? 64U : 128U) || piece->bytes != 16)
+      found.add("the piece is in one pool at the other's place");
+    if (death.returned && piece->by_handle()) found.add("the piece was not moved");
+    const Code alive = pools().check_origin(*message.leases().at(0)).code();
+    if (alive != (piece->by_handle() ? Code::kPeerDied : Code::kOk))
+      found.add("its origin's death is not told");
+    message.clear();
+    queue_.reset();
+  }
+
+ private:
+  channel::ChannelPtr queue_;
+  PoolRef origin_;
+  LeasePtr copy_;
+};
+
 // --- another process dies
 
 class DropOne : public PoolOperation {
@@ -246,6 +301,8 @@ void step(const char* what, Arguments... arguments) {
 }
 
 TEST(MemoryPoolStep, Enter) { step<Enter>("enter a memory pool"); }
+TEST(MemoryPoolStep, EnterOrigin) { step<EnterOrigin>("enter memory of an origin"); }
+TEST(MemoryPoolStep, Relocate) { step<Relocate>("move a piece to another pool"); }
 TEST(MemoryPoolStep, Share) { step<Share>("share a piece of a memory pool"); }
 TEST(MemoryPoolStep, ShareAgain) { step<ShareAgain>("share pieces of a memory pool again"); }
 TEST(MemoryPoolStep, DropLast) { step<DropLast>("drop the last right to a piece"); }
