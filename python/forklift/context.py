@@ -9,8 +9,8 @@
 The settings are this process's own. A forked child inherits them but for the device; a spawned one begins
 with the defaults.
 
-- ``device_target``: a name of ``devices()``, where new tensors are made; ``FORKLIFT_DEVICE_TARGET`` or the CPU at
-  the start. A device other than the CPU is opened by the first tensor there.
+- ``device_target``: a name of ``devices()``, where new tensors are made; at the start the CPU or what
+  ``FORKLIFT_DEVICE_TARGET`` says. A device other than the CPU is opened by the first tensor there.
 - ``device_handover``: ``"wait"`` (the default): sending a tensor on a GPU waits until what was queued for it
   is done; ``"event"``: it does not, and the program orders by `forklift.DeviceEvent`.
 - ``num_threads``: how many threads compute, the one that waits for a result included. 0: as many as
