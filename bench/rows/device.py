@@ -35,9 +35,8 @@ def _make(library: Library, nbytes: int, of_torch: bool) -> Any:
         made = torch.ones(nbytes // 4, device="cuda")
         torch.cuda.synchronize()
         return made
-    import numpy as np
-
     import forklift
+    import numpy as np
 
     return forklift.Tensor.from_numpy(np.ones(nbytes // 4, np.float32)).to("GPU")
 
@@ -158,9 +157,8 @@ def _many(library: Library, scale: Scale) -> float:
 
 
 def _produce(queue: Any, go: Any, nbytes: int, count: int) -> None:
-    import numpy as np
-
     import forklift
+    import numpy as np
 
     source = forklift.Tensor.from_numpy(np.ones(nbytes // 4, np.float32))
     source.to("GPU")  # opens the device
@@ -276,9 +274,8 @@ def _local(scale: Scale) -> float:
 
 
 def _to_device(library: Library, scale: Scale) -> float:
-    import numpy as np
-
     import forklift
+    import numpy as np
 
     nbytes, count = scale.nbytes(COPIED), scale.count(20, 3)
     here = forklift.Tensor.from_numpy(np.ones(nbytes // 4, np.float32))

@@ -6,8 +6,8 @@ program = subprocess.run([sys.executable, "-c", SOURCE], env=environment)
 The driver reads its settings at its first call, so it is for programs of their own, not for the test's
 process.
 
-With FORKLIFT_TEST_REAL_CUDA=1 in the environment the programs use the machine's own driver, and tests that need
-settings of the fake one are skipped.
+With FORKLIFT_TEST_REAL_CUDA=1 in the environment the programs use the machine's own driver, and tests that
+need settings of the fake one are skipped.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""bench/device.py runs, on the fake driver: a machine with a GPU is not needed to see that. Its figures mean nothing."""
+"""bench/device.py runs, on the fake driver, which needs no GPU. Its figures mean nothing there."""
 
 from __future__ import annotations
 
