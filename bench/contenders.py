@@ -39,7 +39,8 @@ def privileged(nice: int) -> Callable[[], None] | None:
 
 class Contender:
     def __init__(self, row: Row, name: str, scale: Scale, nice: int) -> None:
-        command = [sys.executable, str(WORKER), row.name, name, *(["--quick"] if scale.quick else [])]
+        command = [sys.executable, str(WORKER), row.name, name]
+        command += ["--quick"] * scale.quick + ["--tiny"] * scale.tiny
         self.name = name
         # A session of its own, so that a contender that hangs is killed with all its children.
         self._process = subprocess.Popen(
@@ -86,7 +87,9 @@ class Contender:
 def measure(row: Row, repeat: int, scale: Scale, nice: int, tick: Callable[[], None]) -> Figures:
     """Measures ours, the peer, the floor, ours, the peer, ... `repeat` times."""
     figures = Figures()
-    values = {row.ours: figures.ours, row.peer: figures.peers.setdefault(row.peer, [])}
+    values = {row.ours: figures.ours}
+    if row.peer:
+        values[row.peer] = figures.peers.setdefault(row.peer, [])
     if row.floor is not None:
         values[FLOOR] = figures.floors.setdefault(row.floor_name, [])
     contenders = [Contender(row, name, scale, nice) for name in values]

@@ -114,13 +114,14 @@ def taken(results: str) -> str:
     return f"Taken on {date}; {'; '.join(machine)}."
 
 
-def markdown(comparisons: Sequence[Comparison], command: Sequence[str]) -> str:
+def markdown(comparisons: Sequence[Comparison], command: Sequence[str], facts: Sequence[str] = ()) -> str:
+    """`facts`: of the machine, beside those that every run has."""
     rows = ["| " + " | ".join(cells(one)) + " |" for one in comparisons]
     notes = {one["row"]: one["note"] for one in comparisons if "note" in one}
     lines = [
         "# Results",
         "",
-        "Written by `bench/run.py --markdown`; not by hand. Ours and its peers are measured in turn in one",
+        f"Written by `{command[0]} --markdown`; not by hand. Ours and its peers are measured in turn in one",
         "run, and each figure is the median of its values. *better* is the ratio of the two figures,",
         "turned so that more is better; a goal says how large it has to be. Where the peer is a *limit* or a",
         "floor, it is what the machine itself took in the same run, or a fixed figure.",
@@ -131,7 +132,7 @@ def markdown(comparisons: Sequence[Comparison], command: Sequence[str]) -> str:
         " ".join(command),
         "```",
         "",
-        *(f"- {line}" for line in machine()),
+        *(f"- {line}" for line in (*machine(), *facts)),
         f"- load average {os.getloadavg()[0]:.1f} at the end",
         "",
         "## In words",
@@ -159,4 +160,4 @@ def command_line() -> list[str]:
             words.pop()
         elif not word.startswith("--cpp="):
             words.append(Path(word).name if word.startswith("/") else word)
-    return ["bench/run.py", *words]
+    return [f"bench/{Path(sys.argv[0]).name}", *words]

@@ -1,6 +1,6 @@
 """Measures one row on one contender, one value for each line that it reads. `run.py` starts it.
 
-python worker.py ROW MODULE|floor [--quick]
+python worker.py ROW MODULE|floor [--quick] [--tiny]
 
 Every contender has an interpreter of its own, so that the imports, threads and at-fork handlers of one do not
 affect the figures of another. It sleeps while another one is measured.
@@ -13,14 +13,14 @@ import json
 import sys
 import traceback
 
-from rows import ROWS
+from rows import DEVICE_ROWS, ROWS
 from rows.spec import FLOOR, Library, Scale
 
 
 def main() -> int:
     name, contender = sys.argv[1:3]
-    scale = Scale(quick="--quick" in sys.argv[3:])
-    row = next(row for row in ROWS if row.name == name)
+    scale = Scale(quick="--quick" in sys.argv[3:], tiny="--tiny" in sys.argv[3:])
+    row = next(row for row in (*ROWS, *DEVICE_ROWS) if row.name == name)
     library = None
     for line in sys.stdin:
         if not line.strip():

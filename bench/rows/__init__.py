@@ -6,6 +6,7 @@ from rows import (
     arrays,
     cpp,
     cross,
+    device,
     loaders,
     locks,
     managers,
@@ -36,3 +37,5 @@ ROWS: tuple[Row, ...] = (
     *cpp.ROWS,
     *cross.ROWS,
 )
+# Measured by bench/device.py, on a machine with a GPU.
+DEVICE_ROWS: tuple[Row, ...] = device.ROWS

@@ -21,9 +21,15 @@ FLOOR = "floor"
 @dataclass(frozen=True)
 class Scale:
     quick: bool = False
+    tiny: bool = False  # only to see that it runs
 
     def count(self, full: int, least: int = 1) -> int:
+        if self.tiny:
+            return min(full, least)
         return max(least, full // 10) if self.quick else full
+
+    def nbytes(self, full: int) -> int:
+        return min(full, 1 << 20) if self.tiny else full
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ class Row:
     floor: Callable[[Scale], float] | None = None
     floor_name: str = FLOOR
     ours: str = OURS
-    peer: str = STANDARD
+    peer: str = STANDARD  # empty: nobody
     repeat: int = 5
 
 

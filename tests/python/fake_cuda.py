@@ -5,6 +5,9 @@ program = subprocess.run([sys.executable, "-c", SOURCE], env=environment)
 
 The driver reads its settings at its first call, so it is for programs of their own, not for the test's
 process.
+
+With FORKLIFT_TEST_REAL_CUDA=1 in the environment the programs use the machine's own driver, and tests that
+need settings of the fake one are skipped.
 """
 
 from __future__ import annotations
@@ -32,6 +35,10 @@ def environment(**settings: object) -> dict[str, str]:
     Programs that get the same `machine` share the devices' memory. Without one it is this process's alone.
     """
     names = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
+    if os.environ.get("FORKLIFT_TEST_REAL_CUDA") == "1":
+        if settings.keys() - {"machine"}:
+            pytest.skip(f"not on a real driver: it sets the fake one's {', '.join(settings)}")
+        return names
     ours = {"machine": f"pytest-{os.getpid()}", **settings}
     return {
         **names,

@@ -140,6 +140,7 @@ TEST_F(GpuOpsTest, WhatAGpuDoesNotCompute) {
 }
 
 TEST_F(GpuOpsTest, FailuresOfTheDriver) {
+  if (skipped_on_real_cuda("it makes calls fail")) return;
   constexpr int kOutOfMemory = 2;
   constexpr int kUnsupportedPtx = 222;
   const Tensor x = finite(DType::kFloat32, {4, 6}).to("GPU");
@@ -159,6 +160,7 @@ TEST_F(GpuOpsTest, FailuresOfTheDriver) {
 
 // A module is loaded when it is first needed, and once.
 TEST_F(GpuOpsTest, ModulesAreLoadedOnce) {
+  if (skipped_on_real_cuda("it counts modules")) return;
   const Tensor x = finite(DType::kFloat32, {4, 6}).to("GPU");
   EXPECT_EQ(fake().live().modules, 0);
   for (int i = 0; i < 3; ++i) ops::add(x, x);

@@ -8,6 +8,11 @@
 //
 // load() sets environment variables, which the driver reads at its first call; so a test that loads it runs in a
 // process of its own, as ctest does it. Its device memory is shared with its children only.
+//
+// FORKLIFT_TEST_REAL_CUDA=1 in the environment: load() loads nothing, and Forklift finds the machine's own driver. A test
+// that needs the fake one says why, and is skipped there:
+//
+//   if (skipped_on_real_cuda("it makes calls fail")) return;
 #pragma once
 
 #include <dlfcn.h>
@@ -19,12 +24,19 @@
 
 namespace forklift::test {
 
+bool tests_real_cuda();
+// Marks the running test as skipped if the machine's own driver is tested.
+bool skipped_on_real_cuda(const std::string& why);
+
 class FakeCuda {
  public:
   // What load() sets, "NAME=value", without loading: before a fork, for the child and this process.
   static void set_environment(const std::vector<std::string>& environment = {});
   static FakeCuda load(const std::vector<std::string>& environment = {});
   static std::string path();
+
+  // Not if the machine's own driver is tested. Nothing can be asked then but calls(), forked_calls() and poison(0).
+  bool is_loaded() const { return library_ != nullptr; }
 
   // A function of the library by the name that it is exported by.
   template <class Function>
@@ -37,8 +49,11 @@ class FakeCuda {
     symbol<decltype(fakeCudaLive)>("fakeCudaLive")(&now);
     return now;
   }
-  long calls() const { return symbol<decltype(fakeCudaCalls)>("fakeCudaCalls")(); }
-  long forked_calls() const { return symbol<decltype(fakeCudaForkedCalls)>("fakeCudaForkedCalls")(); }
+  // Nobody counts those of a real driver: 0.
+  long calls() const { return is_loaded() ? symbol<decltype(fakeCudaCalls)>("fakeCudaCalls")() : 0; }
+  long forked_calls() const {
+    return is_loaded() ? symbol<decltype(fakeCudaForkedCalls)>("fakeCudaForkedCalls")() : 0;
+  }
   void fail_at(long call_number, int error) const {
     symbol<decltype(fakeCudaFailAt)>("fakeCudaFailAt")(call_number, error);
   }
@@ -52,7 +67,9 @@ class FakeCuda {
     symbol<decltype(fakeCudaFailedFunction)>("fakeCudaFailedFunction")(name, sizeof name);
     return name;
   }
-  void poison(int error) const { symbol<decltype(fakeCudaPoison)>("fakeCudaPoison")(error); }
+  void poison(int error) const {
+    if (is_loaded() || error != 0) symbol<decltype(fakeCudaPoison)>("fakeCudaPoison")(error);
+  }
   void reset() const { symbol<decltype(fakeCudaReset)>("fakeCudaReset")(); }
   bool peek(unsigned long long device, void* host, std::size_t bytes) const {
     return symbol<decltype(fakeCudaPeek)>("fakeCudaPeek")(device, host, bytes) != 0;

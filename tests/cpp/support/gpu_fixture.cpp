@@ -50,6 +50,7 @@ std::string GpuFixture::text_of(const std::function<void()>& action) {
 
 // What other processes held comes back when they are reaped.
 void GpuFixture::TearDown() {
+  if (IsSkipped()) return;
   fake_->poison(0);
   const bool used =
       device::cuda::Driver::existing() != nullptr && !device::cuda::Driver::existing()->is_forked();

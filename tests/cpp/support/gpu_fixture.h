@@ -1,10 +1,12 @@
-// Tests of tensors on the fake driver's GPU, between processes. The processes are forked before any of them uses the
+// Tests of tensors on a GPU, the fake driver's, between processes. The processes are forked before any of them uses the
 // driver, as CUDA wants it.
 //
 //   TEST_F(GpuTensors, Travel) {
 //     Queue<Tensor> queue;
 //     Child child = start([&] { queue.put(on_gpu({1, 2})); });
 //     EXPECT_EQ(values(*queue.get()), ...);
+//
+// They run on a real driver as well (support/fake_cuda.h), but for those that need what only the fake one does.
 //
 // After each test no tensor's memory is left: no range in use or away, no pool without its owner, no broker.
 #pragma once

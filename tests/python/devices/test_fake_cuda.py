@@ -15,7 +15,7 @@ BEGIN = textwrap.dedent(
     import array, ctypes, os, socket, sys
     from ctypes import byref, c_int, c_size_t, c_uint, c_ulonglong, c_void_p
 
-    cuda = ctypes.CDLL(os.environ["FORKLIFT_LIBCUDA"])
+    cuda = ctypes.CDLL(os.environ.get("FORKLIFT_LIBCUDA", "libcuda.so.1"))
     GRANULE = 2 << 20
 
     class Location(ctypes.Structure):
