@@ -58,7 +58,7 @@ class Device {
   // The same of memory of the device that another library of this process has allocated. `owner` keeps it, here for as long
   // as any process holds the lease.
   virtual Result<arena::LeasePtr> share_foreign(const void* memory, std::size_t bytes,
-                                                std::shared_ptr<const void> owner);
+                                                const std::shared_ptr<const void>& owner);
   // Before this process ends: others may still want memory that ends with it.
   virtual void leave() {}
 

@@ -115,7 +115,7 @@ Result<arena::LeasePtr> Device::share(const void*, std::size_t) {
 }
 
 Result<arena::LeasePtr> Device::share_foreign(const void* memory, std::size_t bytes,
-                                              std::shared_ptr<const void>) {
+                                              const std::shared_ptr<const void>&) {
   return share(memory, bytes);
 }
 

@@ -108,7 +108,9 @@ struct Pools::Owned {
   struct Range {
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
-    auto operator<=>(const Range&) const = default;
+    bool operator<(const Range& other) const noexcept {
+      return offset != other.offset ? offset < other.offset : bytes < other.bytes;
+    }
   };
   struct Pool {
     std::shared_ptr<Open> open;

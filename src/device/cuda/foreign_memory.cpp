@@ -119,7 +119,7 @@ Result<ForeignMemory::Base*> ForeignMemory::base_for(const Block& block, Pointer
   return &(bases_[block.base] = *std::move(made));
 }
 
-Result<arena::LeasePtr> ForeignMemory::share(Pointer memory, std::size_t bytes, Owner owner) {
+Result<arena::LeasePtr> ForeignMemory::share(Pointer memory, std::size_t bytes, const Owner& owner) {
   trim(kIdleBases);
   const Result<Block> block = block_of(memory, bytes);
   if (block.code() == Code::kNotFound) return copy(memory, bytes);
@@ -135,7 +135,7 @@ Result<arena::LeasePtr> ForeignMemory::share(Pointer memory, std::size_t bytes, 
   if (!table) return table.status();
   const Range range{memory - block->base, bytes};
   Result<arena::LeasePtr> lease = (*table)->share((*base)->pool, range.offset, range.bytes);
-  if (lease) (*base)->held.try_emplace(range, std::move(owner));
+  if (lease) (*base)->held.try_emplace(range, owner);
   return lease;
 }
 

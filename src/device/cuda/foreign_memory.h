@@ -45,7 +45,7 @@ class ForeignMemory {
       : place_(place), uuid_(uuid), own_(own), stream_(stream) {}
 
   // With the device's context current.
-  Result<arena::LeasePtr> share(Pointer memory, std::size_t bytes, Owner owner);
+  Result<arena::LeasePtr> share(Pointer memory, std::size_t bytes, const Owner& owner);
   void collect();
   // Leaves allocations of which no process holds anything, but for the first `kept` of them: their libraries may have
   // freed them, which nobody says.
@@ -62,7 +62,9 @@ class ForeignMemory {
   struct Range {
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
-    auto operator<=>(const Range&) const = default;
+    bool operator<(const Range& other) const noexcept {
+      return offset != other.offset ? offset < other.offset : bytes < other.bytes;
+    }
   };
   struct Base {
     memory_pool::PoolRef pool{};

@@ -186,11 +186,11 @@ Result<arena::LeasePtr> Gpu::share(const void* memory, std::size_t bytes) {
 }
 
 Result<arena::LeasePtr> Gpu::share_foreign(const void* memory, std::size_t bytes,
-                                           std::shared_ptr<const void> owner) {
+                                           const std::shared_ptr<const void>& owner) {
   if (Status status = usable(); !status) return status;
   const Current current(driver(), context());
   if (!current.status()) return current.status();
-  return foreign_.share(pointer_of(memory), bytes, std::move(owner));
+  return foreign_.share(pointer_of(memory), bytes, owner);
 }
 
 void Gpu::leave() {

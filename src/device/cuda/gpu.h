@@ -58,7 +58,7 @@ class Gpu final : public Device {
   void free(void* memory, std::size_t bytes) noexcept override;
   Result<arena::LeasePtr> share(const void* memory, std::size_t bytes) override;
   Result<arena::LeasePtr> share_foreign(const void* memory, std::size_t bytes,
-                                        std::shared_ptr<const void> owner) override;
+                                        const std::shared_ptr<const void>& owner) override;
   ForeignMemory& foreign() noexcept { return foreign_; }
   void leave() override;
   // What another process shared. The memory lives as long as the lease. kUnsupported: of another kind of pool.
