@@ -96,7 +96,7 @@ TEST_F(PinnedMemory, PartsOfATensorShareItsRegistration) {
 // Copies that no tensor announces: ranges that meet become one, and one that is in use stays as it is.
 TEST_F(PinnedMemory, ACopyAcrossTheEdgeOfARegistrationInUseIsMadeInPieces) {
   const Tensor host = here(4 * kMiB, 5);
-  auto* const memory = static_cast<std::byte*>(host.mutable_data());
+  auto* const memory = host.raw();
   const Tensor target = here(4 * kMiB, 0).to("GPU");
   PinnedArena& pinned = PinnedArena::of_process();
   pinned.release();
@@ -234,7 +234,7 @@ TEST_F(PinnedMemory, FailuresAreNotRepeatedAtEachCopy) {
   const Tensor target = here(kMiB).to("GPU");
   PinnedArena::of_process().release();
   void* const to = detail::StorageAccess::address(*target.storage());
-  const auto copy = [&] { EXPECT_OK(gpu().copy_in(to, host.data(), kMiB)); };
+  const auto copy = [&] { EXPECT_OK(gpu().copy_in(to, host.raw(), kMiB)); };
   fake().fail_function("cuMemHostRegister", 1, 304);
   copy();
   EXPECT_EQ(stats().failed, 1U);
@@ -286,14 +286,14 @@ TEST_F(PinnedMemory, WhatIsKeptIsOneRangeThatNothingEnds) {
   pinned.release();
   {
     const device::cuda::Current current(gpu().driver(), gpu().context());
-    static_cast<void>(*pinned.begin(gpu().place(), host.data(), kMiB));
-    const auto kept = pinned.keep(gpu().place(), host.data(), host.nbytes());
+    static_cast<void>(*pinned.begin(gpu().place(), host.raw(), kMiB));
+    const auto kept = pinned.keep(gpu().place(), host.raw(), host.nbytes());
     EXPECT_TRUE(kept.is_pinned());
     EXPECT_EQ(bytes(), 3 * kMiB);
     pinned.release();
     trim();
     EXPECT_EQ(bytes(), 3 * kMiB);
-    const auto twice = pinned.keep(gpu().place(), host.data(), host.nbytes());
+    const auto twice = pinned.keep(gpu().place(), host.raw(), host.nbytes());
     EXPECT_TRUE(twice.is_pinned());
   }
   pinned.release();
