@@ -5,6 +5,7 @@
 #include "tensor/device_storage.h"
 #include "tensor/lent_memory.h"
 #include "tensor/operations.h"
+#include "tensor/pending.h"
 
 namespace forklift::test {
 namespace {
@@ -137,8 +138,7 @@ TEST_F(GpuLentMemory, IsSentAsAPieceOfThePool) {
 TEST_F(GpuLentMemory, ErrorsOfTheDriverLeaveNothing) {
   EXPECT_CODE(Code::kNotFound, lend_memory(7, kBytes, 0).status());
   static_cast<void>(gpu());
-  fake().fail_function("cuMemCreate", 1, 2);
-  EXPECT_CODE(Code::kNoSpace, lend_memory(0, kBytes, 0).status());
+  EXPECT_CODE(Code::kNoSpace, lend_memory(0, std::size_t{100} << 30, 0).status());
   fake().fail_function("cuStreamWaitEvent", 1, 999);
   EXPECT_CODE(Code::kDevice, lend_memory(0, kBytes, 0).status());
   EXPECT_EQ(GpuFixture::memory().used, 0U);

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "support/gpu_fixture.h"
-#include "tensor/arena_storage.h"
+#include "tensor/pending.h"
 
 namespace forklift::test {
 namespace {
