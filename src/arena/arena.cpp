@@ -23,11 +23,16 @@ Status Arena::lay_out(domain::Domain& domain) {
 
 Arena::Arena(domain::Domain& domain)
     : domain_(domain),
-      ledger_(domain,
-              [this](std::uint32_t block) {
-                const std::lock_guard<sync::SpinLock> lock(mutex_);
-                resident_.forget(block);
-              }),
+      ledger_(
+          domain,
+          [this](std::uint64_t offset, std::uint64_t bytes) {
+            PunchWatcher* const watcher = watcher_.load(std::memory_order_acquire);
+            return watcher == nullptr || watcher->before_punch(offset, bytes);
+          },
+          [this](std::uint32_t block) {
+            const std::lock_guard<sync::SpinLock> lock(mutex_);
+            resident_.forget(block);
+          }),
       cache_(ledger_, mutex_),
       views_(domain.data_file(), ledger_.rows().half(), ledger_.rows().half()) {}
 
@@ -40,6 +45,7 @@ Result<std::unique_ptr<Arena>> Arena::open(domain::Domain& domain) {
   domain.on_reap(
       [self](domain::SlotRef slot, bool) { return self->ledger_.release_held_by(Holder::process(slot)); });
   domain.on_attach([self] { self->forget_leases(); });
+  domain.on_check([self] { self->notice_punches(); });
   arena->fork_ = std::make_unique<domain::ForkRegistration>(
       domain, domain::ForkHooks{[self](const domain::SlotRef* child) { self->before_fork(child); },
                                 [self] { self->mutex_.unlock(); },
@@ -71,6 +77,7 @@ Result<LeasePtr> Arena::allocate(Kind kind, std::size_t bytes, bool zeroed) {
     const std::lock_guard<sync::SpinLock> lock(mutex_);
     unmapped = enter_block(*lease, kind, bytes, got);
   }
+  notice_punches();
   if (bytes >= kPopulateFrom && (unmapped || got.fresh_to > got.fresh_from)) populate(*lease, got);
   if (zeroed) {
     // Pages that never existed, or were punched, read as zero already.
@@ -146,6 +153,7 @@ LeasePtr Arena::materialise(const Handle& handle) {
     unmapped = lease->kind_ == Kind::kShare && handle.length >= kPopulateFrom &&
                resident_.misses(handle.block, handle.length);
   }
+  notice_punches();
   if (unmapped) os::populate_write(lease->data_, handle.length);
   return lease;
 }
@@ -337,6 +345,7 @@ void Arena::after_fork_in_child(bool attached) {
     lease.row_.store(attached && lease.held() ? lease.child_row_ : Lease::kNoRow);
     lease.handle_.lease = lease.row_.load();
   });
+  watcher_.store(nullptr, std::memory_order_release);  // what it keeps is the parent's
   cache_.forget();
   views_.forget_residency();
   resident_.forget();

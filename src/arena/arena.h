@@ -16,9 +16,11 @@
 // copied, populated or punched.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,6 +29,7 @@
 #include "arena/lease.h"
 #include "arena/lease_list.h"
 #include "arena/ledger.h"
+#include "arena/punch_log.h"
 #include "arena/residency.h"
 #include "arena/views.h"
 #include "domain/domain.h"
@@ -125,6 +128,11 @@ class Arena {
   std::uint64_t chunk_bytes() const noexcept { return ledger_.chunk_bytes(); }
   std::size_t private_views() const noexcept { return views_.count(); }
   Stats stats() const { return ledger_.stats(); }
+  // Who keeps pages of the data segment, for the rest of the process; one at most. A forked child has none.
+  void watch_punches(PunchWatcher* watcher) noexcept { watcher_.store(watcher, std::memory_order_release); }
+  PunchLog punch_log() const noexcept { return PunchLog(ledger_.rows().state()); }
+  // The half of the data segment with the blocks of the share kind, as this process has it mapped.
+  std::span<std::byte> share_half() const noexcept { return {data_.data(), ledger_.rows().half()}; }
   // Every violated invariant in words; empty when all is well.
   std::vector<std::string> audit();
 
@@ -140,6 +148,10 @@ class Arena {
   LeasePtr make_listed(Object object, std::uint32_t row);
   LeasePtr materialise_unopened(const Handle& handle);
   void discard(Lease& lease);
+  void notice_punches() noexcept {
+    if (PunchWatcher* const watcher = watcher_.load(std::memory_order_acquire)) [[unlikely]]
+      watcher->catch_up();
+  }
 
   void before_fork(const domain::SlotRef* child);
   void enter_child(domain::SlotRef child);
@@ -148,6 +160,7 @@ class Arena {
   void forget_leases();
 
   domain::Domain& domain_;
+  std::atomic<PunchWatcher*> watcher_{nullptr};
   Ledger ledger_;
   os::Mapping data_;  // the data segment, shared by all processes
 

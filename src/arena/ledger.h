@@ -87,8 +87,10 @@ class Ledger {
  public:
   // Lays out the rows of a new domain.
   static Status lay_out(domain::Domain& domain);
-  Ledger(domain::Domain& domain, Trimmer::OnPunched on_punched)
-      : rows_(domain), free_blocks_(rows_), trimmer_(rows_, free_blocks_, std::move(on_punched)) {}
+  Ledger(domain::Domain& domain, Trimmer::MayPunch may_punch, Trimmer::OnPunched on_punched)
+      : rows_(domain),
+        free_blocks_(rows_),
+        trimmer_(rows_, free_blocks_, std::move(may_punch), std::move(on_punched)) {}
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 

@@ -11,8 +11,9 @@
 //  A6. A cached block has one lease, a process's or a depot's. What cell i of depot d holds is named by that
 //      cell, and i < top, but for one cell that a dead putter may have left at the top.
 //
-// All words change through the redo record, with two exceptions. A lease's holder is changed by the process
-// that holds the lease, with one store. A block's meta and length belong to its holder while it has only one.
+// All words change through the redo record, with three exceptions. A lease's holder is changed by the process
+// that holds the lease, with one store. A block's meta and length belong to its holder while it has only one. The
+// punched ranges are written under the lock, entry first (arena/punch_log.h).
 #pragma once
 
 #include <algorithm>
@@ -170,6 +171,7 @@ struct Holder {
 };
 
 inline constexpr std::uint32_t kRedoRecords = 16;
+inline constexpr std::uint64_t kPunchesKept = 256;
 
 // Cached blocks on their way from processes that have too many to processes that have none
 // (arena/cache/depots.h). There is one depot for each kind and each class up to 4 MiB.
@@ -199,6 +201,8 @@ struct ArenaState {
   Word warm[kKinds][kClasses];  // free lists: row index + 1
   Word cold[kKinds][kClasses];
   Depot depots[kKinds][kKeptClasses];
+  alignas(64) Word punches;    // ranges ever punched (arena/punch_log.h)
+  Word punched[kPunchesKept];  // {first page:32, pages:32}; the nth in n mod kPunchesKept
 };
 
 }  // namespace forklift::arena

@@ -1,5 +1,6 @@
 #include "arena/trimmer.h"
 
+#include "arena/punch_log.h"
 #include "os/memfd.h"
 
 namespace forklift::arena {
@@ -20,6 +21,11 @@ std::uint64_t Trimmer::trim_to(std::uint64_t keep) {
 std::uint64_t Trimmer::punch_one() {
   std::uint32_t index = 0;
   std::uint32_t row = 0;
+  std::uint64_t committed = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+  const domain::Domain& domain = rows_.domain();
+  const bool intact = domain.descriptors_intact();
   {
     sync::LockGuard guard = rows_.lock();
     if (!guard.ok()) return 0;
@@ -28,14 +34,14 @@ std::uint64_t Trimmer::punch_one() {
     const std::optional<std::uint32_t> held = free_blocks_.hold(index);
     if (!held) return 0;
     row = *held;
+    committed = rows_.block(index).committed.load(std::memory_order_relaxed);
+    offset = rows_.block(index).offset.load(std::memory_order_relaxed);
+    bytes = (committed + 4095) & ~std::uint64_t{4095};
+    if (intact) PunchLog(rows_.state()).note(offset, bytes);
   }
   BlockRow& block = rows_.block(index);
-  const std::uint64_t committed = block.committed.load(std::memory_order_relaxed);
-  const std::uint64_t bytes = (committed + 4095) & ~std::uint64_t{4095};
-  const domain::Domain& domain = rows_.domain();
   const bool punched =
-      domain.descriptors_intact() &&
-      os::punch_hole(domain.data_file(), block.offset.load(std::memory_order_relaxed), bytes).ok();
+      intact && may_punch_(offset, bytes) && os::punch_hole(domain.data_file(), offset, bytes).ok();
   if (punched) {
     on_punched_(index);
     sync::LockGuard guard = rows_.lock();

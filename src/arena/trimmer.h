@@ -16,8 +16,13 @@ class Trimmer {
  public:
   // Told of each block whose pages are gone.
   using OnPunched = std::function<void(std::uint32_t block)>;
-  Trimmer(const Rows& rows, FreeBlocks& free_blocks, OnPunched on_punched)
-      : rows_(rows), free_blocks_(free_blocks), on_punched_(std::move(on_punched)) {}
+  // Asked before that, while this process alone holds the block. False: the pages must stay.
+  using MayPunch = std::function<bool(std::uint64_t offset, std::uint64_t bytes)>;
+  Trimmer(const Rows& rows, FreeBlocks& free_blocks, MayPunch may_punch, OnPunched on_punched)
+      : rows_(rows),
+        free_blocks_(free_blocks),
+        may_punch_(std::move(may_punch)),
+        on_punched_(std::move(on_punched)) {}
 
   // Punches free blocks until at most `keep` bytes of them are committed. How many bytes went back.
   std::uint64_t trim_to(std::uint64_t keep);
@@ -27,6 +32,7 @@ class Trimmer {
 
   Rows rows_;
   FreeBlocks& free_blocks_;
+  MayPunch may_punch_;
   OnPunched on_punched_;
 };
 

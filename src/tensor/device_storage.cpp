@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "device/cuda/gpu.h"
 #include "tensor/arena_storage.h"
 #include "tensor/extent.h"
 #include "tensor/operations.h"
@@ -123,6 +124,17 @@ const DeviceStorage& as_device_storage(const Storage& storage) noexcept {
   return static_cast<const DeviceStorage&>(storage);
 }
 
+// Has the memory of which a tensor is a part registered as a whole, so that the copies of its parts find it. Not if the
+// tensor is a small part of much memory.
+void expect_copies(device::Device& device, const Tensor& tensor) {
+  constexpr std::size_t kAlways = std::size_t{256} << 20;
+  constexpr std::size_t kShare = 4;
+  const Storage& storage = *tensor.storage();
+  if (device.gpu() == nullptr || tensor.nbytes() < device::cuda::PinnedArena::kSmallest) return;
+  if (storage.bytes() <= kAlways || storage.bytes() / kShare <= tensor.nbytes())
+    device.gpu()->expect_copies(detail::StorageAccess::address(storage), storage.bytes());
+}
+
 }  // namespace
 
 const std::shared_ptr<device::Device>* device_of(const Tensor& tensor) noexcept {
@@ -156,6 +168,7 @@ Result<Tensor> move_to(const Tensor& tensor, const std::shared_ptr<device::Devic
   }
   Result<Tensor> made = on_device(device, tensor.shape(), tensor.dtype());
   if (!made || tensor.numel() == 0) return made;
+  if (device != nullptr) expect_copies(*device, tensor);
   std::byte* const to = detail::StorageAccess::address(*made->storage());
   const std::byte* const source = detail::StorageAccess::address(*tensor.storage()) + tensor.byte_offset();
   Status copied = device != nullptr ? device->copy_in(to, source, tensor.nbytes())

@@ -103,6 +103,7 @@ Result<std::shared_ptr<Gpu>> Gpu::open(int ordinal) {
   if (ordinal >= *count)
     return Status(Code::kNotFound,
                   "no device '" + name_of(ordinal) + "' here; CUDA sees " + std::to_string(*count));
+  if (Status readable = PinnedArena::check_environment(); !readable) return readable;
   MemoryPlace place{.driver = &driver};
   Uuid uuid{};
   Status opened = driver.call("cuDeviceGet", functions.device_get, &place.device, ordinal);
@@ -194,7 +195,9 @@ Result<arena::LeasePtr> Gpu::share_foreign(const void* memory, std::size_t bytes
 }
 
 void Gpu::leave() {
-  if (!usable() || foreign_.shared() == 0) return;
+  if (!usable()) return;
+  if (PinnedArena::of_process().stats().ranges != 0 && complete_all()) PinnedArena::of_process().release();
+  if (foreign_.shared() == 0) return;
   const Current current(driver(), context());
   const char* const mode = std::getenv("FORKLIFT_DEVICE_EXIT");
   const char* const seconds = std::getenv("FORKLIFT_DEVICE_EXIT_SECONDS");
@@ -256,17 +259,38 @@ Result<void*> Gpu::open(arena::Lease& lease) {
 Status Gpu::copy_in(void* to, const void* host, std::size_t bytes) {
   const Current current(driver(), context());
   if (!current.status()) return current.status();
-  Status queued = driver().call("cuMemcpyHtoDAsync", driver().functions().memcpy_htod_async, pointer_of(to),
-                                host, bytes, stream());
-  return queued ? complete() : queued;  // the host's memory is the caller's again
+  const Result<PinnedArena::Use> use = PinnedArena::of_process().begin(place_, host, bytes);
+  if (!use) return use.status();
+  Status queued;
+  for (const auto& [offset, length] : use->pieces()) {
+    if (!queued) break;
+    queued = driver().call("cuMemcpyHtoDAsync", driver().functions().memcpy_htod_async,
+                           pointer_of(to) + offset, static_cast<const std::byte*>(host) + offset, length,
+                           stream());
+  }
+  Status done = complete();  // the host's memory is the caller's again
+  return queued ? done : queued;
 }
 
 Status Gpu::copy_out(void* host, const void* from, std::size_t bytes) {
   const Current current(driver(), context());
   if (!current.status()) return current.status();
-  Status queued = driver().call("cuMemcpyDtoHAsync", driver().functions().memcpy_dtoh_async, host,
-                                pointer_of(from), bytes, stream());
-  return queued ? complete() : queued;
+  const Result<PinnedArena::Use> use = PinnedArena::of_process().begin(place_, host, bytes);
+  if (!use) return use.status();
+  Status queued;
+  for (const auto& [offset, length] : use->pieces()) {
+    if (!queued) break;
+    queued = driver().call("cuMemcpyDtoHAsync", driver().functions().memcpy_dtoh_async,
+                           static_cast<std::byte*>(host) + offset, pointer_of(from) + offset, length,
+                           stream());
+  }
+  Status done = complete();
+  return queued ? done : queued;
+}
+
+void Gpu::expect_copies(const void* host, std::size_t bytes) {
+  const Current current(driver(), context());
+  if (current.status()) PinnedArena::of_process().cover(place_, host, bytes);
 }
 
 Status Gpu::copy_within(void* to, const void* from, std::size_t bytes) {

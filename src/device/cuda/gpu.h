@@ -22,6 +22,7 @@
 #include "device/cuda/device_memory.h"
 #include "device/cuda/driver.h"
 #include "device/cuda/foreign_memory.h"
+#include "device/cuda/pinned_arena.h"
 #include "device/cuda/work_queue.h"
 #include "device/device.h"
 
@@ -64,6 +65,8 @@ class Gpu final : public Device {
   // What another process shared. The memory lives as long as the lease. kUnsupported: of another kind of pool.
   Result<void*> open(arena::Lease& lease);
 
+  // Of this memory, or of parts of it: pins it in one go, where it lies in the arena (pinned_arena.h).
+  void expect_copies(const void* host, std::size_t bytes);
   Status copy_in(void* to, const void* host, std::size_t bytes) override;
   Status copy_out(void* host, const void* from, std::size_t bytes) override;
   Status copy_within(void* to, const void* from, std::size_t bytes) override;

@@ -43,7 +43,7 @@ using topic::SlotHeader;
 using topic::TopicRow;
 using topic::TopicTable;
 
-static_assert(domain::kLayoutVersion == 9);
+static_assert(domain::kLayoutVersion == 10);
 
 static_assert(offsetof(Header, magic) == 0 && offsetof(Header, layout_version) == 8);
 static_assert(offsetof(Header, mutex_bytes) == 12 && offsetof(Header, domain_id) == 16);
@@ -69,6 +69,8 @@ static_assert(offsetof(ArenaState, cached) == 11368 && offsetof(ArenaState, chun
 static_assert(offsetof(ArenaState, warm) == 11384 && offsetof(ArenaState, cold) == 12040);
 static_assert(offsetof(ArenaState, depots) == 12736 && arena::kKeptClasses == 17 &&
               sizeof(arena::Depot) == 192);
+static_assert(offsetof(ArenaState, punches) == 19264 && offsetof(ArenaState, punched) == 19272 &&
+              arena::kPunchesKept == 256);
 static_assert(offsetof(arena::Depot, cells) == 64 && arena::Depot::kCells == 16);
 static_assert(static_cast<int>(arena::BlockState::kKept) == 3);
 static_assert(arena::kKinds == 2 && arena::kClasses == 41 && arena::kSmallestClass == 6);
