@@ -5,10 +5,11 @@
     bench/device.py --json out.json --markdown bench/RESULTS-device.md
     bench/device.py --check-only                     one small measurement of each: does it run?
 
-Ours and the peer are measured in turn in one run, with floors beside them, and their medians are compared. Without
-a torch that finds the GPU, ours are measured alone and torch's rows are left out. `bench/device.sh` builds and tests
-before. FORKLIFT_LIBCUDA names another driver: of the tests' fake one the figures mean nothing, and only --check-only
-takes it. The exit status tells whether everything could be measured, not whether the goals hold.
+Ours and the peer are measured in turn in one run, with floors beside them, and their medians are compared.
+Without a torch that finds the GPU, ours are measured alone and torch's rows are left out. `bench/device.sh`
+builds and tests before. FORKLIFT_LIBCUDA names another driver: of the tests' fake one the figures mean
+nothing, and only --check-only takes it. The exit status tells whether everything could be measured, not
+whether the goals hold.
 """
 
 from __future__ import annotations

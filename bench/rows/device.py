@@ -1,9 +1,9 @@
 """Tensors on a GPU: `bench/device.py` measures these rows, and `bench/run.py` does not have them.
 
-A tensor is put, received, and one byte sent back through a Pipe of the same library; the receiver does not read it.
-The processes are spawned. Ours are `forklift.Tensor` in Forklift's device memory, or, in the rows
-``device-torch-...``, torch's tensors; the peer's are always torch's. A *fresh* tensor is made for each message,
-outside of the measured time; a *shared* one has been sent before.
+A tensor is put, received, and one byte sent back through a Pipe of the same library; the receiver does not
+read it. The processes are spawned. Ours are `forklift.Tensor` in Forklift's device memory, or, in the rows
+``device-torch-...``, torch's tensors; the peer's are always torch's. A *fresh* tensor is made for each
+message, outside of the measured time; a *shared* one has been sent before.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class _Peak(threading.Thread):
 
 
 def _flood(library: Library, scale: Scale) -> tuple[float, float]:
-    """Megabytes of the device: the most beyond what it is with both processes there, and what is left in the end."""
+    """Megabytes of the device: the most beyond the beginning, with both processes there, and what is left."""
     from gpu_driver import Cuda
 
     nbytes, count = scale.nbytes(LARGE), scale.count(1000, 10)
