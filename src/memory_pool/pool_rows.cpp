@@ -1,6 +1,8 @@
 #include "memory_pool/pool_rows.h"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 
 namespace forklift::memory_pool {
 
@@ -258,7 +260,10 @@ std::uint64_t PoolRows::bytes_on(const DeviceUuid& device) const noexcept {
   std::uint64_t sum = 0;
   for (std::uint32_t index = 0; index < pools_.used(); ++index) {
     const PoolRow& pool = pools_[index];
-    if ((load(pool.meta) & 1) != 0 && load(pool.device[0]) == words[0] && load(pool.device[1]) == words[1])
+    const bool of_origin = std::any_of(std::begin(pool.handle), std::end(pool.handle),
+                                       [](const Word& word) { return load(word) != 0; });
+    if (!of_origin && (load(pool.meta) & 1) != 0 && load(pool.device[0]) == words[0] &&
+        load(pool.device[1]) == words[1])
       sum += load(pool.bytes);
   }
   return sum;

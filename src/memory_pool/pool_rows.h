@@ -80,6 +80,7 @@ class PoolRows {
   std::uint64_t live_pools() const noexcept { return pools_.live(); }
   std::uint64_t live_pieces() const noexcept { return pieces_.live(); }
   std::uint64_t bytes() const noexcept { return pools_.header().bytes.load(std::memory_order_relaxed); }
+  // Of pools behind descriptors.
   std::uint64_t bytes_on(const DeviceUuid& device) const noexcept;
   std::vector<std::string> audit();
 

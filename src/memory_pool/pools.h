@@ -100,7 +100,7 @@ class Pools {
   std::uint64_t live_pieces() const noexcept { return rows_.live_pieces(); }
   // Of all pools.
   std::uint64_t bytes() const noexcept { return rows_.bytes(); }
-  // Of the pools of one device. Looks at every row.
+  // Of one device's pools behind descriptors. Looks at every row.
   std::uint64_t bytes_on(const DeviceUuid& device) const noexcept { return rows_.bytes_on(device); }
   std::vector<std::string> audit() { return rows_.audit(); }
 

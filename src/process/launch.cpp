@@ -13,6 +13,7 @@
 #include <new>
 #include <string_view>
 
+#include "device/device.h"
 #include "node/node.h"
 #include "process/report.h"
 
@@ -129,6 +130,7 @@ Result<pid_t> fork_child(const std::function<int()>& entry, const channel::Chann
   become(identity, parent);
   const int code = run_and_report(entry, reports, identity);
   flush_streams();
+  device::leave();
   if (node::Node* node = node::Node::existing()) node->domain().mark_clean();
   ::_exit(code & 0xff);
 }

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
+#include <memory>
 #include <set>
 #include <string>
 
@@ -172,9 +172,10 @@ void ForeignMemory::collect(Base& base, std::vector<Owner>& dropped) {
 }
 
 void ForeignMemory::collect() {
-  std::vector<Owner> dropped;  // after the lock: a deleter may take Python's
+  auto dropped = std::make_unique<std::vector<Owner>>();  // after the lock: a deleter may take Python's
   const std::lock_guard held(mutex_);
-  for (auto& [address, base] : bases_) collect(base, dropped);
+  for (auto& [address, base] : bases_) collect(base, *dropped);
+  if (leaving_ && !dropped->empty()) (void)dropped.release();
 }
 
 void ForeignMemory::trim(std::size_t kept) {
@@ -201,31 +202,39 @@ std::size_t ForeignMemory::shared() {
 
 // The copy and the place are exchanged before it is asked which processes hold the range: those that open it from
 // now on find the copy.
-std::optional<ForeignMemory::Moved> ForeignMemory::move_to_own(Pointer address, const Base& from,
-                                                               const Range& range) {
+Result<ForeignMemory::Moved> ForeignMemory::move_to_own(Pointer address, const Base& from,
+                                                        const Range& range) {
   const Result<Pointer> made = own_.allocate(range.bytes);
-  if (!made) return std::nullopt;
-  std::optional<Moved> moved;
-  if (copy_within(*made, address + range.offset, range.bytes)) {
+  if (!made) return made.status();
+  const auto move = [&]() -> Result<Moved> {
+    if (Status copied = copy_within(*made, address + range.offset, range.bytes); !copied) return copied;
     memory_pool::Pools& table = node::Node::existing()->memory_pools();
     const Result<arena::LeasePtr> copy = own_.share(*made, range.bytes);
-    const Result<memory_pool::PieceInfo> place =
-        copy ? table.describe(**copy) : Result<memory_pool::PieceInfo>(copy.status());
-    if (place && table.relocate(from.pool, range.offset, range.bytes, **copy))
-      moved = Moved{place->pool, place->offset, range.bytes,
-                    table.holders(place->pool, place->offset, range.bytes)};
-  }
+    if (!copy) return copy.status();
+    const Result<memory_pool::PieceInfo> place = table.describe(**copy);
+    if (!place) return place.status();
+    Status moved = table.relocate(from.pool, range.offset, range.bytes, **copy);
+    if (!moved) return moved;
+    return Moved{place->pool, place->offset, range.bytes,
+                 table.holders(place->pool, place->offset, range.bytes)};
+  };
+  Result<Moved> moved = move();
   own_.free(*made);  // what holds the range keeps it
   return moved;
 }
 
-std::vector<ForeignMemory::Moved> ForeignMemory::move_all() {
+std::vector<ForeignMemory::Moved> ForeignMemory::move_all(std::map<std::string, std::size_t>& failures) {
   std::vector<Moved> moved;
   const std::lock_guard held(mutex_);
   for (const auto& [address, base] : bases_) {
     if (base.handle == memory_pool::kNoHandle) continue;
     for (const auto& [range, owner] : base.held) {
-      if (std::optional<Moved> one = move_to_own(address, base, range)) moved.push_back(*std::move(one));
+      Result<Moved> one = move_to_own(address, base, range);
+      if (one) {
+        moved.push_back(*std::move(one));
+      } else if (one.code() != Code::kInvalid) {  // that nobody holds it any more
+        ++failures[one.status().to_string()];
+      }
     }
   }
   return moved;
@@ -234,6 +243,10 @@ std::vector<ForeignMemory::Moved> ForeignMemory::move_all() {
 std::string ForeignMemory::leave(os::Deadline deadline, bool wait_for_messages) {
   node::Node* const node = node::Node::existing();
   if (node == nullptr) return {};
+  {
+    const std::lock_guard held(mutex_);
+    leaving_ = true;
+  }
   // Nothing tells that a range came back: it is looked for.
   const auto wait_while = [&](auto&& goes_on) {
     while (goes_on()) {
@@ -244,7 +257,8 @@ std::string ForeignMemory::leave(os::Deadline deadline, bool wait_for_messages) 
   };
   if (wait_for_messages) wait_while([&] { return shared() != 0; });
   collect();
-  const std::vector<Moved> moved = move_all();
+  std::map<std::string, std::size_t> failures;
+  const std::vector<Moved> moved = move_all(failures);
   const auto still_there = [&] {
     std::set<std::uint64_t> pids;
     for (const Moved& each : moved) {
@@ -259,7 +273,13 @@ std::string ForeignMemory::leave(os::Deadline deadline, bool wait_for_messages) 
   wait_while([&] { return !still_there().empty(); });
   std::string users;
   for (const std::uint64_t pid : still_there()) users += (users.empty() ? "" : ", ") + std::to_string(pid);
-  return users;
+  std::string lost;
+  if (!users.empty()) lost = "process " + users + " still has memory open that ends now";
+  for (const auto& [why, count] : failures) {
+    lost += (lost.empty() ? "" : "; ") + std::to_string(count) +
+            " ranges that others hold could not be copied (" + why + ")";
+  }
+  return lost;
 }
 
 }  // namespace forklift::device::cuda

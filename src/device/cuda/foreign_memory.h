@@ -19,14 +19,14 @@
 // anything is copied.
 //
 // Errors: kInvalid: no memory of this device; kNoSpace, kOverBudget of a copy; those of memory_pool/pools.h.
-// Thread safety: all functions. `owner` is dropped without a lock held. Fork: a child has no use of it.
+// Thread safety: all functions. `owner` is dropped without a lock held, and never once leave() was called: the process ends,
+// and what an owner belongs to (an interpreter) may have ended before. Fork: a child has no use of it.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,8 +50,8 @@ class ForeignMemory {
   // Leaves allocations of which no process holds anything, but for the first `kept` of them: their libraries may have
   // freed them, which nobody says.
   void trim(std::size_t kept = 0);
-  // Copies what would dangle, or waits. Which processes still used memory of this one at the deadline, as text; empty: none.
-  // With the device's context current.
+  // Copies what would dangle, or waits. What is lost all the same, as sentences; empty: nothing. With the device's
+  // context current.
   std::string leave(os::Deadline deadline, bool wait_for_messages);
   // How many ranges others hold.
   std::size_t shared();
@@ -90,8 +90,9 @@ class ForeignMemory {
     std::uint64_t bytes = 0;
     std::vector<domain::SlotRef> holders;
   };
-  std::optional<Moved> move_to_own(Pointer address, const Base& from, const Range& range);
-  std::vector<Moved> move_all();
+  Result<Moved> move_to_own(Pointer address, const Base& from, const Range& range);
+  // `failures`: of what could not be moved, by reason.
+  std::vector<Moved> move_all(std::map<std::string, std::size_t>& failures);
   static void collect(Base& base, std::vector<Owner>& dropped);
 
   const MemoryPlace& place_;
@@ -99,6 +100,7 @@ class ForeignMemory {
   DeviceMemory& own_;
   Stream& stream_;
   std::mutex mutex_;
+  bool leaving_ = false;
   std::map<Pointer, Base> bases_;
 };
 

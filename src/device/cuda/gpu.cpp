@@ -172,6 +172,7 @@ Result<void*> Gpu::allocate(std::size_t bytes) {
   if (Status status = usable(); !status) return status;
   const Current current(driver(), context());
   if (!current.status()) return current.status();
+  foreign_.collect();
   const Result<Pointer> memory = memory_.allocate(bytes);
   if (!memory) return memory.status();
   return reinterpret_cast<void*>(*memory);
@@ -202,14 +203,11 @@ void Gpu::leave() {
   const char* const mode = std::getenv("FORKLIFT_DEVICE_EXIT");
   const char* const seconds = std::getenv("FORKLIFT_DEVICE_EXIT_SECONDS");
   const double patience = seconds != nullptr ? std::atof(seconds) : kExitSeconds;
-  const std::string users = foreign_.leave(os::Deadline::after_seconds(patience),
-                                           mode != nullptr && std::string_view(mode) == "wait");
-  if (users.empty()) return;
-  std::fprintf(stderr,
-               "forklift: process %d ends, and with it memory of %s that it did not allocate through "
-               "Forklift and that "
-               "process %s still has open\n",
-               static_cast<int>(::getpid()), name().c_str(), users.c_str());
+  const std::string lost = foreign_.leave(os::Deadline::after_seconds(patience),
+                                          mode != nullptr && std::string_view(mode) == "wait");
+  if (lost.empty()) return;
+  std::fprintf(stderr, "forklift: process %d leaves %s, on which other libraries of it have tensors: %s\n",
+               static_cast<int>(::getpid()), name().c_str(), lost.c_str());
 }
 
 // An event orders two streams without the CPU's waiting.
@@ -264,9 +262,9 @@ Status Gpu::copy_in(void* to, const void* host, std::size_t bytes) {
   Status queued;
   for (const auto& [offset, length] : use->pieces()) {
     if (!queued) break;
-    queued = driver().call("cuMemcpyHtoDAsync", driver().functions().memcpy_htod_async,
-                           pointer_of(to) + offset, static_cast<const std::byte*>(host) + offset, length,
-                           stream());
+    queued =
+        driver().call("cuMemcpyHtoDAsync", driver().functions().memcpy_htod_async, pointer_of(to) + offset,
+                      static_cast<const std::byte*>(host) + offset, length, stream());
   }
   Status done = complete();  // the host's memory is the caller's again
   return queued ? done : queued;
@@ -280,9 +278,9 @@ Status Gpu::copy_out(void* host, const void* from, std::size_t bytes) {
   Status queued;
   for (const auto& [offset, length] : use->pieces()) {
     if (!queued) break;
-    queued = driver().call("cuMemcpyDtoHAsync", driver().functions().memcpy_dtoh_async,
-                           static_cast<std::byte*>(host) + offset, pointer_of(from) + offset, length,
-                           stream());
+    queued =
+        driver().call("cuMemcpyDtoHAsync", driver().functions().memcpy_dtoh_async,
+                      static_cast<std::byte*>(host) + offset, pointer_of(from) + offset, length, stream());
   }
   Status done = complete();
   return queued ? done : queued;
