@@ -14,10 +14,10 @@ HERE = Path(__file__).resolve().parent
 METHODS = ("spawn", "forkserver")
 
 
-def run(program: str, *arguments: str, **settings: object) -> list[str]:
-    """What one of the programs in `gpu_programs.py` prints."""
+def run(program: str, *arguments: str, file: str = "gpu_programs.py", **settings: object) -> list[str]:
+    """What one of the programs in a file here prints."""
     done = subprocess.run(
-        [sys.executable, HERE / "gpu_programs.py", program, *arguments],
+        [sys.executable, HERE / file, program, *arguments],
         capture_output=True,
         text=True,
         timeout=90,
@@ -110,6 +110,16 @@ def test_a_driver_that_fails_is_a_device_error() -> None:
     said = run("failing", fail="cuMemCreate:1:999")
     assert said[0].startswith("DeviceError: device failed: cuMemCreate: CUDA_ERROR_UNKNOWN")
     assert said[1] == "[1.0]"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_producer_that_ends_copies_its_librarys_memory(method: str) -> None:
+    """Its DLPack deleter runs Python code, which the end of the interpreter must not meet."""
+    assert run("child", method, file="exit_programs.py") == ["0 [3.0, 4.0]"]
+
+
+def test_a_program_ends_while_its_queue_holds_a_librarys_memory() -> None:
+    assert run("main_program", file="exit_programs.py") == ["the end"]
 
 
 def test_without_a_driver() -> None:
