@@ -1,4 +1,4 @@
-"""Programs that end while another process holds memory of a library of theirs: `python exit_programs.py NAME`."""
+"""Programs that end while another process holds memory of their library's: `python exit_programs.py NAME`."""
 
 from __future__ import annotations
 
