@@ -314,6 +314,7 @@ class PinnedForOthers : public PinnedMemory {
     return PinnedLeases::of_process().pin(gpu().place(), lease);
   }
   void TearDown() override {
+    node().domain().reap();  // what a child held
     PinnedLeases::of_process().collect(true);
     EXPECT_EQ(PinnedLeases::of_process().count(), 0U);
     PinnedMemory::TearDown();
