@@ -317,7 +317,8 @@ void bind_pinning(nb::module_& module) {
   // (how many blocks are kept for torch, how many ranges and bytes are registered, how many registrations failed)
   module.def("pinned", [] {
     const auto now = device::cuda::PinnedArena::of_process().stats();
-    return nb::make_tuple(device::cuda::PinnedLeases::of_process().count(), now.ranges, now.bytes, now.failed);
+    return nb::make_tuple(device::cuda::PinnedLeases::of_process().count(), now.ranges, now.bytes,
+                          now.failed);
   });
 }
 

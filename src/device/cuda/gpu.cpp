@@ -266,9 +266,9 @@ Status Gpu::copy_in(void* to, const void* host, std::size_t bytes) {
   Status queued;
   for (const auto& [offset, length] : use->pieces()) {
     if (!queued) break;
-    queued = driver().call("cuMemcpyHtoDAsync", driver().functions().memcpy_htod_async,
-                           pointer_of(to) + offset, static_cast<const std::byte*>(host) + offset, length,
-                           stream());
+    queued =
+        driver().call("cuMemcpyHtoDAsync", driver().functions().memcpy_htod_async, pointer_of(to) + offset,
+                      static_cast<const std::byte*>(host) + offset, length, stream());
   }
   Status done = complete();  // the host's memory is the caller's again
   return queued ? done : queued;
@@ -282,9 +282,9 @@ Status Gpu::copy_out(void* host, const void* from, std::size_t bytes) {
   Status queued;
   for (const auto& [offset, length] : use->pieces()) {
     if (!queued) break;
-    queued = driver().call("cuMemcpyDtoHAsync", driver().functions().memcpy_dtoh_async,
-                           static_cast<std::byte*>(host) + offset, pointer_of(from) + offset, length,
-                           stream());
+    queued =
+        driver().call("cuMemcpyDtoHAsync", driver().functions().memcpy_dtoh_async,
+                      static_cast<std::byte*>(host) + offset, pointer_of(from) + offset, length, stream());
   }
   Status done = complete();
   return queued ? done : queued;

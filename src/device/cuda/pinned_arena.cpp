@@ -295,8 +295,8 @@ void PinnedArena::mark_stale(std::uint64_t begin, std::uint64_t end) {
 
 Status PinnedArena::drop_stale(Lock& lock) {
   while (any_stale_) {
-    const auto stale =
-        std::find_if(registrations_.begin(), registrations_.end(), [](const auto& each) { return each.second.stale; });
+    const auto stale = std::find_if(registrations_.begin(), registrations_.end(),
+                                    [](const auto& each) { return each.second.stale; });
     any_stale_ = stale != registrations_.end();
     if (!any_stale_) break;
     if (Status dropped = drop_within(stale->first, stale->first + 1, lock); !dropped) return dropped;

@@ -17,16 +17,14 @@ Status complete(const Driver& driver, DeviceNumber device) {
                             &flags, &active);
   if (!done || active == 0) return done;
   Context context = nullptr;
-  done =
-      driver.call("cuDevicePrimaryCtxRetain", functions.device_primary_ctx_retain, &context, device);
+  done = driver.call("cuDevicePrimaryCtxRetain", functions.device_primary_ctx_retain, &context, device);
   if (!done) return done;
   {
     const Current current(driver, context);
     done = current.status();
     if (done) done = driver.call("cuCtxSynchronize", functions.ctx_synchronize);
   }
-  Status released =
-      driver.call("cuDevicePrimaryCtxRelease", functions.device_primary_ctx_release, device);
+  Status released = driver.call("cuDevicePrimaryCtxRelease", functions.device_primary_ctx_release, device);
   return done ? released : done;
 }
 

@@ -21,8 +21,10 @@ BEGIN = textwrap.dedent(
     from forklift import _core
 
     cuda = ctypes.CDLL(os.environ["FORKLIFT_LIBCUDA"])
-    NAMES = ["contexts", "allocations", "allocation_bytes", "handles", "physical", "physical_bytes", "reservations",
-             "mappings", "ipc_opened", "streams", "events", "modules", "host_ranges", "host_bytes", "pending"]
+    NAMES = (
+        "contexts allocations allocation_bytes handles physical physical_bytes reservations mappings"
+        " ipc_opened streams events modules host_ranges host_bytes pending"
+    ).split()
 
     def live():
         counts = (ctypes.c_long * len(NAMES))()
@@ -55,7 +57,7 @@ if __name__ == "__main__":
         assert values[0, 0] == 2 * number and values[1, -1] == 2 * number + 1
         most = max(most, kept)
     assert number == 19
-    # Batches that are gone are given back some at a time, and the memory is used and registered over and over.
+    # Batches that are gone are given back some at a time, and their memory is used over and over.
     assert 2 <= most <= 24, most
     assert ranges <= 2 * most
     del batch, values, more
@@ -158,7 +160,6 @@ def test_use_arena_says_why_it_cannot(tmp_path: object) -> None:
 
 def test_use_arena_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
-
     from forklift.adapters.torch import use_arena
 
     monkeypatch.setattr(torch.version, "cuda", "13.0")
@@ -169,12 +170,13 @@ def test_use_arena_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_a_gpu_pin_memory_is_torchs_warning() -> None:
     import torch
-
     from forklift.adapters.torch import DataLoader
 
     if torch.accelerator.is_available():
         pytest.skip("there is an accelerator")
     numbers = torch.utils.data.TensorDataset(torch.arange(4.0))
     with pytest.warns(UserWarning, match="no accelerator is found"):
-        batches = [each[0].tolist() for each in DataLoader(numbers, num_workers=1, pin_memory=True, batch_size=2)]
+        batches = [
+            each[0].tolist() for each in DataLoader(numbers, num_workers=1, pin_memory=True, batch_size=2)
+        ]
     assert batches == [[0, 1], [2, 3]]

@@ -1,9 +1,9 @@
 """Page-locked batches: where they lie, in the arena, without a copy.
 
-torch asks CUDA whether memory is page-locked, and memory that Forklift has registered is: ``is_pinned()`` is true,
-``pin_memory()`` returns the tensor itself, and ``to("cuda", non_blocking=True)`` is done by DMA while the program
-goes on. A batch's memory is used again only once it is gone and everything is done that was queued on the GPUs
-by then.
+torch asks CUDA whether memory is page-locked, and memory that Forklift has registered is: ``is_pinned()`` is
+true, ``pin_memory()`` returns the tensor itself, and ``to("cuda", non_blocking=True)`` is done by DMA while the
+program goes on. A batch's memory is used again only once it is gone and everything is done that was queued on
+the GPUs by then.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def pinned(batch: Any, device: str) -> Any:
 
 
 def in_place(data: Any, ordinal: int) -> int:
-    """Register the memory of the tensors in a batch with the GPU's driver. How many tensors are pinned now."""
+    """Register the memory of a batch's tensors with the GPU's driver. How many tensors are pinned now."""
     if isinstance(data, torch.Tensor):
         if data.layout != torch.strided or data.device.type != "cpu" or data.numel() == 0:
             return 0
