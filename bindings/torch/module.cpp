@@ -14,6 +14,8 @@
 #include "bindings/torch/library.h"
 #include "bindings/torch/memory.h"
 #include "bindings/torch/old_memory_worker.h"
+#include "device/cuda/gpu.h"
+#include "device/cuda/pinned_leases.h"
 #include "node/node.h"
 #include "tensor/copy.h"
 
@@ -295,6 +297,31 @@ void bind_handles(nb::module_& module) {
   });
 }
 
+// Memory that torch copies to and from GPUs by itself.
+void bind_pinning(nb::module_& module) {
+  // Has a storage's memory registered with the driver of the GPU of that number, in place. False: it is not, since it
+  // does not lie in the arena, or the driver refuses.
+  module.def("pin", [](std::uintptr_t impl, std::uintptr_t data, int ordinal) {
+    const torch::Held* held = torch::find_held(pointer(impl), static_cast<std::byte*>(pointer(data)));
+    if (!held) return false;
+    const arena::LeasePtr lease = held->lease;
+    const GilRelease released;
+    const Result<std::shared_ptr<device::Device>> device = device::open_gpu(ordinal);
+    return device.ok() && device::cuda::PinnedLeases::of_process().pin((*device)->gpu()->place(), lease);
+  });
+  // Gives back the blocks whose tensors are gone, once the GPUs are done. How many.
+  module.def("collect_pinned", [](bool all) {
+    const GilRelease released;
+    return device::cuda::PinnedLeases::of_process().collect(all);
+  });
+  // (how many blocks are kept for torch, how many ranges and bytes are registered, how many registrations failed)
+  module.def("pinned", [] {
+    const auto now = device::cuda::PinnedArena::of_process().stats();
+    return nb::make_tuple(device::cuda::PinnedLeases::of_process().count(), now.ranges, now.bytes,
+                          now.failed);
+  });
+}
+
 // What the reductions of forklift.adapters.torch call.
 void bind_messages(nb::module_& module) {
   module.def("place_tensor", place_tensor);
@@ -314,6 +341,7 @@ void bind_torch(nb::module_& parent) {
   bind_storages(module);
   bind_handles(module);
   bind_messages(module);
+  bind_pinning(module);
   torch::register_torch_decoder();
 }
 

@@ -126,6 +126,7 @@ struct Object {
   std::uint64_t pack() const noexcept {
     return (std::uint64_t{index} << 8) | static_cast<std::uint64_t>(kind);
   }
+  bool operator==(const Object&) const = default;
 };
 
 // Who holds a lease: a process (slot and generation), a message (channel and sequence, 30 bits), a topic's

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "device/cuda/pinned_leases.h"
 #include "node/node.h"
 
 namespace forklift::device::cuda {
@@ -197,6 +198,7 @@ Result<arena::LeasePtr> Gpu::share_foreign(const void* memory, std::size_t bytes
 
 void Gpu::leave() {
   if (!usable()) return;
+  (void)PinnedLeases::of_process().collect(true);
   if (PinnedArena::of_process().stats().ranges != 0 && complete_all()) PinnedArena::of_process().release();
   if (foreign_.shared() == 0) return;
   const Current current(driver(), context());

@@ -30,6 +30,7 @@ Status PinnedArena::check_environment() { return os::bytes_in_environment(kBudge
 PinnedArena::Use::~Use() {
   if (registrations_.empty()) return;
   PinnedArena& all = of_process();
+  if (all.place_.driver->is_forked()) return;  // a child's copy of it
   const std::lock_guard held(all.mutex_);
   for (Registration* const each : registrations_) {
     --each->uses;
@@ -81,8 +82,8 @@ PinnedArena::Use PinnedArena::keep(const MemoryPlace& place, const void* memory,
   Lock lock(mutex_);
   std::uint64_t begin = 0;
   if (bytes == 0 || !attach(place) || !locate(memory, bytes, &begin) || !catch_up_locked(lock)) return use;
-  // Of a whole number of pages, or the page's other blocks would have the same end.
-  if (begin % kPage != 0) return use;
+  // Blocks of half a page and less share their page with others, which would have to end with it.
+  if (bytes <= kPage / 2 || begin % kPage != 0) return use;
   const std::uint64_t end = page_up(begin + bytes);
   auto at = first_in(begin);
   if (at == registrations_.end() || at->first != begin || begin + at->second.bytes != end) {

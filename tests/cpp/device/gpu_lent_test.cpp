@@ -34,8 +34,7 @@ class GpuLentMemory : public GpuFixture {
   }
   static void destroy(Stream stream) {
     const Current current(gpu().driver(), gpu().context());
-    EXPECT_OK(
-        gpu().driver().call("cuStreamDestroy", gpu().driver().functions().stream_destroy, stream));
+    EXPECT_OK(gpu().driver().call("cuStreamDestroy", gpu().driver().functions().stream_destroy, stream));
   }
   static std::uintptr_t number(Stream stream) { return reinterpret_cast<std::uintptr_t>(stream); }
   static void fill(void* memory, unsigned char value, Stream stream) {
@@ -45,8 +44,8 @@ class GpuLentMemory : public GpuFixture {
   }
   static void synchronize(Stream stream) {
     const Current current(gpu().driver(), gpu().context());
-    EXPECT_OK(gpu().driver().call("cuStreamSynchronize", gpu().driver().functions().stream_synchronize,
-                                  stream));
+    EXPECT_OK(
+        gpu().driver().call("cuStreamSynchronize", gpu().driver().functions().stream_synchronize, stream));
   }
   std::string peek(void* memory) const {
     std::string seen(kBytes, '\0');
@@ -121,7 +120,8 @@ TEST_F(GpuLentMemory, IsSentAsAPieceOfThePool) {
   fill(memory, 0, gpu().stream());
   {
     const std::shared_ptr<Storage> storage = tensor::find_on_device(memory, kBytes);
-    queue.put(*tensor::wrap(storage, DType::kFloat32, Dims{static_cast<std::int64_t>(kBytes / sizeof(float))}));
+    queue.put(
+        *tensor::wrap(storage, DType::kFloat32, Dims{static_cast<std::int64_t>(kBytes / sizeof(float))}));
   }
   EXPECT_OK(take_back_memory(memory, 0));
   EXPECT_EQ(gpu().foreign().shared(), 0U);

@@ -7,42 +7,13 @@
 #include <atomic>
 #include <thread>
 
-#include "support/gpu_fixture.h"
-#include "tensor/pending.h"
+#include "device/pinned_fixture.h"
 
 namespace forklift::test {
 namespace {
 
-using device::cuda::PinnedArena;
 using testing::Each;
 using testing::HasSubstr;
-
-constexpr std::size_t kMiB = std::size_t{1} << 20;
-
-class PinnedMemory : public GpuFixture {
- protected:
-  static Tensor here(std::size_t bytes, float value = 1) {
-    Tensor made = Tensor::empty({static_cast<std::int64_t>(bytes / sizeof(float))}, DType::kFloat32);
-    made.fill(value);
-    return made;
-  }
-  long ranges() const { return fake().live().host_ranges; }
-  std::size_t bytes() const { return static_cast<std::size_t>(fake().live().host_bytes); }
-  static PinnedArena::Stats stats() { return PinnedArena::of_process().stats(); }
-  // There and back, through memory of the arena both times.
-  static void expect_round_trip(const Tensor& tensor, float value) {
-    const Tensor back = tensor.to("GPU").to("CPU");
-    EXPECT_THAT(back.span<const float>(), Each(value));
-  }
-  // Gives all free memory of the arena back to the kernel.
-  static void trim() { node().arena().trim(0); }
-  void TearDown() override {
-    PinnedArena::of_process().release();
-    EXPECT_EQ(ranges(), 0);
-    EXPECT_EQ(stats().bytes, 0U);
-    GpuFixture::TearDown();
-  }
-};
 
 TEST_F(PinnedMemory, GrowsWithUseAndIsUsedAgain) {
   const Tensor a = here(kMiB, 1);
@@ -120,7 +91,9 @@ TEST_F(PinnedMemory, ACopyAcrossTheEdgeOfARegistrationInUseIsMadeInPieces) {
 }
 
 TEST_F(PinnedMemory, NoRegistrationOutlivesItsPages) {
-  { expect_round_trip(here(8 * kMiB, 1), 1); }
+  {
+    expect_round_trip(here(8 * kMiB, 1), 1);
+  }
   EXPECT_GE(bytes(), 8 * kMiB);
   trim();
   EXPECT_EQ(ranges(), 0);
@@ -138,7 +111,9 @@ TEST_F(PinnedMemory, PunchesOfOtherProcessesAreNoticed) {
     trim();
     done.open();
   });
-  { expect_round_trip(here(8 * kMiB, 1), 1); }
+  {
+    expect_round_trip(here(8 * kMiB, 1), 1);
+  }
   node().arena().trim(UINT64_MAX);  // the blocks that this process keeps for itself become free
   EXPECT_GE(bytes(), 8 * kMiB);
   go.open();
@@ -158,7 +133,9 @@ TEST_F(PinnedMemory, AfterManyPunchesEverythingIsRegisteredAnew) {
     ASSERT_TRUE(go.wait());
     const std::uint64_t first = node().arena().punch_log().count();
     while (node().arena().punch_log().count() - first <= arena::kPunchesKept) {
-      { const Tensor made = Tensor::zeros({1 << 16}, DType::kFloat32); }
+      {
+        const Tensor made = Tensor::zeros({1 << 16}, DType::kFloat32);
+      }
       trim();
     }
   });
@@ -178,7 +155,9 @@ TEST_F(PinnedMemory, AWaitingProcessLetsPunchedPagesGo) {
     ASSERT_TRUE(go.wait());
     trim();
   });
-  { expect_round_trip(here(8 * kMiB, 1), 1); }
+  {
+    expect_round_trip(here(8 * kMiB, 1), 1);
+  }
   node().arena().trim(UINT64_MAX);
   go.open();
   EXPECT_EQ(child.wait(), 0);
@@ -246,7 +225,9 @@ TEST_F(PinnedMemory, FailuresAreNotRepeatedAtEachCopy) {
 
 // Pages that the driver does not let go are not punched.
 TEST_F(PinnedMemory, AFailureToUnregisterKeepsThePages) {
-  { expect_round_trip(here(8 * kMiB, 1), 1); }
+  {
+    expect_round_trip(here(8 * kMiB, 1), 1);
+  }
   const long before = ranges();
   node().arena().trim(UINT64_MAX);
   fake().fail_function("cuMemHostUnregister", 1, 999);
@@ -260,7 +241,9 @@ TEST_F(PinnedMemory, AFailureToUnregisterKeepsThePages) {
 }
 
 TEST_F(PinnedMemory, AForkedChildTrimsWithoutTheDriver) {
-  { expect_round_trip(here(8 * kMiB, 1), 1); }
+  {
+    expect_round_trip(here(8 * kMiB, 1), 1);
+  }
   Child child([&] {
     trim();
     static_cast<void>(here(8 * kMiB));

@@ -1,7 +1,8 @@
 """torch's CPU tensors in shared memory: `tensors` sends and receives them, `sharing` extends torch.
 
 The core calls ``install`` when it first meets torch. Importing this package does not import torch;
-``DataLoader``, torch's over Forklift's processes (`loader`), does.
+``DataLoader``, torch's over Forklift's processes (`loader`), does, and so does ``use_arena``, by which torch
+allocates CUDA memory from Forklift (`allocator`).
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from forklift.adapters.torch.allocator import use_arena as use_arena
     from forklift.adapters.torch.loader import DataLoader as DataLoader
 
-__all__ = ["DataLoader", "install"]
+__all__ = ["DataLoader", "install", "use_arena"]
 
-_LATER = {"DataLoader": "loader"}
+_LATER = {"DataLoader": "loader", "use_arena": "allocator"}
 
 
 def install() -> None:

@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 from torch._utils import ExceptionWrapper
-from torch.utils.data import _DatasetKind, _utils
+from torch.utils.data import _DatasetKind
 from torch.utils.data.dataloader import _BaseDataLoaderIter, _SingleProcessDataLoaderIter
 
-from forklift.adapters.torch.loading import randomness, state
+from forklift.adapters.torch.loading import pinning, randomness, state
 from forklift.adapters.torch.loading.block import Shape
 from forklift.adapters.torch.loading.group import Policy, Task, WorkerGroup, WorkerTimeout
 from forklift.adapters.torch.loading.source import begun, indices, most_indices
@@ -242,7 +242,7 @@ class WorkersIterator(_BaseDataLoaderIter):  # type: ignore[misc]
         if isinstance(batch, ExceptionWrapper):
             batch.reraise()
         if self._pin_memory:
-            return _utils.pin_memory.pin_memory(batch, self._pin_memory_device)
+            return pinning.pinned(batch, self._pin_memory_device)
         return batch
 
     def _note(self, number: int) -> None:
@@ -317,6 +317,8 @@ class WorkersIterator(_BaseDataLoaderIter):  # type: ignore[misc]
             self._journal.books.add(self.group.books())
             self.group.shut_down()
             self.group = None
+            if self._pin_memory:
+                pinning.collect()
 
     def __del__(self) -> None:
         self.shut_down()
