@@ -20,6 +20,8 @@ BEGIN = textwrap.dedent(
     import forklift.adapters.torch
     from forklift import _core
 
+    _core._torch.meet()
+
     cuda = ctypes.CDLL(os.environ["FORKLIFT_LIBCUDA"])
     NAMES = (
         "contexts allocations allocation_bytes handles physical physical_bytes reservations mappings"

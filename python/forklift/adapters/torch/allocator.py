@@ -38,8 +38,8 @@ def use_arena() -> None:
         raise RuntimeError("use_arena(): this torch is built without CUDA")
     if torch.cuda.is_initialized():
         raise RuntimeError(
-            "use_arena() has to be called before torch initialises CUDA, since memory that torch has allocated "
-            "by then stays with the other allocator: call it right after importing torch"
+            "use_arena() has to be called before torch initialises CUDA, since memory that torch has "
+            "allocated by then stays with the other allocator: call it right after importing torch"
         )
     allocator = torch.cuda.memory.CUDAPluggableAllocator(
         str(_core.__file__), "forklift_cuda_alloc", "forklift_cuda_free"

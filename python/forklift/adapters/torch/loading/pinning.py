@@ -1,8 +1,8 @@
 """Page-locked batches: where they lie, in the arena, without a copy.
 
 torch asks CUDA whether memory is page-locked, and memory that Forklift has registered is: ``is_pinned()`` is
-true, ``pin_memory()`` returns the tensor itself, and ``to("cuda", non_blocking=True)`` is done by DMA while the
-program goes on. A batch's memory is used again only once it is gone and everything is done that was queued on
+true, ``pin_memory()`` returns the tensor itself, and ``to("cuda", non_blocking=True)`` is done by DMA while
+the program goes on. A batch's memory is used again only once it is gone and everything is done that was queued on
 the GPUs by then.
 """
 
