@@ -2,8 +2,8 @@
 
 torch asks CUDA whether memory is page-locked, and memory that Forklift has registered is: ``is_pinned()`` is
 true, ``pin_memory()`` returns the tensor itself, and ``to("cuda", non_blocking=True)`` is done by DMA while
-the program goes on. A batch's memory is used again only once it is gone and everything is done that was queued
-on the GPUs by then.
+the program goes on. A batch's memory is used again only once it is gone and everything is done that was
+queued on the GPUs by then.
 """
 
 from __future__ import annotations
