@@ -6,6 +6,7 @@
 
 #include "device/cuda/gpu.h"
 #include "tensor/device_storage.h"
+#include "tensor/pending.h"
 
 namespace forklift::tensor {
 namespace {

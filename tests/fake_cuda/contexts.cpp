@@ -1,6 +1,7 @@
 #include "contexts.h"
 
-#include <vector>
+#include <iterator>
+#include <type_traits>
 
 #include "devices.h"
 #include "engine.h"
@@ -15,7 +16,25 @@ namespace {
 constexpr std::uintptr_t kFirst = 0xC0DE'0000;
 constexpr std::uintptr_t kStep = 16;
 
-thread_local std::vector<Context> stack;
+// Nothing to destroy: functions of atexit() call the driver, and a thread's objects are destroyed before they run.
+class Stack {
+ public:
+  bool empty() const { return depth_ == 0; }
+  Context& back() { return contexts_[depth_ - 1]; }
+  void pop_back() { --depth_; }
+  // False: programs nest less than that.
+  bool push_back(Context context) {
+    if (depth_ == std::size(contexts_)) return false;
+    contexts_[depth_++] = context;
+    return true;
+  }
+
+ private:
+  Context contexts_[64] = {};
+  std::size_t depth_ = 0;
+};
+thread_local constinit Stack stack;
+static_assert(std::is_trivially_destructible_v<Stack>);
 
 }  // namespace
 
@@ -62,8 +81,7 @@ long Contexts::retained() const { return static_cast<long>(counts_.size()); }
 CudaError Contexts::push(Context context) {
   const std::optional<DeviceNumber> device = device_of(context);
   if (!device || !active(*device)) return CudaError::kInvalidContext;
-  stack.push_back(context);
-  return CudaError::kSuccess;
+  return stack.push_back(context) ? CudaError::kSuccess : CudaError::kInvalidValue;
 }
 
 CudaError Contexts::pop(Context* context) {

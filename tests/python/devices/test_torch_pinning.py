@@ -20,6 +20,8 @@ BEGIN = textwrap.dedent(
     import forklift.adapters.torch
     from forklift import _core
 
+    _core._torch.meet()
+
     cuda = ctypes.CDLL(os.environ["FORKLIFT_LIBCUDA"])
     NAMES = (
         "contexts allocations allocation_bytes handles physical physical_bytes reservations mappings"
@@ -73,7 +75,7 @@ private = torch.zeros(100_000)
 assert pinning.in_place(private, 0) == 0 and live()["contexts"] == 0
 shared = torch.zeros(100_000).share_memory_()
 assert pinning.in_place([shared, {"x": (shared, "text")}, 3, b"bytes", private], 0) == 2
-assert live()["host_ranges"] == 1 and live()["host_bytes"] == 401_408
+assert live()["host_ranges"] == 1 and 400_000 <= live()["host_bytes"] <= 409_600
 assert pinning.in_place(shared[::2], 0) == 1
 assert pinning.in_place(shared.to_sparse(), 0) == 0
 assert pinning.in_place(torch.empty(0).share_memory_(), 0) == 0
