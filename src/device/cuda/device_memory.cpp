@@ -17,7 +17,7 @@ using memory_pool::PoolRef;
 
 namespace {
 
-constexpr double kBrokerSeconds = 0.2;
+constexpr double kBrokerSeconds = 2;
 
 std::size_t round_up(std::size_t bytes, std::size_t unit) noexcept {
   return (bytes + unit - 1) / unit * unit;

@@ -240,13 +240,17 @@ std::vector<ForeignMemory::Moved> ForeignMemory::move_all(std::map<std::string, 
   return moved;
 }
 
-std::string ForeignMemory::leave(os::Deadline deadline, bool wait_for_messages) {
-  node::Node* const node = node::Node::existing();
-  if (node == nullptr) return {};
+bool ForeignMemory::begin_to_leave() {
   {
     const std::lock_guard held(mutex_);
     leaving_ = true;
   }
+  return shared() != 0;
+}
+
+std::string ForeignMemory::leave(os::Deadline deadline, bool wait_for_messages) {
+  node::Node* const node = node::Node::existing();
+  if (node == nullptr) return {};
   // Nothing tells that a range came back: it is looked for.
   const auto wait_while = [&](auto&& goes_on) {
     while (goes_on()) {

@@ -19,7 +19,7 @@
 // anything is copied.
 //
 // Errors: kInvalid: no memory of this device; kNoSpace, kOverBudget of a copy; those of memory_pool/pools.h.
-// Thread safety: all functions. `owner` is dropped without a lock held, and never once leave() was called: the process ends,
+// Thread safety: all functions. `owner` is dropped without a lock held, and never once it begins to leave: the process ends,
 // and what an owner belongs to (an interpreter) may have ended before. Fork: a child has no use of it.
 #pragma once
 
@@ -50,7 +50,9 @@ class ForeignMemory {
   // Leaves allocations of which no process holds anything, but for the first `kept` of them: their libraries may have
   // freed them, which nobody says.
   void trim(std::size_t kept = 0);
-  // Copies what would dangle, or waits. What is lost all the same, as sentences; empty: nothing. With the device's
+  // From now on owners are not dropped any more. Does any process hold something?
+  bool begin_to_leave();
+  // After begin_to_leave(): copies what would dangle, or waits. What is lost all the same, as sentences; empty: nothing. With the device's
   // context current.
   std::string leave(os::Deadline deadline, bool wait_for_messages);
   // How many ranges others hold.

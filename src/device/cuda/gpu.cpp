@@ -200,7 +200,7 @@ void Gpu::leave() {
   if (!usable()) return;
   (void)PinnedLeases::of_process().collect(true);
   if (PinnedArena::of_process().stats().ranges != 0 && complete_all()) PinnedArena::of_process().release();
-  if (foreign_.shared() == 0) return;
+  if (!foreign_.begin_to_leave()) return;
   const Current current(driver(), context());
   const char* const mode = std::getenv("FORKLIFT_DEVICE_EXIT");
   const char* const seconds = std::getenv("FORKLIFT_DEVICE_EXIT_SECONDS");
