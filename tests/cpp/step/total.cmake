@@ -1,7 +1,5 @@
-#Adds up the kill points that the step tests wrote down : cmake - D folder = DIR - D least = \
-                                                                                 NUMBER - P total.cmake
-file(GLOB files ${
-  folder}/*)
+# Adds up the kill points that the step tests wrote down: cmake -D folder=DIR -D least=NUMBER -P total.cmake
+file(GLOB files ${folder}/*)
 set(total 0)
 foreach(file IN LISTS files)
   file(READ ${file} points)
