@@ -31,19 +31,21 @@ std::atomic<bool> cpu{first_target() == kCpu};
 Registry& registry() {
   // Never destroyed: tensors may outlive main. The lock is held across a fork.
   static Registry* const instance = [] {
-    static Registry made;
+    auto* const made = new Registry;
     ::pthread_atfork([] { registry().mutex.lock(); }, [] { registry().mutex.unlock(); },
                      [] {
                        Registry& all = registry();
                        // The parent's devices stay its own: the child's copies of their claims are closed, or a device
                        // would not be free when the parent has ended.
                        for (const std::shared_ptr<Device>& each : all.opened) each->disown();
+                       // Kept: what other libraries have lent to them is not the child's to give back.
+                       static_cast<void>(new std::vector<std::shared_ptr<Device>>(std::move(all.opened)));
                        all.opened.clear();
                        all.target = kCpu;
                        cpu.store(true, std::memory_order_relaxed);
                        all.mutex.unlock();
                      });
-    return &made;
+    return made;
   }();
   return *instance;
 }

@@ -10,10 +10,12 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "device/cuda/driver.h"
+#include "support/child.h"
 #include "support/fake_cuda.h"
 
 namespace forklift::device::cuda {
@@ -45,6 +47,8 @@ class CudaProcess {
     if (!is_poisoned) expect_nothing_left();
     fake.reset();
     functions().ctx_set_current(nullptr);
+    // A stream's thread may still be on its way out of a wait for another process's event.
+    EXPECT_TRUE(eventually([] { return !has_event_page(); })) << "an event's page is left";
   }
   CudaProcess(const CudaProcess&) = delete;
   CudaProcess& operator=(const CudaProcess&) = delete;
@@ -91,6 +95,15 @@ class CudaProcess {
     EXPECT_EQ(left.modules, modules_of_the_context);
     EXPECT_EQ(left.host_ranges, 0);
     EXPECT_EQ(left.pending, 0);
+  }
+
+  static bool has_event_page() {
+    std::error_code error;
+    for (const auto& file : std::filesystem::directory_iterator("/proc/self/fd", error)) {
+      const std::string target = std::filesystem::read_symlink(file.path(), error).string();
+      if (!error && target.starts_with("/memfd:fake-cuda-event")) return true;
+    }
+    return false;
   }
 
   cuda::Driver* driver_ = nullptr;

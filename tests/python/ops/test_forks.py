@@ -279,7 +279,7 @@ def test_what_both_sides_see_is_complete_when_an_operation_returns() -> None:
 
 
 def test_context() -> None:
-    assert set(context.get_context()) == {"device_target", "fork_timeout", "num_threads"}
+    assert set(context.get_context()) == {"device_handover", "device_target", "fork_timeout", "num_threads"}
     assert context.get_context("num_threads") == 3
     with pytest.raises(ValueError, match=r"no device 'Nowhere' here; device_target may be one of: CPU"):
         context.set_context(device_target="Nowhere")
