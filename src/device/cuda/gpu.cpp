@@ -160,6 +160,11 @@ Status Gpu::usable() const {
 Status Gpu::complete() {
   const Current current(driver(), context());
   if (!current.status()) return current.status();
+  return wait_for_stream();
+}
+
+// Within a scope in which the context is current: what was queued there must not be left behind because that fails.
+Status Gpu::wait_for_stream() const {
   return driver().call("cuStreamSynchronize", driver().functions().stream_synchronize, stream());
 }
 
@@ -268,7 +273,7 @@ Status Gpu::copy_in(void* to, const void* host, std::size_t bytes) {
         driver().call("cuMemcpyHtoDAsync", driver().functions().memcpy_htod_async, pointer_of(to) + offset,
                       static_cast<const std::byte*>(host) + offset, length, stream());
   }
-  Status done = complete();  // the host's memory is the caller's again
+  Status done = wait_for_stream();  // the host's memory is the caller's again
   return queued ? done : queued;
 }
 
@@ -284,7 +289,7 @@ Status Gpu::copy_out(void* host, const void* from, std::size_t bytes) {
         driver().call("cuMemcpyDtoHAsync", driver().functions().memcpy_dtoh_async,
                       static_cast<std::byte*>(host) + offset, pointer_of(from) + offset, length, stream());
   }
-  Status done = complete();
+  Status done = wait_for_stream();
   return queued ? done : queued;
 }
 

@@ -76,6 +76,7 @@ class Gpu final : public Device {
 
  private:
   Status order(Stream first, Stream then);
+  Status wait_for_stream() const;
   Result<memory_pool::Pools::Memory> import(const memory_pool::PieceInfo& info, const os::Fd& file) const;
 
   const MemoryPlace place_;
