@@ -1,7 +1,7 @@
 // The part of CUDA's driver interface that Forklift uses, in declarations of our own: nothing of CUDA is needed to build.
 //
-// Names, numbers and layouts are those of NVIDIA's "CUDA Driver API" (cuda.h of CUDA 13.0, which is compatible with
-// drivers from 11.2 on). Names drop the prefix where ours say the same. tests/cpp/device/cuda_header_test.cpp
+// Names, numbers and layouts are those of NVIDIA's "CUDA Driver API" (cuda.h of CUDA 13.0); driver.cpp says
+// which version of a function is asked for. Names drop the prefix where ours say the same. tests/cpp/device/cuda_header_test.cpp
 // compares them with cuda.h where a toolkit is installed.
 #pragma once
 

@@ -11,8 +11,8 @@
 // may hang. get() and call() then fail with kBrokenByFork before they reach the driver.
 //
 // Errors: kNotFound: no library, no device, or none that this process may see; kVersion: the driver is too old;
-// of calls: kNoSpace for memory, kBrokenByFork, kPeerDied where the memory's origin is gone, kDevice otherwise, with
-// the function, CUDA's name and its text of the error. An error that poisons the context for good says so.
+// of calls: kNoSpace for memory, kUnsupported, kBrokenByFork, kDevice otherwise, with the function, CUDA's name and its
+// text of the error. An error that poisons the context for good says so.
 //
 // Thread safety: all functions.
 #pragma once

@@ -149,8 +149,7 @@ Status Gpu::usable() const {
     return {Code::kBrokenByFork,
             name() +
                 " was opened in this process's parent before the fork, and CUDA cannot be used here; copy "
-                "tensors "
-                "with to(\"CPU\") before the fork, or start processes by spawn or forkserver"};
+                "tensors with to(\"CPU\") before the fork, or start processes by spawn or forkserver"};
   }
   if (const CudaError error = driver().poison(); error != CudaError::kSuccess)
     return driver().failure("an earlier operation", error);
@@ -301,9 +300,8 @@ void Gpu::expect_copies(const void* host, std::size_t bytes) {
 Status Gpu::copy_within(void* to, const void* from, std::size_t bytes) {
   const Current current(driver(), context());
   if (!current.status()) return current.status();
-  Status queued = driver().call("cuMemcpyDtoDAsync", driver().functions().memcpy_dtod_async, pointer_of(to),
-                                pointer_of(from), bytes, stream());
-  return queued;
+  return driver().call("cuMemcpyDtoDAsync", driver().functions().memcpy_dtod_async, pointer_of(to),
+                       pointer_of(from), bytes, stream());
 }
 
 }  // namespace forklift::device::cuda
