@@ -37,8 +37,14 @@ class Legacy(Unpicklable):
 
 
 class OnDevice(Unpicklable):
+    """An array that claims to lie on a device of DLPack's type ``device``."""
+
+    def __init__(self, array: Any, device: int) -> None:
+        super().__init__(array)
+        self.device = device
+
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (2, 0)
+        return (self.device, 0)
 
 
 class Picklable:

@@ -20,6 +20,7 @@ from typing import Any
 
 from forklift import _core
 from forklift.adapters.carried import Carried, bits_of, fits_inline, ml_dtype, small_float
+from forklift.errors import NotFoundError
 
 __all__ = ["rebuild_jax", "rebuild_produced", "rebuild_small_floats", "reducer_of"]
 
@@ -102,7 +103,14 @@ def _reduce_producer(array: Any) -> Any:
         return array.__reduce_ex__(5)
     if _is_on_gpu(array):
         # The receiver gets the same memory.
-        return rebuild_produced, (_core.Tensor.from_dlpack(array), _package_of(array))
+        try:
+            tensor = _core.Tensor.from_dlpack(array)
+        except NotFoundError as error:  # no driver here: a stand-in for CUDA, or a wrong claim
+            raise TypeError(
+                f"cannot send an array of {type(array).__name__}: its memory is on DLPack device type "
+                f"{_CUDA}: copy it to the CPU before it is sent ({error})"
+            ) from error
+        return rebuild_produced, (tensor, _package_of(array))
     try:
         return array.__reduce_ex__(5)
     except TypeError as error:

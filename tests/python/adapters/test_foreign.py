@@ -5,8 +5,11 @@ from __future__ import annotations
 import array
 import collections
 import importlib.util
+import os
+import subprocess
 import sys
 import types
+from pathlib import Path
 from typing import Any
 
 import foreign
@@ -280,10 +283,33 @@ def test_elements_that_have_no_name_here() -> None:
 
 def test_memory_on_a_device_is_refused_with_a_remedy() -> None:
     queue = Queue(strict=True)
-    with pytest.raises(TypeError, match="device type 2: copy it to the CPU"):
-        queue.put(foreign.OnDevice(np.ones(3)))
+    with pytest.raises(TypeError, match="device type 8: copy it to the CPU"):
+        queue.put(foreign.OnDevice(np.ones(3), 8))
     queue.put(1)
     assert queue.get() == 1
+
+
+def test_memory_of_a_gpu_is_refused_where_no_driver_is() -> None:
+    program = (
+        "import numpy, foreign; from forklift.multiprocessing import Queue; "
+        "Queue(strict=True).put(foreign.OnDevice(numpy.ones(3), 2))"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        env={
+            **os.environ,
+            "FORKLIFT_LIBCUDA": "/nowhere/libcuda.so.1",
+            "PYTHONPATH": str(Path(foreign.__file__).parent),
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (
+        "TypeError: cannot send an array of OnDevice: its memory is on DLPack device type 2: copy it"
+        in ended.stderr
+    )
+    assert "there are: CPU" in ended.stderr
 
 
 def test_through_a_pool(ctx: Any) -> None:
