@@ -94,6 +94,11 @@ ROWS = (
     ),
     Row("cpp-lock", "ns", at_most=40, floor_of="robust mutex", note="lock and unlock, alone"),
     Row("cpp-lock-contended", "ns", floor_of="robust mutex", note="two processes"),
+    Row(
+        "map-read", "ns", at_most=200, floor_of="unordered_map, no lock", note="100,000 elements; two readers"
+    ),
+    Row("map-read-write", "ns", note="likewise; one reader, beside a writer"),
+    Row("rw-lock-read", "ns", note="lock and unlock to read, two processes"),
     Row("cpp-pool", "ns", floor_of="two channels", note="a trivial task, two workers, Pool::map"),
     Row("cpp-pool-apply", "us", floor_of="two channels", note="one task, from call to result"),
     Row(

@@ -86,9 +86,11 @@ class Mutex : public Object {
   // Is it taken over when its holder dies? Not after a process that did not hold it has released it.
   bool recovers() const noexcept { return row_.strayed.load(std::memory_order_acquire) == 0; }
 
- private:
+ protected:
   Mutex(Table& table, Right right, bool recursive) : Object(table, std::move(right)), recursive_(recursive) {}
   std::uint64_t owner() const noexcept { return row_.state.load(std::memory_order_acquire); }
+
+ private:
   Took try_again(std::uint64_t seen, std::uint64_t me) noexcept;
   Released release_for_another() noexcept;
 

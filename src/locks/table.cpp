@@ -173,14 +173,15 @@ bool Table::reap(domain::SlotRef slot, bool clean) {
     LockRow& row = rows_[index];
     const Kind kind = kind_in(row.meta.load(std::memory_order_acquire));
     if (kind == Kind::kNone) continue;
-    if ((kind == Kind::kLock || kind == Kind::kRLock) && !clean) {
+    if (has_owner(kind) && !(clean && outlives_exits(kind))) {
       std::uint64_t owner = row.state.load(std::memory_order_acquire);
       if (!Owner::is_free(owner) && Owner::process_of(owner) == dead &&
           row.strayed.load(std::memory_order_acquire) == 0)
         row.state.compare_exchange_strong(owner, Owner::kAbandoned);
     }
-    // The waiter that was woken last may have died before it took the lock.
-    row.event.notify(1);
+    // The waiter that was woken last may have died before it took the lock. Of a read-write lock's waiters one
+    // alone might be a reader where a writer could go on.
+    row.event.notify(kind == Kind::kReadWrite ? INT_MAX : 1);
   }
   bool all = true;
   const std::uint32_t used = cells_used();
@@ -214,6 +215,7 @@ bool Table::reap_cell(std::uint32_t index, std::uint64_t owner, bool clean) {
     return {};
   });
   if (row != nullptr) row->event.notify(INT_MAX);
+  if (kind == Kind::kReadWrite) row->drained.notify(INT_MAX);
   return done.ok();
 }
 

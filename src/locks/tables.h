@@ -1,8 +1,8 @@
 // Users' locks in shared memory: rows and holders' records. docs/layout.md describes them in prose.
 //
-// A row is a Lock, RLock, Semaphore, Condition, Event or Barrier. A record (cell) says that a process is in a
+// A row is a Lock, RLock, Semaphore, Condition, Event, Barrier, RWLock, Latch or Once. A record (cell) says that a process is in a
 // state that its death must undo: a thread waits on a condition, a party is inside a barrier's wait, the
-// process has units of a semaphore that recovers.
+// process has units of a semaphore that recovers, threads of the process read under a read-write lock.
 //
 // Invariants (`Table::audit` checks all but L3)
 //  L1. A row is in use (its count is the number of lease rows that name it) or in the free list.
@@ -33,8 +33,18 @@ enum class Kind : std::uint8_t {
   kRecovering = 4,  // a semaphore that gets back the units that a killed process had taken
   kCondition = 5,
   kEvent = 6,
-  kBarrier = 7
+  kBarrier = 7,
+  kReadWrite = 8,
+  kLatch = 9,
+  kOnce = 10
 };
+// Is its state word an Owner?
+constexpr bool has_owner(Kind kind) noexcept {
+  return kind == Kind::kLock || kind == Kind::kRLock || kind == Kind::kReadWrite || kind == Kind::kOnce;
+}
+// Does it keep its owner when that exits in good order? As in Python's multiprocessing, where any process may
+// release a lock.
+constexpr bool outlives_exits(Kind kind) noexcept { return kind == Kind::kLock || kind == Kind::kRLock; }
 
 // A row's meta word: {generation:32, unused:16, Kind:8, unused:7, in use:1}.
 inline constexpr std::uint64_t kInUse = 1;
@@ -68,21 +78,22 @@ static_assert(domain::kSlotCount == 1U << (Owner::kGenerationShift - Owner::kSlo
 
 struct alignas(64) LockRow {
   // What the operations of the lock do not change.
-  Word meta;   // [ledger] as above
-  Word count;  // [ledger] lease rows naming this row
-  Word next;   // [ledger] free list: row index + 1
-  Word most;   // [ledger] semaphore: the largest value; barrier: parties
-  Word unused0[4];
+  Word meta;                 // [ledger] as above
+  Word count;                // [ledger] lease rows naming this row
+  Word next;                 // [ledger] free list: row index + 1
+  Word most;                 // [ledger] semaphore: the largest value; barrier: parties
+  sync::EventCount drained;  // read-write lock: its writer waits for the readers to leave
+  Word unused0[2];
 
-  // lock: Owner. semaphore: value ([ledger] where it recovers). event: {times set:63, set:1}.
-  // barrier: [ledger] phase, how often it has opened.
+  // lock, once: Owner; read-write lock: Owner, the writer. semaphore: value ([ledger] where it recovers). event:
+  // {times set:63, set:1}. barrier: [ledger] phase, how often it has opened. latch: what is still to be counted down.
   alignas(64) Word state;
   // RLock: how often its holder has acquired it. recovering semaphore: [ledger] total. barrier: [ledger]
   // BarrierState.
   Word depth;
   Word strayed;  // lock: 1 once a process that did not hold it has released it. barrier: [ledger] parties
                  // missing
-  Word inside;   // barrier: [ledger] parties inside wait
+  Word inside;   // barrier: [ledger] parties inside wait. once: 1: it was done
   sync::EventCount event;
   Word spinner;
   Word overtaken;  // lock, semaphore: whether a waiter waits long, and how often one got it (fairness.h)
@@ -95,7 +106,8 @@ struct alignas(64) Cell {
   Word object;  // [ledger] {generation:32, row index:32}
   Word next;    // [ledger] free list: cell index + 1
   // [ledger] semaphore: units that the owner's process holds. barrier: 0 inside wait; otherwise the phase
-  // that began when the owner's process left its last round
+  // that began when the owner's process left its last round. read-write lock: how many threads of the owner's
+  // process read; changed by these threads alone, by atomic additions.
   Word units;
   Word ticket;  // condition: {sequence:62, TicketState:2}; changed by compare-and-swap, by any process
   std::atomic<std::uint32_t> bell;  // condition: incremented after another thread changed the ticket

@@ -41,6 +41,9 @@ std::string type_name(const Published& published) {
     case locks::Kind::kCondition: return "condition";
     case locks::Kind::kEvent: return "event";
     case locks::Kind::kBarrier: return "barrier";
+    case locks::Kind::kReadWrite: return "read-write lock";
+    case locks::Kind::kLatch: return "latch";
+    case locks::Kind::kOnce: return "once";
   }
   return "thing of type " + std::to_string(published.kind);
 }

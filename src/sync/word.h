@@ -38,6 +38,23 @@ inline void unlock_fence() noexcept {
 #endif
 }
 
+// Between a store and later stores; between loads and a later load: the two fences of a sequence lock, whose every
+// access is atomic.
+inline void store_fence() noexcept {
+#if defined(__SANITIZE_THREAD__)
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // not modelled, and x86 keeps both orders
+#else
+  std::atomic_thread_fence(std::memory_order_release);
+#endif
+}
+inline void load_fence() noexcept {
+#if defined(__SANITIZE_THREAD__)
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+#else
+  std::atomic_thread_fence(std::memory_order_acquire);
+#endif
+}
+
 inline void cpu_relax() noexcept {
 #if defined(__x86_64__)
   __builtin_ia32_pause();

@@ -1,4 +1,4 @@
-// What Lock, RLock, Semaphore, Condition, Event and Barrier have in common: they are handles.
+// What Lock, RLock, RWLock, Semaphore, Condition, Event, Barrier, Latch and Once have in common: they are handles.
 //
 //   forklift::Lock lock;
 //   forklift::Lock same = lock;                              // another handle on the same lock
@@ -30,6 +30,9 @@ class Semaphore;
 class Condition;
 class Event;
 class Barrier;
+class ReadWriteLock;
+class Latch;
+class Once;
 // NOLINTEND(bugprone-forward-declaration-namespace)
 }  // namespace locks
 
