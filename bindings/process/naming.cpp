@@ -11,6 +11,8 @@
 
 #include "bindings/core/errors.h"
 #include "bindings/core/gil.h"
+#include "bindings/tensor/tensor.h"
+#include "forklift/domain.h"
 #include "node/node.h"
 #include "node/published.h"
 #include "rendezvous/named_domain.h"
@@ -32,6 +34,18 @@ auto with_node(Call&& call) {
   }();
   require(answer.status());
   return *std::move(answer);
+}
+
+// What a call of the C++ API that throws has to say, without the interpreter lock.
+template <class Call>
+Status status_of(Call&& call) {
+  const GilRelease released;
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.status();
+  }
+  return {};
 }
 
 // Serves or joins the domain with that name, as `call` does, for at most `timeout` seconds. Signal handlers
@@ -129,6 +143,15 @@ void bind_naming(nb::module_& module) {
   });
   module.def("find_published", [](const std::string& name) {
     return with_node([&](node::Node& node) { return find(node, name); });
+  });
+  module.def("publish_tensor", [](const std::string& name, const TensorBox& box) {
+    require(prepare_to_send(box.tensor));
+    require(status_of([&] { Domain::own().publish(name, box.tensor); }));
+  });
+  module.def("open_published_tensor", [](const std::string& name) {
+    Tensor found;
+    require(status_of([&] { found = Domain::own().open<Tensor>(name); }));
+    return nb::steal(wrap_tensor(std::move(found)));
   });
   module.def("unpublish", [](const std::string& name) {
     return with_node([&](node::Node& node) -> Result<bool> {

@@ -19,8 +19,14 @@
 // the domain lives as long as a member, and one of those who are attached answers for the name from then on.
 // A name whose programs are all gone is free again. In Python: forklift.serve, attach, meet.
 //
-// publish() names a queue, a lock, a Broadcast or a Latest within the domain; it stays until unpublish(),
-// whatever becomes of the process that published it. Types are checked by open(): TypeMismatch.
+// publish() names a queue, a lock (RWLock, Latch, ... too), a Broadcast or a Latest within the domain, or memory: a
+// Tensor, a SharedArray, SharedValue, SharedCounter, SharedVector or SharedMap, a manager's dictionary or list. It stays
+// until unpublish(), whatever becomes of the process that published it. Types are checked by open(): TypeMismatch.
+//
+//   domain.publish("weights", weights);                                  // a Tensor of the arena: the same memory
+//   auto prices = domain.open_or_create<SharedMap<int, Price>>("prices", 1000);
+//
+// A Tensor that is not in the arena (Tensor::empty is) is copied, and what has the name is the copy.
 //
 // A process belongs to one domain. It must attach before it makes its first queue, lock, tensor or child;
 // afterwards it has a domain of its own, and attach() throws Error (kInvalid).
@@ -65,6 +71,17 @@ class NamedDomain;
 
 template <class T>
 class Broadcast;
+template <class T>
+class SharedArray;
+template <class T>
+class SharedValue;
+template <class T>
+class SharedVector;
+template <class K, class V>
+class SharedMap;
+class SharedCounter;
+class ManagedDict;
+class ManagedList;
 
 // Whether to answer for the name when the server is gone.
 struct AttachOptions {
@@ -83,18 +100,22 @@ bool pause_to_look_again(const Wait& wait);
 bool publish_queue(std::string_view name, const ChannelRef& queue, std::uint64_t object_type);
 bool publish_lock(std::string_view name, const LockRef& lock);
 bool publish_topic(std::string_view name, const TopicRef& topic, std::uint64_t object_type);
+bool publish_value(std::string_view name, const Value& value, std::uint64_t object_type);
 // Nothing: there is no such name.
 // `object_type` 1: any queue; else only one that was published as that.
 std::optional<ChannelRef> find_published_queue(std::string_view name, std::uint64_t type,
                                                std::uint64_t object_type);
 std::optional<LockName> find_published_lock(std::string_view name);
 std::optional<TopicRef> find_published_topic(std::string_view name);
+std::optional<Value> find_published_value(std::string_view name, std::uint64_t object_type);
 [[noreturn]] void throw_not_published(std::string_view name);
 [[noreturn]] void throw_published(std::string_view name);
 [[noreturn]] void throw_published_otherwise(std::string_view name);
 // What is there must be as it would have been made: Error (kInvalid) otherwise.
 void check_published(std::string_view name, const ChannelRef& queue, const QueueOptions& options);
 void check_published(std::string_view name, std::uint32_t parties, std::uint32_t wanted);
+void check_published_size(std::string_view name, std::uint64_t size, std::uint64_t wanted);
+void check_published(std::string_view name, const Tensor& tensor, const Tensor& wanted);
 
 // What can be published, and how it is found again.
 template <class T>
@@ -169,6 +190,53 @@ struct Publishing<T> {
   }
 };
 
+// Memory that is published as a value: which sort (node/published.h).
+template <class T>
+inline constexpr std::uint64_t kNamedMemory = 0;
+template <>
+inline constexpr std::uint64_t kNamedMemory<Tensor> = 10;
+template <class T>
+inline constexpr std::uint64_t kNamedMemory<SharedArray<T>> = 11;
+template <class T>
+inline constexpr std::uint64_t kNamedMemory<SharedValue<T>> = 12;
+template <>
+inline constexpr std::uint64_t kNamedMemory<SharedCounter> = 12;
+template <class T>
+inline constexpr std::uint64_t kNamedMemory<SharedVector<T>> = 13;
+template <class K, class V>
+inline constexpr std::uint64_t kNamedMemory<SharedMap<K, V>> = 13;
+template <>
+inline constexpr std::uint64_t kNamedMemory<ManagedDict> = 14;
+template <>
+inline constexpr std::uint64_t kNamedMemory<ManagedList> = 15;
+
+template <class T>
+  requires(kNamedMemory<T> != 0)
+struct Publishing<T> {
+  static bool publish(std::string_view name, const T& object) {
+    return publish_value(name, Value(object), kNamedMemory<T>);
+  }
+  static std::optional<T> find(std::string_view name) {
+    const std::optional<Value> found = find_published_value(name, kNamedMemory<T>);
+    if (!found) return std::nullopt;
+    return found->template as<T>();
+  }
+  static void check(std::string_view name, const T& found, const Tensor& wanted)
+    requires std::same_as<T, Tensor>
+  {
+    check_published(name, found, wanted);
+  }
+  static void check(std::string_view name, const T& found, std::size_t wanted)
+    requires(kNamedMemory<T> == 11 || kNamedMemory<T> == 13)
+  {
+    if constexpr (kNamedMemory<T> == 11) {
+      check_published_size(name, found.size(), wanted);
+    } else {
+      check_published_size(name, found.capacity(), wanted);
+    }
+  }
+};
+
 template <class T>
 concept Publishable = requires { sizeof(Publishing<T>); };
 
@@ -199,7 +267,7 @@ class Domain {
   // No longer answers, nor stands by to. Not needed before the process ends.
   void close() noexcept;
 
-  // Gives a queue, a lock, a Broadcast or a Latest a name in this domain; and opens what has it.
+  // Gives an object a name in this domain; and opens what has it.
   template <detail::Publishable T>
   void publish(std::string_view name, const T& object) {
     if (!detail::Publishing<T>::publish(name, object)) detail::throw_published(name);
@@ -207,10 +275,10 @@ class Domain {
   template <class T>
     requires(!detail::Publishable<T>)
   void publish(std::string_view, const T&) {
-    static_assert(
-        detail::Publishable<T>,
-        "forklift: what is published is a queue, a lock, a Broadcast or a Latest; anything that can "
-        "be sent goes to others through one of these");
+    static_assert(detail::Publishable<T>,
+                  "forklift: what is published is a queue, a lock, a Broadcast, a Latest, a Tensor or other "
+                  "shared memory; anything "
+                  "that can be sent goes to others through one of these");
   }
   template <detail::Publishable T>
   T open(std::string_view name) const {
@@ -228,7 +296,8 @@ class Domain {
     }
   }
   // Opens what is published, or makes it (from `args`) and publishes it: several programs may do so at once,
-  // and all get the same. A queue of another capacity, or a barrier of other parties, is an Error (kInvalid).
+  // and all get the same. A queue or container of another capacity, an array of another size, a tensor of another
+  // shape or dtype, or a barrier of other parties, is an Error (kInvalid).
   template <detail::Publishable T, class... Args>
   T open_or_create(std::string_view name, const Args&... args) {
     for (;;) {

@@ -10,6 +10,8 @@
 #include "api/stop.h"
 #include "channel/channel.h"
 #include "forklift/barrier.h"
+#include "forklift/latest.h"
+#include "forklift/value.h"
 #include "locks/table.h"
 #include "node/published.h"
 #include "rendezvous/named_domain.h"
@@ -87,6 +89,22 @@ std::optional<TopicRef> find_published_topic(std::string_view name) {
   return TopicRef(value_or_throw(std::move(opened)));
 }
 
+bool publish_value(std::string_view name, const Value& value, std::uint64_t object_type) {
+  // The topic's newest message holds the memory for as long as the name, or a reader, holds the topic.
+  Latest<Value> kept;
+  kept.put(value);
+  return publish_topic(name, kept.ref(), object_type);
+}
+
+std::optional<Value> find_published_value(std::string_view name, std::uint64_t object_type) {
+  const std::optional<node::Published> found = look_up(name);
+  if (!found) return std::nullopt;
+  if (found->kind != object_type) throw_published_otherwise(name);
+  const std::optional<TopicRef> topic = find_published_topic(name);
+  if (!topic) return std::nullopt;
+  return Latest<Value>(*topic).peek();
+}
+
 std::optional<ChannelRef> find_published_queue(std::string_view name, std::uint64_t type,
                                                std::uint64_t object_type) {
   const std::optional<node::Published> found = look_up(name);
@@ -131,6 +149,24 @@ void check_published(std::string_view name, const ChannelRef& queue, const Queue
 
 void check_published(std::string_view name, std::uint32_t parties, std::uint32_t wanted) {
   if (parties != wanted) throw_made_otherwise(name, "a number of parties of", parties, wanted);
+}
+
+void check_published_size(std::string_view name, std::uint64_t size, std::uint64_t wanted) {
+  if (size != wanted) throw_made_otherwise(name, "room for", size, wanted);
+}
+
+void check_published(std::string_view name, const Tensor& tensor, const Tensor& wanted) {
+  const bool same_shape = std::ranges::equal(tensor.shape(), wanted.shape());
+  if (same_shape && tensor.dtype() == wanted.dtype()) return;
+  const auto described = [](const Tensor& of) {
+    std::string text = std::string(forklift::name(of.dtype())) + " of shape [";
+    for (const std::int64_t length : of.shape()) text += std::to_string(length) + " ";
+    if (text.back() == ' ') text.pop_back();
+    return text + "]";
+  };
+  throw Error({Code::kInvalid, "\"" + std::string(name) + "\" is published as a tensor of " +
+                                   described(tensor) + ", and was to be made as one of " +
+                                   described(wanted)});
 }
 
 void throw_not_published(std::string_view name) {

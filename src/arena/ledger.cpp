@@ -244,7 +244,8 @@ bool Ledger::release_row(std::uint32_t row, Holder holder) {
 }
 
 // The last holder empties the object first, without the lock. If this process dies on the way, the row is
-// still held, and whoever reaps it starts again here.
+// still held, and whoever reaps it starts again here. A process that looked the object up by a name before that cannot
+// take it up any more: it would get one that is being emptied under it.
 bool Ledger::release_object_row(std::uint32_t row, Object object) {
   const ObjectHooks& hooks = hooks_of(object.kind);
   Word& count = hooks.count(object.index);
@@ -253,8 +254,14 @@ bool Ledger::release_object_row(std::uint32_t row, Object object) {
     sync::LockGuard guard = rows_.lock();
     if (!guard.ok()) return false;
     const std::uint64_t holders = count.load(std::memory_order_relaxed);
-    if (holders == 1 && !emptied) continue;
     sync::Transaction change = rows_.begin();
+    if (holders == 1 && !emptied) {
+      if (hooks.closing) {
+        hooks.closing(change, object.index);
+        change.commit();
+      }
+      continue;
+    }
     rows_.put_lease(change, row);
     change.set(count, holders - 1);
     if (holders == 1) hooks.free(change, object.index);

@@ -55,6 +55,8 @@ struct ObjectHooks {
   std::function<bool(const Handle& handle)> matches{};
   // After the last lease has gone, with no lock. A death may leave it out.
   std::function<void()> gone{};
+  // Before the last holder empties the object, with the lock: from here on nobody else finds it by its generation.
+  std::function<void(sync::Transaction& change, std::uint32_t index)> closing{};
 };
 
 // What a handle is a right to.

@@ -38,9 +38,15 @@ class ObjectTable : public RowTable<Header, Row> {
   void connect(std::function<bool(std::uint32_t)> empty,
                std::function<std::uint64_t(std::uint64_t)> trim = nullptr) {
     arena_.ledger().set_object_hooks(
-        kind_, {[this](std::uint32_t index) -> Word& { return (*this)[index].count; }, std::move(empty),
+        kind_, {[this](std::uint32_t index) -> Word& { return (*this)[index].count; },
+                std::move(empty),
                 [this](sync::Transaction& change, std::uint32_t index) { this->free(change, index); },
-                std::move(trim), [](const Handle&) { return false; }});
+                std::move(trim),
+                [](const Handle&) { return false; },
+                {},
+                [this](sync::Transaction& change, std::uint32_t index) {
+                  (void)this->begin_generation(change, index);
+                }});
   }
   // The same for objects that travel in messages. `free_more` adds words to the transaction that frees a row.
   void connect_travelling(std::function<bool(std::uint32_t)> empty,

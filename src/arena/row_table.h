@@ -68,7 +68,8 @@ class RowTable {
     change.set(header_->rows_used, used + 1);
     return static_cast<std::uint32_t>(used);
   }
-  // Also part of it: the row's next generation, which the new object gets.
+  // Also part of it: the row's next generation, which the new object gets; and how an object that is about to be emptied
+  // is taken from those that look for it.
   std::uint32_t begin_generation(sync::Transaction& change, std::uint32_t index) {
     sync::Word& meta = rows_[index].meta;
     const auto generation = static_cast<std::uint32_t>(meta.load(std::memory_order_relaxed) >> 32) + 1;

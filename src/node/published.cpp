@@ -30,6 +30,12 @@ std::string type_name(const Published& published) {
     case ObjectType::kSimpleQueue: return "simple queue";
     case ObjectType::kBroadcast: return "broadcast";
     case ObjectType::kLatest: return "latest";
+    case ObjectType::kTensor: return "tensor";
+    case ObjectType::kSharedArray: return "shared array";
+    case ObjectType::kSharedValue: return "shared value";
+    case ObjectType::kContainer: return "shared container";
+    case ObjectType::kManagedDict: return "managed dictionary";
+    case ObjectType::kManagedList: return "managed list";
     case ObjectType::kLocks: break;
   }
   switch (static_cast<locks::Kind>(published.kind - static_cast<std::uint64_t>(ObjectType::kLocks))) {

@@ -20,6 +20,13 @@ enum class ObjectType : std::uint64_t {
   kSimpleQueue = 3,
   kBroadcast = 8,
   kLatest = 9,
+  // Each is the newest value of a topic of its own, which nobody puts to again.
+  kTensor = 10,
+  kSharedArray = 11,
+  kSharedValue = 12,
+  kContainer = 13,
+  kManagedDict = 14,
+  kManagedList = 15,
   kLocks = 16
 };
 

@@ -164,7 +164,11 @@ Status Reader::try_newest(channel::Incoming& into, std::uint64_t newer_than, boo
     Topic::Copied copied;
     Status got = attempt < kMostOvertaken ? topic_->copy(into, tail - 1, copied)
                                           : topic_->copy_locked(into, tail - 1, copied);
-    if (got.ok() && !copied.there) continue;
+    if (got.ok() && !copied.there) {
+      // The last holder had begun to leave, and dropped all messages, when this process took the topic up.
+      if (topic_->row_.oldest.load(std::memory_order_acquire) >= topic_->number()) return {};
+      continue;
+    }
     *done = got.ok() || got.code() == Code::kCorrupt;
     if (*done) last_ = tail;
     return got;

@@ -36,6 +36,8 @@ _TIMEOUT = 5.0
 # Types of published objects: the numbers of node::ObjectType, for locks plus locks::Kind.
 _QUEUE, _JOINABLE, _SIMPLE = 1, 2, 3
 _BROADCAST, _LATEST = 8, 9
+_TENSOR = 10
+_CPP_MEMORY = range(11, 16)  # what C++ programs publish for each other
 _LOCK, _RLOCK, _SEMAPHORE, _RECOVERING, _CONDITION, _EVENT, _BARRIER = range(17, 24)
 _PORTABLE = 1  # of a channel's flags
 
@@ -81,9 +83,14 @@ class Domain:
         The object stays published until ``unpublish``, even after this process has ended. These can be
         published: ``PortableQueue`` (which C++ programs open, too); for other Python programs the queues of
         ``forklift.multiprocessing``, ``Broadcast`` and ``Latest``; ``Lock``, ``RLock``, semaphores,
-        ``Event``, ``Barrier`` (without its action) and ``Condition`` (without its lock). TypeError for
-        anything else.
+        ``Event``, ``Barrier`` (without its action) and ``Condition`` (without its lock); and
+        ``forklift.Tensor``, which is the same memory for all programs that open it, C++ ones, too. A tensor
+        outside of the arena, such as one over a NumPy array, is copied, and what has the name is the copy.
+        TypeError for anything else.
         """
+        if isinstance(obj, _core.Tensor):
+            _core.publish_tensor(name, obj)
+            return
         _core.publish(name, *_identity(obj))
 
     def open(self, name: str, *, tensors: bool = False, lock: Any = None) -> Any:
@@ -97,6 +104,12 @@ class Domain:
             return _open_queue(name, object_type, flags, (index, generation), tensors)
         if object_type in (_BROADCAST, _LATEST):
             return _open_topic(name, object_type, flags, (index, generation))
+        if object_type == _TENSOR:
+            return _core.open_published_tensor(name)
+        if object_type in _CPP_MEMORY:
+            raise TypeError(
+                f"{name!r} is a {words} of C++ programs: let them publish its tensor(), or send it in a queue"
+            )
         return _open_lock(name, object_type, (index, generation), words, lock)
 
     def open_or_create(self, name: str, make: Callable[[], T]) -> T:
@@ -176,7 +189,8 @@ def _identity(obj: Any) -> tuple[int, int, int, int]:
     if isinstance(core, (_core.ConditionCore, _core.EventCore, _core.BarrierCore)):
         return (_core.KIND_LOCK, *core.id(), 0)
     raise TypeError(
-        f"{type(obj).__qualname__!r} cannot be published: queues, locks, Broadcast and Latest of forklift can"
+        f"{type(obj).__qualname__!r} cannot be published: queues, locks, Broadcast, Latest and Tensor of "
+        "forklift can"
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import forklift
 import forklift.multiprocessing as mp
+import numpy as np
 import pytest
 import support
 
@@ -103,3 +104,31 @@ def test_children_find_what_is_published(ctx: Any, monkeypatch: pytest.MonkeyPat
 def _put_published() -> None:
     domain = forklift.own_domain()
     domain.open("numbers").put([domain.serving, 42])
+
+
+def test_a_tensor_is_the_same_memory_for_all() -> None:
+    domain = forklift.own_domain()
+    weights = forklift.zeros((2, 3), "float32")
+    weights.numpy()[:] = np.arange(6).reshape(2, 3)
+    domain.publish("weights", weights)
+    assert domain.published()["weights"] == "tensor"
+    process = mp.Process(target=_double_weights)
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+    assert domain.open("weights").tolist() == [[0, 2, 4], [6, 8, 10]]
+    assert weights.tolist() == [[0, 2, 4], [6, 8, 10]]
+    del weights
+    with pytest.raises(forklift.errors.NameTakenError):
+        domain.publish("weights", forklift.zeros(2))
+    assert domain.open_or_create("weights", lambda: forklift.zeros(2)).shape == (2, 3)
+    kept = domain.open("weights")
+    assert domain.unpublish("weights")
+    assert kept.tolist() == [[0, 2, 4], [6, 8, 10]]
+    with pytest.raises(TypeError, match="Tensor of forklift can"):
+        domain.publish("array", np.zeros(3))
+
+
+def _double_weights() -> None:
+    weights = forklift.own_domain().open("weights").numpy()
+    weights *= 2
