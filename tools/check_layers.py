@@ -33,6 +33,7 @@ SAME_CONCEPT = {
         "event",
         "frozen",
         "latch",
+        "loan",
         "lock",
         "once",
         "pipe",

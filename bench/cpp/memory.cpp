@@ -1,5 +1,5 @@
 // cpp-handle-1M: blocks of 1 MB are allocated, sent, received and released, and no byte is copied; the time
-// of one block. cpp-lease: one more lease on a block and its release; beside it, a lease that is entered in
+// of one block. cpp-loan-1M: the same for a struct of 1 MB that is lent. cpp-lease: one more lease on a block and its release; beside it, a lease that is entered in
 // the ledger as for a message. cpp-alloc: a block of 1 MB allocated and freed.
 #include <array>
 #include <atomic>
@@ -57,6 +57,27 @@ double tensor_handle(const Run& run) {
       },
       [&](std::size_t count) {
         for (std::size_t i = 0; i < count; ++i) keep(queue.get().raw());
+      });
+}
+
+struct Megabyte {
+  std::uint64_t number;
+  std::byte rest[kMega - sizeof(std::uint64_t)];
+};
+
+double lent_struct(const Run& run) {
+  forklift::Queue<Megabyte> queue({.capacity = kUnderWay});
+  return handles_ns(
+      run,
+      [&](std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) {
+          auto loan = queue.loan();
+          loan->number = i;
+          loan.publish();
+        }
+      },
+      [&](std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) keep(queue.get_loaned()->number);
       });
 }
 
@@ -120,6 +141,8 @@ const Contender handle_iceoryx{"cpp-handle-1M", "iceoryx", Role::kPeer, "ns", ic
 #endif
 
 const Contender handle{"cpp-handle-1M", "forklift", Role::kOurs, "ns", tensor_handle};
+const Contender loan{"cpp-loan-1M", "forklift", Role::kOurs, "ns", lent_struct};
+const Contender loan_handle{"cpp-loan-1M", "a tensor's handle", Role::kFloor, "ns", tensor_handle};
 const Contender handle_lease{"cpp-handle-1M", "channel and lease", Role::kPart, "ns", lease_handle};
 const Contender handle_floor{"cpp-handle-1M", "SPSC ring of handles", Role::kFloor, "ns", ring_handle};
 

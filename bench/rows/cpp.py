@@ -82,6 +82,15 @@ ROWS = (
         note="allocate, send, receive, free; no copy",
         repeat=9,
     ),
+    Row(
+        "cpp-loan-1M",
+        "ns",
+        at_most=300,
+        floor_factor=1.2,
+        floor_of="a tensor's handle",
+        note="a struct is lent, written, published, received in place, given back",
+        repeat=9,
+    ),
     # A count that can be repaired (a redo record under a robust mutex) took 27 ns on that machine.
     Row(
         "cpp-lease",

@@ -41,6 +41,7 @@
 #include "forklift/detail/topic_ref.h"
 #include "forklift/detail/transfer.h"
 #include "forklift/error.h"
+#include "forklift/loan.h"
 #include "forklift/wait.h"
 
 namespace forklift {
@@ -129,6 +130,17 @@ class Subscription {
   [[nodiscard]] bool try_get_into(T& item, const Wait& wait = Wait::now()) {
     return Transfer::get_into(reader_.get(), item, wait);
   }
+  // The next message where it lies, which all readers see there (loan.h).
+  [[nodiscard]] auto get_loaned()
+    requires detail::Lendable<T>
+  {
+    return *detail::Loans<T>::borrow(reader_.get(), detail::kForever);
+  }
+  [[nodiscard]] auto try_get_loaned(const Wait& wait = Wait::now())
+    requires detail::Lendable<T>
+  {
+    return detail::Loans<T>::borrow(reader_.get(), wait);
+  }
   // Every message until the Broadcast is closed; with each(), also until a wait for one is over.
   detail::ItemIterator<Subscription> begin() { return {*this, Wait::forever()}; }
   std::default_sentinel_t end() const noexcept { return {}; }
@@ -165,6 +177,18 @@ class Broadcast {
   void put(const T& item) { Transfer::put(topic_.get(), item, detail::kForever); }
   [[nodiscard]] bool try_put(const T& item, const Wait& wait = Wait::now()) {
     return Transfer::put(topic_.get(), item, wait);
+  }
+
+  // A message that is written in shared memory (loan.h). With a count where T is a vector or a Framed.
+  [[nodiscard]] auto loan()
+    requires(detail::Lendable<T> && !detail::LendableSlice<T>)
+  {
+    return detail::Loans<T>::lend(topic_, 1);
+  }
+  [[nodiscard]] auto loan(std::size_t count)
+    requires detail::LendableSlice<T>
+  {
+    return detail::Loans<T>::lend(topic_, count);
   }
 
   // A reader of its own, from the next message on, or from the oldest one that is there.

@@ -90,6 +90,27 @@ class Latest {
   [[nodiscard]] bool try_get_into(T& item, const Wait& wait = Wait::now()) {
     return Transfer::get_into(here(), item, wait);
   }
+  // In place: a value that is written in shared memory, and one that is read there (loan.h).
+  [[nodiscard]] auto loan()
+    requires(detail::Lendable<T> && !detail::LendableSlice<T>)
+  {
+    return detail::Loans<T>::lend(topic_, 1);
+  }
+  [[nodiscard]] auto loan(std::size_t count)
+    requires detail::LendableSlice<T>
+  {
+    return detail::Loans<T>::lend(topic_, count);
+  }
+  [[nodiscard]] auto get_loaned()
+    requires detail::Lendable<T>
+  {
+    return *detail::Loans<T>::borrow(here(), detail::kForever);
+  }
+  [[nodiscard]] auto try_get_loaned(const Wait& wait = Wait::now())
+    requires detail::Lendable<T>
+  {
+    return detail::Loans<T>::borrow(here(), wait);
+  }
   // Every value that this handle has not got yet, the newest each time, until the Latest is closed; with each(), also
   // until a wait for one is over.
   detail::ItemIterator<Latest> begin() { return {*this, Wait::forever()}; }

@@ -29,6 +29,8 @@
 // message is gone, the queue goes on), kStalled; Closed from a put into a closed queue, and from a get when it is
 // empty, too.
 //
+// Large structs and arrays need not be copied: loan() and get_loaned() (loan.h).
+//
 // Its kin: JoinableQueue<T> (joinable_queue.h), SimpleQueue<T> (simple_queue.h, bounded in bytes).
 //
 // Invariants: messages come out in the order in which their puts returned; each exactly once. What was put before
@@ -47,6 +49,7 @@
 #include "forklift/detail/items.h"
 #include "forklift/detail/transfer.h"
 #include "forklift/error.h"
+#include "forklift/loan.h"
 #include "forklift/sendable.h"
 #include "forklift/wait.h"
 
@@ -144,6 +147,29 @@ class Queue {
   void get_into(T& item) { (void)Transfer::get_into(channel_.get(), item, detail::kForever); }
   [[nodiscard]] bool try_get_into(T& item, const Wait& wait = Wait::now()) {
     return Transfer::get_into(channel_.get(), item, wait);
+  }
+
+  // In place: a message that is written in shared memory, and one that is read there (loan.h). With a count where T is
+  // a vector or a Framed.
+  [[nodiscard]] auto loan()
+    requires(detail::Lendable<T> && !detail::LendableSlice<T>)
+  {
+    return detail::Loans<T>::lend(channel_, 1);
+  }
+  [[nodiscard]] auto loan(std::size_t count)
+    requires detail::LendableSlice<T>
+  {
+    return detail::Loans<T>::lend(channel_, count);
+  }
+  [[nodiscard]] auto get_loaned()
+    requires detail::Lendable<T>
+  {
+    return *detail::Loans<T>::borrow(channel_.get(), detail::kForever);
+  }
+  [[nodiscard]] auto try_get_loaned(const Wait& wait = Wait::now())
+    requires detail::Lendable<T>
+  {
+    return detail::Loans<T>::borrow(channel_.get(), wait);
   }
 
   // Every message until the queue is closed and empty; with each(), also until a wait for one is over.

@@ -64,6 +64,8 @@ class Incoming {
   // The caller's memory for inline bytes, used if they fit; bytes() says where they are. It must stay valid
   // until aim() is called again with an empty span.
   void aim(std::span<std::byte> target) noexcept { target_ = target; }
+  // The block that bytes() lie in, where that is one; bytes() are valid for as long as it is held.
+  arena::LeasePtr take_spill() noexcept { return std::move(spill_); }
   // Moves the message out, into no more memory than it needs. This object is empty afterwards.
   Incoming extract();
 

@@ -42,6 +42,7 @@ enum Codec : std::uint8_t {
   kNativeCodec = 3,    // Python's own: MessagePack with its types
   kPickleCodec = 4,    // pickle, with out-of-band buffers
   kErrorCodec = 5,     // an exception: process/report.h
+  kLoanCodec = 6,      // as kRawCodec, but in a block that the sender wrote: loan.h
 };
 
 // In TensorMeta.index: the tensor has no elements and so no lease.
