@@ -28,9 +28,11 @@ namespace forklift {
 
 class Latch {
  public:
+  // A new one, to be counted down by so much; and the one of that name.
   explicit Latch(std::uint64_t count);
   static Latch open(detail::LockName name);
 
+  // What is left gets less; and what is left now.
   void count_down(std::uint64_t by = 1);
   std::uint64_t left() const;
   // Until none is left. False: some were when the wait was over.

@@ -57,6 +57,7 @@ class Lease;
 // As a queue's or broadcast's type: messages of a header and any number of items, which are only ever lent.
 template <class H, class U>
 struct Framed {
+  // What a message begins with, and what follows.
   using Header = H;
   using Item = U;
 };
@@ -186,6 +187,7 @@ class Loaned : public detail::LoanBase<T> {
  public:
   Loaned(detail::LoanedBytes memory, std::uint64_t type) noexcept
       : detail::LoanBase<T>(std::move(memory), type) {}
+  // The element itself.
   T* get() const { return std::launder(reinterpret_cast<T*>(this->memory_.data())); }
   T& operator*() const { return *get(); }
   T* operator->() const { return get(); }
@@ -197,6 +199,7 @@ class Loaned<U[]> : public detail::LoanBase<U[]> {
  public:
   Loaned(detail::LoanedBytes memory, std::uint64_t type) noexcept
       : detail::LoanBase<U[]>(std::move(memory), type) {}
+  // The items themselves, and how many there are.
   std::span<U> items() const { return {reinterpret_cast<U*>(this->memory_.data()), size()}; }
   std::size_t size() const noexcept { return this->memory_.bytes() / sizeof(U); }
   // Precondition: i < size().
@@ -211,6 +214,7 @@ class Loaned<Framed<H, U>> : public detail::LoanBase<Framed<H, U>> {
  public:
   Loaned(detail::LoanedBytes memory, std::uint64_t type) noexcept
       : detail::LoanBase<Framed<H, U>>(std::move(memory), type) {}
+  // The header and the items themselves.
   H& header() const { return *std::launder(reinterpret_cast<H*>(this->memory_.data())); }
   H* operator->() const { return &header(); }
   std::span<U> items() const {
@@ -219,11 +223,13 @@ class Loaned<Framed<H, U>> : public detail::LoanBase<Framed<H, U>> {
             (this->memory_.bytes() - kItems) / sizeof(U)};
   }
 };
+// The same, to be read.
 template <class H, class U>
 class Loaned<const Framed<H, U>> : public detail::LoanBase<const Framed<H, U>> {
  public:
   Loaned(detail::LoanedBytes memory, std::uint64_t type) noexcept
       : detail::LoanBase<const Framed<H, U>>(std::move(memory), type) {}
+  // The header and the items, to be read.
   const H& header() const { return *std::launder(reinterpret_cast<const H*>(this->memory_.data())); }
   const H* operator->() const { return &header(); }
   std::span<const U> items() const {

@@ -23,6 +23,7 @@ namespace forklift {
 
 class SharedCounter {
  public:
+  // A new one.
   explicit SharedCounter(std::int64_t begins_with = 0) : number_(begins_with) {}
 
   // What it was before.

@@ -43,9 +43,11 @@ class SharedMap : public detail::ContainerBase {
                                                sizeof(K), sizeof(V)};
 
  public:
+  // As the standard library's maps call them.
   using key_type = K;
   using mapped_type = V;
 
+  // An empty one, with room for as many elements.
   explicit SharedMap(std::size_t capacity) : ContainerBase(kKind, capacity) {}
 
   // True: it was inserted. insert() leaves what is there; insert_or_assign() replaces it.
@@ -87,6 +89,7 @@ class SharedMap : public detail::ContainerBase {
     detail::map_clear(*writer);
   }
 
+  // A copy of the key's value. Nothing, an exception, another value, false: there is no such key.
   std::optional<V> find(const K& key) const {
     detail::Uninitialised<V> value;
     if (!detail::map_find(block(), &key, value.memory())) return std::nullopt;

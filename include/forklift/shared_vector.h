@@ -43,6 +43,7 @@ class SharedVector : public detail::ContainerBase {
  public:
   using value_type = T;
 
+  // An empty one, with room for as many items.
   explicit SharedVector(std::size_t capacity) : ContainerBase(kKind, capacity) {}
 
   void push_back(const T& item) {
@@ -74,6 +75,7 @@ class SharedVector : public detail::ContainerBase {
     detail::vector_clear(*writer);
   }
 
+  // A copy of the item. std::out_of_range: there is none.
   T at(std::size_t index) const {
     if (std::optional<T> item = find(index)) return *item;
     throw_no_item(index);
