@@ -84,6 +84,7 @@ class Outcome;
 // False: the wait is over.
 bool wait_task(TaskState& task, Limit limit);
 bool cancel_task(TaskState& task);
+int task_descriptor(TaskState& task);
 void after_task(const TaskPtr& task, std::function<void()> call);
 // Waits, then calls `use(into, outcome)`.
 void take_outcome(TaskState& task, void (*use)(void* into, Outcome& outcome), void* into);
@@ -166,6 +167,10 @@ class Future {
     return detail::wait_task(state(), wait);
   }
   bool ready() const { return detail::wait_task(state(), 0); }
+  // A descriptor for poll(), epoll or an event loop: readable once the task has ended, in whatever way, and from then
+  // on. Made by the first call (Error, kSystem, where that fails); it belongs to this object, so take it out of the loop
+  // before get(), and do not read from it.
+  int fileno() const { return detail::task_descriptor(state()); }
 
   // True: it has not begun, and never will. False: it has begun, or ended.
   bool cancel() { return detail::cancel_task(state()); }

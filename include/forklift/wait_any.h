@@ -1,34 +1,58 @@
-// Waiting on several things at once: queues, broadcasts, connections, processes, descriptors.
+// Waiting on several things at once: queues, broadcasts, connections, events, locks, futures, processes, descriptors.
 //
 //   for (std::size_t index : forklift::wait_any({jobs, control, worker})) ...
 //                                     // 0: jobs has a message; 2: the worker has ended
 //   auto ready = forklift::try_wait_any({jobs, control, worker}, {1s, stop});   // empty: the wait is over
 //
-// Ready: a queue, Subscription, Latest or connection that has a message (or is closed), a process that has ended, a
-// descriptor that is readable. Nothing is taken: where others get from the same queue, use try_get().
+// Ready:
+//   Queue, Subscription, Latest, Connection   has a message, or is closed
+//   Event                                     is set, or was set since the call began, even if it is cleared again
+//   Lock, RLock, Semaphore                    an acquire would succeed now: free, left by a process that died, or an
+//                                             RLock that this thread holds
+//   Future                                    its task has ended, in whatever way
+//   Process                                   has ended
+//   descriptor                                is readable
+// Nothing is taken: where others get from the same queue or want the same lock, use try_get() and try_lock().
 //
-// An idle wait costs no processor time beyond a rare look for deaths. Queues alone are one system call on all
-// of them (futex_waitv; on kernels before 5.16 a look every two milliseconds); queues together with
-// connections, processes or descriptors cost a thread for the time of the call.
+// An idle wait costs no processor time beyond a rare look for deaths. Objects in shared memory alone (queues, events,
+// locks) are one system call on all of them (futex_waitv, up to 127; of more, and on kernels before 5.16, a look every
+// two milliseconds); together with connections, futures, processes or descriptors they cost a thread for the time of
+// the call.
 //
 // Ownership: a Waitable refers to the object that it was made from, which must outlive the call.
-// Thread and process safety: as for the objects.
-// Errors: Error for what cannot be waited for (an empty handle, a writing end, a descriptor that is not open).
+// Thread safety: as for the objects. Process safety and fork: a forked child may wait for the objects that it
+// inherited, except for a Future, which belongs to the process that made it.
+// Errors: Error for what cannot be waited for (kClosed: an empty handle; kInvalid: a writing end, a Future that was used
+// up; kSystem: a descriptor that is not open; kNotAttached). A Condition, a Barrier and a Broadcast are refused when the
+// program is compiled.
+// Invariant: what became ready and stays so is reported, by this call or the next.
 #pragma once
 
+#include <concepts>
 #include <initializer_list>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "forklift/event.h"
+#include "forklift/future.h"
+#include "forklift/lock.h"
 #include "forklift/pipe.h"
 #include "forklift/process.h"
 #include "forklift/queue.h"
+#include "forklift/semaphore.h"
 #include "forklift/wait.h"
 
 namespace forklift {
 
-// Something that becomes ready: a queue, a connection, a reader, a process, a descriptor.
+namespace detail {
+// The locks that can be looked at without taking part in them.
+template <class T>
+concept ObservedLock =
+    std::derived_from<T, Event> || std::derived_from<T, MutexHandle> || std::derived_from<T, Semaphore>;
+}  // namespace detail
+
+// Something that becomes ready.
 class Waitable {
  public:
   // A queue with a message; a connection with one, or at its end.
@@ -40,13 +64,21 @@ class Waitable {
   // A Subscription: has a message, or is at its end. A Latest: has a value that this handle has not got yet.
   template <detail::ReaderHandle T>
   Waitable(const T& handle) : reader_(handle.reader()) {}
+  Waitable(const Event& event) : lock_(event.ref()) {}
+  // A Lock or RLock; a Semaphore or BoundedSemaphore.
+  Waitable(const detail::MutexHandle& lock) : lock_(lock.ref()) {}
+  Waitable(const Semaphore& semaphore) : lock_(semaphore.ref()) {}
+  template <class R>
+  Waitable(const Future<R>& future) : descriptor_(future.fileno()) {}
   // For the compiler to say why not.
   template <class T>
-    requires(detail::LockHandle<T> || (detail::TopicHandle<T> && !detail::ReaderHandle<T>))
+    requires((detail::LockHandle<T> && !detail::ObservedLock<T>) ||
+             (detail::TopicHandle<T> && !detail::ReaderHandle<T>))
   Waitable(const T&) {
-    static_assert(!detail::LockHandle<T>,
-                  "forklift: a lock or event is waited for alone (event.try_wait(time)); what is waited for "
-                  "together with others is a queue");
+    static_assert(
+        !detail::LockHandle<T>,
+        "forklift: a Condition or Barrier is waited for alone, since its wait takes part in it; what is "
+        "waited for together with others is an Event that its notifier sets");
     static_assert(!detail::TopicHandle<T>,
                   "forklift: a Broadcast is waited for by its readers: wait for a Subscription");
   }
@@ -62,6 +94,7 @@ class Waitable {
   const detail::ChannelPtr& queue() const noexcept { return queue_; }
   channel::PipeEnd* pipe() const noexcept { return pipe_; }
   const detail::ReaderPtr& reader() const noexcept { return reader_; }
+  const LockRef& lock() const noexcept { return lock_; }
   int descriptor() const noexcept { return descriptor_; }
 
  private:
@@ -69,6 +102,7 @@ class Waitable {
   detail::ChannelPtr queue_;
   channel::PipeEnd* pipe_ = nullptr;
   detail::ReaderPtr reader_;
+  LockRef lock_;
   int descriptor_ = -1;
 };
 

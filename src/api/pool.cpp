@@ -284,13 +284,6 @@ bool wait_task(TaskState& task, Limit limit) {
 
 bool cancel_task(TaskState& task) { return task.pool->engine().cancel(*task.job, 0); }
 
-void after_task(const TaskPtr& task, std::function<void()> call) {
-  Callbacks& callbacks = task->pool->callbacks();
-  throw_if_failed(callbacks.start());
-  throw_if_failed(task->pool->engine().after(
-      task->job, [&callbacks, call = std::move(call)]() mutable { callbacks.add(std::move(call)); }));
-}
-
 void take_outcome(TaskState& task, void (*use)(void* into, Outcome& outcome), void* into) {
   std::vector<workers::Answer> answers;
   throw_if_failed(task.pool->engine().collect(*task.job, answers, 1, os::Deadline::never()));

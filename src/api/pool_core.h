@@ -11,6 +11,7 @@
 #include "api/pool_callbacks.h"
 #include "forklift/pool.h"
 #include "message/transport.h"
+#include "os/fd.h"
 #include "workers/engine.h"
 
 namespace forklift::detail {
@@ -72,11 +73,23 @@ class PoolCore {
   std::string last_words_;  // of a worker that could not be made ready
 };
 
+// The descriptor of a Future: readable from the end of its task on.
+class TaskBell {
+ public:
+  static Result<std::shared_ptr<TaskBell>> make();
+  int fd() const noexcept { return fd_.get(); }
+  void ring() const noexcept;
+
+ private:
+  os::Fd fd_;
+};
+
 class TaskState {
  public:
   std::shared_ptr<PoolCore> pool;
   workers::JobPtr job;
   TaskFunction function{};
+  std::shared_ptr<TaskBell> bell;  // null until the descriptor is asked for
 };
 
 // What a worker's process runs.

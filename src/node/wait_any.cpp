@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <optional>
 #include <thread>
 
+#include "locks/observed.h"
 #include "os/thread.h"
 
 namespace forklift::node {
@@ -38,33 +40,55 @@ class Alarm {
   os::Fd fd_;
 };
 
-// A channel or a reader: what is waited for by an event in shared memory.
-bool has_event(const Source& source) { return source.channel != nullptr || source.reader != nullptr; }
-sync::EventCount& event_of(const Source& source) {
-  return source.channel != nullptr ? source.channel->items() : source.reader->topic()->items();
-}
-bool has_message(const Source& source) {
-  return source.channel != nullptr ? !source.channel->empty() || source.channel->closed()
-                                   : source.reader->ready();
-}
-domain::Domain& domain_of(const Source& source) {
-  return source.channel != nullptr ? source.channel->domain() : source.reader->topic()->domain();
-}
+// A source that is waited for by an event in shared memory.
+class Watched {
+ public:
+  static bool fits(const Source& source) noexcept {
+    return source.channel != nullptr || source.reader != nullptr || source.lock != nullptr;
+  }
+  static Result<Watched> of(const Source& source) {
+    Watched made(source);
+    if (source.lock == nullptr) return made;
+    Result<locks::Observed> observed = locks::Observed::of(*source.lock);
+    if (!observed) return observed.status();
+    made.lock_ = *observed;
+    return made;
+  }
+
+  sync::EventCount& event() const {
+    if (lock_) return lock_->event();
+    return source_->channel != nullptr ? source_->channel->items() : source_->reader->topic()->items();
+  }
+  domain::Domain& domain() const {
+    if (lock_) return lock_->domain();
+    return source_->channel != nullptr ? source_->channel->domain() : source_->reader->topic()->domain();
+  }
+  bool ready() const {
+    if (lock_) return lock_->ready();
+    if (source_->channel != nullptr) return !source_->channel->empty() || source_->channel->closed();
+    return source_->reader->ready();
+  }
+  bool ready_after_deaths() const { return lock_ ? lock_->ready_after_deaths() : ready(); }
+
+ private:
+  explicit Watched(const Source& source) noexcept : source_(&source) {}
+  const Source* source_;
+  std::optional<locks::Observed> lock_;
+};
 
 class Waiter {
  public:
-  Waiter(std::span<const Source> sources, bool in_one_call) : sources_(sources), in_one_call_(in_one_call) {
-    for (const Source& source : sources) {
-      if (has_event(source)) {
-        channels_.push_back(&source);
-      } else {
-        polled_.push_back({source.pipe != nullptr ? source.pipe->fd() : source.descriptor, POLLIN, 0});
-      }
-    }
-  }
+  Waiter(std::span<const Source> sources, bool in_one_call) : sources_(sources), in_one_call_(in_one_call) {}
 
   Status prepare() {
     for (const Source& source : sources_) {
+      if (Watched::fits(source)) {
+        Result<Watched> watched = Watched::of(source);
+        if (!watched) return watched.status();
+        watched_.push_back(*std::move(watched));
+        continue;
+      }
+      polled_.push_back({source.pipe != nullptr ? source.pipe->fd() : source.descriptor, POLLIN, 0});
       if (source.pipe == nullptr) continue;
       if (!source.pipe->in()) return {Code::kInvalid, "an end of a pipe that is for writing only"};
       if (Status status = source.pipe->make_selectable(); !status) return status;
@@ -77,11 +101,13 @@ class Waiter {
     ready.clear();
     if (!polled_.empty()) ::poll(polled_.data(), polled_.size(), 0);
     std::size_t at = 0;
+    auto watched = watched_.begin();
     for (std::size_t i = 0; i < sources_.size(); ++i) {
       const Source& source = sources_[i];
-      if (has_event(source)) {
-        if (!has_message(source)) continue;
-        event_of(source).notify(1);  // the wake-up may have been meant for a getter
+      if (Watched::fits(source)) {
+        const Watched& here = *watched++;
+        if (!here.ready_after_deaths()) continue;
+        here.event().notify(1);  // the wake-up may have been meant for a thread that takes
         ready.push_back(i);
         continue;
       }
@@ -99,46 +125,45 @@ class Waiter {
   // Until something may be ready, the alarm rings, or a slice of the time is over.
   Status sleep(os::Deadline deadline) {
     if (polled_.empty()) {
-      sleep_on_channels(deadline.left_ns(sync::lengthened(sync::kSliceNs)), alarm_);
+      sleep_on_events(deadline.left_ns(sync::lengthened(sync::kSliceNs)), alarm_);
       return {};
     }
-    if (channels_.empty()) {
+    if (watched_.empty()) {
       sleep_on_descriptors(deadline, alarm_.fd());
       return {};
     }
-    Alarm rung_by_channel;
+    Alarm rung_by_event;
     Alarm no_more_needed;
-    if (Status status = rung_by_channel.open(); !status) return status;
-    const auto watch_channels = [&] {
-      while (!no_more_needed.rung() && !any_message())
-        sleep_on_channels(sync::lengthened(sync::kSliceNs), no_more_needed);
-      rung_by_channel.ring();
+    if (Status status = rung_by_event.open(); !status) return status;
+    const auto watch_events = [&] {
+      while (!no_more_needed.rung() && !any_ready())
+        sleep_on_events(sync::lengthened(sync::kSliceNs), no_more_needed);
+      rung_by_event.ring();
     };
     std::jthread bridge;
-    if (Status status = os::start_thread(bridge, watch_channels, "for waiting on several objects"); !status)
+    if (Status status = os::start_thread(bridge, watch_events, "for waiting on several objects"); !status)
       return status;
-    sleep_on_descriptors(deadline, rung_by_channel.fd());
+    sleep_on_descriptors(deadline, rung_by_event.fd());
     no_more_needed.ring();
     return {};
   }
 
  private:
-  bool any_message() const {
-    return std::any_of(channels_.begin(), channels_.end(),
-                       [](const Source* each) { return has_message(*each); });
+  bool any_ready() const {
+    return std::any_of(watched_.begin(), watched_.end(), [](const Watched& each) { return each.ready(); });
   }
 
-  void sleep_on_channels(std::int64_t timeout_ns, const Alarm& alarm) {
+  void sleep_on_events(std::int64_t timeout_ns, const Alarm& alarm) {
     std::vector<sync::EventCount::Ticket> tickets;
     std::vector<os::FutexWord> words{alarm.word()};
-    for (const Source* source : channels_) {
-      tickets.push_back(event_of(*source).prepare());
-      words.push_back(event_of(*source).word(tickets.back()));
+    for (const Watched& watched : watched_) {
+      tickets.push_back(watched.event().prepare());
+      words.push_back(watched.event().word(tickets.back()));
     }
     os::FutexWait how = os::FutexWait::kChanged;
-    if (!any_message()) how = os::futex_wait_any(words, timeout_ns, in_one_call_);
-    for (std::size_t i = 0; i < tickets.size(); ++i) event_of(*channels_[i]).cancel(tickets[i]);
-    if (how == os::FutexWait::kTimedOut && !channels_.empty()) domain_of(*channels_.front()).check_deaths();
+    if (!any_ready()) how = os::futex_wait_any(words, timeout_ns, in_one_call_);
+    for (std::size_t i = 0; i < tickets.size(); ++i) watched_[i].event().cancel(tickets[i]);
+    if (how == os::FutexWait::kTimedOut && !watched_.empty()) watched_.front().domain().check_deaths();
   }
 
   void sleep_on_descriptors(os::Deadline deadline, int alarm) {
@@ -153,8 +178,8 @@ class Waiter {
 
   std::span<const Source> sources_;
   bool in_one_call_;
-  std::vector<const Source*> channels_;  // those with an event
-  std::vector<pollfd> polled_;
+  std::vector<Watched> watched_;  // those with an event, in the order of the sources
+  std::vector<pollfd> polled_;    // the others
   Alarm alarm_;
 };
 
