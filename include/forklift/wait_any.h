@@ -9,6 +9,7 @@
 //   Event                                     is set, or was set since the call began, even if it is cleared again
 //   Lock, RLock, Semaphore                    an acquire would succeed now: free, left by a process that died, or an
 //                                             RLock that this thread holds
+//   Latch                                     none is left to be counted down
 //   Future                                    its task has ended, in whatever way
 //   Process                                   has ended
 //   descriptor                                is readable
@@ -23,8 +24,8 @@
 // Thread safety: as for the objects. Process safety and fork: a forked child may wait for the objects that it
 // inherited, except for a Future, which belongs to the process that made it.
 // Errors: Error for what cannot be waited for (kClosed: an empty handle; kInvalid: a writing end, a Future that was used
-// up; kSystem: a descriptor that is not open; kNotAttached). A Condition, a Barrier and a Broadcast are refused when the
-// program is compiled.
+// up; kSystem: a descriptor that is not open; kNotAttached). A Condition, a Barrier, an RWLock, a Once and a Broadcast
+// are refused when the program is compiled.
 // Invariant: what became ready and stays so is reported, by this call or the next.
 #pragma once
 
@@ -36,6 +37,7 @@
 
 #include "forklift/event.h"
 #include "forklift/future.h"
+#include "forklift/latch.h"
 #include "forklift/lock.h"
 #include "forklift/pipe.h"
 #include "forklift/process.h"
@@ -48,8 +50,8 @@ namespace forklift {
 namespace detail {
 // The locks that can be looked at without taking part in them.
 template <class T>
-concept ObservedLock =
-    std::derived_from<T, Event> || std::derived_from<T, MutexHandle> || std::derived_from<T, Semaphore>;
+concept ObservedLock = std::derived_from<T, Event> || std::derived_from<T, MutexHandle> ||
+                       std::derived_from<T, Semaphore> || std::derived_from<T, Latch>;
 }  // namespace detail
 
 // Something that becomes ready.
@@ -68,6 +70,7 @@ class Waitable {
   // A Lock or RLock; a Semaphore or BoundedSemaphore.
   Waitable(const detail::MutexHandle& lock) : lock_(lock.ref()) {}
   Waitable(const Semaphore& semaphore) : lock_(semaphore.ref()) {}
+  Waitable(const Latch& latch) : lock_(latch.ref()) {}
   template <class R>
   Waitable(const Future<R>& future) : descriptor_(future.fileno()) {}
   // For the compiler to say why not.
@@ -75,10 +78,10 @@ class Waitable {
     requires((detail::LockHandle<T> && !detail::ObservedLock<T>) ||
              (detail::TopicHandle<T> && !detail::ReaderHandle<T>))
   Waitable(const T&) {
-    static_assert(
-        !detail::LockHandle<T>,
-        "forklift: a Condition or Barrier is waited for alone, since its wait takes part in it; what is "
-        "waited for together with others is an Event that its notifier sets");
+    static_assert(!detail::LockHandle<T>,
+                  "forklift: a Condition or Barrier is waited for alone, as an RWLock or a Once, since its "
+                  "wait takes part in it; what is "
+                  "waited for together with others is an Event that its notifier sets");
     static_assert(!detail::TopicHandle<T>,
                   "forklift: a Broadcast is waited for by its readers: wait for a Subscription");
   }

@@ -10,12 +10,16 @@ Result<Observed> Observed::of(Object& object) {
     case Kind::kRLock:
     case Kind::kSemaphore:
     case Kind::kRecovering:
-    case Kind::kEvent: return Observed(object, kind);
+    case Kind::kEvent:
+    case Kind::kLatch: return Observed(object, kind);
+    case Kind::kReadWrite:
+    case Kind::kOnce:
     case Kind::kCondition:
     case Kind::kBarrier:
-      return {Code::kInvalid,
-              "a Condition or a Barrier cannot be waited for together with other things: its wait() "
-              "takes part in it; wait for an Event that its notifier sets"};
+      return {
+          Code::kInvalid,
+          "a Condition, Barrier, RWLock or Once cannot be waited for together with other things: its wait "
+          "takes part in it; wait for an Event that its notifier sets"};
     case Kind::kNone: break;
   }
   return {Code::kInvalid, "lock " + std::to_string(object.id().index) + " of generation " +
@@ -26,6 +30,7 @@ bool Observed::ready() const noexcept {
   const std::uint64_t now = state();
   switch (kind_) {
     case Kind::kEvent: return (now & 1) != 0 || (now >> 1) != (before_ >> 1);
+    case Kind::kLatch: return now == 0;
     case Kind::kSemaphore:
     case Kind::kRecovering: return now != 0;
     case Kind::kRLock:

@@ -209,6 +209,11 @@ TEST_F(ReadWrite, ALatch) {
   for (Child& child : children) EXPECT_EQ(child.wait(), 0);
   EXPECT_THROW(latch.count_down(), Error);
   latch.count_down(0);
+  Latch last(1);
+  const Event never;
+  Child counter([&] { last.count_down(); });
+  EXPECT_EQ(wait_any({never, last}), std::vector<std::size_t>{1});
+  EXPECT_EQ(counter.wait(), 0);
   Latch none(0);
   EXPECT_TRUE(none.try_wait());
 }
