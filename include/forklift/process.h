@@ -131,9 +131,8 @@ class Process {
   std::optional<int> exitcode();
   pid_t pid() const;     // 0 before start
   int sentinel() const;  // a descriptor that becomes readable when the child ends; owned by this object
-  int fileno() const {
-    return sentinel();
-  }  // the same, under the name that all objects with a descriptor share
+  // The sentinel, under the name that all objects with a descriptor share.
+  int fileno() const { return sentinel(); }
 
   // What it is called; whether it ends with this process, however that ends; its place in a group. Set before
   // start(), also on the way: auto worker = Process::fork(f).set_daemon(true).start();
