@@ -94,6 +94,16 @@ ROWS = (
     ),
     Row("cpp-lock", "ns", at_most=40, floor_of="robust mutex", note="lock and unlock, alone"),
     Row("cpp-lock-contended", "ns", floor_of="robust mutex", note="two processes"),
+    Row(
+        "cpp-barrier",
+        "ns",
+        floor_factor=1.5,
+        floor_of="bare spin",
+        note="two ranks of a group",
+        repeat=9,
+    ),
+    Row("cpp-all-reduce-1M", "us", note="two ranks, float32, in place"),
+    Row("cpp-all-reduce-64M", "us", note="likewise"),
     Row("cpp-pool", "ns", floor_of="two channels", note="a trivial task, two workers, Pool::map"),
     Row("cpp-pool-apply", "us", floor_of="two channels", note="one task, from call to result"),
     Row(

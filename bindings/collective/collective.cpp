@@ -17,6 +17,7 @@
 #include "bindings/tensor/tensor.h"
 #include "collective/helper.h"
 #include "collective/shared_memory.h"
+#include "node/node.h"
 #include "tensor/arena_storage.h"
 #include "tensor/operations.h"
 
@@ -94,6 +95,10 @@ struct RankBox {
   RankBox& operator=(RankBox&&) = delete;
   ~RankBox() {
     if (!core) return;
+    if (interpreter_ends()) {
+      (void)core.release();  // its thread may wait for an interpreter lock that nobody gives up any more
+      return;
+    }
     const GilRelease released;
     core.reset();
   }

@@ -124,7 +124,7 @@ class Group:
         timeout: float | None = None,
         async_op: bool = False,
     ) -> Any:
-        """All ranks' ``x`` into ``out`` of the root, which has one more dimension. Returns it; None elsewhere."""
+        """All ranks' ``x`` into ``out`` of the root, with one more dimension. Returns it; None elsewhere."""
         if root != self.rank:
             out = None
         elif out is None:
@@ -142,7 +142,7 @@ class Group:
     def scatter(
         self, x: Any, out: Any, root: int = 0, *, timeout: float | None = None, async_op: bool = False
     ) -> Any:
-        """A part of the root's ``x``, whose first dimension is the ranks', into each ``out``. Returns ``out``."""
+        """A part of the root's ``x``, by its first dimension, into each rank's ``out``. Returns ``out``."""
         return self._call("scatter", x if root == self.rank else None, out, root, None, timeout, async_op)
 
     def reduce_scatter(

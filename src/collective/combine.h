@@ -3,7 +3,7 @@
 //   if (Status status = check_reduction(Op::kSum, DType::kBool); !status) return status;    // kInvalid
 //   combine(Op::kMean, DType::kFloat32, {x0, x1, x2}, out, count);
 //
-// The order is the ranks' for each element, wherever it is computed, so all ranks get the same bits. float16 and
+// The order is the ranks' for each element, wherever it is computed, so all ranks get the same bits (decisions/0223). float16 and
 // bfloat16 are accumulated in float32 and rounded once. Integers wrap around; bools have min (all) and max (any).
 //
 // Thread safety: pure functions.

@@ -6,7 +6,7 @@
 //
 // Memory of the arena is read where it lies. Any other memory, and tensors with gaps, are copied into a scratch block
 // of the transport first. A call whose arguments this rank refuses is posted all the same, as refused: the other ranks
-// then fail with kMismatch instead of waiting, and the group stays in step.
+// then fail with kMismatch instead of waiting, and the group stays in step (decisions/0221).
 //
 // Errors: kInvalid, kUnsupported, kOverBudget, ... for this rank's arguments; otherwise as Transport.
 // Thread safety: yes; calls happen in the order of issue (turns.h).

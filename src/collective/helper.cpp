@@ -84,7 +84,7 @@ Helper::~Helper() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     stopping_ = true;
-    if (running_ || !queue_.empty()) communicator_.transport().give_up();
+    if (busy_ || !queue_.empty()) communicator_.transport().give_up();
     thread = std::move(thread_);
   }
   changed_.notify_all();
@@ -114,6 +114,7 @@ void Helper::work() {
   for (;;) {
     changed_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
     if (queue_.empty()) return;
+    busy_ = true;
     running_ = std::move(queue_.front());
     queue_.pop_front();
     PendingPtr call = running_;
@@ -125,12 +126,13 @@ void Helper::work() {
     lock.unlock();
     call.reset();  // may drop tensors, whose owners may wait
     lock.lock();
+    busy_ = false;
   }
 }
 
 void Helper::before_fork() {
   std::unique_lock<std::mutex> lock(mutex_);
-  if (thread_ && !running_ && queue_.empty()) {
+  if (thread_ && !busy_ && queue_.empty()) {
     stopping_ = true;
     const std::unique_ptr<std::thread> thread = std::move(thread_);
     lock.unlock();
@@ -149,6 +151,7 @@ void Helper::after_fork(bool in_child) {
   static_cast<void>(new PendingPtr(std::move(running_)));
   static_cast<void>(new std::deque<PendingPtr>(std::move(queue_)));
   queue_.clear();
+  busy_ = false;
 }
 
 }  // namespace forklift::collective

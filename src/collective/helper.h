@@ -67,6 +67,7 @@ class Helper {
   std::condition_variable changed_;
   std::deque<PendingPtr> queue_;
   PendingPtr running_;
+  bool busy_ = false;  // with a call, or with dropping its tensors, which may want locks of the program's
   bool stopping_ = false;
   std::unique_ptr<std::thread> thread_;
 };

@@ -124,7 +124,7 @@ void SharedMemory::post_call(const Call& call, std::span<const std::byte> memory
   mine.bytes.store(memory.size(), std::memory_order_relaxed);
   for (std::size_t i = 0; i < std::min(call.shape.size(), kShownDims); ++i)
     mine.dims[i].store(static_cast<std::uint64_t>(call.shape[i]), std::memory_order_relaxed);
-  if (small_) {
+  if (small_ || memory.empty()) {
     mine.offset.store(kInPost, std::memory_order_relaxed);
     if (!memory.empty()) std::memcpy(mine.payload, memory.data(), memory.size());
   } else {
@@ -165,6 +165,7 @@ Status SharedMemory::compare() const {
   if (equal) [[likely]]
     return {};
   std::vector<std::string> texts;
+  texts.reserve(static_cast<std::size_t>(size_));
   for (int rank = 0; rank < size_; ++rank) texts.push_back(posted_text(post(rank)));
   return {Code::kMismatch, "the ranks have called different collectives, and none was done: " +
                                by_ranks(texts) + ". All ranks make the same calls in the same order"};

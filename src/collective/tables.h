@@ -6,7 +6,7 @@
 // Only its own rank writes to a cell once it has joined, so no lock is needed: a rank publishes a call by one store of
 // Post::sequence, after everything else in the post. There are two posts, used in turn. A rank posts call n + 2 only
 // after all ranks have posted call n + 1, and these have read all posts of call n by then: no post changes while a rank
-// may read it.
+// may read it (decisions/0220).
 //
 // A rank's death leaves words that are old or new. Nothing has to be recovered: the group is broken then.
 #pragma once
@@ -32,7 +32,7 @@ inline constexpr std::uint64_t kInPost = ~std::uint64_t{0};
 struct alignas(64) Header {
   Word magic;
   Word size;
-  alignas(64) Word broken;  // 0, or why: Breakage::word()
+  alignas(64) Word broken;  // 0, or why: reason, rank + 1, pid
   alignas(64) sync::EventCount event;
 };
 
@@ -56,6 +56,9 @@ struct alignas(64) Cell {
   Word done;                  // the last call in which this rank has read everything that it reads
   Post posts[2];
 };
+
+// docs/layout.md has these numbers.
+static_assert(sizeof(Header) == 192 && sizeof(Post) == 4224 && sizeof(Cell) == 8576);
 
 constexpr std::size_t block_bytes(int size) noexcept {
   return sizeof(Header) + static_cast<std::size_t>(size) * sizeof(Cell);

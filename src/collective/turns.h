@@ -1,5 +1,6 @@
 // The order of a rank's calls: each takes a turn when it is issued, and runs when all turns before it are over. So the
-// calls of several threads, and those of futures, happen one after the other in the order in which they were issued.
+// calls of several threads, and those of futures, happen one after the other in the order in which they were issued
+// (decisions/0222).
 //
 //   const std::uint64_t turn = turns.take();
 //   if (Status status = turns.wait(turn, limits); !status) return status;    // the turn is given up

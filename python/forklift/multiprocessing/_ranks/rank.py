@@ -89,7 +89,7 @@ class Place:
         return self._memory
 
     def __reduce__(self) -> Any:
-        # In the parent, for one child: from then on its end is noticed, even if it comes before it has joined.
+        # In the parent, for one child: from now on its end is noticed, even before it has joined.
         from multiprocessing import context
 
         from forklift import _core
