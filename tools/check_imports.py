@@ -27,7 +27,7 @@ ROOMS = (
     ("forklift.ops", "forklift.context"),
     ("forklift.multiprocessing",),
     ("forklift.adapters.torch.loader", "forklift.adapters.torch.loading"),
-    ("forklift.patch",),
+    ("forklift.patch", "forklift.collectives"),
     ("forklift.objects",),
     ("forklift.cli", "forklift.__main__"),
     ("forklift",),

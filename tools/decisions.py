@@ -30,6 +30,7 @@ AREAS = (
     "computing",
     "processes",
     "pools",
+    "collectives",
     "names and domains",
     "Python",
     "C++",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rows import (
     arrays,
+    collectives,
     cpp,
     cross,
     device,
@@ -34,6 +35,7 @@ ROWS: tuple[Row, ...] = (
     *operations.ROWS,
     *torch.ROWS,
     *loaders.ROWS,
+    *collectives.ROWS,
     *cpp.ROWS,
     *cross.ROWS,
 )

@@ -108,6 +108,16 @@ ROWS = (
     ),
     Row("map-read-write", "ns", note="likewise; one reader, beside a writer"),
     Row("rw-lock-read", "ns", note="lock and unlock to read, two processes"),
+    Row(
+        "cpp-barrier",
+        "ns",
+        floor_factor=1.5,
+        floor_of="bare spin",
+        note="two ranks of a group",
+        repeat=9,
+    ),
+    Row("cpp-all-reduce-1M", "us", note="two ranks, float32, in place"),
+    Row("cpp-all-reduce-64M", "us", note="likewise"),
     Row("cpp-pool", "ns", floor_of="two channels", note="a trivial task, two workers, Pool::map"),
     Row("cpp-pool-apply", "us", floor_of="two channels", note="one task, from call to result"),
     Row(

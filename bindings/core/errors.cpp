@@ -22,6 +22,8 @@ const char* class_name(Code code) {
     case Code::kNotFound: return "NotFoundError";
     case Code::kExists: return "NameTakenError";
     case Code::kDevice: return "DeviceError";
+    case Code::kMismatch: return "CollectiveMismatchError";
+    case Code::kBroken: return "BrokenGroupError";
     default: return "ForkliftError";
   }
 }

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "bindings/collective/collective.h"
 #include "bindings/core/block.h"
 #include "bindings/core/domain.h"
 #include "bindings/core/segment.h"
@@ -81,4 +82,5 @@ NB_MODULE(_core, m) {
   forklift::py::bind_waits(m);
   forklift::py::bind_torch(m);
   forklift::py::bind_pool(m);
+  forklift::py::bind_collectives(m);
 }

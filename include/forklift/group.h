@@ -14,6 +14,9 @@
 // (forklift/remote_error.h). The other ranks get SIGTERM at once, and SIGKILL after a grace. This process has
 // to be in join() for that: nobody else watches.
 //
+// The ranks are a group: forklift::Group::world() in each of them has the collectives (forklift/collectives.h), and
+// this_process() knows the rank and how many there are.
+//
 // Each rank gets its own copy of the arguments; queues, locks and tensors are the same for all. Any callable
 // will do on fork_context().
 //
@@ -51,8 +54,9 @@ ProcessContext spawn(const SpawnOptions& options, Function&& function, int nproc
   std::vector<Process> members;
   for (int rank = 0; rank < nprocs; ++rank) {
     members.push_back(options.context.process(function, rank, args...));
-    members.back().set_rank(rank).set_daemon(options.daemon);
+    members.back().set_daemon(options.daemon);
   }
+  detail::make_ranks(members);
   ProcessContext group = ProcessContext::start(std::move(members), options.grace);
   if (options.join) group.join();
   return group;

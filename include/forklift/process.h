@@ -56,9 +56,13 @@ enum class StartMethod : std::uint8_t {
   kForkserver,  // a copy of a small process kept for that (forklift/context.h): runs registered functions
 };
 
+class Process;
+
 namespace detail {
 class ProcessCore;
 using Entry = std::function<int()>;
+// Processes that have not been started become the ranks of one group, in this order (forklift/collectives.h).
+void make_ranks(std::vector<Process>& members);
 
 // What a spawned child is told: which registered function, on what.
 struct Call {
@@ -154,6 +158,7 @@ class Process {
   detail::ProcessCore& core() const;
 
   friend class Context;
+  friend void detail::make_ranks(std::vector<Process>& members);
   std::unique_ptr<detail::ProcessCore> core_;
 };
 

@@ -54,6 +54,8 @@ enum class Code : std::uint8_t {
   kBrokenByFork,  // an operation was under way in the parent at the fork; this child has no result of it
   kSystem,        // a system call failed; see errno_value() and call()
   kDevice,        // a device's driver failed; the words name its function and its error
+  kMismatch,      // ranks of a group called different collectives; nothing was changed
+  kBroken,        // a group can no longer be used: one of its ranks gave a collective up
 };
 
 // "timed out", "closed", ...

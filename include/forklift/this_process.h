@@ -33,6 +33,7 @@ struct ProcessInfo {
   pid_t pid = 0;        // as the system has it
   int rank = -1;        // in its group; -1: none
   bool daemon = false;  // it ends with its parent
+  int world_size = 0;   // how many ranks its group has; 0: it is in none
 };
 
 // This one.

@@ -34,6 +34,8 @@ if TYPE_CHECKING:  # not `from typing import`: every child that is a fresh inter
     from forklift.errors import (
         AbandonedLockWarning,
         BrokenByForkError,
+        BrokenGroupError,
+        CollectiveMismatchError,
         ConversionError,
         CorruptError,
         DeviceError,
@@ -87,6 +89,8 @@ _LATER = {
     "errors": (
         "AbandonedLockWarning",
         "BrokenByForkError",
+        "BrokenGroupError",
+        "CollectiveMismatchError",
         "ConversionError",
         "CorruptError",
         "DeviceError",
@@ -149,7 +153,9 @@ __all__ = [
     "AbandonedLockWarning",
     "Broadcast",
     "BrokenByForkError",
+    "BrokenGroupError",
     "Carried",
+    "CollectiveMismatchError",
     "ConversionError",
     "CorruptError",
     "DeviceError",

@@ -20,6 +20,8 @@ else:
 __all__ = [
     "AbandonedLockWarning",
     "BrokenByForkError",
+    "BrokenGroupError",
+    "CollectiveMismatchError",
     "ConversionError",
     "CorruptError",
     "DeviceError",
@@ -96,6 +98,17 @@ class NotAttachedError(ForkliftError, RuntimeError):
 
 class PeerDiedError(ForkliftError, RuntimeError):
     """The process that should have answered has ended."""
+
+
+class BrokenGroupError(ForkliftError, RuntimeError):
+    """A group's collectives cannot be used any more: a rank has given one up, was late, or has left."""
+
+
+class CollectiveMismatchError(ForkliftError, ValueError):
+    """The ranks of a group have called different collectives; the text names each rank's call.
+
+    All ranks raise it, nothing was done, and the group goes on.
+    """
 
 
 class NotFoundError(ForkliftError, LookupError):

@@ -10,7 +10,9 @@
 
 #include "api/attached.h"
 #include "api/children.h"
+#include "api/rank.h"
 #include "api/stop.h"
+#include "collective/tables.h"
 #include "node/node.h"
 #include "process/child.h"
 #include "process/report.h"
@@ -32,7 +34,8 @@ class ProcessCore {
   PrepareCall prepare;  // a registered function, on `method`
   StartMethod method = StartMethod::kSpawn;
   process::Identity identity;
-  std::vector<std::string> argv;  // program
+  std::vector<std::string> argv;     // program
+  std::optional<GroupHandle> group;  // in which it has its rank
   Channels channels;
   pid_t owner = ::getpid();
   int exceptions = std::uncaught_exceptions();
@@ -49,8 +52,10 @@ class ProcessCore {
     if (entry || prepare) reports = value_or_throw(channel::Channel::create(node.channels(), {}));
     child = launch(node);
     entry = nullptr;  // what it captured lives in the child now
-    process::children().add(this, {identity.name, child->pid(), identity.rank, identity.daemon},
-                            child->sentinel());
+    group.reset();
+    process::children().add(
+        this, {identity.name, child->pid(), identity.rank, identity.daemon, identity.world_size},
+        child->sentinel());
   }
 
   bool wait(os::Deadline deadline, const std::stop_token& stop = {}) {
@@ -95,9 +100,21 @@ class ProcessCore {
   process::Child launch(node::Node& node) {
     if (entry || (prepare && method == StartMethod::kFork))
       throw_if_failed(runtime::Executor::prepare_fork());
-    if (entry) return value_or_throw(process::start_forked(entry, reports, identity));
-    if (prepare)
-      return value_or_throw(process::start_registered(node, {method, prepare(), reports, identity}));
+    if (entry) {
+      const auto whole = [this] {
+        if (group) become_rank(*group, identity.rank);
+        return entry();
+      };
+      return value_or_throw(process::start_forked(whole, reports, identity));
+    }
+    if (prepare) {
+      process::Order order{method, prepare(), reports, identity};
+      if (group) {
+        order.offer_group = offer_rank(*group, identity.rank);
+        order.begin = [this] { become_rank(*group, identity.rank); };
+      }
+      return value_or_throw(process::start_registered(node, order));
+    }
     process::NamedChannels named;
     for (const auto& [name, queue] : channels) named.emplace_back(name, queue.get());
     return value_or_throw(process::start_named(node, argv, named, identity.daemon));
@@ -248,6 +265,18 @@ Process& Process::set_rank(int rank) & {
 Process Process::set_rank(int rank) && {
   set_rank(rank);
   return std::move(*this);
+}
+
+void detail::make_ranks(std::vector<Process>& members) {
+  std::optional<GroupHandle> group;
+  if (!members.empty() && members.size() <= static_cast<std::size_t>(collective::kMostRanks))
+    group = Group::create(static_cast<int>(members.size()));
+  for (std::size_t rank = 0; rank < members.size(); ++rank) {
+    ProcessCore& core = members[rank].core();
+    core.identity.rank = static_cast<int>(rank);
+    core.identity.world_size = static_cast<int>(members.size());
+    core.group = group;
+  }
 }
 
 }  // namespace forklift

@@ -57,7 +57,7 @@ std::vector<ProcessInfo> Children::running() {
 
 ProcessInfo this_process() {
   const process::Identity& self = process::own_identity();
-  return {self.name, ::getpid(), self.rank, self.daemon};
+  return {self.name, ::getpid(), self.rank, self.daemon, self.world_size};
 }
 
 std::vector<ProcessInfo> active_children() { return process::children().running(); }

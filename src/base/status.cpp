@@ -37,6 +37,8 @@ std::string_view code_name(Code code) noexcept {
     case Code::kBrokenByFork: return "broken by a fork";
     case Code::kSystem: return "system call failed";
     case Code::kDevice: return "device failed";
+    case Code::kMismatch: return "collectives differ";
+    case Code::kBroken: return "broken group";
   }
   return "unknown";
 }

@@ -10,7 +10,8 @@ namespace {
 
 constexpr const char* kNameVariable = "FORKLIFT_NAME";
 constexpr const char* kParentVariable = "FORKLIFT_PARENT";  // the parent's name
-constexpr const char* kSelfVariable = "FORKLIFT_SELF";      // "<rank>,<daemon>,<parent's pid>"
+constexpr const char* kSelfVariable = "FORKLIFT_SELF";      // "<rank>,<daemon>,<parent's pid>,<world size>"
+constexpr const char* kGroupVariable = "FORKLIFT_GROUP";
 
 struct Self {
   Identity identity{"MainProcess", -1, false};
@@ -47,16 +48,20 @@ std::vector<std::pair<std::string, std::string>> identity_variables(const Identi
   const Parent parent = as_parent();
   return {{kNameVariable, identity.name},
           {kParentVariable, parent.name},
+          {kGroupVariable, identity.group},
           {kSelfVariable, std::to_string(identity.rank) + "," + (identity.daemon ? "1" : "0") + "," +
-                              std::to_string(parent.pid)}};
+                              std::to_string(parent.pid) + "," + std::to_string(identity.world_size)}};
 }
 
 void become_what_environment_says() {
   const std::string numbers = take_variable(kSelfVariable);
   Identity identity{take_variable(kNameVariable), -1, false};
+  identity.group = take_variable(kGroupVariable);
   Parent parent{0, take_variable(kParentVariable)};
   int daemon = 0;
-  if (std::sscanf(numbers.c_str(), "%d,%d,%d", &identity.rank, &daemon, &parent.pid) != 3) return;
+  if (std::sscanf(numbers.c_str(), "%d,%d,%d,%d", &identity.rank, &daemon, &parent.pid,
+                  &identity.world_size) != 4)
+    return;
   identity.daemon = daemon != 0;
   become(std::move(identity), std::move(parent));
 }

@@ -15,6 +15,8 @@ struct Identity {
   std::string name;
   int rank = -1;
   bool daemon = false;
+  int world_size = 0;   // of the group that has the rank; 0: none
+  std::string group{};  // where the group's memory is, for the room that made the text; empty: not in a text
 };
 
 struct Parent {

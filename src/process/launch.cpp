@@ -87,9 +87,9 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
 
 // Is this a variable of an invitation to this process? Those must not reach its children.
 bool is_for_us(std::string_view variable) {
-  constexpr std::string_view kOurs[] = {
-      "FORKLIFT_DOMAIN=", "FORKLIFT_CHANNELS=", "FORKLIFT_LIFELINE=", "FORKLIFT_FUNCTION=",
-      "FORKLIFT_ZYGOTE=", "FORKLIFT_NAME=",     "FORKLIFT_PARENT=",   "FORKLIFT_SELF="};
+  constexpr std::string_view kOurs[] = {"FORKLIFT_DOMAIN=",   "FORKLIFT_CHANNELS=", "FORKLIFT_LIFELINE=",
+                                        "FORKLIFT_FUNCTION=", "FORKLIFT_ZYGOTE=",   "FORKLIFT_NAME=",
+                                        "FORKLIFT_PARENT=",   "FORKLIFT_SELF=",     "FORKLIFT_GROUP="};
   return std::any_of(std::begin(kOurs), std::end(kOurs),
                      [&](std::string_view name) { return variable.starts_with(name); });
 }

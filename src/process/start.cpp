@@ -56,16 +56,24 @@ Result<ProgramInvitation> invite_registered(node::Node& node, const Order& order
     if (Status status = topic.get()->offer(slot); !status) return status;
   }
   invitation->variables.emplace_back(kFunctionVariable, order.call.function);
-  for (auto& variable : identity_variables(order.identity))
-    invitation->variables.push_back(std::move(variable));
+  Identity identity = order.identity;
+  if (order.offer_group) {
+    Result<std::string> group = order.offer_group(slot);
+    if (!group) return group.status();
+    identity.group = *std::move(group);
+  }
+  for (auto& variable : identity_variables(identity)) invitation->variables.push_back(std::move(variable));
   return invitation;
 }
 
 Result<Child> fork_registered(const Order& order) {
   const Result<Runner> runner = runner_of(order.call.function);
   if (!runner) return runner.status();
-  return start_forked([run = *runner, arguments = order.call.arguments.get()] { return run(arguments); },
-                      order.reports, order.identity);
+  const auto entry = [run = *runner, arguments = order.call.arguments.get(), begin = order.begin] {
+    if (begin) begin();
+    return run(arguments);
+  };
+  return start_forked(entry, order.reports, order.identity);
 }
 
 }  // namespace

@@ -32,6 +32,10 @@ struct Order {
   detail::Call call;
   channel::ChannelPtr reports;
   Identity identity;
+  // Of a child that is a fresh process: what Identity::group says, once its slot is known. May be empty.
+  std::function<Result<std::string>(domain::SlotRef child)> offer_group{};
+  // In a forked child, before the function. May be empty.
+  std::function<void()> begin{};
 };
 
 // kInvalid: the function is not registered, or main has not called init(); kClosed: an argument is closed;

@@ -18,7 +18,7 @@ from forklift.multiprocessing._pool.options import cpus_of
 from forklift.multiprocessing._ranks.call import ForkedCall, SharedCall
 from forklift.multiprocessing._ranks.failures import Failure, error_of
 from forklift.multiprocessing._ranks.files import Report, Turn, read_report
-from forklift.multiprocessing._ranks.rank import Setup, run_rank
+from forklift.multiprocessing._ranks.rank import Place, Setup, run_rank
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ _PUBLIC = "forklift.multiprocessing.spawn"
 # torch's logger, so that programs which listen to it hear of ranks that are ended.
 log = logging.getLogger("torch.multiprocessing.spawn")
 
+_MOST_IN_GROUP = 1024  # ranks that forklift.collectives can have
 _GRACE_S = 30.0  # from SIGTERM to SIGKILL, as in torch
 # When nobody can wait for the ranks any more: how long they may take to end by themselves (Ctrl-C in a
 # terminal reaches them, too), and after SIGTERM.
@@ -181,13 +182,15 @@ def start_ranks(
     in_turn = method == "forkserver" and os.environ.get(ENV_VAR_PARALLEL_START) == "0"
     processes: list[BaseProcess] = []
     ranks = _core.ProcessGroup()
+    memory = _core._create_group(nprocs) if 0 < nprocs <= _MOST_IN_GROUP else None
     try:
         for rank, report in enumerate(reports):
             called = None if name is None else f"{name}-{rank}"
             wanted = None if sets is None else sets[rank % len(sets)]
             setup = None if called is None and wanted is None else Setup(wanted, called)
             turn = Turn() if in_turn else None
-            work = (call, rank, report.for_child(method == "fork"), setup, turn)
+            place = None if memory is None else Place(rank, memory)
+            work = (call, rank, report.for_child(method == "fork"), setup, turn, place)
             process = context.Process(target=run_rank, name=called, args=work, daemon=daemon)
             _start(process, ranks)
             processes.append(process)

@@ -16,7 +16,17 @@ if TYPE_CHECKING:
 else:
     Any = object
 
-__all__ = ["Begun", "PickledCall", "ReportWriter", "Setup", "own_object", "run_rank"]
+__all__ = [
+    "Begun",
+    "PickledCall",
+    "Place",
+    "ReportWriter",
+    "Setup",
+    "own_object",
+    "own_place",
+    "received_place",
+    "run_rank",
+]
 
 # How long a rank whose parent is gone may clean up, after the KeyboardInterrupt that tells it. Twice this
 # time, for a rank and its own ranks, is less than the two seconds in which all have to be gone
@@ -33,10 +43,13 @@ def run_rank(
     report: "ReportWriter",
     setup: "Setup | None",
     begun: "Begun | None",
+    place: "Place | None" = None,
 ) -> None:
     """Call the function with its rank and arguments. If an exception leaves it, report it and exit with 1."""
+    global _place
     try:
         child_boot.soften_end(_LAST_SECONDS)
+        _place = place
         if setup is not None:
             setup.apply()
         function, args = call()
@@ -54,6 +67,50 @@ def run_rank(
 
 # Tells forklift.multiprocessing._start.lifeline that a process with this target ends with its parent.
 run_rank.ends_with_parent = True  # type: ignore[attr-defined]
+
+
+class Place:
+    """A rank's place in its group: the group's memory, from which forklift.collectives makes the Group.
+
+    In a fresh interpreter the core is loaded only when the program asks for the group.
+    """
+
+    def __init__(self, rank: int, memory: Any = None, offered: "tuple[bytes, Any] | None" = None) -> None:
+        self.rank = rank
+        self._memory = memory
+        self._offered = offered
+
+    def memory(self) -> Any:
+        if self._memory is None:
+            assert self._offered is not None
+            from forklift import _core
+
+            self._memory = _core._claim_tensor(*self._offered)
+        return self._memory
+
+    def __reduce__(self) -> Any:
+        # In the parent, for one child: from now on its end is noticed, even before it has joined.
+        from multiprocessing import context
+
+        from forklift import _core
+        from forklift.multiprocessing._start.invitation import invitation_for
+
+        invitation = invitation_for(context.get_spawning_popen())
+        _core._expect_rank(self._memory, self.rank, *invitation.slot)
+        return received_place, (invitation, self.rank, *_core._offer_tensor(self._memory, *invitation.slot))
+
+
+def received_place(_joined: None, rank: int, meta: bytes, handle: Any) -> Place:
+    """In the child: the place that the parent has offered."""
+    return Place(rank, offered=(meta, handle))
+
+
+_place: "Place | None" = None
+
+
+def own_place() -> "Place | None":
+    """This process's, if it is a rank."""
+    return _place
 
 
 class Setup:
