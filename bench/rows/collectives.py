@@ -1,7 +1,7 @@
 """Collectives of two processes on one machine: all_reduce of float32, in place, in microseconds.
 
-The peer is torch.distributed with its backend gloo, over loopback. Both reduce torch tensors; ours lie in shared
-memory, as they do once they have been sent or shared.
+The peer is torch.distributed with its backend gloo, over loopback. Both reduce torch tensors; ours
+lie in shared memory, as they do once they have been sent or shared.
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ def _timed(reduce: Callable[[], object], barrier: Callable[[], object], count: i
 
 
 def _ours(rank: int, elements: int, count: int, told: Any) -> None:
-    import torch
-
     import forklift.collectives as dist
+    import torch
 
     group = dist.group()
     x = torch.ones(elements).share_memory_()

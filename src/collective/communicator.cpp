@@ -66,6 +66,7 @@ Status Communicator::run_in_turn(std::uint64_t turn, const Request& request, con
 
 Status Communicator::perform(const Request& request, const WaitLimits& limits) {
   if (Status status = transport_->check(); !status) return status;
+  if (request.operation == Operation::kBarrier) return transport_->meet({}, {}, true, limits);
   Plan plan = this->plan(request);
   if (plan.refused) plan.refused = post_from(request, plan);
   if (!plan.refused) {
@@ -74,7 +75,7 @@ Status Communicator::perform(const Request& request, const WaitLimits& limits) {
   }
   Status met = transport_->meet(plan.call, plan.memory, plan.small, limits);
   if (!plan.refused && (met || met.code() == Code::kMismatch)) return plan.refused;
-  if (!met || request.operation == Operation::kBarrier) return met;
+  if (!met) return met;
   Status status = request.op == Op::kFunction ? fold(request, plan, limits) : exchange(request, plan, limits);
   if (!status) return status;
   return plan.receives && plan.gathered.storage() ? tensor::copy_elements(request.out, plan.gathered)

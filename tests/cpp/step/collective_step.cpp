@@ -100,7 +100,7 @@ class AllReduce : public Operation {
 
 void kill_rank(const char* name, std::int64_t count) {
   AllReduce operation(count);
-  EXPECT_TRUE(survives_every_kill(name, operation, {.most_points = 250}));
+  EXPECT_TRUE(survives_every_kill(name, operation, {.most_points = 100}));
   EXPECT_TRUE(operation.seen_both()) << "it should have ended well in some runs and not in others";
 }
 
