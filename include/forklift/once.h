@@ -47,7 +47,7 @@ class Once {
   LockRef ref() const;
 
  private:
-  // Says that it was not done where the function throws.
+  // Marks it as not done where the function throws.
   class Turn {
    public:
     explicit Turn(locks::Once& once) noexcept : once_(once) {}

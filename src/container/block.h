@@ -118,7 +118,7 @@ class Block {
 };
 using BlockPtr = std::shared_ptr<Block>;
 
-// Says where so many elements of key_bytes + item_bytes shall go. Called again with their number once that is known.
+// Returns where so many elements of key_bytes + item_bytes shall go. Called again with their number once that is known.
 using MakeRoom = void* (*)(void* context, std::uint64_t size);
 
 // Holds the writers' lock for a scope. The destructor leaves the container consistent.
