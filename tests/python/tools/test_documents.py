@@ -123,3 +123,20 @@ def test_the_layout_document_names_the_version_of_the_code() -> None:
     assert code is not None
     assert re.findall(r"\*\*Layout version (\d+)\.\*\*", document) == [code[1]]
     assert re.findall(r"layout_version \| (\d+) \|", document) == [code[1]]
+
+
+CPP_TEST = re.compile(r"`([A-Z]\w+)\.([A-Z]\w+)`")
+
+
+def cpp_tests() -> set[tuple[str, str]]:
+    """(suite, test) of all C++ tests in the source."""
+    found = set()
+    for path in (ROOT / "tests").glob("**/*.cpp"):
+        found.update(re.findall(r"\bTEST(?:_F|_P)?\((\w+),\s*(\w+)", path.read_text()))
+    return found
+
+
+def test_the_comparison_with_other_libraries_names_tests_that_exist() -> None:
+    named = set(CPP_TEST.findall((ROOT / "docs" / "choosing-cpp.md").read_text()))
+    assert len(named) > 20
+    assert named - cpp_tests() == set()
