@@ -50,10 +50,6 @@
 
 namespace forklift {
 
-namespace arena {
-class Lease;
-}  // namespace arena
-
 // As a queue's or broadcast's type: messages of a header and any number of items, which are only ever lent.
 template <class H, class U>
 struct Framed {
@@ -111,7 +107,7 @@ class LoanedBytes {
       ::operator delete[](memory, std::align_val_t{kMostAligned});
     }
   };
-  std::shared_ptr<arena::Lease> lease_;
+  std::shared_ptr<void> lease_;              // the arena's; the core's own type stays hidden
   std::unique_ptr<std::byte[], Free> copy_;  // of a message that lay in no block
   std::shared_ptr<const void> keep_;         // what the endpoint refers to
   Endpoint endpoint_{static_cast<channel::Channel*>(nullptr)};

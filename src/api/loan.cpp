@@ -36,24 +36,38 @@ LoanedBytes LoanedBytes::lend(Endpoint endpoint, std::shared_ptr<const void> kee
   constexpr std::size_t kLine = 64;
   const std::size_t asked = std::max(bytes, alignment > kLine ? kMostAligned : std::size_t{1});
   LoanedBytes made;
-  made.lease_ = value_or_throw(sending_arena(endpoint).allocate(arena::Kind::kShare, asked));
+  arena::LeasePtr lease = value_or_throw(sending_arena(endpoint).allocate(arena::Kind::kShare, asked));
   made.keep_ = std::move(keep);
   made.endpoint_ = endpoint;
-  made.data_ = made.lease_->data();
+  made.data_ = lease->data();
   made.bytes_ = bytes;
-  made.owner_ = owner_here(*made.lease_);
+  made.owner_ = owner_here(*lease);
+  made.lease_ = std::move(lease);
   return made;
 }
 
 bool LoanedBytes::publish(std::uint64_t type, Limit limit) {
   (void)data();
-  if (owner_ != owner_here(*lease_))
+  if (owner_ != owner_here(*static_cast<const arena::Lease*>(lease_.get())))
     throw Error({Code::kInvalid, "a forked child publishes a loan of its parent: it can only read it"});
   const message::LoanHead head = message::lent_head(bytes_);
-  const bool put = put_with_memory(endpoint_, 0, limit, [&](Limit left) {
-    return put_message(endpoint_, {head, {&lease_, 1}, message::kLoanCodec, type}, left);
-  });
-  if (put) *this = LoanedBytes();
+  // Moved, so that this process has one reference only, which goes along with the message.
+  arena::LeasePtr lease = std::static_pointer_cast<arena::Lease>(std::move(lease_));
+  const auto attempt = [&](Limit left) {
+    return put_message(endpoint_, {head, {&lease, 1}, message::kLoanCodec, type}, left);
+  };
+  bool put = false;
+  try {
+    put = put_with_memory(endpoint_, 0, limit, attempt);
+  } catch (...) {
+    lease_ = std::move(lease);
+    throw;
+  }
+  if (put) {
+    *this = LoanedBytes();
+  } else {
+    lease_ = std::move(lease);
+  }
   return put;
 }
 

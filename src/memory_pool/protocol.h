@@ -32,8 +32,8 @@ enum class BrokerAnswer : std::uint32_t {
 // An abstract address (os/local_socket.h).
 std::string broker_address(std::uint64_t domain_id);
 
-// How long the broker waits for somebody to hand in a descriptor that it does not have: longer than waiting
-// processes take to notice that it is a new one (Domain::check_deaths).
+// How long from its beginning on the broker waits for somebody to hand in a descriptor that it does not have: longer
+// than waiting processes take to notice that it is a new one (Domain::check_deaths).
 inline constexpr std::int64_t kPatienceNs = 3'000'000'000;
 
 }  // namespace forklift::memory_pool

@@ -59,11 +59,15 @@ Result<std::unique_ptr<PoolBroker>> PoolBroker::start(const segment::ManagerArgu
 PoolBroker::~PoolBroker() { stop_stand_by(); }
 
 void PoolBroker::serve() {
+  began_ns_ = os::now_ns();
   for (;;) {
     node_->domain().try_reap();
     drop_gone();
     if (!node_->domain().has_users()) return;
-    if (look_after_stand_by()) continue;
+    if (look_after_stand_by()) {
+      began_ns_ = os::now_ns();
+      continue;
+    }
     members_.watch(node_->domain());
     // A member may have died before it was watched.
     if (node_->domain().try_reap() == 0) wait();
@@ -136,8 +140,9 @@ bool PoolBroker::serve_client(Client& client, bool readable) {
   }
   if (request.verb != Verb::kGive || give(client, request.pool)) return false;
   client.wants = request.pool;
-  client.until = os::Deadline::after_ns(memory_pool::kPatienceNs);
-  return true;
+  client.until =
+      os::Deadline::after_ns(std::max(began_ns_ + memory_pool::kPatienceNs - os::now_ns(), std::int64_t{0}));
+  return serve_client(client, false);
 }
 
 // False: it is not here.

@@ -77,6 +77,9 @@ class PoolBroker {
   pid_t stand_by_ = -1;
   os::Fd stand_by_channel_;  // where it gets descriptors, and sees our end
   std::int64_t stand_by_began_ns_ = 0;
+  // When this process began to serve: those that hold descriptors hand them in within kPatienceNs of it. A pool that
+  // nobody has handed in by then is one whose processes are gone.
+  std::int64_t began_ns_ = 0;
   bool full_ = false;  // no descriptor was left for a client; the next slice tries again
 };
 
