@@ -22,7 +22,8 @@
 // Errors: Error with kNoSpace from an insertion when it is full; the others as of SharedVector. at() throws
 // std::out_of_range. clear() erases one by one: a process that is killed in it leaves some.
 //
-// Cost: a read 20 to 40 ns, an insertion some 100 ns, in memory that the caches hold.
+// Cost: a read of one of 100,000 elements of 32 bytes takes 50 to 80 ns, beside a writer 110 (bench rows map-read,
+// map-read-write).
 #pragma once
 
 #include <stdexcept>

@@ -23,8 +23,6 @@
 // seconds: its process is stopped (SIGSTOP), or an update()'s function takes that long; kOverBudget from the
 // constructor. at() and set() throw std::out_of_range. What update()'s function throws leaves it, and nothing was
 // changed.
-//
-// Cost: a read 10 to 20 ns beside its copy, a change some 30 ns beside two copies.
 #pragma once
 
 #include <stdexcept>

@@ -76,11 +76,10 @@ void vector_copy(container::Block& block, ContainerRoom room, void* context) {
 
 bool map_put(container::Writer& writer, const void* key, const void* value, MapPut how) {
   bool was_there = false;
-  bool done = false;
   const container::If when = how == MapPut::kInsert   ? container::If::kAbsent
                              : how == MapPut::kUpdate ? container::If::kPresent
                                                       : container::If::kAny;
-  throw_if_failed(container::assign(writer, key, value, when, was_there, done));
+  throw_if_failed(container::assign(writer, key, value, when, was_there));
   return was_there;
 }
 bool map_erase(container::Writer& writer, const void* key) {

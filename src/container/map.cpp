@@ -104,6 +104,17 @@ std::uint64_t take_node(Writer& writer, const Nodes& nodes, Change& change, std:
   return used + 1;
 }
 
+// Takes the node that `link` refers to out of its chain, and frees it.
+void unlink(Writer& writer, const Nodes& nodes, Word& link, std::uint64_t node) noexcept {
+  Header& header = writer.header();
+  Change change(writer);
+  change.set(link, nodes.next(node - 1).load(std::memory_order_relaxed));
+  change.set(nodes.next(node - 1), header.free_nodes.load(std::memory_order_relaxed));
+  change.set(header.free_nodes, node);
+  change.set(header.size, header.size.load(std::memory_order_relaxed) - 1);
+  change.commit();
+}
+
 }  // namespace
 
 bool map_bytes(const Shape& shape, std::uint64_t& bytes) noexcept {
@@ -112,13 +123,12 @@ bool map_bytes(const Shape& shape, std::uint64_t& bytes) noexcept {
          !__builtin_add_overflow(bytes, bucket_count(shape.capacity) * sizeof(Word), &bytes);
 }
 
-Status assign(Writer& writer, const void* key, const void* value, If when, bool& was_there, bool& done) {
+Status assign(Writer& writer, const void* key, const void* value, If when, bool& was_there) {
   const Block& block = writer.block();
   const Nodes nodes(block);
   Header& header = writer.header();
   std::uint64_t old = 0;
   Word* const link = nodes.find(key, old);
-  done = false;
   if (link == nullptr) return corrupt();
   was_there = old != 0;
   if ((was_there && when == If::kAbsent) || (!was_there && when == If::kPresent)) return {};
@@ -143,41 +153,26 @@ Status assign(Writer& writer, const void* key, const void* value, If when, bool&
   }
   change.set(*link, node);
   change.commit();
-  done = true;
   return {};
 }
 
 Status erase(Writer& writer, const void* key, bool& was_there) {
   const Nodes nodes(writer.block());
-  Header& header = writer.header();
   std::uint64_t node = 0;
   Word* const link = nodes.find(key, node);
   if (link == nullptr) return corrupt();
   was_there = node != 0;
-  if (!was_there) return {};
-  Change change(writer);
-  change.set(*link, nodes.next(node - 1).load(std::memory_order_relaxed));
-  change.set(nodes.next(node - 1), header.free_nodes.load(std::memory_order_relaxed));
-  change.set(header.free_nodes, node);
-  change.set(header.size, header.size.load(std::memory_order_relaxed) - 1);
-  change.commit();
+  if (was_there) unlink(writer, nodes, *link, node);
   return {};
 }
 
 Status clear_map(Writer& writer) {
   const Nodes nodes(writer.block());
-  Header& header = writer.header();
   for (std::uint64_t i = 0; i < nodes.buckets(); ++i) {
-    for (;;) {
-      const std::uint64_t node = nodes.bucket(i).load(std::memory_order_relaxed);
-      if (node == 0) break;
+    Word& bucket = nodes.bucket(i);
+    while (const std::uint64_t node = bucket.load(std::memory_order_relaxed)) {
       if (node > nodes.count()) return corrupt();
-      Change change(writer);
-      change.set(nodes.bucket(i), nodes.next(node - 1).load(std::memory_order_relaxed));
-      change.set(nodes.next(node - 1), header.free_nodes.load(std::memory_order_relaxed));
-      change.set(header.free_nodes, node);
-      change.set(header.size, header.size.load(std::memory_order_relaxed) - 1);
-      change.commit();
+      unlink(writer, nodes, bucket, node);
     }
   }
   return {};

@@ -1,6 +1,6 @@
 // A hash map of keys and values of fixed sizes in a Block: chains of nodes.
 //
-//   Status status = assign(writer, &key, &value, If::kAny, done);   // kNoSpace: it is full
+//   Status status = assign(writer, &key, &value, If::kAny, was_there);   // kNoSpace: it is full
 //   status = find(block, &key, &value, found);
 //
 // A change fills a node that nobody can reach, then puts the words that make it reachable into one redo transaction.
@@ -20,16 +20,16 @@ enum class If : std::uint8_t {
   kAbsent,
   kPresent
 };
-// `done`: whether the map was changed; `was_there`: whether it had the key. kNoSpace.
-Status assign(Writer& writer, const void* key, const void* value, If when, bool& was_there, bool& done);
-// False: there was no such key. `value` may be null. kCorrupt.
+// `was_there`: whether the map had the key. kNoSpace, kCorrupt.
+Status assign(Writer& writer, const void* key, const void* value, If when, bool& was_there);
+// kCorrupt.
 Status erase(Writer& writer, const void* key, bool& was_there);
 // In several changes: a death in between leaves some elements.
 Status clear_map(Writer& writer);
 // Within a Writer's scope.
 Status find_locked(Writer& writer, const void* key, void* value, bool& found);
 
-// kStalled, kNotAttached, kCorrupt.
+// `value` may be null. kStalled, kNotAttached, kCorrupt.
 Status find(Block& block, const void* key, void* value, bool& found);
 // All keys, each followed by its value, until they are consistent. Errors as of find().
 Status copy_elements(Block& block, MakeRoom make_room, void* context);

@@ -156,9 +156,8 @@ class OnMap : public OnContainer {
 
   static Status try_put(Writer& writer, std::uint64_t key, std::uint32_t number) {
     bool was_there = false;
-    bool done = false;
     const Item item = Item::of(number);
-    return container::assign(writer, &key, &item, If::kAny, was_there, done);
+    return container::assign(writer, &key, &item, If::kAny, was_there);
   }
   static void put(Writer& writer, std::uint64_t key, std::uint32_t number) {
     must(try_put(writer, key, number));
