@@ -46,13 +46,14 @@ sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.
     needs+=(python3-dev)
   if ! command -v "${CXX:-c++}" >/dev/null; then
     needs+=('libmsgpack-cxx-dev|libmsgpack-dev')
-    if [ "$want" != demo ]; then needs+=(libgtest-dev libgmock-dev libbenchmark-dev libboost-dev); fi
+    if [ "$want" != demo ]; then needs+=(libgtest-dev libgmock-dev libbenchmark-dev libboost-dev libasio-dev); fi
   else
     if [ "$want" != demo ]; then
       have_header gtest/gtest.h || needs+=(libgtest-dev)
       have_header gmock/gmock.h || needs+=(libgmock-dev)
       have_header benchmark/benchmark.h || needs+=(libbenchmark-dev)
       have_header boost/interprocess/creation_tags.hpp || needs+=(libboost-dev)
+      have_header asio.hpp || needs+=(libasio-dev)
     fi
     printf '#define MSGPACK_NO_BOOST\n#include <msgpack.hpp>\nint main() {}\n' |
       "${CXX:-c++}" -std=c++20 -x c++ -fsyntax-only - 2>/dev/null ||

@@ -37,6 +37,7 @@
 #include <optional>
 #include <utility>
 
+#include "forklift/detail/async_ref.h"
 #include "forklift/detail/items.h"
 #include "forklift/detail/topic_ref.h"
 #include "forklift/detail/transfer.h"
@@ -104,6 +105,7 @@ std::uint64_t topic_number(const TopicPtr& topic);
 void unsubscribe(const ReaderPtr& reader) noexcept;
 std::uint64_t missed_by(const ReaderPtr& reader);
 std::uint64_t behind_of(const ReaderPtr& reader);
+int reader_descriptor(const ReaderPtr& reader);
 
 }  // namespace detail
 
@@ -153,6 +155,15 @@ class Subscription {
   // Gives the place up, as destruction does; get() is kClosed from then on.
   void unsubscribe() noexcept { detail::unsubscribe(reader_); }
 
+  // A descriptor for an event loop: readable while there is a message for this reader, or an end; as Queue::fileno().
+  int fileno() const { return detail::reader_descriptor(reader_); }
+  // As coroutines, on an event loop: co_await subscription.async_get(loop). Include forklift/async.h.
+  auto async_get(Reactor& loop) {
+    return detail::Async<Subscription>::template get<false>(*this, loop, Wait::forever());
+  }
+  auto async_try_get(Reactor& loop, const Wait& wait) {
+    return detail::Async<Subscription>::template get<true>(*this, loop, wait);
+  }
   const detail::ReaderPtr& reader() const noexcept { return reader_; }  // for wait_any()
 
  private:

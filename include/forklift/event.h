@@ -13,6 +13,7 @@
 
 #include <memory>
 
+#include "forklift/detail/async_ref.h"
 #include "forklift/detail/lock_ref.h"
 #include "forklift/wait.h"
 
@@ -30,6 +31,20 @@ class Event {
   // Until the flag is set. False: it was not before the wait was over.
   void wait() const { (void)wait_within(detail::kForever); }
   [[nodiscard]] bool try_wait(const Wait& wait = Wait::now()) const { return wait_within(wait); }
+
+  // A descriptor for an event loop: readable while the flag is set, as far as this process has looked (is_set(), clear(),
+  // a wait). Made by the first call (Error, kSystem, kNoSpace); it belongs to the handle and its copies in this process.
+  int fileno() const;
+
+  // As coroutines, on an event loop: co_await event.async_wait(loop). Include forklift/async.h.
+  template <class Self = const Event>
+  auto async_wait(Reactor& loop) const {
+    return detail::Async<Self>::template wait<false>(*this, loop, Wait::forever());
+  }
+  template <class Self = const Event>
+  auto async_try_wait(Reactor& loop, const Wait& wait) const {
+    return detail::Async<Self>::template wait<true>(*this, loop, wait);
+  }
 
   // To send it, publish it, open it again.
   LockRef ref() const;

@@ -33,6 +33,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "forklift/detail/async_ref.h"
 #include "forklift/detail/transfer.h"
 #include "forklift/error.h"
 #include "forklift/remote_error.h"
@@ -171,6 +172,14 @@ class Future {
   // on. Made by the first call (Error, kSystem, where that fails); it belongs to this object, so take it out of the loop
   // before get(), and do not read from it.
   int fileno() const { return detail::task_descriptor(state()); }
+
+  // As coroutines, on an event loop: co_await future.async_get(loop). Include forklift/async.h.
+  auto async_get(Reactor& loop) {
+    return detail::Async<Future>::template get<false>(*this, loop, Wait::forever());
+  }
+  auto async_try_get(Reactor& loop, const Wait& wait) {
+    return detail::Async<Future>::template get<true>(*this, loop, wait);
+  }
 
   // True: it has not begun, and never will. False: it has begun, or ended.
   bool cancel() { return detail::cancel_task(state()); }

@@ -126,6 +126,21 @@ class Latest {
   void close() { detail::close_topic(topic_); }
   bool closed() const { return detail::topic_closed(topic_); }
 
+  // A descriptor for an event loop: readable while there is a value that this handle has not got yet, or the Latest is
+  // closed; as Queue::fileno().
+  int fileno() {
+    (void)here();
+    return detail::reader_descriptor(reader_);
+  }
+
+  // As coroutines, on an event loop: co_await latest.async_get(loop). Include forklift/async.h.
+  auto async_get(Reactor& loop) {
+    return detail::Async<Latest>::template get<false>(*this, loop, Wait::forever());
+  }
+  auto async_try_get(Reactor& loop, const Wait& wait) {
+    return detail::Async<Latest>::template get<true>(*this, loop, wait);
+  }
+
   // Gives this handle up; using it afterwards is Error (kClosed).
   void reset() noexcept {
     reader_.reset();

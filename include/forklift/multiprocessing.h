@@ -52,3 +52,4 @@
 #include "forklift/version.h"
 #include "forklift/wait.h"
 #include "forklift/wait_any.h"
+#include "forklift/wait_set.h"

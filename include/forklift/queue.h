@@ -31,6 +31,8 @@
 //
 // Large structs and arrays need not be copied: loan() and get_loaned() (loan.h).
 //
+// In an event loop (epoll, Asio, libuv): fileno() is readable while there is a message or the end; take with try_get().
+//
 // Its kin: JoinableQueue<T> (joinable_queue.h), SimpleQueue<T> (simple_queue.h, bounded in bytes).
 //
 // Invariants: messages come out in the order in which their puts returned; each exactly once. What was put before
@@ -44,7 +46,9 @@
 #include <optional>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
+#include "forklift/detail/async_ref.h"
 #include "forklift/detail/channel_ref.h"
 #include "forklift/detail/items.h"
 #include "forklift/detail/transfer.h"
@@ -75,6 +79,8 @@ ChannelPtr queue_of_type(const ChannelRef& channel, std::uint64_t type);
 std::size_t queue_size(const channel::Channel* channel);
 std::size_t queue_capacity(const channel::Channel* channel);
 bool queue_full(const channel::Channel* channel);
+int queue_descriptor(channel::Channel* channel);
+int queue_room_descriptor(channel::Channel* channel);
 void close_queue(channel::Channel* channel);
 bool queue_closed(const channel::Channel* channel);
 // For JoinableQueue.
@@ -187,6 +193,28 @@ class Queue {
   bool empty() const { return size() == 0; }
   bool full() const { return detail::queue_full(channel_.get()); }
   std::size_t capacity() const { return detail::queue_capacity(channel_.get()); }  // 0: unbounded
+
+  // A descriptor for poll(), epoll or an event loop: readable while there is a message, or the queue is closed. It may be
+  // readable for nothing after another process was faster, or died, so take with try_get(). Made by the first call
+  // (Error, kSystem, kNoSpace); it belongs to the handle and its copies in this process, so take it out of the loop
+  // before the last of them goes, and do not read from it.
+  int fileno() const { return detail::queue_descriptor(channel_.get()); }
+  // As fileno(), for putting: after a try_put() that found no room, readable once something was taken.
+  int room_fileno() const { return detail::queue_room_descriptor(channel_.get()); }
+
+  // As coroutines, on an event loop: co_await queue.async_get(loop). Include forklift/async.h.
+  auto async_get(Reactor& loop) {
+    return detail::Async<Queue>::template get<false>(*this, loop, Wait::forever());
+  }
+  auto async_try_get(Reactor& loop, const Wait& wait) {
+    return detail::Async<Queue>::template get<true>(*this, loop, wait);
+  }
+  auto async_put(Reactor& loop, T item) {
+    return detail::Async<Queue>::template put<false>(*this, loop, std::move(item), Wait::forever());
+  }
+  auto async_try_put(Reactor& loop, T item, const Wait& wait) {
+    return detail::Async<Queue>::template put<true>(*this, loop, std::move(item), wait);
+  }
 
   // Gives this handle up, as shared_ptr's reset; others keep the queue. Using it afterwards is Error (kClosed).
   void reset() noexcept { channel_.reset(); }

@@ -15,10 +15,10 @@
 //   descriptor                                is readable
 // Nothing is taken: where others get from the same queue or want the same lock, use try_get() and try_lock().
 //
-// An idle wait costs no processor time beyond a rare look for deaths. Objects in shared memory alone (queues, events,
-// locks) are one system call on all of them (futex_waitv, up to 127; of more, and on kernels before 5.16, a look every
-// two milliseconds); together with connections, futures, processes or descriptors they cost a thread for the time of
-// the call.
+// An idle wait costs no processor time beyond a rare look for deaths. Up to 127 objects in shared memory alone (queues,
+// events, locks) are one system call on all of them (futex_waitv, Linux 5.16), descriptors alone one poll(). Otherwise the
+// call makes a WaitSet (wait_set.h), which costs about a microsecond for each object; keep one where the same objects are
+// waited for again and again.
 //
 // Ownership: a Waitable refers to the object that it was made from, which must outlive the call.
 // Thread safety: as for the objects. Process safety and fork: a forked child may wait for the objects that it

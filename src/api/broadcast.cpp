@@ -71,6 +71,10 @@ void unsubscribe(const ReaderPtr& reader) noexcept {
   if (reader) reader->leave();
 }
 std::uint64_t missed_by(const ReaderPtr& reader) { return opened(reader).missed(); }
+int reader_descriptor(const ReaderPtr& reader) {
+  topic::Reader& here = opened(reader);
+  return value_or_throw(here.descriptor(watches_of(here.topic()->arena())));
+}
 std::uint64_t behind_of(const ReaderPtr& reader) { return opened(reader).behind(); }
 std::uint64_t seen_by(const ReaderPtr& reader) { return opened(reader).seen(); }
 

@@ -1,5 +1,6 @@
 #include "forklift/event.h"
 
+#include "api/attached.h"
 #include "api/lock_support.h"
 #include "locks/event.h"
 
@@ -17,6 +18,10 @@ bool Event::wait_within(detail::Limit limit) const {
   return detail::wait_for_lock(
       limit, [&](os::Deadline until, locks::WaitHooks* hooks) { return event.wait(until, hooks); },
       [&event] { event.wake_all(); });
+}
+int Event::fileno() const {
+  locks::Event& event = detail::object_of(event_);
+  return value_or_throw(event.descriptor(detail::watches_of(event.table().arena())));
 }
 LockRef Event::ref() const { return detail::ref_of(event_); }
 

@@ -1,14 +1,9 @@
-// Connections and waiting on many, as far as they are no templates.
+// Connections, as far as they are no templates.
 #include "forklift/pipe.h"
-
-#include <fcntl.h>
-
-#include <cerrno>
 
 #include "api/attached.h"
 #include "api/stop.h"
 #include "channel/pipe.h"
-#include "forklift/wait_any.h"
 #include "node/wait_any.h"
 
 namespace forklift::detail {
@@ -61,24 +56,6 @@ int pipe_descriptor(PipeCore* core) {
   channel::PipeEnd& end = opened(core);
   throw_if_failed(end.make_selectable());
   return end.fd();
-}
-
-std::vector<std::size_t> wait_within(std::span<const Waitable> objects, Limit limit) {
-  std::vector<node::Source> sources;
-  sources.reserve(objects.size());
-  for (const Waitable& object : objects) {
-    if (!object.queue() && object.pipe() == nullptr && object.descriptor() < 0 && !object.reader() &&
-        !object.lock().get())
-      throw Error({Code::kClosed, "a handle to wait for is empty: closed, reset or moved from"});
-    // To poll() it would be ready; or it is the next one that is opened, which may be our own.
-    if (object.descriptor() >= 0 && ::fcntl(object.descriptor(), F_GETFD) < 0)
-      throw Error(Status::system("wait", errno, "descriptor " + std::to_string(object.descriptor())));
-    sources.push_back({object.queue().get(), object.pipe(), object.descriptor(), object.reader().get(),
-                       object.lock().get().get()});
-  }
-  std::vector<std::size_t> ready;
-  (void)settled(node::wait_any(sources, deadline_of(limit), stop_of(limit), ready));
-  return ready;
 }
 
 }  // namespace forklift::detail

@@ -64,6 +64,16 @@ bool queue_full(const channel::Channel* channel) {
   return opened(channel).capacity() != 0 && channel->full();
 }
 
+int queue_descriptor(channel::Channel* channel) {
+  channel::Channel& queue = opened(channel);
+  return value_or_throw(queue.message_descriptor(watches_of(queue.arena())));
+}
+
+int queue_room_descriptor(channel::Channel* channel) {
+  channel::Channel& queue = opened(channel);
+  return value_or_throw(queue.room_descriptor(watches_of(queue.arena())));
+}
+
 void close_queue(channel::Channel* channel) { throw_if_failed(opened(channel).close()); }
 
 bool queue_closed(const channel::Channel* channel) { return opened(channel).closed(); }

@@ -160,6 +160,12 @@ Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* h
       if (sequence) *sequence = plan.sequence;
       return {};
     }
+    if (room_descriptor_.made()) [[unlikely]] {
+      // What is taken from here on makes it readable; what was taken before is seen by the look behind it.
+      taken_when_full_.store(taken(), std::memory_order_seq_cst);
+      if (has_room(Position::unpack(row_.tail.load(std::memory_order_acquire)), plan.weight)) continue;
+      room_descriptor_.settle();
+    }
     // With room for several messages, look less often: each look takes the head's cache line from a getter
     // that is at work.
     const int looks_apart = row_.capacity.load(std::memory_order_relaxed) >= 4 ? 16 : 0;
@@ -184,9 +190,10 @@ Status Channel::take(Incoming& into, bool* done, Claim* claim) {
       row_.space.notify_after_unlock(several_kinds ? INT_MAX : 1);
     } else {
       sync::unlock_fence();
-      if (row_.space.has_sleepers() && size() < mark) row_.space.notify(INT_MAX);
+      if (row_.space.is_awaited() && size() < mark) row_.space.notify(INT_MAX);
     }
   }
+  message_descriptor_.settle();
   return got;
 }
 
@@ -229,6 +236,16 @@ Status Channel::wait_messages(std::uint32_t least, const std::atomic<std::uint32
 Status Channel::wait_for_message(os::Deadline deadline, WaitHooks* hooks) {
   const auto ready = [this] { return size() != 0 || closed(); };
   return wait_until(for_message(), ready, table_.domain(), deadline, hooks);
+}
+
+Result<int> Channel::message_descriptor(watch::Watches& watches) {
+  return message_descriptor_.get(watches, row_.items, [this] { return !empty() || closed(); });
+}
+
+Result<int> Channel::room_descriptor(watch::Watches& watches) {
+  return room_descriptor_.get(watches, row_.space, [this] {
+    return closed() || taken() != taken_when_full_.load(std::memory_order_acquire);
+  });
 }
 
 Status Channel::wait_readable(os::Deadline deadline, WaitHooks* hooks) {

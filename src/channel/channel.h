@@ -19,6 +19,7 @@
 #include "channel/channels.h"
 #include "domain/waiting.h"
 #include "os/clock.h"
+#include "watch/descriptor.h"
 
 namespace forklift::topic {
 class Topic;
@@ -160,6 +161,11 @@ class Channel {
   // Notified when messages were taken.
   sync::EventCount& space() noexcept { return row_.space; }
 
+  // Descriptors of this process, for event loops (watch/descriptor.h). Readable while there is a message or the end; and,
+  // after a put of this process that found no room, once something was taken or the channel was closed.
+  Result<int> message_descriptor(watch::Watches& watches);
+  Result<int> room_descriptor(watch::Watches& watches);
+
   // From now on put() is kClosed, and get() is once the channel is empty. Wakes all waiters.
   // Idempotent. kStalled.
   Status close();
@@ -220,6 +226,9 @@ class Channel {
   arena::LeasePtr hold_;
   mutable domain::SpinPolicy spin_policy_;       // of this process, for messages
   mutable domain::SpinPolicy room_spin_policy_;  // and for room
+  watch::DescriptorCell message_descriptor_;
+  watch::DescriptorCell room_descriptor_;
+  std::atomic<std::uint32_t> taken_when_full_{kSequenceMask};  // what taken() was when a put last found no room
 };
 
 }  // namespace forklift::channel

@@ -31,7 +31,13 @@ Status Event::set() {
 Status Event::clear() {
   if (!attached()) return domain().not_attached();
   row_.state.fetch_and(~std::uint64_t{1});
+  descriptor_.settle();
   return {};
+}
+
+Result<int> Event::descriptor(watch::Watches& watches) {
+  if (!attached()) return domain().not_attached();
+  return descriptor_.get(watches, row_.event, [this] { return flag(); });
 }
 
 Status Event::wait(os::Deadline deadline, WaitHooks* hooks) {
@@ -41,6 +47,7 @@ Status Event::wait(os::Deadline deadline, WaitHooks* hooks) {
     const std::uint64_t now = row_.state.load(std::memory_order_acquire);
     return (now & 1) != 0 || (now >> 1) != (before >> 1);
   };
+  if (!happened()) descriptor_.settle();
   while (!happened()) {
     Status status = domain::wait_for(domain::lock_place(row_.event, row_.spinner, spin_policy_), happened,
                                      domain(), deadline, hooks);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "locks/table.h"
+#include "watch/descriptor.h"
 
 namespace forklift::locks {
 
@@ -11,7 +12,11 @@ class Event : public Object {
   static Result<std::shared_ptr<Event>> create(Table& table);
   static Result<std::shared_ptr<Event>> open(Table& table, LockId id);
 
-  bool is_set() const noexcept { return (row_.state.load(std::memory_order_acquire) & 1) != 0; }
+  bool is_set() const noexcept {
+    const bool set = flag();
+    if (!set) descriptor_.settle();
+    return set;
+  }
   // kNotAttached.
   Status set();
   Status clear();
@@ -19,8 +24,13 @@ class Event : public Object {
   // status.
   Status wait(os::Deadline deadline, WaitHooks* hooks);
 
+  // Of this process; readable while the flag is set (watch/descriptor.h).
+  Result<int> descriptor(watch::Watches& watches);
+
  private:
   using Object::Object;
+  bool flag() const noexcept { return (row_.state.load(std::memory_order_acquire) & 1) != 0; }
+  mutable watch::DescriptorCell descriptor_;
 };
 using EventPtr = std::shared_ptr<Event>;
 

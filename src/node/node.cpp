@@ -141,6 +141,7 @@ Status Node::open(std::unique_ptr<domain::Domain> domain) {
   Result<std::unique_ptr<arena::Arena>> arena = arena::Arena::open(*domain_);
   if (!arena) return arena.status();
   arena_ = *std::move(arena);
+  watches_ = std::make_unique<watch::Watches>(*arena_);
   locks_ = std::make_unique<locks::Table>(*arena_);
   chunks_ = std::make_unique<channel::ChunkPool>(*arena_);
   names_ = std::make_unique<Names>(*arena_);
@@ -156,6 +157,7 @@ std::vector<std::string> Node::audit() {
   const auto add = [&](std::vector<std::string> found) {
     for (std::string& line : found) wrong.push_back(std::move(line));
   };
+  add(watches_->audit());
   add(locks_->audit());
   add(topics_->audit());
   add(segments_->audit());

@@ -13,6 +13,7 @@
 #include "node/names.h"
 #include "segment/segments.h"
 #include "topic/topics.h"
+#include "watch/watches.h"
 
 namespace forklift::node {
 
@@ -57,6 +58,7 @@ class Node {
   arena::Arena& arena() const noexcept { return *arena_; }
   channel::ChunkPool& chunks() const noexcept { return *chunks_; }
   channel::Channels& channels() const noexcept { return *channels_; }
+  watch::Watches& watches() const noexcept { return *watches_; }
   locks::Table& locks() const noexcept { return *locks_; }
   topic::Topics& topics() const noexcept { return *topics_; }
   segment::Segments& segments() const noexcept { return *segments_; }
@@ -76,6 +78,7 @@ class Node {
 
   std::unique_ptr<domain::Domain> domain_;
   std::unique_ptr<arena::Arena> arena_;
+  std::unique_ptr<watch::Watches> watches_;
   std::unique_ptr<locks::Table> locks_;
   std::unique_ptr<channel::ChunkPool> chunks_;
   std::unique_ptr<channel::Channels> channels_;

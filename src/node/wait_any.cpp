@@ -1,5 +1,6 @@
 #include "node/wait_any.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -8,17 +9,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <optional>
-#include <thread>
 
-#include "locks/observed.h"
-#include "os/thread.h"
+#include "node/node.h"
+#include "node/wait_set.h"
+#include "node/watched.h"
 
 namespace forklift::node {
 
 namespace {
 
-// Ends a sleep on futexes and a sleep in poll.
+// Ends a sleep on futexes, and with a descriptor a sleep in poll.
 class Alarm {
  public:
   Status open() {
@@ -31,7 +31,6 @@ class Alarm {
     const std::uint64_t one = 1;
     if (fd_.valid()) (void)!::write(fd_.get(), &one, sizeof one);
   }
-  bool rung() const noexcept { return rung_.load(std::memory_order_acquire) != 0; }
   os::FutexWord word() const noexcept { return {&rung_, 0}; }
   int fd() const noexcept { return fd_.get(); }
 
@@ -40,80 +39,79 @@ class Alarm {
   os::Fd fd_;
 };
 
-// A source that is waited for by an event in shared memory.
-class Watched {
+// Few objects in shared memory: one system call on all their events, without a change of shared memory.
+class OnEvents {
  public:
-  static bool fits(const Source& source) noexcept {
-    return source.channel != nullptr || source.reader != nullptr || source.lock != nullptr;
+  static bool fits(std::span<const Source> sources) {
+    return sources.size() < os::kMostFutexWords &&
+           std::all_of(sources.begin(), sources.end(), [](const Source& each) { return Watched::fits(each); });
   }
-  static Result<Watched> of(const Source& source) {
-    Watched made(source);
-    if (source.lock == nullptr) return made;
-    Result<locks::Observed> observed = locks::Observed::of(*source.lock);
-    if (!observed) return observed.status();
-    made.lock_ = *observed;
-    return made;
+  Status prepare(std::span<const Source> sources) {
+    for (const Source& source : sources) {
+      Result<Watched> watched = Watched::of(source);
+      if (!watched) return watched.status();
+      watched_.push_back(*std::move(watched));
+    }
+    return {};
+  }
+  void wake() noexcept { alarm_.ring(); }
+
+  Status collect(std::vector<std::size_t>& ready) {
+    for (std::size_t i = 0; i < watched_.size(); ++i) {
+      if (!watched_[i].ready_after_deaths()) continue;
+      watched_[i].event().notify(1);  // the wake-up may have been meant for a thread that takes
+      ready.push_back(i);
+    }
+    return {};
   }
 
-  sync::EventCount& event() const {
-    if (lock_) return lock_->event();
-    return source_->channel != nullptr ? source_->channel->items() : source_->reader->topic()->items();
+  // Until something may be ready, wake(), or a slice of the time is over. False: this kernel has no such call.
+  bool sleep(os::Deadline deadline) {
+    std::vector<sync::EventCount::Ticket> tickets;
+    std::vector<os::FutexWord> words{alarm_.word()};
+    for (const Watched& watched : watched_) {
+      tickets.push_back(watched.event().prepare());
+      words.push_back(watched.event().word(tickets.back()));
+    }
+    os::FutexWait how = os::FutexWait::kChanged;
+    if (std::none_of(watched_.begin(), watched_.end(), [](const Watched& each) { return each.ready(); }))
+      how = os::futex_wait_any(words, deadline.left_ns(sync::lengthened(sync::kSliceNs)));
+    for (std::size_t i = 0; i < tickets.size(); ++i) watched_[i].event().cancel(tickets[i]);
+    if (how == os::FutexWait::kTimedOut && !watched_.empty()) watched_.front().domain().check_deaths();
+    return how != os::FutexWait::kNoSuchCall;
   }
-  domain::Domain& domain() const {
-    if (lock_) return lock_->domain();
-    return source_->channel != nullptr ? source_->channel->domain() : source_->reader->topic()->domain();
-  }
-  bool ready() const {
-    if (lock_) return lock_->ready();
-    if (source_->channel != nullptr) return !source_->channel->empty() || source_->channel->closed();
-    return source_->reader->ready();
-  }
-  bool ready_after_deaths() const { return lock_ ? lock_->ready_after_deaths() : ready(); }
 
  private:
-  explicit Watched(const Source& source) noexcept : source_(&source) {}
-  const Source* source_;
-  std::optional<locks::Observed> lock_;
+  std::vector<Watched> watched_;
+  Alarm alarm_;
 };
 
-class Waiter {
+// Descriptors alone: one poll, without a domain.
+class OnDescriptors {
  public:
-  Waiter(std::span<const Source> sources, bool in_one_call) : sources_(sources), in_one_call_(in_one_call) {}
-
-  Status prepare() {
-    for (const Source& source : sources_) {
-      if (Watched::fits(source)) {
-        Result<Watched> watched = Watched::of(source);
-        if (!watched) return watched.status();
-        watched_.push_back(*std::move(watched));
-        continue;
-      }
+  static bool fits(std::span<const Source> sources) {
+    return std::none_of(sources.begin(), sources.end(), [](const Source& each) { return Watched::fits(each); });
+  }
+  Status prepare(std::span<const Source> sources) {
+    sources_ = sources;
+    for (const Source& source : sources) {
       polled_.push_back({source.pipe != nullptr ? source.pipe->fd() : source.descriptor, POLLIN, 0});
       if (source.pipe == nullptr) continue;
       if (!source.pipe->in()) return {Code::kInvalid, "an end of a pipe that is for writing only"};
       if (Status status = source.pipe->make_selectable(); !status) return status;
     }
-    return polled_.empty() ? Status() : alarm_.open();
+    if (Status status = alarm_.open(); !status) return status;
+    polled_.push_back({alarm_.fd(), POLLIN, 0});
+    return {};
   }
-  Alarm& alarm() noexcept { return alarm_; }
+  void wake() noexcept { alarm_.ring(); }
 
   Status collect(std::vector<std::size_t>& ready) {
-    ready.clear();
-    if (!polled_.empty()) ::poll(polled_.data(), polled_.size(), 0);
-    std::size_t at = 0;
-    auto watched = watched_.begin();
+    ::poll(polled_.data(), polled_.size(), 0);
     for (std::size_t i = 0; i < sources_.size(); ++i) {
-      const Source& source = sources_[i];
-      if (Watched::fits(source)) {
-        const Watched& here = *watched++;
-        if (!here.ready_after_deaths()) continue;
-        here.event().notify(1);  // the wake-up may have been meant for a thread that takes
-        ready.push_back(i);
-        continue;
-      }
-      if (polled_[at++].revents == 0) continue;
-      if (source.pipe != nullptr) {
-        Status there = source.pipe->wait_readable(os::Deadline::after_ns(0));
+      if (polled_[i].revents == 0) continue;
+      if (sources_[i].pipe != nullptr) {
+        Status there = sources_[i].pipe->wait_readable(os::Deadline::after_ns(0));
         if (there.code() == Code::kTimeout) continue;
         if (!there) return there;
       }
@@ -122,74 +120,26 @@ class Waiter {
     return {};
   }
 
-  // Until something may be ready, the alarm rings, or a slice of the time is over.
-  Status sleep(os::Deadline deadline) {
-    if (polled_.empty()) {
-      sleep_on_events(deadline.left_ns(sync::lengthened(sync::kSliceNs)), alarm_);
-      return {};
-    }
-    if (watched_.empty()) {
-      sleep_on_descriptors(deadline, alarm_.fd());
-      return {};
-    }
-    Alarm rung_by_event;
-    Alarm no_more_needed;
-    if (Status status = rung_by_event.open(); !status) return status;
-    const auto watch_events = [&] {
-      while (!no_more_needed.rung() && !any_ready())
-        sleep_on_events(sync::lengthened(sync::kSliceNs), no_more_needed);
-      rung_by_event.ring();
-    };
-    std::jthread bridge;
-    if (Status status = os::start_thread(bridge, watch_events, "for waiting on several objects"); !status)
-      return status;
-    sleep_on_descriptors(deadline, rung_by_event.fd());
-    no_more_needed.ring();
-    return {};
-  }
-
- private:
-  bool any_ready() const {
-    return std::any_of(watched_.begin(), watched_.end(), [](const Watched& each) { return each.ready(); });
-  }
-
-  void sleep_on_events(std::int64_t timeout_ns, const Alarm& alarm) {
-    std::vector<sync::EventCount::Ticket> tickets;
-    std::vector<os::FutexWord> words{alarm.word()};
-    for (const Watched& watched : watched_) {
-      tickets.push_back(watched.event().prepare());
-      words.push_back(watched.event().word(tickets.back()));
-    }
-    os::FutexWait how = os::FutexWait::kChanged;
-    if (!any_ready()) how = os::futex_wait_any(words, timeout_ns, in_one_call_);
-    for (std::size_t i = 0; i < tickets.size(); ++i) watched_[i].event().cancel(tickets[i]);
-    if (how == os::FutexWait::kTimedOut && !watched_.empty()) watched_.front().domain().check_deaths();
-  }
-
-  void sleep_on_descriptors(os::Deadline deadline, int alarm) {
-    std::vector<pollfd> items = polled_;
-    items.push_back({alarm, POLLIN, 0});
-    if (alarm != alarm_.fd()) items.push_back({alarm_.fd(), POLLIN, 0});
+  bool sleep(os::Deadline deadline) {
     const std::int64_t left = deadline.left_ns(std::int64_t{1} << 60);
     const timespec timeout{static_cast<time_t>(left / 1'000'000'000),
                            static_cast<long>(left % 1'000'000'000)};
-    ::ppoll(items.data(), items.size(), deadline.is_never() ? nullptr : &timeout, nullptr);
+    ::ppoll(polled_.data(), polled_.size(), deadline.is_never() ? nullptr : &timeout, nullptr);
+    return true;
   }
 
+ private:
   std::span<const Source> sources_;
-  bool in_one_call_;
-  std::vector<Watched> watched_;  // those with an event, in the order of the sources
-  std::vector<pollfd> polled_;    // the others
+  std::vector<pollfd> polled_;  // of the sources, then the alarm's
   Alarm alarm_;
 };
 
-}  // namespace
-
-Status wait_any(std::span<const Source> sources, os::Deadline deadline, const std::stop_token& stop,
-                std::vector<std::size_t>& ready, bool in_one_call, domain::WaitHooks* hooks) {
-  Waiter waiter(sources, in_one_call);
-  if (Status status = waiter.prepare(); !status) return status;
-  const std::stop_callback on_stop(stop, [&] { waiter.alarm().ring(); });
+// kUnsupported: this kernel cannot sleep like that.
+template <class Waiter>
+Status wait_with(Waiter& waiter, std::span<const Source> sources, os::Deadline deadline,
+                 const std::stop_token& stop, std::vector<std::size_t>& ready, domain::WaitHooks* hooks) {
+  if (Status status = waiter.prepare(sources); !status) return status;
+  const std::stop_callback on_stop(stop, [&] { waiter.wake(); });
   for (;;) {
     if (Status status = waiter.collect(ready); !status || !ready.empty()) return status;
     if (stop.stop_requested()) return {Code::kInterrupted, "a stop was requested"};
@@ -198,8 +148,51 @@ Status wait_any(std::span<const Source> sources, os::Deadline deadline, const st
     }
     if (deadline.passed()) return {Code::kTimeout, "the deadline passed"};
     const os::Deadline until = hooks ? os::Deadline::after_ns(deadline.left_ns(hooks->slice_ns)) : deadline;
-    if (Status status = waiter.sleep(until); !status) return status;
+    if (!waiter.sleep(until)) return {Code::kUnsupported, "futex_waitv"};
   }
+}
+
+Node* node_of(std::span<const Source> sources) {
+  for (const Source& source : sources) {
+    if (source.channel != nullptr) return Node::of(source.channel->arena());
+    if (source.reader != nullptr) return Node::of(source.reader->topic()->arena());
+    if (source.lock != nullptr) return Node::of(source.lock->table().arena());
+  }
+  return nullptr;
+}
+
+// Everything else: a wait set that lives as long as the call.
+Status wait_with_set(std::span<const Source> sources, os::Deadline deadline, const std::stop_token& stop,
+                     std::vector<std::size_t>& ready, domain::WaitHooks* hooks) {
+  Node* const node = node_of(sources);
+  if (node == nullptr) return {Code::kNotAttached, "this process is not in the objects' domain"};
+  WaitSet set(*node);
+  for (const Source& source : sources) {
+    if (Result<WaitSet::Key> key = set.add(source); !key) return key.status();
+  }
+  std::vector<WaitSet::Key> keys;
+  Status status = set.wait(keys, deadline, stop, hooks);
+  ready.assign(keys.begin(), keys.end());  // keys count from 0
+  return status;
+}
+
+}  // namespace
+
+Status wait_any(std::span<const Source> sources, os::Deadline deadline, const std::stop_token& stop,
+                std::vector<std::size_t>& ready, domain::WaitHooks* hooks, bool in_one_call) {
+  static std::atomic<bool> no_such_call{false};
+  ready.clear();
+  if (OnDescriptors::fits(sources)) {
+    OnDescriptors waiter;
+    return wait_with(waiter, sources, deadline, stop, ready, hooks);
+  }
+  if (OnEvents::fits(sources) && in_one_call && !no_such_call.load(std::memory_order_relaxed)) {
+    OnEvents waiter;
+    Status status = wait_with(waiter, sources, deadline, stop, ready, hooks);
+    if (status.code() != Code::kUnsupported) return status;
+    no_such_call.store(true, std::memory_order_relaxed);
+  }
+  return wait_with_set(sources, deadline, stop, ready, hooks);
 }
 
 }  // namespace forklift::node

@@ -3,9 +3,9 @@
 //   std::vector<std::size_t> ready;
 //   Status status = wait_any(sources, Deadline::after_seconds(1), stop, ready);   // indices of sources
 //
-// Channels, topics and locks alone are waited for with one system call on all their events; descriptors (pipe ends,
-// sentinels) with poll. Where both are there, a thread that lives as long as the call waits for the events
-// and rings the poll. An idle wait uses no processor beyond a rare look for deaths.
+// Up to 127 channels, topics and locks alone are waited for with one system call on all their events, descriptors (pipe
+// ends, sentinels) alone with poll, anything else with a wait set that lives as long as the call (wait_set.h). An idle wait
+// uses no processor beyond a rare look for deaths.
 //
 // Thread safety: any number of threads may wait on the same sources. A message that was seen here is not
 // taken yet, and another getter may be faster.
@@ -15,24 +15,15 @@
 #include <stop_token>
 #include <vector>
 
-#include "channel/pipe.h"
-#include "locks/table.h"
-#include "topic/topic.h"
+#include "domain/waiting.h"
+#include "node/source.h"
 
 namespace forklift::node {
 
-// One of the five.
-struct Source {
-  channel::Channel* channel = nullptr;  // has a message
-  channel::PipeEnd* pipe = nullptr;     // has a message or is at its end
-  int descriptor = -1;                  // is readable
-  topic::Reader* reader = nullptr;      // has a message or is at its end
-  locks::Object* lock = nullptr;        // can be acquired; an event: is set, or was since the call began
-};
-
 // Ok: `ready` holds at least one index, in rising order. kTimeout; kInterrupted when a stop was requested;
-// kSystem; kInvalid for a condition, a barrier or a writing end; what the hooks said. `in_one_call`: see os::futex_wait_any.
+// kSystem; kInvalid for a condition, a barrier, a writing end, or objects of several domains; kNotAttached, kNoSpace; what
+// the hooks said. `in_one_call` is false where a test wants what kernels before 5.16 do.
 Status wait_any(std::span<const Source> sources, os::Deadline deadline, const std::stop_token& stop,
-                std::vector<std::size_t>& ready, bool in_one_call = true, domain::WaitHooks* hooks = nullptr);
+                std::vector<std::size_t>& ready, domain::WaitHooks* hooks = nullptr, bool in_one_call = true);
 
 }  // namespace forklift::node

@@ -41,32 +41,11 @@ struct WaitvWord {
 };
 constexpr std::uint32_t kSize32 = 2;
 constexpr long kFutexWaitv = 449;  // the same on every architecture
-constexpr std::int64_t kLookNs = 2'000'000;
-
-bool changed(std::span<const FutexWord> words) noexcept {
-  return std::any_of(words.begin(), words.end(), [](const FutexWord& each) {
-    return each.word->load(std::memory_order_acquire) != each.expected;
-  });
-}
-
-FutexWait look_now_and_then(std::span<const FutexWord> words, std::int64_t until_ns) noexcept {
-  while (!changed(words)) {
-    const std::int64_t left = until_ns - now_ns();
-    if (left <= 0) return FutexWait::kTimedOut;
-    const FutexWait how = futex_wait(*words.front().word, words.front().expected, std::min(left, kLookNs));
-    if (how == FutexWait::kInterrupted) return how;
-  }
-  return FutexWait::kChanged;
-}
 
 }  // namespace
 
-FutexWait futex_wait_any(std::span<const FutexWord> words, std::int64_t timeout_ns,
-                         bool in_one_call) noexcept {
-  static std::atomic<bool> missing{false};
+FutexWait futex_wait_any(std::span<const FutexWord> words, std::int64_t timeout_ns) noexcept {
   const Deadline deadline = timeout_ns < 0 ? Deadline::never() : Deadline::at_ns(now_ns() + timeout_ns);
-  if (!in_one_call || missing.load(std::memory_order_relaxed) || words.size() > kMostFutexWords)
-    return look_now_and_then(words, deadline.when_ns());
   std::array<WaitvWord, kMostFutexWords> list;
   for (std::size_t i = 0; i < words.size(); ++i)
     list[i] = {words[i].expected, reinterpret_cast<std::uint64_t>(words[i].word), kSize32, 0};
@@ -81,8 +60,7 @@ FutexWait futex_wait_any(std::span<const FutexWord> words, std::int64_t timeout_
     case EINTR: return FutexWait::kInterrupted;
     case EAGAIN: return FutexWait::kChanged;
     default:  // ENOSYS, or the error of a system call filter that does not know the call
-      missing.store(true, std::memory_order_relaxed);
-      return look_now_and_then(words, deadline.when_ns());
+      return FutexWait::kNoSuchCall;
   }
 }
 

@@ -13,6 +13,7 @@ enum class FutexWait {
   kChanged,  // the word did not hold `expected`: no sleep
   kTimedOut,
   kInterrupted,  // a signal handler ran in this thread
+  kNoSuchCall,   // the kernel, or a filter of system calls, does not know it
 };
 
 // Sleeps while *word == expected, at most `timeout_ns` (negative: no time-out).
@@ -25,11 +26,9 @@ struct FutexWord {
 };
 inline constexpr std::size_t kMostFutexWords = 128;
 
-// Sleeps while every word holds its expected value, at most `timeout_ns` (negative: no time-out). The system
-// call for that, futex_waitv, exists since Linux 5.16 and takes at most kMostFutexWords words. Without it,
-// for more words, and where `in_one_call` is false, the function checks the words every two milliseconds.
-FutexWait futex_wait_any(std::span<const FutexWord> words, std::int64_t timeout_ns,
-                         bool in_one_call = true) noexcept;
+// Sleeps while every word holds its expected value, at most `timeout_ns` (negative: no time-out). At most
+// kMostFutexWords words. kNoSuchCall: the system call for that, futex_waitv, exists since Linux 5.16.
+FutexWait futex_wait_any(std::span<const FutexWord> words, std::int64_t timeout_ns) noexcept;
 
 // Wakes at most `count` sleepers and returns how many it woke.
 int futex_wake(const std::atomic<std::uint32_t>& word, int count) noexcept;

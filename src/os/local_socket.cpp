@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstddef>
 #include <cstring>
 
@@ -14,6 +15,7 @@ namespace {
 
 // The most descriptors that the kernel passes in one message, so that none can be lost unnoticed.
 constexpr std::size_t kMostPassed = 253;
+constexpr std::size_t kAutobindDigits = 5;
 
 struct Address {
   sockaddr_un it{};
@@ -110,6 +112,62 @@ Result<Credentials> peer_of(const Fd& socket) {
   if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0)
     return Status::system("getsockopt(SO_PEERCRED)", errno);
   return Credentials{peer.pid, peer.uid};
+}
+
+Result<ByteSocket> open_byte_socket() {
+  ByteSocket made{Fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0))};
+  if (!made.socket.valid()) return Status::system("socket", errno, "a descriptor to wait on");
+  // An address without a path: the kernel chooses one, a zero byte and five hexadecimal digits (unix(7), autobind).
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  socklen_t bytes = sizeof(sa_family_t);
+  if (::bind(made.socket.get(), reinterpret_cast<const sockaddr*>(&address), bytes) != 0)
+    return Status::system("bind", errno, "a descriptor to wait on");
+  bytes = sizeof address;
+  if (::getsockname(made.socket.get(), reinterpret_cast<sockaddr*>(&address), &bytes) != 0)
+    return Status::system("getsockname", errno, "a descriptor to wait on");
+  const std::size_t digits = bytes - offsetof(sockaddr_un, sun_path) - 1;
+  std::uint64_t number = 0;
+  const auto [end, error] =
+      std::from_chars(address.sun_path + 1, address.sun_path + 1 + digits, number, 16);
+  if (error != std::errc() || digits != kAutobindDigits)
+    return Status(Code::kSystem, "the kernel chose an address of another form");
+  made.address = number + 1;
+  return made;
+}
+
+Result<Fd> open_byte_sender() {
+  Fd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket.valid()) return Status::system("socket", errno, "for waking other processes");
+  return socket;
+}
+
+bool send_byte_to(int sender, std::uint64_t address) noexcept {
+  sockaddr_un to{};
+  to.sun_family = AF_UNIX;
+  std::uint64_t number = address - 1;
+  for (std::size_t digit = kAutobindDigits; digit > 0; --digit, number >>= 4)
+    to.sun_path[digit] = "0123456789abcdef"[number & 15];
+  const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + kAutobindDigits);
+  const char byte = 1;
+  const ssize_t sent = ::sendto(sender, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL,
+                                reinterpret_cast<const sockaddr*>(&to), bytes);
+  return sent == 1 || (sent < 0 && errno == EAGAIN);
+}
+
+void drain_bytes(int socket) noexcept {
+  // One call takes them all, where there are not many.
+  constexpr unsigned kAtOnce = 16;
+  std::array<char, kAtOnce> bytes{};
+  std::array<iovec, kAtOnce> places{};
+  std::array<mmsghdr, kAtOnce> messages{};
+  for (unsigned i = 0; i < kAtOnce; ++i) {
+    places[i] = {&bytes[i], 1};
+    messages[i].msg_hdr.msg_iov = &places[i];
+    messages[i].msg_hdr.msg_iovlen = 1;
+  }
+  while (::recvmmsg(socket, messages.data(), kAtOnce, MSG_DONTWAIT, nullptr) == static_cast<int>(kAtOnce)) {
+  }
 }
 
 Status send_packet(const Fd& socket, std::span<const std::byte> bytes, std::span<const int> files) {

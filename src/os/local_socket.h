@@ -47,6 +47,21 @@ struct Credentials {
 };
 Result<Credentials> peer_of(const Fd& socket);
 
+// A socket that receives single bytes from any process of the network namespace, which names it by a number that is
+// never 0: an abstract address of the kernel's choice. It goes with the last descriptor.
+struct ByteSocket {
+  Fd socket;
+  std::uint64_t address = 0;
+};
+Result<ByteSocket> open_byte_socket();
+// A socket for sending to these.
+Result<Fd> open_byte_sender();
+// False: nobody has the address in this network namespace, or `sender` is no such socket. True also where bytes wait
+// there already and no more have room.
+bool send_byte_to(int sender, std::uint64_t address) noexcept;
+// Takes all that wait.
+void drain_bytes(int socket) noexcept;
+
 Status send_packet(const Fd& socket, std::span<const std::byte> bytes, std::span<const int> files);
 
 struct Packet {

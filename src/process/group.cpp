@@ -29,7 +29,7 @@ Status Group::wait(os::Deadline deadline, const std::stop_token& stop, domain::W
   std::vector<node::Source> sources;
   sources.reserve(running_.size());
   for (const std::size_t member : running_) sources.push_back({.descriptor = pidfds_[member]});
-  Status status = node::wait_any(sources, deadline, stop, ended, true, hooks);
+  Status status = node::wait_any(sources, deadline, stop, ended, hooks);
   if (!status) {
     ended.clear();
     return status;

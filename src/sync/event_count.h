@@ -20,6 +20,9 @@
 // A death can still swallow a wake-up: the one sleeper that was woken is killed before it acts. Therefore no
 // thread sleeps longer than a slice (below) before it checks its condition itself.
 //
+// An event can also be watched, by wait sets (watch/watches.h): then each notify calls the watch hook. A bit beside the
+// count of sleepers says so, so that a notify of an event without sleepers and watches still costs one load.
+//
 // Source: event counts, D. P. Reed and R. K. Kanodia, CACM 22(2), 1979; the futex protocol is Linux's
 // futex(2).
 #pragma once
@@ -88,35 +91,54 @@ class EventCount {
 
   void cancel(Ticket ticket) noexcept {
     std::uint64_t now = sleepers_.load(std::memory_order_relaxed);
-    while ((now >> 32) == ticket.era && (now & 0xffffffffU) != 0 &&
+    while ((now >> 32) == ticket.era && (now & kCount) != 0 &&
            !sleepers_.compare_exchange_weak(now, now - 1, std::memory_order_relaxed)) {
     }
   }
 
   // A hint: sleepers come and go at any time, and a killed one is counted until a notify wakes nobody.
-  bool has_sleepers() const noexcept {
-    return (sleepers_.load(std::memory_order_relaxed) & 0xffffffffU) != 0;
+  bool has_sleepers() const noexcept { return (sleepers_.load(std::memory_order_relaxed) & kCount) != 0; }
+  // The same hint of sleepers and watches: would a notify do anything?
+  bool is_awaited() const noexcept {
+    return (sleepers_.load(std::memory_order_relaxed) & (kCount | kWatched)) != 0;
   }
-  // Wakes at most `count` sleepers.
+  // Wakes at most `count` sleepers, and tells every watch.
   void notify(int count) noexcept {
     full_fence();
-    if ((sleepers_.load(std::memory_order_relaxed) & 0xffffffffU) != 0) notify_slow(count);
+    if (is_awaited()) notify_slow(count);
   }
   // As notify, for use directly after unlocking the mutex under which the condition was made true, or after
   // the atomic read-modify-write that made it true.
   void notify_after_unlock(int count) noexcept {
     unlock_fence();
-    if ((sleepers_.load(std::memory_order_relaxed) & 0xffffffffU) != 0) notify_slow(count);
+    if (is_awaited()) notify_slow(count);
   }
 
+  // From here on each notify calls the hook, or no longer. Changed under the lock of the table of watches. Who watches
+  // looks at the condition after watch(), as a sleeper does after prepare().
+  void watch() noexcept {
+    sleepers_.fetch_or(kWatched, std::memory_order_seq_cst);
+    full_fence();
+  }
+  void unwatch() noexcept { sleepers_.fetch_and(~kWatched, std::memory_order_relaxed); }
+  bool is_watched() const noexcept { return (sleepers_.load(std::memory_order_relaxed) & kWatched) != 0; }
+
  private:
+  static constexpr std::uint64_t kCount = 0x7fffffff;
+  static constexpr std::uint64_t kWatched = 0x80000000;
   void notify_slow(int count) noexcept;
+  void wake(int count) noexcept;
 
   std::atomic<std::uint32_t> bell_;
   [[maybe_unused]] std::uint32_t unused_;
-  Word sleepers_;  // {era:32, count:32}
+  Word sleepers_;  // {era:32, watched:1, count:31}
 };
 static_assert(sizeof(EventCount) == 16);
+
+// Called by each notify of a watched event, after its sleepers were woken. The table of watches, which knows them, sets
+// it when the process attaches to its first domain. It waits for nobody.
+using WatchHook = void (*)(EventCount& event) noexcept;
+inline constinit std::atomic<WatchHook> watch_hook{nullptr};
 
 // The longest spin before a sleep, unless the caller knows better. A futex wake-up costs 6 to 29 us; a
 // spinning reader sees a store after 0.1 us.

@@ -68,10 +68,11 @@ class Transaction {
   }
 
  private:
+  // In the order of set(), also as others see it who read without the lock (watch/watches.h).
   static void apply(const RedoRecord& record, std::uint64_t count, std::byte* base) noexcept {
     for (std::uint64_t i = 0; i < count; ++i) {
       reinterpret_cast<Word*>(base + record.entries[i].offset)
-          ->store(record.entries[i].value, std::memory_order_relaxed);
+          ->store(record.entries[i].value, std::memory_order_release);
     }
   }
 

@@ -79,6 +79,8 @@ class Reader {
   // Gives its place up. From then on get() is kClosed.
   void leave() noexcept;
   const TopicPtr& topic() const noexcept { return topic_; }
+  // Of this process; readable while it is ready() (watch/descriptor.h).
+  Result<int> descriptor(watch::Watches& watches);
 
  private:
   friend class Topic;
@@ -105,6 +107,7 @@ class Reader {
   std::atomic<std::uint64_t> missed_{0};
   std::atomic<bool> disconnected_{false};
   std::atomic<bool> left_{false};
+  watch::DescriptorCell descriptor_;
 };
 using ReaderPtr = std::shared_ptr<Reader>;
 

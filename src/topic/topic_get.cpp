@@ -198,6 +198,7 @@ Status Reader::get(channel::Incoming& into, os::Deadline deadline, WaitHooks* ho
   for (;;) {
     bool done = false;
     Status got = try_get(into, &done);
+    descriptor_.settle();
     if (!got || done) return got;
     const auto is_ready = [this] { return ready(); };
     Status status =
@@ -205,6 +206,11 @@ Status Reader::get(channel::Incoming& into, os::Deadline deadline, WaitHooks* ho
                             is_ready, topic_->domain(), deadline, hooks);
     if (!status) return status;
   }
+}
+
+Result<int> Reader::descriptor(watch::Watches& watches) {
+  if (Status status = usable(); !status) return status;
+  return descriptor_.get(watches, topic_->row_.items, [this] { return ready(); });
 }
 
 Status Reader::wait_ready(os::Deadline deadline, WaitHooks* hooks) {

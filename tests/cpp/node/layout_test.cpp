@@ -19,6 +19,7 @@
 #include "segment/tables.h"
 #include "shm_manager/clients.h"
 #include "topic/tables.h"
+#include "watch/tables.h"
 #include "workers/worker_table.h"
 
 namespace forklift {
@@ -43,16 +44,16 @@ using topic::SlotHeader;
 using topic::TopicRow;
 using topic::TopicTable;
 
-static_assert(domain::kLayoutVersion == 10);
+static_assert(domain::kLayoutVersion == 11);
 
 static_assert(offsetof(Header, magic) == 0 && offsetof(Header, layout_version) == 8);
 static_assert(offsetof(Header, mutex_bytes) == 12 && offsetof(Header, domain_id) == 16);
 static_assert(offsetof(Header, control_bytes) == 24 && offsetof(Header, data_bytes) == 32);
 static_assert(offsetof(Header, page_bytes) == 40 && offsetof(Header, pid_namespace) == 48);
 static_assert(offsetof(Header, user) == 56 && offsetof(Header, regions) == 64);
-static_assert(offsetof(Header, ready) == 256 && offsetof(Header, slots_used) == 264);
-static_assert(offsetof(Header, budget) == 272 && offsetof(Header, reap_mutex) == 320);
-static_assert(domain::kRegions == 12 && sizeof(domain::Extent) == 16 && domain::kSlotCount == 4096);
+static_assert(offsetof(Header, ready) == 288 && offsetof(Header, slots_used) == 296);
+static_assert(offsetof(Header, budget) == 304 && offsetof(Header, reap_mutex) == 320);
+static_assert(domain::kRegions == 14 && sizeof(domain::Extent) == 16 && domain::kSlotCount == 4096);
 
 static_assert(sizeof(Slot) == 64 && offsetof(Slot, state) == 0 && offsetof(Slot, pid) == 8);
 static_assert(offsetof(Slot, start_time) == 16 && offsetof(Slot, service) == 24);
@@ -119,6 +120,15 @@ static_assert(sizeof(node::NameTable) == 128 && sizeof(node::NameRow) == 128);
 static_assert(offsetof(node::NameRow, object) == 8 && offsetof(node::NameRow, generation) == 16);
 static_assert(offsetof(node::NameRow, lease) == 24 && offsetof(node::NameRow, kind) == 32);
 static_assert(offsetof(node::NameRow, name) == 64 && node::kNameBytes == 64);
+
+static_assert(sizeof(watch::SetTable) == 64 && sizeof(watch::SetRow) == 640);
+static_assert(offsetof(watch::SetRow, owner) == 16 && offsetof(watch::SetRow, address) == 24);
+static_assert(offsetof(watch::SetRow, armed) == 32 && offsetof(watch::SetRow, undelivered) == 40);
+static_assert(offsetof(watch::SetRow, event) == 48 && offsetof(watch::SetRow, spinner) == 64);
+static_assert(offsetof(watch::SetRow, summary) == 72 && offsetof(watch::SetRow, marks) == 128);
+static_assert(sizeof(watch::WatchTable) == 32'832 && offsetof(watch::WatchTable, buckets) == 64);
+static_assert(sizeof(watch::WatchRow) == 64 && offsetof(watch::WatchRow, link) == 16);
+static_assert(offsetof(watch::WatchRow, event) == 24 && offsetof(watch::WatchRow, target) == 32);
 
 static_assert(sizeof(segment::SegmentTable) == 256 && offsetof(segment::SegmentTable, rows_free) == 8);
 static_assert(offsetof(segment::SegmentTable, bytes) == 16 && offsetof(segment::SegmentTable, folder) == 24);

@@ -67,7 +67,7 @@ class WaitForAny : public LockOperation {
  private:
   Status wait(Deadline deadline, domain::WaitHooks* hooks) {
     const node::Source sources[] = {{.lock = event_.get()}, {.lock = lock_.get()}, {.lock = units_.get()}};
-    return node::wait_any(sources, deadline, std::stop_token(), ready_, true, hooks);
+    return node::wait_any(sources, deadline, std::stop_token(), ready_, hooks);
   }
 
   locks::EventPtr event_;

@@ -13,13 +13,16 @@ std::int64_t from_node(std::uint64_t (*ask)(node::Node&)) {
 
 const bool kAdded =
     set_domain_count([] { return node::Node::existing() ? 1 : 0; }) &&
+    set_kept_descriptor([] { return node::Node::existing() ? node::Node::existing()->watches().sender() : -1; }) &&
     add_leak_probe(
         "held blocks",
         [] { return from_node([](node::Node& node) { return node.arena().stats().held_blocks; }); }) &&
     add_leak_probe("leases",
                    [] { return from_node([](node::Node& node) { return node.arena().stats().leases; }); }) &&
     add_leak_probe("channels",
-                   [] { return from_node([](node::Node& node) { return node.channels().live(); }); });
+                   [] { return from_node([](node::Node& node) { return node.channels().live(); }); }) &&
+    add_leak_probe("wait sets",
+                   [] { return from_node([](node::Node& node) { return node.watches().live_sets(); }); });
 
 }  // namespace
 }  // namespace forklift::test

@@ -36,6 +36,9 @@ bool add_leak_probe(std::string name, Count count);
 // How many domains this process is attached to at the moment.
 bool set_domain_count(Count count);
 
+// The number of a descriptor that the process's own domain opens on demand and keeps, or -1.
+bool set_kept_descriptor(std::function<int()> number);
+
 // What one domain may keep open for as long as its process lives.
 struct DomainAllowance {
   std::size_t descriptors = 8;
