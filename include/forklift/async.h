@@ -12,6 +12,9 @@
 // The loop is a Reactor: a hook of three functions. EventLoop (event_loop.h) is one, AsioReactor (asio.h) another, and one
 // for your own loop is some twenty lines. A coroutine is resumed in the loop's thread, by on_readable() or a posted call.
 //
+// GCC 12 miscompiles a loop whose condition is a co_await, while (co_await x): name the answer, as in
+// while (auto job = co_await x).
+//
 // Ownership: an awaitable refers to its object and to the reactor, which must outlive it; the item of async_put is its own.
 // Destroying a coroutine that waits ends its wait: nothing is taken or put.
 // Cancellation: a Wait with a time or a std::stop_token, which may be stopped from any thread.

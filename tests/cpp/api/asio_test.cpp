@@ -73,7 +73,7 @@ TEST_F(AsioTest, HandlersAndCancellation) {
 }
 
 Task<> count(Reactor& loop, Queue<int> queue, int& got) {
-  while (co_await queue.async_try_get(loop, 20s)) ++got;
+  while (auto item = co_await queue.async_try_get(loop, 20s)) ++got;
 }
 
 TEST_F(AsioTest, OurCoroutinesRunOnIt) {

@@ -30,7 +30,17 @@ const Registered<&fail> kFail{"async fail"};
 
 class AsyncTest : public test::ProcessFixture {
  protected:
-  EventLoop loop_;
+  // Its coroutines go before the fixture looks for what is left.
+  void TearDown() override {
+    owned_.reset();
+    test::ProcessFixture::TearDown();
+  }
+
+ private:
+  std::unique_ptr<EventLoop> owned_ = std::make_unique<EventLoop>();
+
+ protected:
+  EventLoop& loop_ = *owned_;
 };
 
 Task<> collect(Reactor& loop, Queue<int> queue, std::vector<int>& got) {

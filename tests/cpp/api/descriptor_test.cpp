@@ -176,16 +176,18 @@ TEST_F(DescriptorTest, AnEventWhileItIsSet) {
 TEST_F(DescriptorTest, AForkedChildHasOneOfItsOwn) {
   Queue<int> queue;
   const int fd = queue.fileno();
-  test::Gate go;
+  test::Gate looked, go;
   test::Child child([&] {
     const int own = queue.fileno();
     EXPECT_NE(own, fd);
     EXPECT_EQ(queue.try_get(), std::nullopt);
+    looked.open();
     EXPECT_TRUE(go.wait());
     EXPECT_TRUE(readable(own, 30'000));
     EXPECT_EQ(queue.get(), 1);
     EXPECT_FALSE(readable(own));
   });
+  ASSERT_TRUE(looked.wait());
   queue.put(1);
   EXPECT_TRUE(readable(fd));
   go.open();
