@@ -52,6 +52,7 @@ Plan plan_for(std::uint64_t data_bytes) {
       case Region::kSegments: return std::min(plan.data_bytes / 64, 32 * kMiB);
       case Region::kMemoryPools: return std::min(plan.data_bytes / 64, kMiB / 2);
       case Region::kPieces: return std::min(plan.data_bytes / 64, 32 * kMiB);
+      case Region::kServices: return std::min(plan.data_bytes / 64, 4 * kMiB);
       case Region::kCount: break;
     }
     return 0;

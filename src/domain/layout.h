@@ -16,7 +16,7 @@ namespace forklift::domain {
 
 inline constexpr std::uint64_t kMagic = 0x31304b4c54465246ULL;  // "FRFTLK01"
 // Raised with every change of a structure that lies in shared memory. Checked when joining.
-inline constexpr std::uint32_t kLayoutVersion = 10;
+inline constexpr std::uint32_t kLayoutVersion = 11;
 
 // The parts of the control segment. The domain hands out their addresses and knows nothing of their contents.
 enum class Region : std::uint32_t {
@@ -32,6 +32,7 @@ enum class Region : std::uint32_t {
   kSegments,
   kMemoryPools,
   kPieces,
+  kServices,
   kCount
 };
 inline constexpr std::size_t kRegions = static_cast<std::size_t>(Region::kCount);
