@@ -104,9 +104,9 @@ class Call {
   bool send(const Response& part) {
     return detail::with_parcel(part, [&](const detail::Parcel& parcel) { return put(parcel, false); });
   }
-  bool finish() { return core_.finish() == detail::CallCore::Sent::kDone; }
+  bool finish() { return core_.finish(); }
   // ServiceError at the client, with these words.
-  bool fail(std::string_view why) { return core_.fail(why) == detail::CallCore::Sent::kDone; }
+  bool fail(std::string_view why) { return core_.fail(why); }
 
   // A response in shared memory. With a count where Response is a vector or a Framed.
   [[nodiscard]] auto loan(std::size_t count = 1)
@@ -134,9 +134,7 @@ class Call {
  private:
   template <class, class>
   friend class Server;
-  bool put(const detail::Parcel& parcel, bool last) {
-    return core_.send(parcel, last, detail::kForever) == detail::CallCore::Sent::kDone;
-  }
+  bool put(const detail::Parcel& parcel, bool last) { return core_.send(parcel, last); }
   detail::CallCore core_;
   std::optional<Held> request_;
 };
@@ -304,24 +302,26 @@ template <class Request, class Response>
 class Client {
  public:
   // The response; waits for it. Nothing: it did not come before the wait was over, and the request is cancelled.
-  Response call(const Request& request) { return send(request).get(); }
+  Response call(const Request& request) {
+    return start<PendingCall<Response>>(borrowed(), request, detail::kForever)->get();
+  }
   [[nodiscard]] std::optional<Response> try_call(const Request& request, const Wait& wait) {
     const Wait begun = wait.begun();
-    std::optional<PendingCall<Response>> pending = try_send(request, begun);
+    std::optional<PendingCall<Response>> pending = start<PendingCall<Response>>(borrowed(), request, begun);
     return pending ? pending->try_get(begun) : std::nullopt;
   }
 
   // Sends a request and does not wait for the response, only for room where the service has a capacity.
   [[nodiscard]] PendingCall<Response> send(const Request& request) {
-    return *try_send(request, Wait::forever());
+    return *start<PendingCall<Response>>(client_, request, detail::kForever);
   }
   [[nodiscard]] std::optional<PendingCall<Response>> try_send(const Request& request,
                                                               const Wait& wait = Wait::now()) {
-    return start<PendingCall<Response>>(request, wait);
+    return start<PendingCall<Response>>(client_, request, wait);
   }
   // The same for a server that sends several responses.
   [[nodiscard]] ResponseStream<Response> stream(const Request& request) {
-    return *start<ResponseStream<Response>>(request, Wait::forever());
+    return *start<ResponseStream<Response>>(client_, request, detail::kForever);
   }
 
   // A request in shared memory, to be given to the functions above. With a count where Request is a vector or a Framed.
@@ -351,11 +351,16 @@ class Client {
   template <class, class>
   friend class Service;
   explicit Client(detail::ServiceClientPtr client) noexcept : client_(std::move(client)) {}
+  // For a call that ends before this handle does: the handle's count does not change.
+  detail::ServiceClientPtr borrowed() const noexcept {
+    return detail::ServiceClientPtr(detail::ServiceClientPtr(), client_.get());
+  }
   template <class Pending>
-  std::optional<Pending> start(const Request& request, detail::Limit limit) {
+  static std::optional<Pending> start(const detail::ServiceClientPtr& client, const Request& request,
+                                      detail::Limit limit) {
     std::optional<Pending> pending(std::in_place);
     const bool sent = detail::with_parcel(
-        request, [&](const detail::Parcel& parcel) { return pending->core_.send(client_, parcel, limit); });
+        request, [&](const detail::Parcel& parcel) { return pending->core_.send(client, parcel, limit); });
     if (!sent) pending.reset();
     return pending;
   }

@@ -87,13 +87,19 @@ bool call_settled(const Status& status) {
   return settled(status);
 }
 
+// A child that got no slot at its fork may get one now.
+void attach(const service::Calls& calls) {
+  if (!calls.domain().attached()) [[unlikely]]
+    (void)attached_node();
+}
+
 }  // namespace
 
 // --- a client's calls
 
 bool PendingCore::send(const ServiceClientPtr& client, const Parcel& parcel, Limit limit) {
   service::Client& core = core_of(client);
-  (void)attached_node();  // a child that got no slot at its fork may get one now
+  attach(core.calls());
   service::Exchange* const exchange = value_or_throw(core.begin());
   client_ = client;
   exchange_ = exchange;
@@ -136,7 +142,7 @@ PendingCore::Got PendingCore::receive(OpenArrived open, void* into, Limit limit)
     }
     case service::Kind::kPart:
     case service::Kind::kLast: break;
-    case service::Kind::kRequest: throw Error({Code::kCorrupt, "a request has come where responses come"});
+    default: throw Error({Code::kCorrupt, "what has come is no response"});
   }
   Arrived arrived(*message);
   open(into, arrived);
@@ -152,14 +158,29 @@ void PendingCore::cancel() noexcept {
 
 // --- a server's
 
-template <class Use>
-auto CallCore::with_taken(Use&& use) const {
-  service::Taken call{row_, serial_, taker_, client_, replies_};
-  return use(call);
-}
+// The call as the core has it, for one function on it.
+class CallCore::Core {
+ public:
+  explicit Core(CallCore& call) noexcept
+      : call_(call), taken_{call.row_, call.serial_, call.taker_, call.client_, std::move(call.replies_)} {}
+  ~Core() {
+    call_.serial_ = taken_.serial;
+    // Of a call that is over the channel goes, whatever becomes of the object.
+    if (taken_.serial != 0) call_.replies_ = std::move(taken_.replies);
+  }
+  Core(const Core&) = delete;
+  Core& operator=(const Core&) = delete;
+  service::Taken& operator*() noexcept { return taken_; }
+
+ private:
+  CallCore& call_;
+  service::Taken taken_;
+};
 
 CallCore::~CallCore() {
-  if (serial_ != 0) with_taken([&](service::Taken& call) { server_->refuse(call); });
+  if (serial_ == 0) return;
+  Core call(*this);
+  server_->refuse(*call);
 }
 
 void CallCore::swap(CallCore& other) noexcept {
@@ -174,7 +195,7 @@ void CallCore::swap(CallCore& other) noexcept {
 bool CallCore::take(const ServiceServerPtr& server, CallCore& into, OpenArrived open, void* landing,
                     Limit limit) {
   service::Server& core = core_of(server);
-  (void)attached_node();
+  attach(core.calls());
   const os::Deadline until = deadline_of(limit);
   for (;;) {
     Received message;
@@ -203,60 +224,38 @@ bool CallCore::take(const ServiceServerPtr& server, CallCore& into, OpenArrived 
   }
 }
 
-namespace {
-
-// The deadline and the stop of the caller, and what a call that nobody waits for any more ends with.
-CallCore::Sent answer(service::Server& server, service::Taken& call, const channel::Outgoing& message,
-                      service::Kind kind, Limit limit, Status& failure) {
-  const os::Deadline until = deadline_of(limit);
-  Status sent = wait_stoppable(
-      until.passed() ? nullptr : limit.stop,
-      [&](domain::WaitHooks* hooks) { return server.answer(call, message, kind, until, hooks); },
-      [&] { call.replies->wake_all(); });
-  failure = sent;
-  if (sent.code() == Code::kClosed) return CallCore::Sent::kUnwanted;
-  return sent ? CallCore::Sent::kDone : CallCore::Sent::kWaitOver;
-}
-
-}  // namespace
-
-CallCore::Sent CallCore::send(const Parcel& parcel, bool last, Limit limit) {
-  if (serial_ == 0) return Sent::kUnwanted;
-  service::Taken call{row_, serial_, taker_, client_, replies_};
-  Sent sent = Sent::kWaitOver;
+bool CallCore::send(const Parcel& parcel, bool last) {
+  if (serial_ == 0) return false;
+  Core call(*this);
+  bool wanted = true;
   const auto kind = last ? service::Kind::kLast : service::Kind::kPart;
-  const auto send = [&](const channel::Outgoing& message, Limit left) {
-    Status failure;
-    sent = answer(*server_, call, message, kind, left, failure);
-    return sent == Sent::kUnwanted ? Status() : failure;
-  };
-  if (!send_parcel(*replies_, parcel, limit, send)) return Sent::kWaitOver;
-  if (call.serial == 0) forget();
-  return sent;
+  return send_parcel(*(*call).replies, parcel, kForever,
+                     [&](const channel::Outgoing& message, Limit) {
+                       Status sent = server_->answer(*call, message, kind, os::Deadline::never(), nullptr);
+                       if (sent.code() == Code::kClosed) {
+                         wanted = false;
+                         sent = Status();
+                       }
+                       return sent;
+                     }) &&
+         wanted;
 }
 
-CallCore::Sent CallCore::finish() { return end_with({}, true); }
-CallCore::Sent CallCore::fail(std::string_view why) { return end_with(why, false); }
+bool CallCore::finish() { return end_with({}, service::Kind::kEnd); }
+bool CallCore::fail(std::string_view why) { return end_with(why, service::Kind::kFailure); }
 
-CallCore::Sent CallCore::end_with(std::string_view text, bool good) {
-  if (serial_ == 0) return Sent::kUnwanted;
-  service::Taken call{row_, serial_, taker_, client_, replies_};
-  Status failure;
+bool CallCore::end_with(std::string_view text, service::Kind kind) {
+  if (serial_ == 0) return false;
+  Core call(*this);
   const channel::Outgoing message{.bytes = std::as_bytes(std::span(text.data(), text.size()))};
-  const Sent sent = answer(*server_, call, message, good ? service::Kind::kEnd : service::Kind::kFailure,
-                           kForever, failure);
-  if (sent == Sent::kWaitOver) throw Error(failure);
-  forget();
-  return sent;
-}
-
-void CallCore::forget() noexcept {
-  serial_ = 0;
-  *this = CallCore();
+  const Status sent = server_->answer(*call, message, kind, os::Deadline::never(), nullptr);
+  if (sent.code() == Code::kClosed) return false;
+  throw_if_failed(sent);
+  return true;
 }
 
 bool CallCore::cancelled() const {
-  return serial_ == 0 || !with_taken([&](service::Taken& call) { return server_->wanted(call, true); });
+  return serial_ == 0 || !server_->wanted({row_, serial_, taker_, client_, nullptr}, true);
 }
 
 channel::Channel* CallCore::requests() const noexcept { return server_ ? &server_->requests() : nullptr; }

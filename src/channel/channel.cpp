@@ -221,7 +221,11 @@ Status Channel::wait_messages(std::uint32_t least, const std::atomic<std::uint32
   const auto ready = [&] { return size() >= least || news.load(std::memory_order_acquire) != seen; };
   const WaitPoint at = for_message();
   if (ready()) return {};
-  if (least <= 1) return wait_until(at, ready, table_.domain(), deadline, hooks);
+  if (least <= 1) {
+    Status status = wait_until(at, ready, table_.domain(), deadline, hooks);
+    if (status) fetch_first();
+    return status;
+  }
   // No spin: several messages rarely come that soon.
   do {
     if (Status status = domain::sleep_at(at, ready, table_.domain(), deadline, hooks); !status) return status;

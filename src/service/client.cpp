@@ -67,19 +67,16 @@ void Client::end(Exchange* exchange) noexcept {
     channel::Incoming late;
     if (!exchange->replies->get(late, os::Deadline::after_ns(0))) break;
   }
+  sync::fetch_to_write(&calls_[exchange->row]);  // the server wrote to it last
   const Guard guard(*this);
   exchange->next = free_;
   free_ = exchange;
 }
 
-State Client::close(Exchange& exchange) noexcept {
-  exchange.over = true;
-  return State(calls_[exchange.row].state.fetch_or(State::kOver, std::memory_order_acq_rel));
-}
-
 void Client::cancel(Exchange& exchange) noexcept {
   if (exchange.over || exchange.owner != self()) return;
-  const State before = close(exchange);
+  exchange.over = true;
+  const State before(calls_[exchange.row].state.fetch_or(State::kOver, std::memory_order_acq_rel));
   // The server may be waiting for room.
   if (before.has_taker()) exchange.replies->wake_all();
 }
@@ -93,6 +90,7 @@ Status Client::send(Exchange& exchange, channel::Outgoing message, os::Deadline 
   Row& row = calls_[exchange.row];
   exchange.serial = (row.serial.load(std::memory_order_relaxed) + 1) & Tag::kSerialMask;
   exchange.over = false;
+  exchange.news = row.news.load(std::memory_order_acquire);
   row.serial.store(exchange.serial, std::memory_order_relaxed);
   row.state.store(State::open(exchange.serial).word(), std::memory_order_release);
   message.tag = Tag{Kind::kRequest, exchange.row, exchange.serial}.pack();
@@ -141,9 +139,10 @@ Status Client::receive(Exchange& exchange, channel::Incoming& into, Kind& kind, 
     Status why;
     while (replies.empty()) {
       const std::uint32_t seen = news.load(std::memory_order_acquire);
-      // A call that waits not at all, or was told of news, looks here; one that sleeps looks by its watch.
-      if (deadline.passed() || calls_[exchange.row].state.load(std::memory_order_relaxed) & State::kRefused)
-        why = look(exchange);
+      // A call that waits not at all, or was told of news, looks here; one that sleeps looks by its watch. Not without
+      // need, since the server is about to write to the state.
+      if (deadline.passed() || seen != exchange.news) why = look(exchange);
+      exchange.news = seen;
       if (why) why = replies.wait_messages(1, news, seen, deadline, &watch);
       if (why && replies.empty()) why = look(exchange);
       if (!why) break;
@@ -165,7 +164,8 @@ Status Client::receive(Exchange& exchange, channel::Incoming& into, Kind& kind, 
     }
     into.clear();
   }
-  if (kind != Kind::kPart) (void)close(exchange);
+  // The server is done with the call, so its state need not say that it is over: the next call writes there.
+  exchange.over = kind != Kind::kPart;
   return {};
 }
 

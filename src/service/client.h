@@ -31,6 +31,7 @@ struct Exchange {
   channel::ChannelPtr replies;
   std::uint64_t serial = 0;
   std::uint32_t sequence = 0;  // of the request in its channel
+  std::uint32_t news = 0;      // of the row, up to which the state was looked at
   bool over = true;            // nothing more will come
   Exchange* next = nullptr;
 };
@@ -73,7 +74,6 @@ class Client {
   std::uint64_t self() const noexcept { return owner_word(calls_.domain().self()); }
   Status look(const Exchange& exchange) const;
   Status no_server() const;
-  State close(Exchange& exchange) noexcept;
   void drop(Exchange* exchange) noexcept;
 
   Calls& calls_;

@@ -39,6 +39,7 @@ class Server::Mark final : public channel::TakeMark {
     Calls& calls = server_.calls_;
     if (tag_.kind != Kind::kRequest || tag_.row >= calls.used() || tag_.serial == 0) return;
     Row& row = calls[tag_.row];
+    sync::fetch_to_write(&row);  // at once, not first to read
     std::uint64_t word = row.state.load(std::memory_order_acquire);
     if ((row.serial.load(std::memory_order_relaxed) & Tag::kSerialMask) != tag_.serial) return;
     // A taker that is noted already died before the request left the channel.
@@ -74,10 +75,13 @@ Status Server::enter() {
 
 void Server::leave() noexcept {
   if (!calls_.domain().attached() || left_.exchange(true, std::memory_order_acq_rel)) return;
-  const Guard guard(*this);
-  if (owner_ == self()) calls_.release(row_);
-  owner_ = 0;
-  known_->clear();
+  std::vector<Known> gone;  // given up without the lock, since that takes others
+  {
+    const Guard guard(*this);
+    if (owner_ == self()) calls_.release(row_);
+    owner_ = 0;
+    gone.swap(*known_);
+  }
   requests_->wake_all();
 }
 
@@ -86,7 +90,10 @@ Status Server::take(channel::Incoming& into, Taken& call, os::Deadline deadline,
   if (owner_ != self()) {
     if (Status entered = enter(); !entered) return entered;
   }
-  if (takes_.fetch_add(1, std::memory_order_relaxed) % kTakesBetweenLooks == 0) forget_gone();
+  // A count that another thread loses does no harm.
+  const unsigned takes = takes_.load(std::memory_order_relaxed);
+  takes_.store(takes + 1, std::memory_order_relaxed);
+  if (takes % kTakesBetweenLooks == 0) forget_gone();
   Mark mark(*this);
   const auto look = [this] {
     forget_gone();
@@ -197,14 +204,14 @@ Status Server::answer(Taken& call, channel::Outgoing message, Kind kind, os::Dea
   if (call.serial != 0 && call.server != self())
     return {Code::kBrokenByFork, "the call was taken by this process's parent, which has to answer it"};
   if (!wanted(call, false)) {
-    call = Taken();
+    call.serial = 0;
     return unwanted();
   }
   message.tag = Tag{kind, call.row, call.serial}.pack();
   const auto look = [&] { return wanted(call, true) ? Status() : unwanted(); };
   Watch watch(look, hooks, sync::kSliceNs);
   Status put = call.replies->put(message, deadline, &watch);
-  if (put.code() == Code::kClosed || (put && kind != Kind::kPart)) call = Taken();
+  if (put.code() == Code::kClosed || (put && kind != Kind::kPart)) call.serial = 0;
   return put;
 }
 

@@ -29,7 +29,7 @@ struct Taken {
   std::uint64_t serial = 0;  // 0: none, or answered
   std::uint64_t server = 0;  // the process that has taken it
   std::uint64_t client = 0;  // the process that waits for it
-  channel::ChannelPtr replies;
+  channel::ChannelPtr replies;  // stays when the call is over
 };
 
 class Server {

@@ -28,18 +28,19 @@ enum class Role : std::uint64_t {
   kServer = 2
 };
 
-inline constexpr std::size_t kTextBytes = 192;
+inline constexpr std::size_t kTextBytes = 128;
 
 struct alignas(64) Row {
-  Word owner;    // {generation:32, slot + 1:32} of its process; 0: free
-  Word role;     // Role
-  Word channel;  // {generation:32, row:32}: where this call's responses go; which requests this server takes
-  Word serial;   // of the newest call
-  Word state;    // State
-  std::atomic<std::uint32_t> news;  // changes when the client should look at the state
-  std::uint32_t unused0;
+  Word owner;       // {generation:32, slot + 1:32} of its process; 0: free
+  Word role;        // Role
+  Word channel;     // {generation:32, row:32}: where this call's responses go; which requests this server takes
+  Word serial;      // of the newest call
+  Word state;       // State
   Word server_pid;  // of the taker, for people; written before kTaken is set
-  Word unused1;
+  Word unused0[2];
+  // A client that waits reads it all the time, so it lies in another cache line than what the server writes.
+  alignas(64) std::atomic<std::uint32_t> news;  // changes when the client should look at the state
+  std::uint32_t unused1[15];
   Word text[kTextBytes / sizeof(Word)];  // a server's types, for people; padded with zeros
 };
 static_assert(sizeof(Row) == 256);

@@ -30,6 +30,7 @@ namespace service {
 class Client;
 class Server;
 struct Exchange;
+enum class Kind : std::uint8_t;
 }  // namespace service
 
 namespace detail {
@@ -202,24 +203,18 @@ class CallCore {
   static bool take(const ServiceServerPtr& server, CallCore& into, OpenArrived open, void* landing,
                    Limit limit);
 
-  enum class Sent {
-    kWaitOver,
-    kDone,
-    kUnwanted  // nobody waits for it any more
-  };
-  Sent send(const Parcel& parcel, bool last, Limit limit);
-  Sent finish();
-  Sent fail(std::string_view why);
+  // All wait for room for as long as the client waits. False: nobody waits for the call any more.
+  bool send(const Parcel& parcel, bool last);
+  bool finish();
+  bool fail(std::string_view why);
   bool cancelled() const;
   bool empty() const noexcept { return serial_ == 0; }
   channel::Channel* requests() const noexcept;
 
  private:
   void swap(CallCore& other) noexcept;
-  Sent end_with(std::string_view text, bool good);
-  void forget() noexcept;
-  template <class Use>
-  auto with_taken(Use&& use) const;
+  class Core;
+  bool end_with(std::string_view text, service::Kind kind);
 
   ServiceServerPtr server_;
   ChannelPtr replies_;

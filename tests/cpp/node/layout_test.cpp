@@ -144,9 +144,9 @@ static_assert(offsetof(memory_pool::PieceRow, pool) == 24 && offsetof(memory_poo
 static_assert(sizeof(service::Table) == 256 && sizeof(service::Row) == 256);
 static_assert(offsetof(service::Row, owner) == 0 && offsetof(service::Row, role) == 8);
 static_assert(offsetof(service::Row, channel) == 16 && offsetof(service::Row, serial) == 24);
-static_assert(offsetof(service::Row, state) == 32 && offsetof(service::Row, news) == 40);
-static_assert(offsetof(service::Row, server_pid) == 48);
-static_assert(offsetof(service::Row, text) == 64 && service::kTextBytes == 192);
+static_assert(offsetof(service::Row, state) == 32 && offsetof(service::Row, news) == 64);
+static_assert(offsetof(service::Row, server_pid) == 40);
+static_assert(offsetof(service::Row, text) == 128 && service::kTextBytes == 128);
 static_assert(service::State::kTaken == 1ULL << 37 && service::State::kRefused == 1ULL << 38);
 static_assert(service::State::kOver == 1ULL << 39);
 static_assert(offsetof(memory_pool::PieceRow, bytes) == 40 && offsetof(memory_pool::PieceRow, listed) == 48);
