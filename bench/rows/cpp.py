@@ -106,6 +106,14 @@ ROWS = (
     Row(
         "map-read", "ns", at_most=200, floor_of="unordered_map, no lock", note="100,000 elements; two readers"
     ),
+    Row(
+        "request-rtt",
+        "us",
+        floor_factor=1.3,
+        floor_of="two queues",
+        note="a call of 8 bytes and its response",
+        repeat=9,
+    ),
     Row("map-read-write", "ns", note="likewise; one reader, beside a writer"),
     Row("rw-lock-read", "ns", note="lock and unlock to read, two processes"),
     Row(

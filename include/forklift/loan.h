@@ -58,6 +58,11 @@ struct Framed {
   using Item = U;
 };
 
+namespace channel {
+class Incoming;
+struct Outgoing;
+}  // namespace channel
+
 namespace detail {
 
 inline constexpr std::size_t kMostAligned = 4096;
@@ -83,6 +88,16 @@ class LoanedBytes {
 
   // False: the wait is over, and the loan is still there. True: it is gone.
   bool publish(std::uint64_t type, Limit limit);
+  // The bytes of a received message, in place where that can be.
+  static LoanedBytes of_message(channel::Incoming& message, std::size_t alignment);
+  // The same for a message that is not put by publish(), which then throws Error (kClosed).
+  LoanedBytes detached() && noexcept {
+    endpoint_ = Endpoint(static_cast<channel::Channel*>(nullptr));
+    return std::move(*this);
+  }
+  // As publish(), with what puts the message: false, the wait is over.
+  using PutLent = bool (*)(const void* context, const channel::Outgoing& message, Limit limit);
+  bool publish_by(PutLent put, const void* context, Limit limit);
   bool empty() const noexcept { return data_ == nullptr; }
   std::byte* data() const {
     if (data_ == nullptr) [[unlikely]]
@@ -168,6 +183,8 @@ class LoanBase {
   explicit operator bool() const noexcept { return !memory_.empty(); }
   // Gives it back, as destruction does.
   void reset() noexcept { memory_ = LoanedBytes(); }
+  // For the library's own parts.
+  LoanedBytes& memory() noexcept { return memory_; }
 
  protected:
   LoanBase(LoanedBytes memory, std::uint64_t type) noexcept : memory_(std::move(memory)), type_(type) {}

@@ -109,8 +109,9 @@ std::optional<ChannelRef> find_published_queue(std::string_view name, std::uint6
                                                std::uint64_t object_type) {
   const std::optional<node::Published> found = look_up(name);
   if (!found) return std::nullopt;
-  const bool as_made =
-      object_type == static_cast<std::uint64_t>(node::ObjectType::kQueue) || object_type == found->kind;
+  const bool any_queue = object_type == static_cast<std::uint64_t>(node::ObjectType::kQueue) &&
+                         found->kind != static_cast<std::uint64_t>(node::ObjectType::kService);
+  const bool as_made = any_queue || object_type == found->kind;
   if (found->object.kind != arena::ObjectKind::kChannel || !as_made) throw_published_otherwise(name);
   Result<channel::ChannelPtr> opened =
       channel::Channel::open(detail::attached_node().channels(), {found->object.index, found->generation});

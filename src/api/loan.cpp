@@ -47,51 +47,70 @@ LoanedBytes LoanedBytes::lend(Endpoint endpoint, std::shared_ptr<const void> kee
 }
 
 bool LoanedBytes::publish(std::uint64_t type, Limit limit) {
+  struct Put {
+    Endpoint endpoint;
+    std::uint64_t type;
+  } const put{endpoint_, type};
+  return publish_by(
+      [](const void* context, const channel::Outgoing& lent, Limit most) {
+        const auto& [endpoint, tag] = *static_cast<const Put*>(context);
+        channel::Outgoing message = lent;
+        message.tag = tag;
+        return put_with_memory(endpoint, 0, most,
+                               [&, &to = endpoint](Limit left) { return put_message(to, message, left); });
+      },
+      &put, limit);
+}
+
+bool LoanedBytes::publish_by(PutLent put, const void* context, Limit limit) {
   (void)data();
   if (owner_ != owner_here(*static_cast<const arena::Lease*>(lease_.get())))
     throw Error({Code::kInvalid, "a forked child publishes a loan of its parent: it can only read it"});
   const message::LoanHead head = message::lent_head(bytes_);
   // Moved, so that this process has one reference only, which goes along with the message.
   arena::LeasePtr lease = std::static_pointer_cast<arena::Lease>(std::move(lease_));
-  const auto attempt = [&](Limit left) {
-    return put_message(endpoint_, {head, {&lease, 1}, message::kLoanCodec, type}, left);
-  };
-  bool put = false;
+  bool done = false;
   try {
-    put = put_with_memory(endpoint_, 0, limit, attempt);
+    done = put(context, {head, {&lease, 1}, message::kLoanCodec, 0}, limit);
   } catch (...) {
     lease_ = std::move(lease);
     throw;
   }
-  if (put) {
+  if (done) {
     *this = LoanedBytes();
   } else {
     lease_ = std::move(lease);
   }
-  return put;
+  return done;
 }
 
 bool LoanedBytes::borrow(Endpoint endpoint, std::uint64_t type, std::size_t alignment, Limit limit,
                          LoanedBytes& into) {
   Received message;
   if (!receive(message, endpoint, message::kRawCodec, type, limit)) return false;
+  into = of_message(*message, alignment);
+  return true;
+}
+
+LoanedBytes LoanedBytes::of_message(channel::Incoming& message, std::size_t alignment) {
+  LoanedBytes into;
   const std::span<const std::byte> bytes = payload_of(message);
   into.bytes_ = bytes.size();
-  if (message->codec() == message::kLoanCodec) {
-    into.lease_ = std::move(message->leases().front());
-    message->leases().clear();
-  } else if (!message->bytes_are_private()) {
-    into.lease_ = message->take_spill();
+  if (message.codec() == message::kLoanCodec) {
+    into.lease_ = std::move(message.leases().front());
+    message.leases().clear();
+  } else if (!message.bytes_are_private()) {
+    into.lease_ = message.take_spill();
   }
   // Nobody writes to it any more; only Loaned<const T> is made of it.
   into.data_ = const_cast<std::byte*>(bytes.data());
-  if (into.lease_ && std::bit_cast<std::uintptr_t>(into.data_) % alignment == 0) return true;
+  if (into.lease_ && std::bit_cast<std::uintptr_t>(into.data_) % alignment == 0) return into;
   into.copy_.reset(static_cast<std::byte*>(
       ::operator new[](bytes.empty() ? 1 : bytes.size(), std::align_val_t{kMostAligned})));
   if (!bytes.empty()) std::memcpy(into.copy_.get(), bytes.data(), bytes.size());
   into.data_ = into.copy_.get();
   into.lease_.reset();
-  return true;
+  return into;
 }
 
 void LoanedBytes::throw_used_up() {

@@ -131,10 +131,10 @@ bool receive(Received& message, Endpoint endpoint, std::uint8_t codec, std::uint
   return true;
 }
 
-std::span<const std::byte> payload_of(Received& message) {
-  if (message->codec() != message::kLoanCodec) [[likely]]
-    return message->bytes();
-  return value_or_throw(message::lent_bytes(*message));
+std::span<const std::byte> payload_of(channel::Incoming& message) {
+  if (message.codec() != message::kLoanCodec) [[likely]]
+    return message.bytes();
+  return value_or_throw(message::lent_bytes(message));
 }
 
 bool put_bytes(Endpoint endpoint, std::uint64_t type, std::span<const std::byte> bytes, Limit limit) {
@@ -186,7 +186,7 @@ bool get_bytes(Endpoint endpoint, std::uint64_t type, std::span<std::byte> out, 
   Received message;
   message->aim(out);
   if (!receive(message, endpoint, message::kRawCodec, type, limit)) return false;
-  const std::span<const std::byte> bytes = payload_of(message);
+  const std::span<const std::byte> bytes = payload_of(*message);
   if (bytes.size() != out.size()) [[unlikely]]
     throw_wrong_length(bytes.size(), out.size());
   if (bytes.data() != out.data()) std::memcpy(out.data(), bytes.data(), out.size());
@@ -196,7 +196,7 @@ bool get_bytes(Endpoint endpoint, std::uint64_t type, std::span<std::byte> out, 
 bool get_sequence(Endpoint endpoint, std::uint64_t type, Sink sink, void* into, Limit limit) {
   Received message;
   if (!receive(message, endpoint, message::kRawCodec, type, limit)) return false;
-  sink(into, payload_of(message));
+  sink(into, payload_of(*message));
   return true;
 }
 

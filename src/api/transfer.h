@@ -2,7 +2,7 @@
 //
 //   Received message;
 //   if (!receive(message, endpoint, message::kRawCodec, type, limit)) return false;   // the wait is over
-//   use(payload_of(message));
+//   use(payload_of(*message));
 //
 // Thread safety: as of the endpoint; a Received is its thread's.
 #pragma once
@@ -44,7 +44,7 @@ Status put_message(Endpoint endpoint, const channel::Outgoing& message, Limit li
 // lent arrives as a raw one.
 bool receive(Received& message, Endpoint endpoint, std::uint8_t codec, std::uint64_t type, Limit limit);
 // A raw message's bytes, or where it was lent the block's. Error (kCorrupt).
-std::span<const std::byte> payload_of(Received& message);
+std::span<const std::byte> payload_of(channel::Incoming& message);
 
 // `attempt(limit)`, again while there is no memory, as long as the caller would wait for room.
 template <class Attempt>

@@ -178,8 +178,8 @@ Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* h
   }
 }
 
-Status Channel::take(Incoming& into, bool* done, Claim* claim) {
-  Status got = try_get(into, done, claim);
+Status Channel::take(Incoming& into, bool* done, Claim* claim, TakeMark* mark) {
+  Status got = try_get(into, done, claim, mark);
   if (*done) {
     // Where bytes count, the first waiting putter may need more room than there is, and a later one less:
     // wake all.
@@ -197,12 +197,12 @@ Status Channel::take(Incoming& into, bool* done, Claim* claim) {
   return got;
 }
 
-Status Channel::get(Incoming& into, os::Deadline deadline, WaitHooks* hooks, Claim* claim) {
+Status Channel::get(Incoming& into, os::Deadline deadline, WaitHooks* hooks, Claim* claim, TakeMark* mark) {
   if (!table_.domain().attached()) return table_.domain().not_attached();
   into.clear();
   for (;;) {
     bool done = false;
-    Status got = take(into, &done, claim);
+    Status got = take(into, &done, claim, mark);
     if (!got || done) return got;
     if (at_end()) return {Code::kClosed, "the queue is closed and empty"};
     Status status = wait_for_message(deadline, hooks);
@@ -215,9 +215,12 @@ bool Channel::claim_taken(const Claim& claim) const noexcept {
   const std::uint64_t place = claim.place.load(std::memory_order_acquire);
   if ((place & Claim::kClaimed) != 0) return true;
   if ((place & Claim::kClaiming) == 0) return false;
+  return passed(static_cast<std::uint32_t>(place));
+}
+
+bool Channel::passed(std::uint32_t sequence) const noexcept {
   const Position head = Position::unpack(row_.head.load(std::memory_order_acquire));
-  const std::uint32_t behind = (head.sequence() - static_cast<std::uint32_t>(place) - 1) & kSequenceMask;
-  return behind < kSequenceMask / 2;
+  return ((head.sequence() - sequence - 1) & kSequenceMask) < kSequenceMask / 2;
 }
 
 Status Channel::wait_messages(std::uint32_t least, const std::atomic<std::uint32_t>& news, std::uint32_t seen,
@@ -225,7 +228,11 @@ Status Channel::wait_messages(std::uint32_t least, const std::atomic<std::uint32
   const auto ready = [&] { return size() >= least || news.load(std::memory_order_acquire) != seen; };
   const WaitPoint at = for_message();
   if (ready()) return {};
-  if (least <= 1) return wait_until(at, ready, table_.domain(), deadline, hooks);
+  if (least <= 1) {
+    Status status = wait_until(at, ready, table_.domain(), deadline, hooks);
+    if (status) fetch_first();
+    return status;
+  }
   // No spin: several messages rarely come that soon.
   do {
     if (Status status = domain::sleep_at(at, ready, table_.domain(), deadline, hooks); !status) return status;

@@ -49,6 +49,16 @@ struct Claim {
   Word tag;    // of the message
 };
 
+// What a getter writes down about a message of its own accord, under the head's lock and before the head commits: a
+// message that is gone has its mark. After a death in between the message is still there, and the next getter marks it.
+class TakeMark {
+ public:
+  virtual void mark(std::uint64_t tag) noexcept = 0;
+
+ protected:
+  ~TakeMark() = default;
+};
+
 // A received message. Reuse the object: its buffer is kept.
 class Incoming {
  public:
@@ -122,7 +132,10 @@ class Channel {
   Status put(const Outgoing& message, os::Deadline deadline, WaitHooks* hooks = nullptr, int bell = -1,
              std::uint32_t* sequence = nullptr);
   // kTimeout, kInterrupted, kCorrupt (that message is gone, the channel goes on), kStalled, kClosed.
-  Status get(Incoming& into, os::Deadline deadline, WaitHooks* hooks = nullptr, Claim* claim = nullptr);
+  Status get(Incoming& into, os::Deadline deadline, WaitHooks* hooks = nullptr, Claim* claim = nullptr,
+             TakeMark* mark = nullptr);
+  // Is the message with this sequence, which was put, no longer in the channel? Right for 2^29 messages.
+  bool passed(std::uint32_t sequence) const noexcept;
   // After the death of a getter: was the message of its claim taken, by it or, if it died before, by another
   // getter?
   bool claim_taken(const Claim& claim) const noexcept;
@@ -196,9 +209,9 @@ class Channel {
   Status start_chunk(Position& start, Chunk*& chunk);
   void write_record(Plan& plan, Position tail, std::byte* out);
   void commit_put(const Plan& plan, Position tail, Position behind) noexcept;
-  Status try_get(Incoming& into, bool* done, Claim* claim = nullptr);
+  Status try_get(Incoming& into, bool* done, Claim* claim = nullptr, TakeMark* mark = nullptr);
   // As try_get; tells those who wait for room.
-  Status take(Incoming& into, bool* done, Claim* claim = nullptr);
+  Status take(Incoming& into, bool* done, Claim* claim = nullptr, TakeMark* mark = nullptr);
   void ring(int bell, std::uint32_t sequence) noexcept;
   // Prefetches the first record, so that it arrives while the lock is being taken.
   void fetch_first() const noexcept;
@@ -213,7 +226,7 @@ class Channel {
   bool look_at_tail(Position head, Position& tail) noexcept;
   Status next_chunk(Position& head);
   static void copy_record(Incoming& into, const RecordHeader& header, const std::byte* in);
-  void commit_get(Position head, const RecordHeader& header, Claim* claim) noexcept;
+  void commit_get(Position head, const RecordHeader& header, Claim* claim, TakeMark* mark) noexcept;
   Status lose_record(const RecordHeader& header, Position head, Status why, bool* done);
   Status lose_all(Position head, const Status& why, bool* done);
   Status take_handles(Incoming& into, const RecordHeader& header, std::uint32_t sequence, SpillHeader& spill);

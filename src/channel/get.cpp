@@ -113,7 +113,7 @@ void Channel::fetch_first() const noexcept {
   if (chunk != nullptr && head.unit() != 0) fetch_ahead(*chunk, head.unit());
 }
 
-Status Channel::try_get(Incoming& into, bool* done, Claim* claim) {
+Status Channel::try_get(Incoming& into, bool* done, Claim* claim, TakeMark* mark) {
   RecordHeader header{};
   SpillHeader spill{};
   Status status;
@@ -143,7 +143,7 @@ Status Channel::try_get(Incoming& into, bool* done, Claim* claim) {
     if (Status bad = check_record(header, head, &framed); !bad)
       return framed ? lose_record(header, head, std::move(bad), done) : lose_all(head, bad, done);
     copy_record(into, header, in + sizeof header);
-    commit_get(head, header, claim);
+    commit_get(head, header, claim, mark);
     *done = true;
     // The next record is there already, written by another processor: fetching it is half the price of the
     // next get. Not while it is still being written, which would only take the line away from its writer.
@@ -176,7 +176,8 @@ inline void Channel::copy_record(Incoming& into, const RecordHeader& header, con
   into.bytes_ = {bytes, header.bytes};
 }
 
-inline void Channel::commit_get(Position head, const RecordHeader& header, Claim* claim) noexcept {
+inline void Channel::commit_get(Position head, const RecordHeader& header, Claim* claim,
+                                TakeMark* mark) noexcept {
   const std::uint32_t next = (head.sequence() + 1) & kSequenceMask;
   if (row_.byte_capacity.load(std::memory_order_relaxed) != 0) {
     row_.head_bytes[next & 1].store(
@@ -185,6 +186,7 @@ inline void Channel::commit_get(Position head, const RecordHeader& header, Claim
   }
   note_cpu(row_.get_cpu);
   write_down(claim, header);
+  if (mark != nullptr) mark->mark(header.tag);
   sync::crash_fence();
   row_.head.store(head.past(header.units).pack(), std::memory_order_release);
   sync::crash_fence();

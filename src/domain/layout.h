@@ -34,6 +34,7 @@ enum class Region : std::uint32_t {
   kPieces,
   kWaitSets,
   kWatches,
+  kServices,
   kCount
 };
 inline constexpr std::size_t kRegions = static_cast<std::size_t>(Region::kCount);

@@ -149,6 +149,7 @@ Status Node::open(std::unique_ptr<domain::Domain> domain) {
   topics_ = std::make_unique<topic::Topics>(*arena_);
   segments_ = std::make_unique<segment::Segments>(*arena_);
   memory_pools_ = std::make_unique<memory_pool::Pools>(*arena_);
+  calls_ = std::make_unique<service::Calls>(*channels_);
   return {};
 }
 
@@ -162,6 +163,7 @@ std::vector<std::string> Node::audit() {
   add(topics_->audit());
   add(segments_->audit());
   add(memory_pools_->audit());
+  add(calls_->audit());
   add(names_->audit());
   add(channels_->audit());
   return wrong;

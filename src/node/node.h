@@ -12,6 +12,7 @@
 #include "memory_pool/pools.h"
 #include "node/names.h"
 #include "segment/segments.h"
+#include "service/calls.h"
 #include "topic/topics.h"
 #include "watch/watches.h"
 
@@ -63,6 +64,7 @@ class Node {
   topic::Topics& topics() const noexcept { return *topics_; }
   segment::Segments& segments() const noexcept { return *segments_; }
   memory_pool::Pools& memory_pools() const noexcept { return *memory_pools_; }
+  service::Calls& calls() const noexcept { return *calls_; }
   Names& names() const noexcept { return *names_; }
 
   // Claims a slot for a child and duplicates what it must inherit (close-on-exec: the caller passes them on).
@@ -85,6 +87,7 @@ class Node {
   std::unique_ptr<topic::Topics> topics_;
   std::unique_ptr<segment::Segments> segments_;
   std::unique_ptr<memory_pool::Pools> memory_pools_;
+  std::unique_ptr<service::Calls> calls_;
   std::unique_ptr<Names> names_;
 };
 

@@ -28,6 +28,7 @@ std::string type_name(const Published& published) {
     case ObjectType::kQueue: return "queue";
     case ObjectType::kJoinableQueue: return "joinable queue";
     case ObjectType::kSimpleQueue: return "simple queue";
+    case ObjectType::kService: return "service";
     case ObjectType::kBroadcast: return "broadcast";
     case ObjectType::kLatest: return "latest";
     case ObjectType::kTensor: return "tensor";

@@ -18,6 +18,7 @@ enum class ObjectType : std::uint64_t {
   kQueue = 1,
   kJoinableQueue = 2,
   kSimpleQueue = 3,
+  kService = 4,
   kBroadcast = 8,
   kLatest = 9,
   // Each is the newest value of a topic of its own, which nobody puts to again.

@@ -17,6 +17,7 @@
 #include "node/names.h"
 #include "rendezvous/handshake.h"
 #include "segment/tables.h"
+#include "service/tables.h"
 #include "shm_manager/clients.h"
 #include "topic/tables.h"
 #include "watch/tables.h"
@@ -51,9 +52,9 @@ static_assert(offsetof(Header, mutex_bytes) == 12 && offsetof(Header, domain_id)
 static_assert(offsetof(Header, control_bytes) == 24 && offsetof(Header, data_bytes) == 32);
 static_assert(offsetof(Header, page_bytes) == 40 && offsetof(Header, pid_namespace) == 48);
 static_assert(offsetof(Header, user) == 56 && offsetof(Header, regions) == 64);
-static_assert(offsetof(Header, ready) == 288 && offsetof(Header, slots_used) == 296);
-static_assert(offsetof(Header, budget) == 304 && offsetof(Header, reap_mutex) == 320);
-static_assert(domain::kRegions == 14 && sizeof(domain::Extent) == 16 && domain::kSlotCount == 4096);
+static_assert(offsetof(Header, ready) == 304 && offsetof(Header, slots_used) == 312);
+static_assert(offsetof(Header, budget) == 320 && offsetof(Header, reap_mutex) == 384);
+static_assert(domain::kRegions == 15 && sizeof(domain::Extent) == 16 && domain::kSlotCount == 4096);
 
 static_assert(sizeof(Slot) == 64 && offsetof(Slot, state) == 0 && offsetof(Slot, pid) == 8);
 static_assert(offsetof(Slot, start_time) == 16 && offsetof(Slot, service) == 24);
@@ -150,6 +151,14 @@ static_assert(sizeof(memory_pool::PieceTable) == 64 && offsetof(memory_pool::Pie
 static_assert(sizeof(memory_pool::PieceRow) == 64 && offsetof(memory_pool::PieceRow, meta) == 0);
 static_assert(offsetof(memory_pool::PieceRow, count) == 8 && offsetof(memory_pool::PieceRow, next) == 16);
 static_assert(offsetof(memory_pool::PieceRow, pool) == 24 && offsetof(memory_pool::PieceRow, offset) == 32);
+static_assert(sizeof(service::Table) == 256 && sizeof(service::Row) == 256);
+static_assert(offsetof(service::Row, owner) == 0 && offsetof(service::Row, role) == 8);
+static_assert(offsetof(service::Row, channel) == 16 && offsetof(service::Row, serial) == 24);
+static_assert(offsetof(service::Row, state) == 32 && offsetof(service::Row, news) == 64);
+static_assert(offsetof(service::Row, server_pid) == 40);
+static_assert(offsetof(service::Row, text) == 128 && service::kTextBytes == 128);
+static_assert(service::State::kTaken == 1ULL << 37 && service::State::kRefused == 1ULL << 38);
+static_assert(service::State::kOver == 1ULL << 39);
 static_assert(offsetof(memory_pool::PieceRow, bytes) == 40 && offsetof(memory_pool::PieceRow, listed) == 48);
 static_assert(sizeof(memory_pool::BrokerRequest) == 16 && offsetof(memory_pool::BrokerRequest, pool) == 4);
 static_assert(sizeof(memory_pool::BrokerAnswer) == 4);
@@ -238,6 +247,12 @@ TEST(Layout, TheHandshakesFirstBytes) {
   EXPECT_EQ(std::memcmp(&own, "FLKJOIN1\1\0\0\0\1\0\0\0", 16), 0);
 }
 
+TEST(Layout, TheStateAndTagOfACall) {
+  const service::State taken = service::State::open(0x5000007).taken_by({4095, 0x1000003});
+  EXPECT_EQ(taken.word(), 0x7ULL << 40 | 0x3ULL << 13 | 4096);
+  EXPECT_EQ((service::Tag{service::Kind::kFailure, 5, 9}.pack()), 4ULL << 61 | 5ULL << 41 | 9);
+}
+
 TEST(Layout, PlanWithoutALimit) {
   const domain::Plan plan = domain::make_plan({});
   const auto bytes = [&](domain::Region region) {
@@ -256,6 +271,7 @@ TEST(Layout, PlanWithoutALimit) {
   EXPECT_EQ((bytes(domain::Region::kTopics) - sizeof(TopicTable)) / sizeof(TopicRow), 3941u);
   EXPECT_EQ(bytes(domain::Region::kMemoryPools) / sizeof(memory_pool::PoolRow) - 1, 4095u);
   EXPECT_EQ(bytes(domain::Region::kPieces) / sizeof(memory_pool::PieceRow) - 1, 524287u);
+  EXPECT_EQ(bytes(domain::Region::kServices) / sizeof(service::Row) - 1, 16383u);
 #endif
 }
 

@@ -48,7 +48,8 @@ World::Counts World::count() {
           node_->topics().live_topics(),
           node_->locks().live_locks(),
           node_->locks().live_cells(),
-          node_->domain().live_slots()};
+          node_->domain().live_slots(),
+          node_->calls().live()};
 }
 
 void World::mark() { marked_ = count(); }
@@ -67,6 +68,7 @@ void World::expect_marked(Findings& found) {
   compare("locks", now.locks, marked_.locks);
   compare("holders' records", now.records, marked_.records);
   compare("slots", now.slots, marked_.slots);
+  compare("calls and servers", now.calls, marked_.calls);
   found.add(node_->audit());
 }
 

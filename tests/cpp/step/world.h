@@ -28,7 +28,7 @@ class World {
 
  private:
   struct Counts {
-    std::uint64_t leases, held_blocks, channels, topics, locks, records, slots;
+    std::uint64_t leases, held_blocks, channels, topics, locks, records, slots, calls;
   };
   Counts count();
   std::unique_ptr<Node> node_;
