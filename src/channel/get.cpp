@@ -15,6 +15,11 @@ Status bad_record(const char* why, Position head) {
                               ", sequence " + std::to_string(head.sequence()) + ")"};
 }
 
+Status bad_receipt(const char* why, std::uint32_t place) {
+  return {Code::kCorrupt, std::string("a message that came back is wrong: ") + why + " (receipt " +
+                              std::to_string(place) + ")"};
+}
+
 void fetch_ahead(const Chunk& chunk, std::uint32_t unit) {
   if (unit + 1 >= kChunkUnits) return;
   const std::byte* record = chunk.units + (unit - 1) * std::size_t{kUnitBytes};
@@ -113,45 +118,123 @@ void Channel::fetch_first() const noexcept {
   if (chunk != nullptr && head.unit() != 0) fetch_ahead(*chunk, head.unit());
 }
 
-Status Channel::try_get(Incoming& into, bool* done, Claim* claim) {
+// The oldest record.
+struct Channel::Record {
+  Position head{0, 0, 0};
+  Position tail{0, 0, 0};
+  const Chunk* chunk = nullptr;
+  const std::byte* in = nullptr;  // behind its header; nullptr: there is none
   RecordHeader header{};
+
+  // The next record is there already, written by another processor: fetching it is half the price of the
+  // next get. Not while it is still being written, which would only take the line away from its writer.
+  void fetch_next() const noexcept {
+    if (((head.sequence() + 1) & kSequenceMask) != tail.sequence())
+      fetch_ahead(*chunk, head.unit() + header.units);
+  }
+};
+
+// Head lock held. Finds the oldest record and checks it; one that is wrong is lost, which `done` says. Always inlined:
+// it is the larger part of a get.
+[[gnu::always_inline]] inline Status Channel::find_record(Record& found, bool* done) {
+  if (row_.head_broken.load(std::memory_order_relaxed) != 0 && !table_.repair_head(id_.index))
+    return unrepaired();
+  Position head = Position::unpack(row_.head.load(std::memory_order_relaxed));
+  Position tail = Position::unpack(row_.seen_tail.load(std::memory_order_relaxed));
+  if (head.sequence() == tail.sequence() && !look_at_tail(head, tail)) return {};
+  // A putter may have set the first chunk of an empty channel since.
+  if (head.chunk() == 0) head = Position::unpack(row_.head.load(std::memory_order_acquire));
+  const Chunk* chunk = table_.chunks().chunk(head.chunk());
+  if (chunk == nullptr) return lose_all(head, bad_record("no such chunk", head), done);
+  if (head.chunk() != tail.chunk() && head.unit() == chunk->end.load(std::memory_order_relaxed)) {
+    if (Status moved = next_chunk(head); !moved)
+      return moved.code() == Code::kCorrupt ? lose_all(head, moved, done) : moved;
+    chunk = table_.chunks().chunk(head.chunk());
+  }
+  if (head.unit() == 0 || head.unit() >= kChunkUnits)
+    return lose_all(head, bad_record("its place is outside the chunk", head), done);
+
+  const std::byte* in = chunk->units + (head.unit() - 1) * std::size_t{kUnitBytes};
+  std::memcpy(&found.header, in, sizeof found.header);
+  bool framed = false;
+  if (Status bad = check_record(found.header, head, &framed); !bad)
+    return framed ? lose_record(found.header, head, std::move(bad), done) : lose_all(head, bad, done);
+  found.head = head;
+  found.tail = tail;
+  found.chunk = chunk;
+  found.in = in + sizeof found.header;
+  return {};
+}
+
+Status Channel::try_get(Incoming& into, bool* done, Claim* claim) {
+  Record found;
   SpillHeader spill{};
   Status status;
   {
     sync::LockGuard guard(row_.head_mutex, [this] { table_.repair_head(id_.index); });
     if (!guard.ok()) return guard.status();
-    if (row_.head_broken.load(std::memory_order_relaxed) != 0 && !table_.repair_head(id_.index))
-      return unrepaired();
-    Position head = Position::unpack(row_.head.load(std::memory_order_relaxed));
-    Position tail = Position::unpack(row_.seen_tail.load(std::memory_order_relaxed));
-    if (head.sequence() == tail.sequence() && !look_at_tail(head, tail)) return {};
-    // A putter may have set the first chunk of an empty channel since.
-    if (head.chunk() == 0) head = Position::unpack(row_.head.load(std::memory_order_acquire));
-    const Chunk* chunk = table_.chunks().chunk(head.chunk());
-    if (chunk == nullptr) return lose_all(head, bad_record("no such chunk", head), done);
-    if (head.chunk() != tail.chunk() && head.unit() == chunk->end.load(std::memory_order_relaxed)) {
-      if (Status moved = next_chunk(head); !moved)
-        return moved.code() == Code::kCorrupt ? lose_all(head, moved, done) : moved;
-      chunk = table_.chunks().chunk(head.chunk());
-    }
-    if (head.unit() == 0 || head.unit() >= kChunkUnits)
-      return lose_all(head, bad_record("its place is outside the chunk", head), done);
-
-    const std::byte* in = chunk->units + (head.unit() - 1) * std::size_t{kUnitBytes};
-    std::memcpy(&header, in, sizeof header);
-    bool framed = false;
-    if (Status bad = check_record(header, head, &framed); !bad)
-      return framed ? lose_record(header, head, std::move(bad), done) : lose_all(head, bad, done);
-    copy_record(into, header, in + sizeof header);
-    commit_get(head, header, claim);
+    if (Status none = find_record(found, done); !none || found.in == nullptr) return none;
+    copy_record(into, found.header, found.in);
+    commit_get(found.head, found.header, claim);
     *done = true;
-    // The next record is there already, written by another processor: fetching it is half the price of the
-    // next get. Not while it is still being written, which would only take the line away from its writer.
-    if (((head.sequence() + 1) & kSequenceMask) != tail.sequence())
-      fetch_ahead(*chunk, head.unit() + header.units);
-    if (header.handles != 0) status = take_handles(into, header, head.sequence(), spill);
+    found.fetch_next();
+    if (found.header.handles != 0) status = take_handles(into, found.header, found.head.sequence(), spill);
   }
-  make_leases(into, header, spill, status.ok());
+  make_leases(into, found.header, spill, status.ok());
+  return status;
+}
+
+Status Channel::try_claim(Incoming& into, Receipt& receipt, bool* exhausted, bool* done) {
+  Record found;
+  sync::LockGuard guard(row_.head_mutex, [this] { table_.repair_head(id_.index); });
+  if (!guard.ok()) return guard.status();
+  // What came back is before all others. Mended first: a message that is in flight may be the one that came back.
+  if (row_.head_broken.load(std::memory_order_relaxed) != 0 && !table_.repair_head(id_.index))
+    return unrepaired();
+  if (receipts_.header().returned.load(std::memory_order_acquire) != 0) [[unlikely]] {
+    if (Status came = claim_returned(into, receipt, exhausted, done); !came || *done) return came;
+  }
+  const std::uint32_t place = receipts_.find_free(next_receipt_);
+  if (place == Receipts::kNone) return {};
+  if (Status none = find_record(found, done); !none || found.in == nullptr) return none;
+  next_receipt_ = place;
+  receipt = {place, 1, table_.domain().self()};
+  Status status = claim_record(into, receipt, found);
+  *done = true;
+  found.fetch_next();
+  return status;
+}
+
+// Head lock held. The order of the stores: the row, `in_flight`, the head (which commits), the leases, the row's state,
+// `in_flight` again. Before the head's store a death leaves the message in the channel, after it in the row.
+Status Channel::claim_record(Incoming& into, Receipt& receipt, const Record& found) {
+  const RecordHeader& header = found.header;
+  const std::size_t body = header.handles * sizeof(arena::Handle) + header.bytes;
+  if (body > kReceiptBody) {
+    bool lost = false;
+    return lose_record(header, found.head, bad_record("it is longer than a receipt", found.head), &lost);
+  }
+  ReceiptsHeader& shared = receipts_.header();
+  ReceiptRow& row = receipts_.row(receipt.place);
+  row.header = header;
+  std::memcpy(row.body, found.in, body);
+  if (receipt.place >= receipts_.used())
+    shared.used.store(std::uint64_t{receipt.place} + 1, std::memory_order_release);
+  sync::crash_fence();
+  shared.in_flight.store(std::uint64_t{receipt.place} + 1, std::memory_order_release);
+  sync::crash_fence();
+  copy_record(into, header, row.body);
+  commit_get(found.head, header, nullptr);
+  Status status;
+  if (header.handles != 0) {
+    status = pass_handles(row, arena::Holder::message(id_.index, header.sequence),
+                          receipts_.holder(receipt.place));
+  }
+  if (status) {
+    row.state.store(ReceiptState::claimed(receipt.holder, 1).pack(), std::memory_order_release);
+  }
+  sync::crash_fence();
+  shared.in_flight.store(0, std::memory_order_release);
   return status;
 }
 
@@ -242,6 +325,27 @@ inline void Channel::make_leases(Incoming& into, const RecordHeader& header, con
   into.spill_ = std::move(into.leases_.front());
   into.leases_.erase(into.leases_.begin());
   into.bytes_ = {into.spill_->data() + sizeof spill + spill.handles * sizeof(arena::Handle), spill.bytes};
+}
+
+// Head lock held, as below. One store of the row's state takes the message, if there is one.
+Status Channel::claim_returned(Incoming& into, Receipt& receipt, bool* exhausted, bool* done) {
+  const std::uint32_t place = receipts_.find_returned(taken());
+  if (place == Receipts::kNone) return {};
+  ReceiptRow& row = receipts_.row(place);
+  const std::uint32_t tries = ReceiptState::unpack(row.state.load(std::memory_order_acquire)).tries;
+  const std::uint64_t limit = receipts_.header().tries_limit.load(std::memory_order_relaxed);
+  *exhausted = limit != 0 && tries >= limit;
+  const RecordHeader header = row.header;
+  receipt = {place, *exhausted ? tries : tries + 1, table_.domain().self()};
+  row.state.store(ReceiptState::claimed(receipt.holder, receipt.tries).pack(), std::memory_order_release);
+  *done = true;
+  if (header.spilled > 1 || (header.spilled == 1 && header.handles != 1) ||
+      header.handles * sizeof(arena::Handle) + header.bytes > kReceiptBody) {
+    (void)end_claim(receipt);
+    return bad_receipt("its header", place);
+  }
+  copy_record(into, header, row.body);
+  return {};
 }
 
 }  // namespace forklift::channel

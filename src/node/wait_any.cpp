@@ -65,7 +65,7 @@ class Watched {
   }
   bool ready() const {
     if (lock_) return lock_->ready();
-    if (source_->channel != nullptr) return !source_->channel->empty() || source_->channel->closed();
+    if (source_->channel != nullptr) return !source_->channel->empty() || source_->channel->at_end();
     return source_->reader->ready();
   }
   bool ready_after_deaths() const { return lock_ ? lock_->ready_after_deaths() : ready(); }
