@@ -55,6 +55,9 @@ const Shape& shape_of(std::uint64_t number) {
   return shapes[number % shapes.size()];
 }
 
+// Of the last queue: never acknowledged, so that it becomes a dead letter.
+bool is_poison(std::size_t queue, std::uint64_t number) { return queue == kQueues - 1 && number % 64 == 1; }
+
 class ClaimStorm : public testing::Test {
  protected:
   void SetUp() override {
@@ -78,6 +81,8 @@ class ClaimStorm : public testing::Test {
 
   void say(std::size_t queue, std::uint64_t number, Said what) { log_->said[queue][number].fetch_or(what); }
 
+  static std::uint32_t tries_limit(std::size_t queue) { return queue == kQueues - 1 ? kTries : 0; }
+
   // Until the queue is closed and all is acknowledged.
   void consume(std::size_t queue, std::uint64_t seed) {
     std::mt19937_64 dice(seed);
@@ -99,9 +104,10 @@ class ClaimStorm : public testing::Test {
         return;
       }
       if ((log_->said[queue][number].load() & kAcknowledged) != 0) ++log_->too_late;
+      if (tries_limit(queue) != 0 && receipt.tries > tries_limit(queue)) ++log_->failed;
       if (receipt.tries > 1) ++log_->came_back;
       say(queue, number, kDelivered);
-      if (dice() % 16 == 0) {
+      if (is_poison(queue, number) || dice() % 16 == 0) {
         if (!from.give_back(receipt)) ++log_->failed;
         continue;
       }
@@ -144,6 +150,10 @@ class ClaimStorm : public testing::Test {
         if ((said & kPut) == 0) continue;
         ++put;
         letters += (said & kDeadLetter) != 0 ? 1 : 0;
+        if (is_poison(queue, number)) {
+          EXPECT_NE(said & kDeadLetter, 0)
+              << "message " << number << " failed each time, and is no dead letter";
+        }
         EXPECT_NE(said & (kAboutToEnd | kAcknowledged | kDeadLetter), 0)
             << "message " << number << " of queue " << queue << " is lost; it was "
             << ((said & kDelivered) != 0 ? "delivered" : "never delivered");
