@@ -221,8 +221,9 @@ class Queue<T, Delivery::kAtLeastOnce> : public detail::QueueEnd<T, Delivery::kA
   [[nodiscard]] bool try_get_into(Claim<T>& claim, const Wait& wait = Wait::now()) {
     claim.hold_.end();
     std::optional<Claim<T>> next = try_get(wait);
-    if (next) claim = *std::move(next);
-    return next.has_value();
+    if (!next) return false;
+    claim = *std::move(next);
+    return true;
   }
 
   // Every message until the queue is closed and all is acknowledged; with each(), also until a wait for one is over. A

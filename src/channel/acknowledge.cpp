@@ -183,7 +183,7 @@ Status Channel::acknowledge(const Receipt& receipt) {
   const std::uint64_t state = receipts_.row(receipt.place).state.load(std::memory_order_relaxed);
   if (state != ReceiptState::claimed(receipt.holder, receipt.tries).pack())
     return {Code::kInvalid, "the claim was acknowledged or given back already"};
-  const Status ended = end_claim(receipt);
+  Status ended = end_claim(receipt);
   tell_ended();
   return ended;
 }
