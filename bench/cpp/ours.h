@@ -50,6 +50,7 @@ class OurQueue {
 template <std::size_t Bytes>
 class OurClaimedQueue {
  public:
+  explicit OurClaimedQueue(std::uint32_t capacity = 0) : queue_({.capacity = capacity}) {}
   void send(std::span<const std::byte> bytes) {
     queue_.put(*std::launder(reinterpret_cast<const Message*>(bytes.data())));
   }

@@ -95,25 +95,21 @@ class ClaimHold {
   ClaimHold(ClaimHold&& other) noexcept
       : channel_(std::move(other.channel_)),
         place_(std::exchange(other.place_, kNone)),
-        tries_(other.tries_),
-        slot_(other.slot_),
-        generation_(other.generation_),
+        state_(other.state_),
         exceptions_(other.exceptions_) {}
   ClaimHold& operator=(ClaimHold&& other) noexcept {
     if (this == &other) return *this;
     end();
     channel_ = std::move(other.channel_);
     place_ = std::exchange(other.place_, kNone);
-    tries_ = other.tries_;
-    slot_ = other.slot_;
-    generation_ = other.generation_;
+    state_ = other.state_;
     exceptions_ = other.exceptions_;
     return *this;
   }
   ~ClaimHold() { end(); }
 
   bool open() const noexcept { return place_ != kNone; }
-  std::uint32_t tries() const noexcept { return tries_; }
+  std::uint32_t tries() const noexcept;
   // Error: kBrokenByFork, kInvalid.
   void check() const;
   void acknowledge();
@@ -125,22 +121,18 @@ class ClaimHold {
 
   // For transfer.cpp, which fills it in.
   channel::Channel* channel() const noexcept { return channel_.get(); }
-  void fill(std::uint32_t place, std::uint32_t tries, std::uint32_t slot, std::uint32_t generation) noexcept {
+  void fill(std::uint64_t place, std::uint64_t state) noexcept {
     place_ = place;
-    tries_ = tries;
-    slot_ = slot;
-    generation_ = generation;
+    state_ = state;
   }
 
  private:
-  static constexpr std::uint32_t kNone = 0xffffffffU;
+  static constexpr std::uint64_t kNone = 0xffffffffU;
   channel::Receipt receipt() const noexcept;
   void leave(bool unwinding) noexcept;
   ChannelPtr channel_;
-  std::uint32_t place_ = kNone;  // of its receipt
-  std::uint32_t tries_ = 0;
-  std::uint32_t slot_ = 0;  // of the process that got it
-  std::uint32_t generation_ = 0;
+  std::uint64_t place_ = kNone;  // of its receipt
+  std::uint64_t state_ = 0;      // which process got it, and how often it was delivered
   int exceptions_;
 };
 

@@ -26,11 +26,13 @@ std::size_t unacknowledged_messages(const channel::Channel* channel) {
 
 std::uint64_t dropped_messages(const channel::Channel* channel) { return opened(channel).dropped(); }
 
-channel::Receipt ClaimHold::receipt() const noexcept { return {place_, tries_, {slot_, generation_}}; }
+channel::Receipt ClaimHold::receipt() const noexcept { return {place_, state_}; }
+
+std::uint32_t ClaimHold::tries() const noexcept { return receipt().tries(); }
 
 void ClaimHold::check() const {
   if (!channel_) throw_ended(true);
-  throw_if_failed(channel_->check_mine(receipt()));
+  if (!channel_->is_mine(state_)) throw_if_failed(channel_->check_mine(receipt()));
 }
 
 void ClaimHold::acknowledge() {

@@ -51,11 +51,14 @@ Status receive_from(ClaimHold& hold, channel::Incoming& message, Limit limit) {
   if (channel == nullptr) throw_empty_handle();
   const os::Deadline until = deadline_of(limit);
   channel::Receipt receipt;
-  Status got = wait_stoppable(
-      until.passed() ? nullptr : limit.stop,
-      [&](channel::WaitHooks* hooks) { return channel->claim(message, receipt, until, hooks); },
-      [channel] { channel->wake_all(); });
-  if (got) hold.fill(receipt.place, receipt.tries, receipt.holder.index, receipt.holder.generation);
+  Status got =
+      limit.stop == nullptr && limit.ns == kForever
+          ? channel->claim(message, receipt, os::Deadline::never())
+          : wait_stoppable(
+                until.passed() ? nullptr : limit.stop,
+                [&](channel::WaitHooks* hooks) { return channel->claim(message, receipt, until, hooks); },
+                [channel] { channel->wake_all(); });
+  if (got) hold.fill(receipt.place, receipt.state);
   return got;
 }
 

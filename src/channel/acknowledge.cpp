@@ -10,6 +10,12 @@
 
 namespace forklift::channel {
 
+namespace {
+
+std::uint32_t place_of(const Receipt& receipt) noexcept { return static_cast<std::uint32_t>(receipt.place); }
+
+}  // namespace
+
 Status Channel::claim(Incoming& into, Receipt& receipt, os::Deadline deadline, WaitHooks* hooks) {
   if (!table_.domain().attached()) return table_.domain().not_attached();
   if (!receipts_)
@@ -21,7 +27,9 @@ Status Channel::claim(Incoming& into, Receipt& receipt, os::Deadline deadline, W
     Status got = try_claim(into, receipt, &exhausted, &done);
     if (done) {
       tell_room();
-      if (got) got = open_contents(into, receipt);
+      if (got && into.handles_.empty() && !exhausted) [[likely]]
+        return got;
+      if (got && !into.handles_.empty()) got = open_contents(into, receipt);
       if (got && exhausted) {
         if (got = to_dead_letters(into, receipt, deadline, hooks); got) continue;
       }
@@ -113,15 +121,14 @@ Status Incoming::share(arena::Arena& arena, arena::Holder keeper, bool spilled) 
 // Rights of this process's own to what the receipt keeps. Without them the message goes back, as if it had not been
 // delivered; one that is wrong is gone.
 Status Channel::open_contents(Incoming& into, const Receipt& receipt) {
-  if (into.handles_.empty()) [[likely]]
-    return {};
-  const bool spilled = receipts_.row(receipt.place).header.spilled != 0;
-  Status opened = into.share(table_.arena(), receipts_.holder(receipt.place), spilled);
+  const std::uint32_t place = place_of(receipt);
+  const bool spilled = receipts_.row(place).header.spilled != 0;
+  Status opened = into.share(table_.arena(), receipts_.holder(place), spilled);
   if (opened) return {};
   if (opened.code() == Code::kCorrupt) {
-    (void)end_claim(receipt);
+    (void)end_laden(receipt);
   } else {
-    receipts_.put_back(receipt.place, receipt.tries - (receipt.tries != 0 ? 1 : 0));
+    receipts_.put_back(place, receipt.tries() - (receipt.tries() != 0 ? 1 : 0));
   }
   return opened;
 }
@@ -143,30 +150,32 @@ Status Channel::to_dead_letters(Incoming& into, const Receipt& receipt, os::Dead
   if (sent.code() == Code::kClosed || sent.code() == Code::kInvalid) {
     receipts_.header().dropped.fetch_add(1, std::memory_order_acq_rel);
   } else if (!sent) {
-    receipts_.put_back(receipt.place, receipt.tries);
+    receipts_.put_back(place_of(receipt), receipt.tries());
     return sent;
   }
   return acknowledge(receipt);
 }
 
-Status Channel::check_mine(const Receipt& receipt) const {
-  const domain::Domain& domain = table_.domain();
-  if (domain.attached() && domain.self() == receipt.holder) [[likely]]
-    return {};
+Status Channel::not_mine() {
   return {Code::kBrokenByFork,
           "the claim belongs to the process that got the message: a forked child's copy of it is none"};
 }
 
-// What it holds is released, then the row is free: one store.
-Status Channel::end_claim(const Receipt& receipt) {
-  ReceiptRow& row = receipts_.row(receipt.place);
-  if (row.header.handles != 0) {
-    row.state.store(ReceiptState::ending(receipt.holder).pack(), std::memory_order_release);
-    sync::crash_fence();
-    if (!receipts_.release(receipt.place, table_.arena()))
-      return {Code::kStalled,
-              "the ledger's lock cannot be had: the message is acknowledged, and its memory stays"};
-  }
+Status Channel::check_open(const Receipt& receipt) const {
+  if (!is_mine(receipt.state)) return not_mine();
+  if (receipts_.row(place_of(receipt)).state.load(std::memory_order_relaxed) == receipt.state) [[likely]]
+    return {};
+  return {Code::kInvalid, "the claim was acknowledged or given back already"};
+}
+
+// Of a message with leases: they are released, then the row is free.
+Status Channel::end_laden(const Receipt& receipt) {
+  ReceiptRow& row = receipts_.row(place_of(receipt));
+  row.state.store(ReceiptState::ending(domain().self()).pack(), std::memory_order_release);
+  sync::crash_fence();
+  if (!receipts_.release(place_of(receipt), table_.arena()))
+    return {Code::kStalled,
+            "the ledger's lock cannot be had: the message is acknowledged, and its memory stays"};
   row.state.exchange(0, std::memory_order_acq_rel);
   return {};
 }
@@ -179,21 +188,21 @@ void Channel::tell_ended() noexcept {
 }
 
 Status Channel::acknowledge(const Receipt& receipt) {
-  if (Status mine = check_mine(receipt); !mine) return mine;
-  const std::uint64_t state = receipts_.row(receipt.place).state.load(std::memory_order_relaxed);
-  if (state != ReceiptState::claimed(receipt.holder, receipt.tries).pack())
-    return {Code::kInvalid, "the claim was acknowledged or given back already"};
-  Status ended = end_claim(receipt);
+  if (Status open = check_open(receipt); !open) return open;
+  ReceiptRow& row = receipts_.row(place_of(receipt));
+  Status ended;
+  if (row.header.handles != 0) {
+    ended = end_laden(receipt);
+  } else {
+    row.state.exchange(0, std::memory_order_acq_rel);
+  }
   tell_ended();
   return ended;
 }
 
 Status Channel::give_back(const Receipt& receipt) {
-  if (Status mine = check_mine(receipt); !mine) return mine;
-  const std::uint64_t state = receipts_.row(receipt.place).state.load(std::memory_order_relaxed);
-  if (state != ReceiptState::claimed(receipt.holder, receipt.tries).pack())
-    return {Code::kInvalid, "the claim was acknowledged or given back already"};
-  receipts_.put_back(receipt.place, receipt.tries);
+  if (Status open = check_open(receipt); !open) return open;
+  receipts_.put_back(place_of(receipt), receipt.tries());
   row_.items.notify_after_unlock(1);
   return {};
 }

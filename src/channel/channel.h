@@ -110,9 +110,12 @@ struct ChannelOptions {
 
 // A message that was taken and is still to be acknowledged, in the hands of the process that took it.
 struct Receipt {
-  std::uint32_t place = Receipts::kNone;
-  std::uint32_t tries = 0;  // how often the message was delivered, this time among them
-  domain::SlotRef holder{};
+  // Whole words, which no copy reads together right behind their stores (decisions/0097).
+  std::uint64_t place = Receipts::kNone;
+  std::uint64_t state = 0;  // of its row (ReceiptState) while the claim lasts
+
+  // How often the message was delivered, this time among them.
+  std::uint32_t tries() const noexcept { return ReceiptState::unpack(state).tries; }
 };
 
 // What names a channel within its domain.
@@ -148,8 +151,12 @@ class Channel {
   // process ends.
   Status acknowledge(const Receipt& receipt);
   Status give_back(const Receipt& receipt);
-  // kBrokenByFork, as above.
-  Status check_mine(const Receipt& receipt) const;
+  // Did this process make the claim? check_mine() says so in words: kBrokenByFork.
+  bool is_mine(std::uint64_t state) const noexcept {
+    const domain::Domain& here = table_.domain();
+    return here.attached() && ReceiptState::unpack(state).holder == here.self();
+  }
+  Status check_mine(const Receipt& receipt) const { return is_mine(receipt.state) ? Status() : not_mine(); }
   bool redelivers() const noexcept { return static_cast<bool>(receipts_); }
   // Messages that are claimed, or came back and are not claimed again yet.
   std::uint32_t unacknowledged() const noexcept { return receipts_ ? receipts_.count_in_use() : 0; }
@@ -233,17 +240,20 @@ class Channel {
   Status start_chunk(Position& start, Chunk*& chunk);
   void write_record(Plan& plan, Position tail, std::byte* out);
   void commit_put(const Plan& plan, Position tail, Position behind) noexcept;
-  struct Record;
-  Status find_record(Record& found, bool* done);
+  template <class Take>
+  Status take_oldest(RecordHeader& header, bool* done, Take&& take);
   Status try_get(Incoming& into, bool* done, Claim* claim = nullptr);
   // `exhausted`: a message that is not to be delivered again.
   Status try_claim(Incoming& into, Receipt& receipt, bool* exhausted, bool* done);
-  Status claim_record(Incoming& into, Receipt& receipt, const Record& found);
+  Status claim_record(Incoming& into, const Receipt& receipt, const RecordHeader& header, Position head,
+                      const std::byte* in);
   Status claim_returned(Incoming& into, Receipt& receipt, bool* exhausted, bool* done);
   Status pass_handles(const ReceiptRow& row, arena::Holder message, arena::Holder to);
   Status open_contents(Incoming& into, const Receipt& receipt);
   Status to_dead_letters(Incoming& into, const Receipt& receipt, os::Deadline deadline, WaitHooks* hooks);
-  Status end_claim(const Receipt& receipt);
+  static Status not_mine();
+  Status check_open(const Receipt& receipt) const;
+  Status end_laden(const Receipt& receipt);
   bool can_claim() const noexcept;
   void tell_room() noexcept;
   void tell_ended() noexcept;

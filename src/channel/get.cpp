@@ -28,7 +28,7 @@ void fetch_ahead(const Chunk& chunk, std::uint32_t unit) {
 }
 
 // `framed`: its sequence and length are good, so it is known where the next record begins.
-Status check_record(const RecordHeader& header, Position head, bool* framed) {
+[[gnu::always_inline]] inline Status check_record(const RecordHeader& header, Position head, bool* framed) {
   if (header.sequence != head.sequence()) return bad_record("another sequence", head);
   if (header.units == 0 || header.units > kChunkUnits - head.unit()) return bad_record("its length", head);
   *framed = true;
@@ -118,25 +118,48 @@ void Channel::fetch_first() const noexcept {
   if (chunk != nullptr && head.unit() != 0) fetch_ahead(*chunk, head.unit());
 }
 
-// The oldest record.
-struct Channel::Record {
-  Position head{0, 0, 0};
-  Position tail{0, 0, 0};
-  const Chunk* chunk = nullptr;
-  const std::byte* in = nullptr;  // behind its header; nullptr: there is none
-  RecordHeader header{};
+// Head lock held, as in all functions below but make_leases. Is there a message by now?
+inline bool Channel::look_at_tail(Position head, Position& tail) noexcept {
+  tail = Position::unpack(row_.tail.load(std::memory_order_acquire));
+  if (head.sequence() == tail.sequence()) return false;
+  row_.seen_tail.store(tail.pack(), std::memory_order_relaxed);
+  return true;
+}
 
-  // The next record is there already, written by another processor: fetching it is half the price of the
-  // next get. Not while it is still being written, which would only take the line away from its writer.
-  void fetch_next() const noexcept {
-    if (((head.sequence() + 1) & kSequenceMask) != tail.sequence())
-      fetch_ahead(*chunk, head.unit() + header.units);
+// `in`: behind the checked header.
+[[gnu::always_inline]] inline void Channel::copy_record(Incoming& into, const RecordHeader& header,
+                                                        const std::byte* in) {
+  into.make_buffer();
+  std::byte* bytes = header.bytes <= into.target_.size() ? into.target_.data() : into.buffer_.get();
+  const std::size_t handle_bytes = header.handles * sizeof(arena::Handle);
+  if (header.handles != into.handles_.size()) into.handles_.resize(header.handles);
+  if (handle_bytes != 0) std::memcpy(into.handles_.data(), in, handle_bytes);
+  if (header.bytes != 0) std::memcpy(bytes, in + handle_bytes, header.bytes);
+  into.codec_ = header.codec;
+  into.tag_ = header.tag;
+  into.bytes_ = {bytes, header.bytes};
+}
+
+[[gnu::always_inline]] inline void Channel::commit_get(Position head, const RecordHeader& header,
+                                                       Claim* claim) noexcept {
+  const std::uint32_t next = (head.sequence() + 1) & kSequenceMask;
+  if (row_.byte_capacity.load(std::memory_order_relaxed) != 0) {
+    row_.head_bytes[next & 1].store(
+        row_.head_bytes[head.sequence() & 1].load(std::memory_order_relaxed) + header.weight,
+        std::memory_order_relaxed);
   }
-};
+  note_cpu(row_.get_cpu);
+  write_down(claim, header);
+  sync::crash_fence();
+  row_.head.store(head.past(header.units).pack(), std::memory_order_release);
+  sync::crash_fence();
+  if (claim != nullptr) claim->place.store(Claim::kClaimed | head.sequence(), std::memory_order_release);
+}
 
-// Head lock held. Finds the oldest record and checks it; one that is wrong is lost, which `done` says. Always inlined:
-// it is the larger part of a get.
-[[gnu::always_inline]] inline Status Channel::find_record(Record& found, bool* done) {
+// Head lock held. Finds the oldest record and checks it; one that is wrong is lost, which `done` says. `take(head, header,
+// in)` has what lies behind the header, and commits. Always inlined, with what it calls for each message: it is a get.
+template <class Take>
+[[gnu::always_inline]] inline Status Channel::take_oldest(RecordHeader& header, bool* done, Take&& take) {
   if (row_.head_broken.load(std::memory_order_relaxed) != 0 && !table_.repair_head(id_.index))
     return unrepaired();
   Position head = Position::unpack(row_.head.load(std::memory_order_relaxed));
@@ -155,40 +178,42 @@ struct Channel::Record {
     return lose_all(head, bad_record("its place is outside the chunk", head), done);
 
   const std::byte* in = chunk->units + (head.unit() - 1) * std::size_t{kUnitBytes};
-  std::memcpy(&found.header, in, sizeof found.header);
+  std::memcpy(&header, in, sizeof header);
   bool framed = false;
-  if (Status bad = check_record(found.header, head, &framed); !bad)
-    return framed ? lose_record(found.header, head, std::move(bad), done) : lose_all(head, bad, done);
-  found.head = head;
-  found.tail = tail;
-  found.chunk = chunk;
-  found.in = in + sizeof found.header;
+  if (Status bad = check_record(header, head, &framed); !bad)
+    return framed ? lose_record(header, head, std::move(bad), done) : lose_all(head, bad, done);
+  take(head, in + sizeof header);
+  *done = true;
+  // The next record is there already, written by another processor: fetching it is half the price of the
+  // next get. Not while it is still being written, which would only take the line away from its writer.
+  if (((head.sequence() + 1) & kSequenceMask) != tail.sequence())
+    fetch_ahead(*chunk, head.unit() + header.units);
   return {};
 }
 
 Status Channel::try_get(Incoming& into, bool* done, Claim* claim) {
-  Record found;
+  RecordHeader header{};
   SpillHeader spill{};
   Status status;
   {
     sync::LockGuard guard(row_.head_mutex, [this] { table_.repair_head(id_.index); });
     if (!guard.ok()) return guard.status();
-    if (Status none = find_record(found, done); !none || found.in == nullptr) return none;
-    copy_record(into, found.header, found.in);
-    commit_get(found.head, found.header, claim);
-    *done = true;
-    found.fetch_next();
-    if (found.header.handles != 0) status = take_handles(into, found.header, found.head.sequence(), spill);
+    Status found = take_oldest(header, done, [&](Position head, const std::byte* in) {
+      copy_record(into, header, in);
+      commit_get(head, header, claim);
+    });
+    if (!found || !*done) return found;
+    if (header.handles != 0) status = take_handles(into, header, header.sequence, spill);
   }
-  make_leases(into, found.header, spill, status.ok());
+  make_leases(into, header, spill, status.ok());
   return status;
 }
 
 Status Channel::try_claim(Incoming& into, Receipt& receipt, bool* exhausted, bool* done) {
-  Record found;
+  RecordHeader header{};
   sync::LockGuard guard(row_.head_mutex, [this] { table_.repair_head(id_.index); });
   if (!guard.ok()) return guard.status();
-  // What came back is before all others. Mended first: a message that is in flight may be the one that came back.
+  // Mended before a look at what came back: a message that is in flight may come back by that.
   if (row_.head_broken.load(std::memory_order_relaxed) != 0 && !table_.repair_head(id_.index))
     return unrepaired();
   if (receipts_.header().returned.load(std::memory_order_acquire) != 0) [[unlikely]] {
@@ -196,82 +221,52 @@ Status Channel::try_claim(Incoming& into, Receipt& receipt, bool* exhausted, boo
   }
   const std::uint32_t place = receipts_.find_free(next_receipt_);
   if (place == Receipts::kNone) return {};
-  if (Status none = find_record(found, done); !none || found.in == nullptr) return none;
-  next_receipt_ = place;
-  receipt = {place, 1, table_.domain().self()};
-  Status status = claim_record(into, receipt, found);
-  *done = true;
-  found.fetch_next();
-  return status;
+  Status status;
+  Status found = take_oldest(header, done, [&](Position head, const std::byte* in) {
+    next_receipt_ = place;
+    receipt = {place, ReceiptState::claimed(domain().self(), 1).pack()};
+    status = claim_record(into, receipt, header, head, in);
+  });
+  return found ? status : found;
 }
 
 // Head lock held. The order of the stores: the row, `in_flight`, the head (which commits), the leases, the row's state,
 // `in_flight` again. Before the head's store a death leaves the message in the channel, after it in the row.
-Status Channel::claim_record(Incoming& into, Receipt& receipt, const Record& found) {
-  const RecordHeader& header = found.header;
+[[gnu::always_inline]] inline Status Channel::claim_record(Incoming& into, const Receipt& receipt,
+                                                           const RecordHeader& header, Position head,
+                                                           const std::byte* in) {
   const std::size_t body = header.handles * sizeof(arena::Handle) + header.bytes;
-  if (body > kReceiptBody) {
+  if (body > kReceiptBody) [[unlikely]] {
     bool lost = false;
-    return lose_record(header, found.head, bad_record("it is longer than a receipt", found.head), &lost);
+    return lose_record(header, head, bad_record("it is longer than a receipt", head), &lost);
   }
   ReceiptsHeader& shared = receipts_.header();
-  ReceiptRow& row = receipts_.row(receipt.place);
+  const auto place = static_cast<std::uint32_t>(receipt.place);
+  ReceiptRow& row = receipts_.row(place);
   row.header = header;
-  std::memcpy(row.body, found.in, body);
-  if (receipt.place >= receipts_.used())
-    shared.used.store(std::uint64_t{receipt.place} + 1, std::memory_order_release);
+  if (body <= sizeof(std::uint64_t)) {
+    std::memcpy(row.body, in, sizeof(std::uint64_t));  // it lies in the record's first unit in any case
+  } else {
+    std::memcpy(row.body, in, body);
+  }
+  if (place >= receipts_.used()) shared.used.store(std::uint64_t{place} + 1, std::memory_order_release);
   sync::crash_fence();
-  shared.in_flight.store(std::uint64_t{receipt.place} + 1, std::memory_order_release);
+  shared.in_flight.store(std::uint64_t{place} + 1, std::memory_order_release);
   sync::crash_fence();
-  copy_record(into, header, row.body);
-  commit_get(found.head, header, nullptr);
-  Status status;
+  copy_record(into, header, in);
+  commit_get(head, header, nullptr);
   if (header.handles != 0) {
-    status = pass_handles(row, arena::Holder::message(id_.index, header.sequence),
-                          receipts_.holder(receipt.place));
+    Status passed =
+        pass_handles(row, arena::Holder::message(id_.index, header.sequence), receipts_.holder(place));
+    if (!passed) {
+      shared.in_flight.store(0, std::memory_order_release);
+      return passed;
+    }
   }
-  if (status) {
-    row.state.store(ReceiptState::claimed(receipt.holder, 1).pack(), std::memory_order_release);
-  }
+  row.state.store(receipt.state, std::memory_order_release);
   sync::crash_fence();
   shared.in_flight.store(0, std::memory_order_release);
-  return status;
-}
-
-// Head lock held, as in all functions below but make_leases. Is there a message by now?
-inline bool Channel::look_at_tail(Position head, Position& tail) noexcept {
-  tail = Position::unpack(row_.tail.load(std::memory_order_acquire));
-  if (head.sequence() == tail.sequence()) return false;
-  row_.seen_tail.store(tail.pack(), std::memory_order_relaxed);
-  return true;
-}
-
-// `in`: behind the checked header.
-inline void Channel::copy_record(Incoming& into, const RecordHeader& header, const std::byte* in) {
-  into.make_buffer();
-  std::byte* bytes = header.bytes <= into.target_.size() ? into.target_.data() : into.buffer_.get();
-  const std::size_t handle_bytes = header.handles * sizeof(arena::Handle);
-  if (header.handles != into.handles_.size()) into.handles_.resize(header.handles);
-  if (handle_bytes != 0) std::memcpy(into.handles_.data(), in, handle_bytes);
-  if (header.bytes != 0) std::memcpy(bytes, in + handle_bytes, header.bytes);
-  into.codec_ = header.codec;
-  into.tag_ = header.tag;
-  into.bytes_ = {bytes, header.bytes};
-}
-
-inline void Channel::commit_get(Position head, const RecordHeader& header, Claim* claim) noexcept {
-  const std::uint32_t next = (head.sequence() + 1) & kSequenceMask;
-  if (row_.byte_capacity.load(std::memory_order_relaxed) != 0) {
-    row_.head_bytes[next & 1].store(
-        row_.head_bytes[head.sequence() & 1].load(std::memory_order_relaxed) + header.weight,
-        std::memory_order_relaxed);
-  }
-  note_cpu(row_.get_cpu);
-  write_down(claim, header);
-  sync::crash_fence();
-  row_.head.store(head.past(header.units).pack(), std::memory_order_release);
-  sync::crash_fence();
-  if (claim != nullptr) claim->place.store(Claim::kClaimed | head.sequence(), std::memory_order_release);
+  return {};
 }
 
 // Head committed: the leases of the message become this process's. Leaves in `handles_` what was taken, in
@@ -336,12 +331,13 @@ Status Channel::claim_returned(Incoming& into, Receipt& receipt, bool* exhausted
   const std::uint64_t limit = receipts_.header().tries_limit.load(std::memory_order_relaxed);
   *exhausted = limit != 0 && tries >= limit;
   const RecordHeader header = row.header;
-  receipt = {place, *exhausted ? tries : tries + 1, table_.domain().self()};
-  row.state.store(ReceiptState::claimed(receipt.holder, receipt.tries).pack(), std::memory_order_release);
+  const ReceiptState claimed = ReceiptState::claimed(domain().self(), *exhausted ? tries : tries + 1);
+  receipt = {place, claimed.pack()};
+  row.state.store(receipt.state, std::memory_order_release);
   *done = true;
   if (header.spilled > 1 || (header.spilled == 1 && header.handles != 1) ||
       header.handles * sizeof(arena::Handle) + header.bytes > kReceiptBody) {
-    (void)end_claim(receipt);
+    (void)end_laden(receipt);
     return bad_receipt("its header", place);
   }
   copy_record(into, header, row.body);

@@ -104,8 +104,8 @@ class ClaimStorm : public testing::Test {
         return;
       }
       if ((log_->said[queue][number].load() & kAcknowledged) != 0) ++log_->too_late;
-      if (tries_limit(queue) != 0 && receipt.tries > tries_limit(queue)) ++log_->failed;
-      if (receipt.tries > 1) ++log_->came_back;
+      if (tries_limit(queue) != 0 && receipt.tries() > tries_limit(queue)) ++log_->failed;
+      if (receipt.tries() > 1) ++log_->came_back;
       say(queue, number, kDelivered);
       if (is_poison(queue, number) || dice() % 16 == 0) {
         if (!from.give_back(receipt)) ++log_->failed;

@@ -68,7 +68,7 @@ TEST_F(ClaimTest, AcknowledgedMessagesAreGone) {
   Result<Claimed> one = claim(*channel);
   ASSERT_OK(one);
   EXPECT_EQ(one->text, "one");
-  EXPECT_EQ(one->receipt.tries, 1U);
+  EXPECT_EQ(one->receipt.tries(), 1U);
   EXPECT_EQ(channel->size(), 0U);
   EXPECT_EQ(channel->unacknowledged(), 1U);
   EXPECT_EQ(channel->unfinished(), 1U);
@@ -92,7 +92,7 @@ TEST_F(ClaimTest, WhatIsGivenBackComesFirstAndInOrder) {
     Result<Claimed> again = claim(*channel);
     ASSERT_OK(again);
     EXPECT_EQ(again->text, text);
-    EXPECT_EQ(again->receipt.tries, again->text == "four" ? 1U : 2U);
+    EXPECT_EQ(again->receipt.tries(), again->text == "four" ? 1U : 2U);
     ASSERT_OK(channel->acknowledge(again->receipt));
   }
   EXPECT_EQ(audit_of(node()), "");
@@ -111,7 +111,7 @@ TEST_F(ClaimTest, WhatAKilledProcessHeldComesBack) {
     Result<Claimed> again = claim(*channel);  // waits for the reaper, if need be
     ASSERT_OK(again);
     EXPECT_EQ(again->text, text);
-    EXPECT_EQ(again->receipt.tries, 2U);
+    EXPECT_EQ(again->receipt.tries(), 2U);
     ASSERT_OK(channel->acknowledge(again->receipt));
   }
   EXPECT_EQ(channel->unacknowledged(), 0U);
@@ -283,7 +283,7 @@ TEST_F(ClaimTest, BlocksLiveUntilTheAcknowledgement) {
       Incoming message;
       Receipt receipt;
       ASSERT_OK(channel->claim(message, receipt, Deadline::after_seconds(30)));
-      EXPECT_EQ(receipt.tries, tries);
+      EXPECT_EQ(receipt.tries(), tries);
       EXPECT_EQ(text_of(message), text);
       ASSERT_EQ(message.leases().size(), 1U);
       EXPECT_EQ(message.leases()[0]->data()[4999], std::byte{42});

@@ -74,7 +74,7 @@ class ClaimOperation : public Operation {
         found.add("the survivor cannot take a message: " + got.to_string());
         break;
       }
-      there.push_back({read_message(message, shape_, found), receipt.tries});
+      there.push_back({read_message(message, shape_, found), receipt.tries()});
       message.clear();
       if (!from.redelivers()) continue;
       if (Status ended = from.acknowledge(receipt); !ended)

@@ -247,3 +247,20 @@ def test_its_descriptor_is_readable_when_something_came_back() -> None:
     queue.give_back()
     assert wait([queue._reader], timeout=support.DEADLINE) == [queue._reader]
     assert take(queue) == "job"
+
+
+def test_by_name() -> None:
+    """A queue that was opened by its name claims, too."""
+    queue = mp.JoinableQueue(redeliver=True)
+    domain = forklift.own_domain()
+    domain.publish("redelivered", queue)
+    try:
+        opened = domain.open("redelivered")
+        assert isinstance(opened, mp.queues.JoinableQueue)
+        opened.put("job")
+        assert opened.get() == "job"
+        assert queue.unacknowledged() == 1
+        opened.give_back()
+        assert take(queue) == "job"
+    finally:
+        domain.unpublish("redelivered")
