@@ -68,7 +68,9 @@ PyObject* queue_task_done(PyObject* self, PyObject*) {
   return PyBool_FromLong(channel->task_done() ? 1 : 0);
 }
 
-PyObject* queue_give_back(PyObject* self, PyObject*) { return end_oldest(self, &channel::Channel::give_back); }
+PyObject* queue_give_back(PyObject* self, PyObject*) {
+  return end_oldest(self, &channel::Channel::give_back);
+}
 
 PyObject* queue_unacknowledged(PyObject* self, PyObject*) {
   const channel::ChannelPtr channel = channel_of(self);

@@ -1,8 +1,10 @@
 // What the threads of this process have got from a queue that delivers at least once, and not acknowledged.
 //
-//   Claims::Getting getting(self, *channel);       // a JoinableQueue with redeliver=True: its get() claims
+//   Claims::Getting getting(queue, channel);       // of a JoinableQueue with redeliver=True: its get() claims
 //   PyObject* object = receive_object(*channel, ..., getting.receipt());
-//   if (!getting.settle(object, status)) ...       // object != nullptr: it is this thread's oldest claim but for others
+//   getting.settle(object, status);                // an object is this thread's newest claim; a failure ends the claim
+//   ...
+//   std::optional<channel::Receipt> oldest = claims.take(*channel);   // task_done(): this thread's oldest claim
 //
 // task_done() acknowledges the oldest claim of the thread that calls it. In a forked child the claims of the parent are
 // none: they are dropped when they are found.

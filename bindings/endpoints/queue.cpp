@@ -159,8 +159,8 @@ PyObject* do_get(PyObject* self, const Waiting& waiting, PyObject* as) {
   const channel::ChannelPtr channel = queue->channel;
   Status status;
   Claims::Getting getting(*queue, channel);
-  PyObject* object = receive_object(*channel, queue->format, waiting.deadline, queue->orphan_fd, status, &delivery,
-                                    nullptr, getting.receipt());
+  PyObject* object = receive_object(*channel, queue->format, waiting.deadline, queue->orphan_fd, status,
+                                    &delivery, nullptr, getting.receipt());
   getting.settle(object, status);
   after_get(*queue, *channel);
   if (object || status) return object;

@@ -117,7 +117,8 @@ PyObject* queue_create(PyObject* self, PyObject* arguments) {
   GilRelease released;
   const Result<node::Node*> node = node::Node::current();
   Result<channel::ChannelPtr> made =
-      node ? channel::Channel::create((*node)->channels(), {capacity, bytes, flags, receipts, tries, dead_letters})
+      node ? channel::Channel::create((*node)->channels(),
+                                      {capacity, bytes, flags, receipts, tries, dead_letters})
            : Result<channel::ChannelPtr>(node.status());
   released.acquire();
   if (!made) return raise(made.status());

@@ -45,8 +45,8 @@ Result<arena::LeasePtr> allocate_patiently(Endpoint endpoint, arena::Kind kind, 
 // message that was peeked at. `receipt`: the endpoint is a channel that delivers at least once, and the message is
 // claimed; it names a place if it was, also where decoding failed.
 PyObject* receive_object(Endpoint endpoint, Format format, os::Deadline deadline, int orphan_fd,
-                         Status& status, const Delivery* delivery = nullptr,
-                         std::uint64_t* version = nullptr, channel::Receipt* receipt = nullptr);
+                         Status& status, const Delivery* delivery = nullptr, std::uint64_t* version = nullptr,
+                         channel::Receipt* receipt = nullptr);
 
 // Puts bytes without encoding them (codec kRawCodec, tag 0). Through pipes only.
 Status send_raw(Endpoint endpoint, std::span<const std::byte> bytes, os::Deadline deadline);

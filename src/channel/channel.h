@@ -100,7 +100,8 @@ struct ChannelOptions {
   // bytes in transit; 0: unbounded. A larger message waits for an empty channel.
   std::uint64_t byte_capacity = 0;
   std::uint64_t flags = 0;
-  // Not 0: the channel delivers at least once, and so many messages may be claimed at a time (Channel::claim).
+  // Not 0: the channel delivers at least once, and this is how many messages may be claimed at a time
+  // (Channel::claim).
   std::uint32_t receipts = 0;
   // With receipts: a message that was delivered so often and comes back once more goes to the dead letters, or where
   // there are none is dropped. 0: it is delivered for ever.

@@ -124,7 +124,7 @@ bool Receipts::reap(domain::SlotRef dead, arena::Arena& arena) const {
 }
 
 // The get committed if the head has passed the row's message. If its row is not claimed then, the message was taken
-// by nobody: it goes back as if it had not been delivered.
+// by no live thread: it goes back as if it had not been delivered.
 bool Receipts::repair(std::uint32_t head_sequence, arena::Arena& arena) const {
   const std::uint64_t in_flight = header_->in_flight.load(std::memory_order_acquire);
   if (in_flight == 0 || in_flight > capacity_) return true;

@@ -6,8 +6,8 @@
 //
 // A receipt is a row in a block of shared memory that the channel itself holds. A get copies the record into a
 // free row before the head commits, so that the message stays there when it has left its chunk. A message that is
-// longer than a row lies in a block (spilled), and the row has the handle. The row's state is one word: who has the
-// message, and how often it was delivered. One store of it ends a claim, whatever way it ends.
+// longer than a row lies in a block (spilled), and the row has the handle. The row's state is one word: which
+// process has the message, and how often it was delivered. One store of it ends a claim, whatever way it ends.
 //
 //   free (0) --get, the head's lock held--> claimed {process, tries 1}
 //   claimed --acknowledge, its holder--> [ending {process}, while leases are released -->] free
