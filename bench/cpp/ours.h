@@ -9,6 +9,7 @@
 
 #include "channel/channel.h"
 #include "cpp/workers.h"
+#include "forklift/claim.h"
 #include "forklift/queue.h"
 #include "node/node.h"
 
@@ -43,6 +44,24 @@ class OurQueue {
  private:
   using Message = std::array<std::byte, Bytes>;
   forklift::Queue<Message> queue_;
+};
+
+// The same with claims: got, copied, acknowledged at the end of the scope.
+template <std::size_t Bytes>
+class OurClaimedQueue {
+ public:
+  explicit OurClaimedQueue(std::uint32_t capacity = 0) : queue_({.capacity = capacity}) {}
+  void send(std::span<const std::byte> bytes) {
+    queue_.put(*std::launder(reinterpret_cast<const Message*>(bytes.data())));
+  }
+  void receive(std::span<std::byte> into) {
+    const forklift::Claim<Message> message = queue_.get();
+    ::new (into.data()) Message(*message);
+  }
+
+ private:
+  using Message = std::array<std::byte, Bytes>;
+  forklift::Queue<Message, forklift::Delivery::kAtLeastOnce> queue_;
 };
 
 // Queue<std::vector<std::byte>>: each put copies once, and so does each get, into a vector that exists

@@ -28,7 +28,7 @@ struct Doorbell::State {
   Status wait(channel::WaitHooks* hooks) {
     if (rings == Rings::kForRoom) return channel->wait_taken(taken, os::Deadline::never(), hooks);
     Status status;
-    while (status && channel->empty() && !channel->closed())
+    while (status && channel->empty() && !channel->at_end())
       status = channel->wait_readable(os::Deadline::never(), hooks);
     return status;
   }

@@ -23,6 +23,7 @@ PyObject* queue_new(PyTypeObject* type, PyObject*, PyObject*) {
   new (&queue->channel) channel::ChannelPtr;
   new (&queue->bell) std::unique_ptr<Doorbell>;
   new (&queue->room_bell) std::unique_ptr<Doorbell>;
+  new (&queue->claims) std::unique_ptr<Claims>;
   queue->format = Format::kPython;
   queue->orphan_fd = -1;
   return reinterpret_cast<PyObject*>(queue);
@@ -36,6 +37,7 @@ void queue_dealloc(PyObject* self) {
   queue->channel.~shared_ptr();
   queue->bell.~unique_ptr();
   queue->room_bell.~unique_ptr();
+  queue->claims.~unique_ptr();
   type->tp_free(self);
   Py_DECREF(type);
   if (channel) {
@@ -156,8 +158,10 @@ PyObject* do_get(PyObject* self, const Waiting& waiting, PyObject* as) {
   if (!usable(*queue) || !open_delivery(delivery, *queue, as)) return nullptr;
   const channel::ChannelPtr channel = queue->channel;
   Status status;
-  PyObject* object =
-      receive_object(*channel, queue->format, waiting.deadline, queue->orphan_fd, status, &delivery);
+  Claims::Getting getting(*queue, channel);
+  PyObject* object = receive_object(*channel, queue->format, waiting.deadline, queue->orphan_fd, status,
+                                    &delivery, nullptr, getting.receipt());
+  getting.settle(object, status);
   after_get(*queue, *channel);
   if (object || status) return object;
   return raise_failure(status, "Empty");

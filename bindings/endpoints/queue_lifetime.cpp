@@ -107,11 +107,18 @@ PyObject* queue_create(PyObject* self, PyObject* arguments) {
   unsigned int capacity = 0;
   unsigned long long bytes = 0;
   unsigned long long flags = 0;
-  if (!PyArg_ParseTuple(arguments, "IKK:_create", &capacity, &bytes, &flags)) return nullptr;
+  unsigned int receipts = 0;
+  unsigned int tries = 0;
+  PyObject* letters = nullptr;
+  if (!PyArg_ParseTuple(arguments, "IKK|IIO:_create", &capacity, &bytes, &flags, &receipts, &tries, &letters))
+    return nullptr;
+  channel::ChannelPtr dead_letters;
+  if (letters != nullptr && letters != Py_None && !(dead_letters = channel_of(letters))) return nullptr;
   GilRelease released;
   const Result<node::Node*> node = node::Node::current();
   Result<channel::ChannelPtr> made =
-      node ? channel::Channel::create((*node)->channels(), {capacity, bytes, flags})
+      node ? channel::Channel::create((*node)->channels(),
+                                      {capacity, bytes, flags, receipts, tries, dead_letters})
            : Result<channel::ChannelPtr>(node.status());
   released.acquire();
   if (!made) return raise(made.status());
@@ -171,16 +178,16 @@ PyObject* queue_poll(PyObject* self, PyObject* timeout) {
   const channel::ChannelPtr channel = channel_of(self);
   Waiting waiting;
   if (!channel || !waiting.parse(nullptr, timeout)) return nullptr;
-  if (!channel->empty() || channel->closed()) Py_RETURN_TRUE;
+  if (!channel->empty() || channel->at_end()) Py_RETURN_TRUE;
   after_get(*as_queue(self), *channel);
   GilRelease released;
   PyHooks hooks(released);
   hooks.orphan_fd = as_queue(self)->orphan_fd;
   Status status;
-  while (channel->empty() && !channel->closed() && status)
+  while (channel->empty() && !channel->at_end() && status)
     status = channel->wait_readable(waiting.deadline, &hooks);
   released.acquire();
-  if (status || !channel->empty() || channel->closed()) Py_RETURN_TRUE;
+  if (status || !channel->empty() || channel->at_end()) Py_RETURN_TRUE;
   if (status.code() == Code::kTimeout) Py_RETURN_FALSE;
   if (status.code() == Code::kPeerDied) Py_RETURN_TRUE;  // as at the end of a pipe: recv() raises EOFError
   return raise(status);
@@ -231,11 +238,6 @@ PyObject* queue_take_raw(PyObject* self, PyObject*) {
   if (!status) return raise(status);
   return Py_BuildValue("(iy#)", int{message.codec()}, message.bytes().data(),
                        static_cast<Py_ssize_t>(message.bytes().size()));
-}
-
-PyObject* queue_task_done(PyObject* self, PyObject*) {
-  const channel::ChannelPtr channel = channel_of(self);
-  return channel ? PyBool_FromLong(channel->task_done() ? 1 : 0) : nullptr;
 }
 
 PyObject* queue_join(PyObject* self, PyObject*) {
@@ -339,6 +341,9 @@ PyMethodDef queue_base_methods[] = {
     {"_put_raw", queue_put_raw, METH_VARARGS, nullptr},
     {"_take_raw", queue_take_raw, METH_NOARGS, nullptr},
     {"_task_done", queue_task_done, METH_NOARGS, nullptr},
+    {"_give_back", queue_give_back, METH_NOARGS, nullptr},
+    {"_unacknowledged", queue_unacknowledged, METH_NOARGS, nullptr},
+    {"_dropped", queue_dropped, METH_NOARGS, nullptr},
     {"_unfinished", queue_unfinished, METH_NOARGS, nullptr},
     {"_join", queue_join, METH_NOARGS, nullptr},
     {"shutdown", queue_shutdown, METH_NOARGS,

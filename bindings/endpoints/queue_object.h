@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "bindings/endpoints/claims.h"
 #include "bindings/endpoints/doorbell.h"
 #include "bindings/message/transfer.h"
 #include "channel/channel.h"
@@ -16,6 +17,7 @@ struct QueueObject {
   channel::ChannelPtr channel;
   std::unique_ptr<Doorbell> bell;
   std::unique_ptr<Doorbell> room_bell;
+  std::unique_ptr<Claims> claims;  // of a queue that delivers at least once, after its first get
   Format format;
   bool closed;         // Queue: neither end is used any more by this process
   bool used;           // Queue: this object has put something

@@ -95,15 +95,17 @@ namespace {
 
 // Takes a message and makes its large arrays this process's own, without the interpreter lock.
 Status get_message(Endpoint endpoint, MessageReader& reader, os::Deadline deadline, int orphan_fd,
-                   std::uint64_t* version = nullptr) {
+                   std::uint64_t* version = nullptr, channel::Receipt* receipt = nullptr) {
   Status status;
   {
     GilRelease released;
     PyHooks hooks(released);
     hooks.orphan_fd = orphan_fd;
-    status = node::get(endpoint, reader.message, deadline, &hooks, version);
-    // Other processes receive the same message of a topic, so each one copies what it is to own.
-    if (status) reader.isolate(endpoint.reader() != nullptr);
+    status = receipt != nullptr ? endpoint.channel()->claim(reader.message, *receipt, deadline, &hooks)
+                                : node::get(endpoint, reader.message, deadline, &hooks, version);
+    // Other processes receive the same message of a topic, and may receive one that is claimed, so each one copies what
+    // it is to own.
+    if (status) reader.isolate(endpoint.reader() != nullptr || receipt != nullptr);
   }
   if (status) count_got();
   return status;
@@ -146,9 +148,10 @@ PyObject* decode(Endpoint endpoint, MessageReader& reader, Format format, Status
 }  // namespace
 
 PyObject* receive_object(Endpoint endpoint, Format format, os::Deadline deadline, int orphan_fd,
-                         Status& status, const Delivery* delivery, std::uint64_t* version) {
+                         Status& status, const Delivery* delivery, std::uint64_t* version,
+                         channel::Receipt* receipt) {
   const ReaderLoan reader;
-  status = get_message(endpoint, *reader, deadline, orphan_fd, version);
+  status = get_message(endpoint, *reader, deadline, orphan_fd, version, receipt);
   if (!status) return nullptr;
   if (!delivery) return decode(endpoint, *reader, format, status);
   const Delivery::Scope scope(delivery);

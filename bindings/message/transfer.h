@@ -42,10 +42,11 @@ Result<arena::LeasePtr> allocate_patiently(Endpoint endpoint, arena::Kind kind, 
                                            os::Deadline deadline, bool block);
 // Takes a message and decodes it. New reference; or nullptr, with `status` failed, or with an exception set
 // and `status` ok. `delivery`: whose arrays the object is to have. `version`: receives the version of a
-// message that was peeked at.
+// message that was peeked at. `receipt`: the endpoint is a channel that delivers at least once, and the message is
+// claimed; it names a place if it was, also where decoding failed.
 PyObject* receive_object(Endpoint endpoint, Format format, os::Deadline deadline, int orphan_fd,
-                         Status& status, const Delivery* delivery = nullptr,
-                         std::uint64_t* version = nullptr);
+                         Status& status, const Delivery* delivery = nullptr, std::uint64_t* version = nullptr,
+                         channel::Receipt* receipt = nullptr);
 
 // Puts bytes without encoding them (codec kRawCodec, tag 0). Through pipes only.
 Status send_raw(Endpoint endpoint, std::span<const std::byte> bytes, os::Deadline deadline);

@@ -121,28 +121,29 @@ void check_published(std::string_view name, const Tensor& tensor, const Tensor& 
 template <class T>
 struct Publishing;
 
+template <class T, Delivery D>
+std::true_type is_queue(const Queue<T, D>*);
+std::false_type is_queue(const void*);
 template <class T>
-struct IsPublishedQueue : std::false_type {};
-template <template <class> class Q, class T>
-struct IsPublishedQueue<Q<T>> : std::is_base_of<Queue<T>, Q<T>> {};
+concept PublishedQueue = decltype(is_queue(std::declval<T*>()))::value;
 
-// A JoinableQueue, a SimpleQueue or a Queue: what Python makes of it.
+// A JoinableQueue, a SimpleQueue or a Queue: what Python makes of it. Acknowledging is a JoinableQueue's task_done().
 template <class T>
 constexpr std::uint64_t queue_object_type() {
+  if constexpr (T::kDelivery == Delivery::kAtLeastOnce) return 2;
   if constexpr (requires(T& queue) { queue.task_done(); }) return 2;
   if constexpr (requires { T::kBytes; }) return 3;
   return 1;
 }
 
-template <class T>
-  requires IsPublishedQueue<T>::value
+template <PublishedQueue T>
 struct Publishing<T> {
   static bool publish(std::string_view name, const T& queue) {
     return publish_queue(name, queue, queue_object_type<T>());
   }
   static std::optional<T> find(std::string_view name) {
     const std::optional<ChannelRef> found =
-        find_published_queue(name, Transfer<typename T::value_type>::kType, queue_object_type<T>());
+        find_published_queue(name, kQueueType<typename T::value_type, T::kDelivery>, queue_object_type<T>());
     if (!found) return std::nullopt;
     return T(*found);
   }

@@ -18,6 +18,7 @@
 
 #include "forklift/barrier.h"
 #include "forklift/broadcast.h"
+#include "forklift/claim.h"
 #include "forklift/collectives.h"
 #include "forklift/condition.h"
 #include "forklift/context.h"

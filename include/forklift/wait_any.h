@@ -58,8 +58,8 @@ concept ObservedLock = std::derived_from<T, Event> || std::derived_from<T, Mutex
 class Waitable {
  public:
   // A queue with a message; a connection with one, or at its end.
-  template <class T>
-  Waitable(const Queue<T>& queue) : queue_(ChannelRef(queue).get()) {}
+  template <class T, Delivery D>
+  Waitable(const Queue<T, D>& queue) : queue_(ChannelRef(queue).get()) {}
   template <class In, class Out>
     requires(!std::is_void_v<In>)
   Waitable(const Connection<In, Out>& connection) : pipe_(connection.end_here()) {}

@@ -1,5 +1,5 @@
 // The parts of Queue<T> that are no template.
-#include "forklift/queue.h"
+#include "forklift/claim.h"
 
 #include <string>
 
@@ -17,8 +17,23 @@ namespace {
 // queue.
 constexpr std::uint64_t kTypeBits = ~std::uint64_t{0xffff};
 
+static_assert(kRedeliveringQueue == channel::kRedelivers);
+
 std::uint64_t flags_for(std::uint64_t type) {
-  return type == 0 ? std::uint64_t{channel::kPortable} : type & kTypeBits;
+  const std::uint64_t held = type & kTypeBits;
+  return (held == 0 ? std::uint64_t{channel::kPortable} : held) | (type & kRedeliveringQueue);
+}
+
+// Why a queue with some flags is not the one that is wanted.
+std::string difference(std::uint64_t has, std::uint64_t wanted) {
+  if (((has ^ wanted) & ~std::uint64_t{channel::kRedelivers}) == 0) {
+    return (has & channel::kRedelivers) != 0
+               ? "delivers at least once: it is a Queue<T, Delivery::kAtLeastOnce>, whose messages are "
+                 "acknowledged"
+               : "delivers at most once: it is a Queue<T>, without acknowledgements";
+  }
+  return (has & channel::kPortable) != 0 ? "holds portable values: use Queue<Value> or Queue<Tensor>"
+                                         : "holds values of another type";
 }
 
 template <class Channel>
@@ -35,17 +50,30 @@ ChannelPtr make_queue(std::uint64_t type, const QueueOptions& options) {
       {.capacity = options.capacity, .byte_capacity = options.bytes, .flags = flags_for(type)}));
 }
 
+ChannelPtr make_redelivering_queue(std::uint64_t type, const QueueOptions& options, std::uint32_t tries,
+                                   std::uint32_t claims, const ChannelRef& dead_letters) {
+  if (claims == 0)
+    throw Error(
+        {Code::kInvalid, "no message could be got from a queue with room for 0 claims: make it 1 or more"});
+  return value_or_throw(
+      channel::Channel::create(attached_node().channels(), {.capacity = options.capacity,
+                                                            .byte_capacity = options.bytes,
+                                                            .flags = flags_for(type),
+                                                            .receipts = claims,
+                                                            .tries = tries,
+                                                            .dead_letters = dead_letters.get()}));
+}
+
 void check_queue_type(const channel::Channel& channel, std::string_view name, std::uint64_t type) {
   if (channel.flags() == flags_for(type)) return;
-  const bool portable = (channel.flags() & channel::kPortable) != 0;
-  throw TypeMismatch({Code::kInvalid, "the queue \"" + std::string(name) + "\" holds " +
-                                          (portable ? "portable values: use Queue<Value> or Queue<Tensor>"
-                                                    : "values of another type")});
+  throw TypeMismatch({Code::kInvalid, "the queue \"" + std::string(name) + "\" " +
+                                          difference(channel.flags(), flags_for(type))});
 }
 
 ChannelPtr queue_of_type(const ChannelRef& ref, std::uint64_t type) {
   if (ref.get() != nullptr && ref.get()->flags() != flags_for(type)) {
-    throw TypeMismatch({Code::kInvalid, "the queue behind this reference holds values of another type"});
+    throw TypeMismatch({Code::kInvalid, "the queue behind this reference " +
+                                            difference(ref.get()->flags(), flags_for(type))});
   }
   return ref.get();
 }

@@ -8,6 +8,7 @@
 #include "api/transfer.h"
 #include "channel/pipe.h"
 #include "forklift/broadcast.h"
+#include "forklift/claim.h"
 #include "message/loan.h"
 #include "message/transport.h"
 #include "node/endpoint.h"
@@ -43,6 +44,22 @@ Status receive_from(channel::Channel& channel, channel::Incoming& message, Limit
       until.passed() ? nullptr : limit.stop,
       [&](channel::WaitHooks* hooks) { return channel.get(message, until, hooks); },
       [&channel] { channel.wake_all(); });
+}
+
+Status receive_from(ClaimHold& hold, channel::Incoming& message, Limit limit) {
+  channel::Channel* channel = hold.channel();
+  if (channel == nullptr) throw_empty_handle();
+  const os::Deadline until = deadline_of(limit);
+  channel::Receipt receipt;
+  Status got =
+      limit.stop == nullptr && limit.ns == kForever
+          ? channel->claim(message, receipt, os::Deadline::never())
+          : wait_stoppable(
+                until.passed() ? nullptr : limit.stop,
+                [&](channel::WaitHooks* hooks) { return channel->claim(message, receipt, until, hooks); },
+                [channel] { channel->wake_all(); });
+  if (got) hold.fill(receipt.place, receipt.state);
+  return got;
 }
 
 Status receive_from(topic::Reader& reader, bool peek, channel::Incoming& message, Limit limit) {
@@ -117,6 +134,8 @@ bool receive(Received& message, Endpoint endpoint, std::uint8_t codec, std::uint
     got = limit.stop == nullptr && limit.ns == kForever
               ? endpoint.channel()->get(*message, os::Deadline::never())
               : receive_from(*endpoint.channel(), *message, limit);
+  } else if (endpoint.hold() != nullptr) {
+    got = receive_from(*endpoint.hold(), *message, limit);
   } else if (endpoint.reader() != nullptr) {
     got = receive_from(*endpoint.reader(), endpoint.peek(), *message, limit);
   } else {

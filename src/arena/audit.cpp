@@ -100,8 +100,8 @@ void Audit::check_leases() {
     else
       wrong_.add("A3: lease ", i, " names block ", object.index, " of ", blocks_);
     const Holder holder{rows_.lease(i).holder.load(std::memory_order_relaxed)};
-    if (!holder.is_process() && !holder.is_message() && !holder.is_topic() && !holder.is_ring() &&
-        !holder.is_name() && !holder.is_depot())
+    if (!holder.is_process() && !holder.is_message() && !holder.is_receipt() && !holder.is_topic() &&
+        !holder.is_ring() && !holder.is_name() && !holder.is_depot())
       wrong_.add("A3: lease ", i, " has no holder");
     if (holder.is_depot()) {
       if (const char* why = depots_.problem_of(i, holder)) wrong_.add("A6: lease ", i, " ", why);

@@ -297,6 +297,22 @@ bool Ledger::release_messages(std::uint32_t channel, std::uint32_t sequence, std
   });
 }
 
+bool Ledger::release_receipts(std::uint32_t channel) {
+  return release_rows([&](Holder its) { return its.is_receipt() && its.channel() == channel; });
+}
+
+bool Ledger::pass_held_by(Holder from, Holder to) {
+  {
+    const sync::LockGuard settled = rows_.lock();  // as in release_rows
+    if (!settled.ok()) return false;
+  }
+  const std::uint64_t used = rows_.leases_used();
+  for (std::uint32_t row = 0; row < used; ++row) {
+    if (rows_.lease(row).holder.load(std::memory_order_acquire) == from.word) pass(row, to);
+  }
+  return true;
+}
+
 bool Ledger::release_strays(std::uint32_t topic, std::uint64_t sequence, std::uint64_t count) {
   return release_rows([&](Holder its) {
     return its.is_topic() && its.channel() == topic && distance(its.sequence(), sequence) >= count;
@@ -331,6 +347,17 @@ std::vector<std::uint32_t> Ledger::sequences_of(std::uint32_t topic) const {
   for (std::uint32_t row = 0; row < used; ++row) {
     const Holder holder{rows_.lease(row).holder.load(std::memory_order_acquire)};
     if (holder.is_topic() && holder.channel() == topic) found.push_back(holder.sequence());
+  }
+  return found;
+}
+
+std::vector<std::uint32_t> Ledger::places_of(std::uint32_t channel) const {
+  std::vector<std::uint32_t> found;
+  const std::uint64_t used = rows_.leases_used();
+  for (std::uint32_t row = 0; row < used; ++row) {
+    const Holder holder{rows_.lease(row).holder.load(std::memory_order_acquire)};
+    if (holder.is_receipt() && holder.channel() == channel && holder != Holder::receipts(channel))
+      found.push_back(holder.sequence());
   }
   return found;
 }

@@ -148,12 +148,20 @@ class Ledger {
   bool release_held_by(Holder holder);
   // What each of the `count` messages of a channel from this sequence on holds, in one pass.
   bool release_messages(std::uint32_t channel, std::uint32_t sequence, std::uint32_t count);
+  // What the receipts of a channel hold, and the channel for them.
+  bool release_receipts(std::uint32_t channel);
   // What a topic's messages hold outside of the `count` from `sequence` on.
   bool release_strays(std::uint32_t topic, std::uint64_t sequence, std::uint64_t count);
+
+  // What a dead process left with one holder becomes another's, of whose rows no live process knows. Idempotent.
+  // False: as above.
+  bool pass_held_by(Holder from, Holder to);
 
   // --- looking
   // Rows on objects of `kind` held by `holder`: (row, object).
   std::vector<std::pair<std::uint32_t, Object>> rows_of(Holder holder, ObjectKind kind) const;
+  // Places of a channel's receipts, one for each lease that they hold, but for what the channel holds for all. For audits.
+  std::vector<std::uint32_t> places_of(std::uint32_t channel) const;
   // Sequences of a topic's messages, one for each lease that they hold. For audits.
   std::vector<std::uint32_t> sequences_of(std::uint32_t topic) const;
   // How many leases there are on an object.

@@ -130,7 +130,8 @@ struct Object {
 };
 
 // Who holds a lease: a process (slot and generation), a message (channel and sequence, 30 bits), a topic's
-// message (likewise), a topic itself (its ring), a name (row of the table of names; the last number, which no
+// message (likewise), a topic itself (its ring), a receipt (channel and place; the last place, which no receipt has,
+// stands for the channel itself), a name (row of the table of names; the last number, which no
 // row has, stands for segments that were handed over) or a depot (number and cell).
 struct Holder {
   std::uint64_t word = 0;
@@ -141,6 +142,12 @@ struct Holder {
   static Holder message(std::uint32_t channel, std::uint32_t sequence) noexcept {
     return {(std::uint64_t{2} << 62) | (std::uint64_t{channel} << 30) | (sequence & 0x3fffffffU)};
   }
+  // Of a message that was taken and not yet acknowledged (channel/receipts.h).
+  static Holder receipt(std::uint32_t channel, std::uint32_t place) noexcept {
+    return {(std::uint64_t{1} << 60) | (std::uint64_t{channel} << 30) | (place & 0x3fffffffU)};
+  }
+  // The channel itself: of the block with its receipts, and of its dead-letter queue.
+  static Holder receipts(std::uint32_t channel) noexcept { return receipt(channel, 0x3fffffffU); }
   static Holder topic(std::uint32_t topic, std::uint64_t sequence) noexcept {
     return {(std::uint64_t{13} << 60) | (std::uint64_t{topic} << 30) | (sequence & 0x3fffffffU)};
   }
@@ -157,6 +164,7 @@ struct Holder {
   std::uint32_t depot_number() const noexcept { return static_cast<std::uint32_t>(word >> 32) & 0xfffffff; }
   std::uint64_t cell() const noexcept { return word & 0xffffffff; }
   bool is_message() const noexcept { return (word >> 62) == 2; }
+  bool is_receipt() const noexcept { return (word >> 60) == 1; }
   // Of a topic's message; channel() is the topic's index.
   bool is_topic() const noexcept { return (word >> 60) == 13; }
   bool is_ring() const noexcept { return (word >> 60) == 14; }

@@ -85,8 +85,40 @@ void Channels::audit_channel(std::uint32_t index, std::vector<std::uint8_t>& see
       channel.head_bytes[Position::unpack(channel.head.load()).sequence() & 1].load();
   if (channel.byte_capacity.load() != 0 && booked != weight)
     wrong.push_back(name + std::to_string(booked) + " bytes booked, " + std::to_string(weight) + " there");
+  audit_receipts(index, Position::unpack(channel.head.load()), tail, wrong);
   if (channel.count.load() == 0 && (messages != 0 || tail.chunk() != 0))
     wrong.push_back(name + "nobody holds it, but it is not empty");
+}
+
+// C5..C7 of channel/receipts.h; both ends' locks are held.
+void Channels::audit_receipts(std::uint32_t index, Position head, Position tail,
+                              std::vector<std::string>& wrong) {
+  const std::string name = "channel " + std::to_string(index) + ": ";
+  if (rows_[index].count.load() == 0) return;
+  const Receipts there = receipts(index);
+  if (!there) {
+    if (rows_[index].receipts.load() != 0) wrong.push_back(name + "C6: its receipts are not its own");
+    return;
+  }
+  if (there.header().in_flight.load() != 0)
+    wrong.push_back(name + "C5: a receipt is in flight, and no get is");
+  bool any_returned = false;
+  std::vector<bool> is_free(there.capacity(), true);
+  for (std::uint32_t place = 0; place < there.used(); ++place) {
+    const ReceiptState state = ReceiptState::unpack(there.row(place).state.load());
+    is_free[place] = state.kind == ReceiptState::Kind::kFree;
+    any_returned |= state.kind == ReceiptState::Kind::kReturned;
+    const std::uint32_t behind = (there.row(place).header.sequence - head.sequence()) & kSequenceMask;
+    if (!is_free[place] && behind < ((tail.sequence() - head.sequence()) & kSequenceMask))
+      wrong.push_back(name + "C5: message " + std::to_string(there.row(place).header.sequence) +
+                      " is there and in receipt " + std::to_string(place));
+  }
+  for (const std::uint32_t place : arena_.ledger().places_of(index)) {
+    if (place >= there.capacity() || is_free[place])
+      wrong.push_back(name + "C6: receipt " + std::to_string(place) + " is free and holds a lease");
+  }
+  if (any_returned && there.header().returned.load() == 0)
+    wrong.push_back(name + "C7: a message came back, and the channel does not say so");
 }
 
 }  // namespace forklift::channel

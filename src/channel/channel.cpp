@@ -11,8 +11,44 @@
 
 namespace forklift::channel {
 
+namespace {
+
+// The block with the receipts of a new channel; none for one that delivers at most once.
+Result<arena::LeasePtr> make_receipts(arena::Arena& arena, const ChannelOptions& options) {
+  if (options.receipts == 0) return arena::LeasePtr();
+  if (options.receipts > kMostReceipts || options.tries > ReceiptState::kMostTries) {
+    return Status(Code::kInvalid, "a queue for " + std::to_string(options.receipts) + " claims and " +
+                                      std::to_string(options.tries) + " tries: at most " +
+                                      std::to_string(kMostReceipts) + " and " +
+                                      std::to_string(ReceiptState::kMostTries) + " are possible");
+  }
+  Result<arena::LeasePtr> block =
+      arena.allocate(arena::Kind::kShare, Receipts::bytes_for(options.receipts), /*zeroed=*/true);
+  if (!block) return block;
+  ReceiptsHeader& header = Receipts((*block)->data(), 0, options.receipts).header();
+  header.tries_limit.store(options.tries, std::memory_order_relaxed);
+  if (options.dead_letters) {
+    const ChannelId letters = options.dead_letters->id();
+    header.dead_letters.store((std::uint64_t{letters.generation} << 32) | letters.index,
+                              std::memory_order_relaxed);
+  }
+  return block;
+}
+
+}  // namespace
+
 Result<ChannelPtr> Channel::create(Channels& channels, const ChannelOptions& options) {
   ChannelId id{};
+  arena::Arena& arena = channels.arena();
+  Result<arena::LeasePtr> receipts = make_receipts(arena, options);
+  if (!receipts) return receipts.status();
+  Result<arena::LeasePtr> letters = arena::LeasePtr();
+  if (*receipts && options.dead_letters) {
+    if (&options.dead_letters->arena() != &arena)
+      return Status(Code::kInvalid, "the dead-letter queue is of another domain");
+    letters = arena.hold({arena::ObjectKind::kChannel, options.dead_letters->id().index});
+    if (!letters) return letters.status();
+  }
   // The row's index is known inside the transaction only, so the ledger asks for the object through `fill`.
   arena::Object object{arena::ObjectKind::kChannel, 0};
   Result<arena::LeasePtr> hold =
@@ -24,23 +60,36 @@ Result<ChannelPtr> Channel::create(Channels& channels, const ChannelOptions& opt
         id = {*index, channels.rows().begin_generation(change, *index)};
         change.set(row.capacity, options.capacity);
         change.set(row.byte_capacity, options.byte_capacity);
-        change.set(row.flags, options.flags);
+        change.set(row.flags, options.flags | (options.receipts != 0 ? std::uint64_t{kRedelivers} : 0));
         change.set(row.tokens_sent, 0);
         change.set(row.tokens_read, 0);
         change.set(row.selectable, 0);
         change.set(row.drain_mark, 0);
         change.set(row.tail_state, 0);
+        const arena::Handle block = *receipts ? (*receipts)->handle() : arena::Handle();
+        change.set(row.receipts, options.receipts);
+        change.set(row.receipts_offset, block.offset);
+        change.set(row.receipts_block, (std::uint64_t{block.generation} << 32) | block.block);
+        change.set(row.receipts_lease, block.lease);
+        for (const auto* held : {&receipts, &letters})
+          if (**held) arena.give_within(change, ***held, arena::Holder::receipts(*index));
         change.set(row.done, Position::unpack(row.tail.load(std::memory_order_relaxed)).sequence());
         return {};
       });
   if (!hold) return hold.status();
+  for (const auto* held : {&receipts, &letters})
+    if (**held) arena.forget(***held);
   return ChannelPtr(new Channel(channels, id, channels.unchecked_row(id.index), *std::move(hold)));
 }
 
 Result<ChannelPtr> Channel::open(Channels& channels, ChannelId id) {
   Result<arena::LeasePtr> hold = channels.rows().take_up(id.index, id.generation, "channel");
   if (!hold) return hold.status();
-  return ChannelPtr(new Channel(channels, id, channels.unchecked_row(id.index), *std::move(hold)));
+  ChannelPtr made(new Channel(channels, id, channels.unchecked_row(id.index), *std::move(hold)));
+  if (made->row_.receipts.load(std::memory_order_relaxed) != 0 && !made->redelivers())
+    return Status(Code::kCorrupt,
+                  "channel " + std::to_string(id.index) + " names receipts that are not its own");
+  return made;
 }
 
 Status Channel::offer(domain::SlotRef child) { return table_.rows().offer(id_.index, child); }
@@ -109,7 +158,8 @@ Incoming Incoming::extract() {
 std::uint32_t Channel::size() const noexcept {
   const Position head = Position::unpack(row_.head.load(std::memory_order_acquire));
   const Position tail = Position::unpack(row_.tail.load(std::memory_order_acquire));
-  return (tail.sequence() - head.sequence()) & kSequenceMask;
+  const std::uint32_t there = (tail.sequence() - head.sequence()) & kSequenceMask;
+  return receipts_ ? there + receipts_.count_returned() : there;
 }
 
 std::uint64_t Channel::byte_capacity() const noexcept {
@@ -180,25 +230,29 @@ Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* h
 
 Status Channel::take(Incoming& into, bool* done, Claim* claim, TakeMark* mark) {
   Status got = try_get(into, done, claim, mark);
-  if (*done) {
-    // Where bytes count, the first waiting putter may need more room than there is, and a later one less:
-    // wake all.
-    const bool several_kinds = row_.byte_capacity.load(std::memory_order_relaxed) != 0;
-    const std::uint64_t mark = row_.drain_mark.load(std::memory_order_relaxed);
-    if (mark == 0) {
-      // An unbounded channel too: its sequence numbers bound it, so a putter may be waiting.
-      row_.space.notify_after_unlock(several_kinds ? INT_MAX : 1);
-    } else {
-      sync::unlock_fence();
-      if (row_.space.is_awaited() && size() < mark) row_.space.notify(INT_MAX);
-    }
-  }
+  if (*done) tell_room();
   message_descriptor_.settle();
   return got;
 }
 
+// Behind the unlocking of the head.
+void Channel::tell_room() noexcept {
+  // Where bytes count, the first waiting putter may need more room than there is, and a later one less: wake all.
+  const bool several_kinds = row_.byte_capacity.load(std::memory_order_relaxed) != 0;
+  const std::uint64_t mark = row_.drain_mark.load(std::memory_order_relaxed);
+  if (mark == 0) {
+    // An unbounded channel too: its sequence numbers bound it, so a putter may be waiting.
+    row_.space.notify_after_unlock(several_kinds ? INT_MAX : 1);
+  } else {
+    sync::unlock_fence();
+    if (row_.space.is_awaited() && size() < mark) row_.space.notify(INT_MAX);
+  }
+}
+
 Status Channel::get(Incoming& into, os::Deadline deadline, WaitHooks* hooks, Claim* claim, TakeMark* mark) {
   if (!table_.domain().attached()) return table_.domain().not_attached();
+  if (receipts_) [[unlikely]]
+    return {Code::kInvalid, "this queue delivers at least once: its messages are claimed, not just got"};
   into.clear();
   for (;;) {
     bool done = false;
@@ -241,12 +295,12 @@ Status Channel::wait_messages(std::uint32_t least, const std::atomic<std::uint32
 }
 
 Status Channel::wait_for_message(os::Deadline deadline, WaitHooks* hooks) {
-  const auto ready = [this] { return size() != 0 || closed(); };
+  const auto ready = [this] { return size() != 0 || at_end(); };
   return wait_until(for_message(), ready, table_.domain(), deadline, hooks);
 }
 
 Result<int> Channel::message_descriptor(watch::Watches& watches) {
-  return message_descriptor_.get(watches, row_.items, [this] { return !empty() || closed(); });
+  return message_descriptor_.get(watches, row_.items, [this] { return !empty() || at_end(); });
 }
 
 Result<int> Channel::room_descriptor(watch::Watches& watches) {
@@ -256,7 +310,7 @@ Result<int> Channel::room_descriptor(watch::Watches& watches) {
 }
 
 Status Channel::wait_readable(os::Deadline deadline, WaitHooks* hooks) {
-  while (size() == 0 && !closed()) {
+  while (size() == 0 && !at_end()) {
     if (Status status = wait_for_message(deadline, hooks); !status) return status;
   }
   row_.items.notify(1);
@@ -297,12 +351,19 @@ void Channel::wake_all() noexcept {
 }
 
 std::uint32_t Channel::unfinished() const noexcept {
+  if (receipts_) {
+    // In this order no message is missed that leaves the channel meanwhile. One that comes back is counted as claimed.
+    const Position head = Position::unpack(row_.head.load(std::memory_order_acquire));
+    const Position end = Position::unpack(row_.tail.load(std::memory_order_acquire));
+    return ((end.sequence() - head.sequence()) & kSequenceMask) + receipts_.count_in_use();
+  }
   const Position tail = Position::unpack(row_.tail.load(std::memory_order_acquire));
   return (tail.sequence() - static_cast<std::uint32_t>(row_.done.load(std::memory_order_acquire))) &
          kSequenceMask;
 }
 
 bool Channel::task_done() noexcept {
+  if (receipts_) return false;
   std::uint64_t done = row_.done.load(std::memory_order_acquire);
   for (;;) {
     const Position tail = Position::unpack(row_.tail.load(std::memory_order_acquire));

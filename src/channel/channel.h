@@ -84,6 +84,8 @@ class Incoming {
   friend class Channel;
   friend class topic::Topic;
   void drop() noexcept;
+  // kCorrupt; what Arena::share answers.
+  Status share(arena::Arena& arena, arena::Holder keeper, bool spilled);
   void make_buffer() {
     constexpr std::size_t kMostBytes = std::size_t{kChunkUnits} * kUnitBytes;
     if (buffer_bytes_ >= kMostBytes) return;
@@ -101,11 +103,31 @@ class Incoming {
   std::uint64_t tag_ = 0;
 };
 
+class Channel;
+using ChannelPtr = std::shared_ptr<Channel>;
+
 struct ChannelOptions {
   std::uint32_t capacity = 0;  // messages; 0: unbounded
   // bytes in transit; 0: unbounded. A larger message waits for an empty channel.
   std::uint64_t byte_capacity = 0;
   std::uint64_t flags = 0;
+  // Not 0: the channel delivers at least once, and this is how many messages may be claimed at a time
+  // (Channel::claim).
+  std::uint32_t receipts = 0;
+  // With receipts: a message that was delivered so often and comes back once more goes to the dead letters, or where
+  // there are none is dropped. 0: it is delivered for ever.
+  std::uint32_t tries = 0;
+  ChannelPtr dead_letters = nullptr;
+};
+
+// A message that was taken and is still to be acknowledged, in the hands of the process that took it.
+struct Receipt {
+  // Whole words, which no copy reads together right behind their stores (decisions/0097).
+  std::uint64_t place = Receipts::kNone;
+  std::uint64_t state = 0;  // of its row (ReceiptState) while the claim lasts
+
+  // How often the message was delivered, this time among them.
+  std::uint32_t tries() const noexcept { return ReceiptState::unpack(state).tries; }
 };
 
 // What names a channel within its domain.
@@ -113,9 +135,6 @@ struct ChannelId {
   std::uint32_t index = 0;
   std::uint32_t generation = 0;
 };
-
-class Channel;
-using ChannelPtr = std::shared_ptr<Channel>;
 
 class Channel {
  public:
@@ -136,6 +155,31 @@ class Channel {
              TakeMark* mark = nullptr);
   // Is the message with this sequence, which was put, no longer in the channel? Right for 2^29 messages.
   bool passed(std::uint32_t sequence) const noexcept;
+  // For a channel with receipts, in place of get(). The message stays until it is acknowledged; it comes back, before
+  // all others and in the order in which it was put, when it is given back or when this process is gone. A death inside
+  // of claim() gives it back, too, and may count as a delivery or not. kTimeout, kInterrupted, kStalled; kCorrupt
+  // (that message is gone, the channel goes on); kNoSpace, kOverBudget, kSystem (the message is back); kNoSpace also
+  // where this process holds all receipts; kClosed once nothing is left and nothing is claimed.
+  Status claim(Incoming& into, Receipt& receipt, os::Deadline deadline, WaitHooks* hooks = nullptr);
+  // Each ends a claim. Once acknowledge() has returned ok, the message never comes back. kBrokenByFork: another process
+  // made the claim. kInvalid: it was ended already. kStalled: it is acknowledged, but what it holds stays until this
+  // process ends.
+  Status acknowledge(const Receipt& receipt);
+  Status give_back(const Receipt& receipt);
+  // Did this process make the claim? check_mine() says so in words: kBrokenByFork.
+  bool is_mine(std::uint64_t state) const noexcept {
+    const domain::Domain& here = table_.domain();
+    return here.attached() && ReceiptState::unpack(state).holder == here.self();
+  }
+  Status check_mine(const Receipt& receipt) const { return is_mine(receipt.state) ? Status() : not_mine(); }
+  bool redelivers() const noexcept { return static_cast<bool>(receipts_); }
+  // Messages that are claimed, or came back and are not claimed again yet.
+  std::uint32_t unacknowledged() const noexcept { return receipts_ ? receipts_.count_in_use() : 0; }
+  // Messages that failed too often and had no dead-letter queue to go to.
+  std::uint64_t dropped() const noexcept {
+    return receipts_ ? receipts_.header().dropped.load(std::memory_order_acquire) : 0;
+  }
+
   // After the death of a getter: was the message of its claim taken, by it or, if it died before, by another
   // getter?
   bool claim_taken(const Claim& claim) const noexcept;
@@ -179,19 +223,22 @@ class Channel {
   Result<int> message_descriptor(watch::Watches& watches);
   Result<int> room_descriptor(watch::Watches& watches);
 
-  // From now on put() is kClosed, and get() is once the channel is empty. Wakes all waiters.
+  // From now on put() is kClosed, and get() is once the channel is empty, claim() once nothing is claimed, too. Wakes all waiters.
   // Idempotent. kStalled.
   Status close();
   bool closed() const noexcept {
     return (row_.tail_state.load(std::memory_order_acquire) & kTailClosed) != 0;
   }
-  // Has it been closed, and everything been taken? No message comes after that.
-  bool at_end() const noexcept { return closed() && empty(); }
+  // Has it been closed, and everything been taken, and acknowledged where that is asked for? No message comes after
+  // that.
+  bool at_end() const noexcept {
+    return closed() && empty() && (!receipts_ || receipts_.count_in_use() == 0);
+  }
 
   // Makes everybody who waits in one of these calls look at its hooks.
   void wake_all() noexcept;
 
-  // For JoinableQueue. False: no message was left unfinished.
+  // For JoinableQueue. False: no message was left unfinished. With receipts nothing but acknowledge() finishes one.
   bool task_done() noexcept;
   std::uint32_t unfinished() const noexcept;
   Status join(os::Deadline deadline, WaitHooks* hooks = nullptr);
@@ -199,7 +246,11 @@ class Channel {
  private:
   friend class PipeEnd;
   Channel(Channels& channels, ChannelId id, ChannelRow& row, arena::LeasePtr hold)
-      : table_(channels), id_(id), row_(row), hold_(std::move(hold)) {}
+      : table_(channels),
+        id_(id),
+        row_(row),
+        hold_(std::move(hold)),
+        receipts_(hold_ ? channels.receipts(id.index) : Receipts()) {}
 
   struct Plan;
   Status plan_put(const Outgoing& message, Plan& plan);
@@ -209,7 +260,23 @@ class Channel {
   Status start_chunk(Position& start, Chunk*& chunk);
   void write_record(Plan& plan, Position tail, std::byte* out);
   void commit_put(const Plan& plan, Position tail, Position behind) noexcept;
+  template <class Take>
+  Status take_oldest(RecordHeader& header, bool* done, Take&& take);
   Status try_get(Incoming& into, bool* done, Claim* claim = nullptr, TakeMark* mark = nullptr);
+  // `exhausted`: a message that is not to be delivered again.
+  Status try_claim(Incoming& into, Receipt& receipt, bool* exhausted, bool* done);
+  Status claim_record(Incoming& into, const Receipt& receipt, const RecordHeader& header, Position head,
+                      const std::byte* in);
+  Status claim_returned(Incoming& into, Receipt& receipt, bool* exhausted, bool* done);
+  Status pass_handles(const ReceiptRow& row, arena::Holder message, arena::Holder to);
+  Status open_contents(Incoming& into, const Receipt& receipt);
+  Status to_dead_letters(Incoming& into, const Receipt& receipt, os::Deadline deadline, WaitHooks* hooks);
+  static Status not_mine();
+  Status check_open(const Receipt& receipt) const;
+  Status end_laden(const Receipt& receipt);
+  bool can_claim() const noexcept;
+  void tell_room() noexcept;
+  void tell_ended() noexcept;
   // As try_get; tells those who wait for room.
   Status take(Incoming& into, bool* done, Claim* claim = nullptr, TakeMark* mark = nullptr);
   void ring(int bell, std::uint32_t sequence) noexcept;
@@ -237,6 +304,8 @@ class Channel {
   ChannelId id_;
   ChannelRow& row_;
   arena::LeasePtr hold_;
+  Receipts receipts_;
+  std::uint32_t next_receipt_ = 0;               // where this process looks first; with the head's lock
   mutable domain::SpinPolicy spin_policy_;       // of this process, for messages
   mutable domain::SpinPolicy room_spin_policy_;  // and for room
   watch::DescriptorCell message_descriptor_;

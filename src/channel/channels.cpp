@@ -1,6 +1,7 @@
 // Making and repairing: what happens to channels outside of put and get.
 #include "channel/channels.h"
 
+#include <climits>
 #include <string>
 
 #include "channel/channel.h"
@@ -21,6 +22,16 @@ Result<std::uint32_t> Channels::claim_row(sync::Transaction& change) {
   });
 }
 
+Receipts Channels::receipts(std::uint32_t index) const noexcept {
+  const ChannelRow& channel = rows_[index];
+  const std::uint64_t capacity = channel.receipts.load(std::memory_order_relaxed);
+  if (capacity == 0 || capacity > kMostReceipts) [[likely]]
+    return {};
+  const arena::Handle block = receipts_of(channel);
+  if (!arena_.ledger().check(block, arena::Holder::receipts(index))) return {};
+  return {arena_.shared_data(block), index, static_cast<std::uint32_t>(capacity)};
+}
+
 // The last putter died inside the lock. Its put has committed iff its chunk became tail.chunk(). Leases that
 // it gave to a message which was not committed are released (C2).
 bool Channels::repair_tail(std::uint32_t index) {
@@ -35,7 +46,8 @@ bool Channels::repair_tail(std::uint32_t index) {
   return true;
 }
 
-// The last getter died inside the lock. If it had committed, the message belonged to it and dies with it.
+// The last getter died inside the lock. If it had committed, the message belonged to it and dies with it, but where
+// there are receipts, in which it goes on.
 bool Channels::repair_head(std::uint32_t index) {
   ChannelRow& channel = rows_[index];
   channel.head_broken.store(1, std::memory_order_relaxed);
@@ -46,6 +58,7 @@ bool Channels::repair_head(std::uint32_t index) {
   } else {
     chunks_.give_from(channel.dying);
   }
+  if (const Receipts there = receipts(index); there && !there.repair(head.sequence(), arena_)) return false;
   if (!arena_.ledger().release_held_by(arena::Holder::message(index, head.sequence() - 1))) return false;
   channel.head_broken.store(0, std::memory_order_relaxed);
   return true;
@@ -56,6 +69,9 @@ bool Channels::repair_head(std::uint32_t index) {
 bool Channels::empty(std::uint32_t index) {
   ChannelRow& channel = rows_[index];
   if (!Channel::drain(*this, index)) return false;
+  // With the receipts goes what they hold, and the right to the dead-letter queue. No process looks at them any more.
+  if (channel.receipts.load(std::memory_order_relaxed) != 0 && !arena_.ledger().release_receipts(index))
+    return false;
   sync::LockGuard tail_guard(channel.tail_mutex, [&] { repair_tail(index); });
   if (!tail_guard.ok() || ((channel.tail_state.load() & kTailBroken) != 0 && !repair_tail(index)))
     return false;
@@ -101,6 +117,12 @@ bool Channels::reap(domain::SlotRef slot) {
         mutex.consistent();
       }
       mutex.unlock();
+    }
+    if (const Receipts there = receipts(index)) {
+      repaired &= there.reap(slot, arena_);
+      // Several messages may have come back, and the dead process may have ended the last claim without saying so.
+      channel.items.notify(INT_MAX);
+      channel.all_done.notify(INT_MAX);
     }
     // The dead process may be the one that was woken for the last message: wake another.
     channel.items.notify(1);

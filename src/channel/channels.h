@@ -10,6 +10,7 @@
 
 #include "arena/object_table.h"
 #include "channel/chunk_pool.h"
+#include "channel/receipts.h"
 #include "channel/tables.h"
 #include "domain/domain.h"
 
@@ -33,6 +34,8 @@ class Channels {
     return index < rows_.used() ? &rows_[index] : nullptr;
   }
   ChannelRow& unchecked_row(std::uint32_t index) const noexcept { return rows_[index]; }
+  // Of a channel that delivers at least once; empty for any other, and where the row does not describe what is there.
+  Receipts receipts(std::uint32_t index) const noexcept;
   // Part of the arena transaction that makes a channel: the row is free until it commits.
   Result<std::uint32_t> claim_row(sync::Transaction& change);
   // Repairs an end whose last owner died inside; its lock is held. False: a lock that this needs is stuck.
@@ -49,6 +52,7 @@ class Channels {
   bool empty(std::uint32_t index);
   bool reap(domain::SlotRef slot);
   void audit_channel(std::uint32_t index, std::vector<std::uint8_t>& seen, std::vector<std::string>& wrong);
+  void audit_receipts(std::uint32_t index, Position head, Position tail, std::vector<std::string>& wrong);
 
   arena::Arena& arena_;
   ChunkPool& chunks_;

@@ -15,6 +15,11 @@ Status bad_record(const char* why, Position head) {
                               ", sequence " + std::to_string(head.sequence()) + ")"};
 }
 
+Status bad_receipt(const char* why, std::uint32_t place) {
+  return {Code::kCorrupt, std::string("a message that came back is wrong: ") + why + " (receipt " +
+                              std::to_string(place) + ")"};
+}
+
 void fetch_ahead(const Chunk& chunk, std::uint32_t unit) {
   if (unit + 1 >= kChunkUnits) return;
   const std::byte* record = chunk.units + (unit - 1) * std::size_t{kUnitBytes};
@@ -23,7 +28,7 @@ void fetch_ahead(const Chunk& chunk, std::uint32_t unit) {
 }
 
 // `framed`: its sequence and length are good, so it is known where the next record begins.
-Status check_record(const RecordHeader& header, Position head, bool* framed) {
+[[gnu::always_inline]] inline Status check_record(const RecordHeader& header, Position head, bool* framed) {
   if (header.sequence != head.sequence()) return bad_record("another sequence", head);
   if (header.units == 0 || header.units > kChunkUnits - head.unit()) return bad_record("its length", head);
   *framed = true;
@@ -113,48 +118,6 @@ void Channel::fetch_first() const noexcept {
   if (chunk != nullptr && head.unit() != 0) fetch_ahead(*chunk, head.unit());
 }
 
-Status Channel::try_get(Incoming& into, bool* done, Claim* claim, TakeMark* mark) {
-  RecordHeader header{};
-  SpillHeader spill{};
-  Status status;
-  {
-    sync::LockGuard guard(row_.head_mutex, [this] { table_.repair_head(id_.index); });
-    if (!guard.ok()) return guard.status();
-    if (row_.head_broken.load(std::memory_order_relaxed) != 0 && !table_.repair_head(id_.index))
-      return unrepaired();
-    Position head = Position::unpack(row_.head.load(std::memory_order_relaxed));
-    Position tail = Position::unpack(row_.seen_tail.load(std::memory_order_relaxed));
-    if (head.sequence() == tail.sequence() && !look_at_tail(head, tail)) return {};
-    // A putter may have set the first chunk of an empty channel since.
-    if (head.chunk() == 0) head = Position::unpack(row_.head.load(std::memory_order_acquire));
-    const Chunk* chunk = table_.chunks().chunk(head.chunk());
-    if (chunk == nullptr) return lose_all(head, bad_record("no such chunk", head), done);
-    if (head.chunk() != tail.chunk() && head.unit() == chunk->end.load(std::memory_order_relaxed)) {
-      if (Status moved = next_chunk(head); !moved)
-        return moved.code() == Code::kCorrupt ? lose_all(head, moved, done) : moved;
-      chunk = table_.chunks().chunk(head.chunk());
-    }
-    if (head.unit() == 0 || head.unit() >= kChunkUnits)
-      return lose_all(head, bad_record("its place is outside the chunk", head), done);
-
-    const std::byte* in = chunk->units + (head.unit() - 1) * std::size_t{kUnitBytes};
-    std::memcpy(&header, in, sizeof header);
-    bool framed = false;
-    if (Status bad = check_record(header, head, &framed); !bad)
-      return framed ? lose_record(header, head, std::move(bad), done) : lose_all(head, bad, done);
-    copy_record(into, header, in + sizeof header);
-    commit_get(head, header, claim, mark);
-    *done = true;
-    // The next record is there already, written by another processor: fetching it is half the price of the
-    // next get. Not while it is still being written, which would only take the line away from its writer.
-    if (((head.sequence() + 1) & kSequenceMask) != tail.sequence())
-      fetch_ahead(*chunk, head.unit() + header.units);
-    if (header.handles != 0) status = take_handles(into, header, head.sequence(), spill);
-  }
-  make_leases(into, header, spill, status.ok());
-  return status;
-}
-
 // Head lock held, as in all functions below but make_leases. Is there a message by now?
 inline bool Channel::look_at_tail(Position head, Position& tail) noexcept {
   tail = Position::unpack(row_.tail.load(std::memory_order_acquire));
@@ -164,7 +127,8 @@ inline bool Channel::look_at_tail(Position head, Position& tail) noexcept {
 }
 
 // `in`: behind the checked header.
-inline void Channel::copy_record(Incoming& into, const RecordHeader& header, const std::byte* in) {
+[[gnu::always_inline]] inline void Channel::copy_record(Incoming& into, const RecordHeader& header,
+                                                        const std::byte* in) {
   into.make_buffer();
   std::byte* bytes = header.bytes <= into.target_.size() ? into.target_.data() : into.buffer_.get();
   const std::size_t handle_bytes = header.handles * sizeof(arena::Handle);
@@ -176,8 +140,8 @@ inline void Channel::copy_record(Incoming& into, const RecordHeader& header, con
   into.bytes_ = {bytes, header.bytes};
 }
 
-inline void Channel::commit_get(Position head, const RecordHeader& header, Claim* claim,
-                                TakeMark* mark) noexcept {
+[[gnu::always_inline]] inline void Channel::commit_get(Position head, const RecordHeader& header,
+                                                       Claim* claim, TakeMark* mark) noexcept {
   const std::uint32_t next = (head.sequence() + 1) & kSequenceMask;
   if (row_.byte_capacity.load(std::memory_order_relaxed) != 0) {
     row_.head_bytes[next & 1].store(
@@ -191,6 +155,119 @@ inline void Channel::commit_get(Position head, const RecordHeader& header, Claim
   row_.head.store(head.past(header.units).pack(), std::memory_order_release);
   sync::crash_fence();
   if (claim != nullptr) claim->place.store(Claim::kClaimed | head.sequence(), std::memory_order_release);
+}
+
+// Head lock held. Finds the oldest record and checks it; one that is wrong is lost, which `done` says. `take(head, header,
+// in)` has what lies behind the header, and commits. Always inlined, with what it calls for each message: it is a get.
+template <class Take>
+[[gnu::always_inline]] inline Status Channel::take_oldest(RecordHeader& header, bool* done, Take&& take) {
+  if (row_.head_broken.load(std::memory_order_relaxed) != 0 && !table_.repair_head(id_.index))
+    return unrepaired();
+  Position head = Position::unpack(row_.head.load(std::memory_order_relaxed));
+  Position tail = Position::unpack(row_.seen_tail.load(std::memory_order_relaxed));
+  if (head.sequence() == tail.sequence() && !look_at_tail(head, tail)) return {};
+  // A putter may have set the first chunk of an empty channel since.
+  if (head.chunk() == 0) head = Position::unpack(row_.head.load(std::memory_order_acquire));
+  const Chunk* chunk = table_.chunks().chunk(head.chunk());
+  if (chunk == nullptr) return lose_all(head, bad_record("no such chunk", head), done);
+  if (head.chunk() != tail.chunk() && head.unit() == chunk->end.load(std::memory_order_relaxed)) {
+    if (Status moved = next_chunk(head); !moved)
+      return moved.code() == Code::kCorrupt ? lose_all(head, moved, done) : moved;
+    chunk = table_.chunks().chunk(head.chunk());
+  }
+  if (head.unit() == 0 || head.unit() >= kChunkUnits)
+    return lose_all(head, bad_record("its place is outside the chunk", head), done);
+
+  const std::byte* in = chunk->units + (head.unit() - 1) * std::size_t{kUnitBytes};
+  std::memcpy(&header, in, sizeof header);
+  bool framed = false;
+  if (Status bad = check_record(header, head, &framed); !bad)
+    return framed ? lose_record(header, head, std::move(bad), done) : lose_all(head, bad, done);
+  take(head, in + sizeof header);
+  *done = true;
+  // The next record is there already, written by another processor: fetching it is half the price of the
+  // next get. Not while it is still being written, which would only take the line away from its writer.
+  if (((head.sequence() + 1) & kSequenceMask) != tail.sequence())
+    fetch_ahead(*chunk, head.unit() + header.units);
+  return {};
+}
+
+Status Channel::try_get(Incoming& into, bool* done, Claim* claim, TakeMark* mark) {
+  RecordHeader header{};
+  SpillHeader spill{};
+  Status status;
+  {
+    sync::LockGuard guard(row_.head_mutex, [this] { table_.repair_head(id_.index); });
+    if (!guard.ok()) return guard.status();
+    Status found = take_oldest(header, done, [&](Position head, const std::byte* in) {
+      copy_record(into, header, in);
+      commit_get(head, header, claim, mark);
+    });
+    if (!found || !*done) return found;
+    if (header.handles != 0) status = take_handles(into, header, header.sequence, spill);
+  }
+  make_leases(into, header, spill, status.ok());
+  return status;
+}
+
+Status Channel::try_claim(Incoming& into, Receipt& receipt, bool* exhausted, bool* done) {
+  RecordHeader header{};
+  sync::LockGuard guard(row_.head_mutex, [this] { table_.repair_head(id_.index); });
+  if (!guard.ok()) return guard.status();
+  // Mended before a look at what came back: a message that is in flight may come back by that.
+  if (row_.head_broken.load(std::memory_order_relaxed) != 0 && !table_.repair_head(id_.index))
+    return unrepaired();
+  if (receipts_.header().returned.load(std::memory_order_acquire) != 0) [[unlikely]] {
+    if (Status came = claim_returned(into, receipt, exhausted, done); !came || *done) return came;
+  }
+  const std::uint32_t place = receipts_.find_free(next_receipt_);
+  if (place == Receipts::kNone) return {};
+  Status status;
+  Status found = take_oldest(header, done, [&](Position head, const std::byte* in) {
+    next_receipt_ = place;
+    receipt = {place, ReceiptState::claimed(domain().self(), 1).pack()};
+    status = claim_record(into, receipt, header, head, in);
+  });
+  return found ? status : found;
+}
+
+// Head lock held. The order of the stores: the row, `in_flight`, the head (which commits), the leases, the row's state,
+// `in_flight` again. Before the head's store a death leaves the message in the channel, after it in the row.
+[[gnu::always_inline]] inline Status Channel::claim_record(Incoming& into, const Receipt& receipt,
+                                                           const RecordHeader& header, Position head,
+                                                           const std::byte* in) {
+  const std::size_t body = header.handles * sizeof(arena::Handle) + header.bytes;
+  if (body > kReceiptBody) [[unlikely]] {
+    bool lost = false;
+    return lose_record(header, head, bad_record("it is longer than a receipt", head), &lost);
+  }
+  ReceiptsHeader& shared = receipts_.header();
+  const auto place = static_cast<std::uint32_t>(receipt.place);
+  ReceiptRow& row = receipts_.row(place);
+  row.header = header;
+  if (body <= sizeof(std::uint64_t)) {
+    std::memcpy(row.body, in, sizeof(std::uint64_t));  // it lies in the record's first unit in any case
+  } else {
+    std::memcpy(row.body, in, body);
+  }
+  if (place >= receipts_.used()) shared.used.store(std::uint64_t{place} + 1, std::memory_order_release);
+  sync::crash_fence();
+  shared.in_flight.store(std::uint64_t{place} + 1, std::memory_order_release);
+  sync::crash_fence();
+  copy_record(into, header, in);
+  commit_get(head, header, nullptr, nullptr);
+  if (header.handles != 0) {
+    Status passed =
+        pass_handles(row, arena::Holder::message(id_.index, header.sequence), receipts_.holder(place));
+    if (!passed) {
+      shared.in_flight.store(0, std::memory_order_release);
+      return passed;
+    }
+  }
+  row.state.store(receipt.state, std::memory_order_release);
+  sync::crash_fence();
+  shared.in_flight.store(0, std::memory_order_release);
+  return {};
 }
 
 // Head committed: the leases of the message become this process's. Leaves in `handles_` what was taken, in
@@ -244,6 +321,28 @@ inline void Channel::make_leases(Incoming& into, const RecordHeader& header, con
   into.spill_ = std::move(into.leases_.front());
   into.leases_.erase(into.leases_.begin());
   into.bytes_ = {into.spill_->data() + sizeof spill + spill.handles * sizeof(arena::Handle), spill.bytes};
+}
+
+// Head lock held, as below. One store of the row's state takes the message, if there is one.
+Status Channel::claim_returned(Incoming& into, Receipt& receipt, bool* exhausted, bool* done) {
+  const std::uint32_t place = receipts_.find_returned(taken());
+  if (place == Receipts::kNone) return {};
+  ReceiptRow& row = receipts_.row(place);
+  const std::uint32_t tries = ReceiptState::unpack(row.state.load(std::memory_order_acquire)).tries;
+  const std::uint64_t limit = receipts_.header().tries_limit.load(std::memory_order_relaxed);
+  *exhausted = limit != 0 && tries >= limit;
+  const RecordHeader header = row.header;
+  const ReceiptState claimed = ReceiptState::claimed(domain().self(), *exhausted ? tries : tries + 1);
+  receipt = {place, claimed.pack()};
+  row.state.store(receipt.state, std::memory_order_release);
+  *done = true;
+  if (header.spilled > 1 || (header.spilled == 1 && header.handles != 1) ||
+      header.handles * sizeof(arena::Handle) + header.bytes > kReceiptBody) {
+    (void)end_laden(receipt);
+    return bad_receipt("its header", place);
+  }
+  copy_record(into, header, row.body);
+  return {};
 }
 
 }  // namespace forklift::channel

@@ -51,7 +51,7 @@ Status Channel::plan_put(const Outgoing& message, Plan& plan) {
     for (const arena::LeasePtr& lease : message.leases) plan.weight += lease->size();
   }
   const std::size_t body = handle_bytes + message.bytes.size();
-  if (body <= kInlineBytes) {
+  if (body <= (receipts_ ? kReceiptBody : kInlineBytes)) {
     plan.units = units_for(sizeof(RecordHeader) + body);
     plan.bytes = message.bytes.size();
     plan.handles = message.leases.size();

@@ -91,7 +91,8 @@ struct SpillHeader {
 };
 
 enum ChannelFlags : std::uint64_t {
-  kPortable = 1
+  kPortable = 1,
+  kRedelivers = 2  // there are receipts (channel/receipts.h)
 };
 
 enum TailState : std::uint64_t {
@@ -138,7 +139,12 @@ struct ChannelRow {
 
   alignas(64) Word done;  // task_done calls + the sequence at creation, mod 2^30
   sync::EventCount all_done;
-  Word unused4[5];
+  // Where the receipts are, of a channel that delivers at least once. They do not change while the channel lives.
+  Word receipts;         // how many; 0: it delivers at most once
+  Word receipts_offset;  // of their block, in the data segment
+  Word receipts_block;   // {generation:32, row:32}
+  Word receipts_lease;
+  Word unused4;
 };
 static_assert(sizeof(ChannelRow) == 448);
 

@@ -23,7 +23,7 @@ domain::Domain& Watched::domain() const {
 
 bool Watched::ready() const {
   if (lock_) return lock_->ready();
-  if (source_.channel != nullptr) return !source_.channel->empty() || source_.channel->closed();
+  if (source_.channel != nullptr) return !source_.channel->empty() || source_.channel->at_end();
   return source_.reader->ready();
 }
 

@@ -176,7 +176,6 @@ class Topic : public std::enable_shared_from_this<Topic> {
   Status copy(Incoming& into, std::uint64_t sequence, Copied& copied);
   Status copy_locked(Incoming& into, std::uint64_t sequence, Copied& copied);
   Status copy_slot(Incoming& into, std::uint64_t sequence, SlotHeader& header);
-  Status share_blocks(Incoming& into, std::uint64_t sequence, const SlotHeader& header);
 
   Topics& table_;
   TopicId id_;

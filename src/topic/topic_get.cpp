@@ -40,34 +40,6 @@ Status Topic::copy_slot(channel::Incoming& into, std::uint64_t sequence, SlotHea
   return {};
 }
 
-Status Topic::share_blocks(channel::Incoming& into, std::uint64_t sequence, const SlotHeader& header) {
-  arena::Arena& arena = table_.arena();
-  const arena::Holder message = arena::Holder::topic(id_.index, sequence);
-  if (header.spilled) {
-    Result<arena::LeasePtr> block = arena.share(into.handles_.front(), message);
-    if (!block) return block.status();
-    into.spill_ = *std::move(block);
-    channel::SpillHeader spill{};
-    const std::size_t size = into.spill_->size();
-    if (into.spill_->data() == nullptr || size < sizeof spill)
-      return bad_slot("its spill is shorter than its header", sequence);
-    std::memcpy(&spill, into.spill_->data(), sizeof spill);
-    const std::uint64_t handle_bytes = std::uint64_t{spill.handles} * sizeof(arena::Handle);
-    if (handle_bytes > size - sizeof spill || spill.bytes > size - sizeof spill - handle_bytes)
-      return bad_slot("its spill exceeds its block", sequence);
-    into.handles_.resize(spill.handles);
-    if (handle_bytes != 0)
-      std::memcpy(into.handles_.data(), into.spill_->data() + sizeof spill, handle_bytes);
-    into.bytes_ = {into.spill_->data() + sizeof spill + handle_bytes, spill.bytes};
-  }
-  for (const arena::Handle& handle : into.handles_) {
-    Result<arena::LeasePtr> block = arena.share(handle, message);
-    if (!block) return block.status();
-    into.leases_.push_back(*std::move(block));
-  }
-  return {};
-}
-
 Status Topic::copy(channel::Incoming& into, std::uint64_t sequence, Copied& copied) {
   copied = {};
   const auto dropped = [&] { return row_.oldest.load(std::memory_order_acquire) > sequence; };
@@ -76,7 +48,7 @@ Status Topic::copy(channel::Incoming& into, std::uint64_t sequence, Copied& copi
   if (dropped()) return {};
   copied.laden = got.ok() && header.handles != 0;
   if (copied.laden) {
-    got = share_blocks(into, sequence, header);
+    got = into.share(table_.arena(), arena::Holder::topic(id_.index, sequence), header.spilled != 0);
     if (!got && dropped()) {
       into.clear();
       return {};

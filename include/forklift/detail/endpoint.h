@@ -10,6 +10,8 @@
 
 namespace forklift::detail {
 
+class ClaimHold;
+
 // Where messages go and come from: a queue's channel, a pipe's end (pipe.h), a topic or who reads one
 // (broadcast.h, latest.h). Two words, so that it travels in registers.
 class Endpoint {
@@ -24,6 +26,8 @@ class Endpoint {
   Endpoint(topic::Reader* subscriber) noexcept : end_(subscriber), kind_(Kind::kReader) {}
   // The newest message, seen or not.
   Endpoint(topic::Reader* looker, Peek) noexcept : end_(looker), kind_(Kind::kPeek) {}
+  // A queue's channel that delivers at least once, and where to note what was taken from it (claim.h).
+  Endpoint(ClaimHold& hold) noexcept : end_(&hold), kind_(Kind::kClaim) {}
   Endpoint(channel::Channel& queue) noexcept : Endpoint(&queue) {}
   Endpoint(channel::PipeEnd& end) noexcept : Endpoint(&end) {}
   Endpoint(topic::Topic& writer) noexcept : Endpoint(&writer) {}
@@ -33,6 +37,7 @@ class Endpoint {
   channel::PipeEnd* pipe() const noexcept { return as<channel::PipeEnd>(Kind::kPipe); }
   topic::Topic* topic() const noexcept { return as<topic::Topic>(Kind::kTopic); }
   topic::Reader* reader() const noexcept { return as<topic::Reader>(peek() ? Kind::kPeek : Kind::kReader); }
+  ClaimHold* hold() const noexcept { return as<ClaimHold>(Kind::kClaim); }
   bool peek() const noexcept { return kind_ == Kind::kPeek; }
 
  private:
@@ -41,7 +46,8 @@ class Endpoint {
     kPipe,
     kTopic,
     kReader,
-    kPeek
+    kPeek,
+    kClaim
   };
   template <class End>
   End* as(Kind kind) const noexcept {

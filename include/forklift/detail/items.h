@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <iterator>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "forklift/error.h"
@@ -25,7 +26,8 @@ template <class Stream>
 class ItemIterator {
  public:
   using iterator_concept = std::input_iterator_tag;
-  using value_type = typename Stream::value_type;
+  using value_type =
+      std::remove_cvref_t<decltype(*std::declval<Stream&>().try_get(std::declval<const Wait&>()))>;
   using difference_type = std::ptrdiff_t;
   using reference = value_type&;
 

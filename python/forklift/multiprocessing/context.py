@@ -74,11 +74,30 @@ class _Constructors(TypedConstructors):
         return _module(".queues").Queue(maxsize, ctx=self.get_context(), strict=strict, framework=framework)
 
     def JoinableQueue(
-        self, maxsize: int = 0, *, strict: bool = False, framework: str | None = None
+        self,
+        maxsize: int = 0,
+        *,
+        strict: bool = False,
+        framework: str | None = None,
+        redeliver: bool = False,
+        tries: int = 0,
+        dead_letters: "queues.Queue[Any] | None" = None,
+        claims: int = 1024,
     ) -> "queues.JoinableQueue[Any]":
-        """A Queue with ``task_done`` and ``join``, which waits until each object has been reported done."""
+        """A Queue with ``task_done`` and ``join``, which waits until each object has been reported done.
+
+        With ``redeliver=True`` an object comes back when its consumer ends before ``task_done``.
+        See forklift.multiprocessing.queues.JoinableQueue.
+        """
         return _module(".queues").JoinableQueue(
-            maxsize, ctx=self.get_context(), strict=strict, framework=framework
+            maxsize,
+            ctx=self.get_context(),
+            strict=strict,
+            framework=framework,
+            redeliver=redeliver,
+            tries=tries,
+            dead_letters=dead_letters,
+            claims=claims,
         )
 
     def SimpleQueue(self, *, framework: str | None = None) -> "queues.SimpleQueue[Any]":

@@ -16,7 +16,6 @@ import collections
 import os
 import threading
 import types
-from collections.abc import Callable
 from multiprocessing import queues as _std
 from multiprocessing import util as _std_util
 from operator import index as _index
@@ -25,8 +24,16 @@ from queue import Empty, Full
 from forklift import _core
 from forklift.generic import Bases
 from forklift.multiprocessing._channels.ends import NoLock, Reader, SlotsLeft, Tasks, Writer
+from forklift.multiprocessing._channels.standard import (
+    PrivateName,
+    add_child_as_holder,
+    checked_framework,
+    checked_redelivery,
+    init_standard,
+    or_standard,
+)
 from forklift.multiprocessing._channels.subclasses import relies_on_the_feeder
-from forklift.multiprocessing._start.invitation import Invitation, invitation_to_share, is_for_forks_only
+from forklift.multiprocessing._start.invitation import is_for_forks_only
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +41,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeVar
 
-    _Method = TypeVar("_Method", bound=Callable[..., Any])
     _T = TypeVar("_T", default=Any)
 
     class _QueueBases(_core.QueueCore[_T], _std.Queue[_T]): ...
@@ -56,65 +62,6 @@ _SEM_VALUE_MAX = 2**31 - 1
 _StdQueue: Any = _std.Queue
 _StdJoinable: Any = _std.JoinableQueue
 _StdSimple: Any = _std.SimpleQueue
-
-
-def _or_standard(standard: Any) -> Callable[[_Method], _Method]:
-    """Make a method call `standard`'s for subclasses that rely on its engine, and Forklift's for all others.
-
-    (Not super(): a standard class refers to its base by name, and install() may have replaced that name.)
-    """
-
-    def choose(ours: Any) -> Any:
-        theirs = getattr(standard, ours.__name__, None)
-        if theirs is None:  # only later versions of Python have it
-            return ours
-
-        def method(self: Any, *args: Any, **named: Any) -> Any:
-            return (theirs if self._standard else ours)(self, *args, **named)
-
-        method.__name__, method.__qualname__, method.__doc__ = ours.__name__, ours.__qualname__, ours.__doc__
-        method.__wrapped__ = ours  # type: ignore[attr-defined]
-        return method
-
-    return choose
-
-
-def _init_standard(standard: Any, queue: Any, *args: Any, ctx: Any, **ours: Any) -> None:
-    """Call the standard library's constructor so that it makes the standard library's pipe."""
-    for name, value in ours.items():
-        if value:
-            raise TypeError(
-                f"{type(queue).__qualname__} relies on the standard library's queue, which has no {name}="
-            )
-    from forklift.multiprocessing.connection import standard_pipe
-
-    init = standard.__init__
-    pipes = types.SimpleNamespace(Pipe=standard_pipe)
-    names = {**init.__globals__, "connection": pipes, "Queue": Queue}
-    types.FunctionType(init.__code__, names, "__init__", init.__defaults__)(queue, *args, ctx=ctx)
-
-
-def _checked(framework: str) -> str | None:
-    from forklift.adapters.frameworks import check
-
-    return check(framework)
-
-
-def _add_child_as_holder(queue: Any) -> Invitation:
-    """Enter the child that is being started as a holder of the queue."""
-    invitation = invitation_to_share(queue)
-    queue._offer(*invitation.slot)
-    return invitation
-
-
-class _PrivateName:
-    """A private attribute of the standard library's, whose value is made at each access. It can be set."""
-
-    def __init__(self, make: Callable[[Any], Any]) -> None:
-        self._make = make
-
-    def __get__(self, queue: Any, _owner: type | None = None) -> Any:
-        return self if queue is None else self._make(queue)
 
 
 class Queue(_QueueBases[_T]):
@@ -144,17 +91,20 @@ class Queue(_QueueBases[_T]):
         self, maxsize: int = 0, *, ctx: Any = None, strict: bool = False, framework: str | None = None
     ) -> None:
         if self._standard:
-            _init_standard(_StdQueue, self, maxsize, ctx=ctx, strict=strict, framework=framework)
+            init_standard(_StdQueue, Queue, self, maxsize, ctx=ctx, strict=strict, framework=framework)
             return
         bound = _index(maxsize) if maxsize > 0 else 0
         if bound > _SEM_VALUE_MAX:
             raise OverflowError(f"maxsize is too large: {bound}")
-        self._create(bound, 0, self._FLAGS)
+        self._make(bound)
         self._strict = strict
         if framework is not None:
-            self._framework = _checked(framework)
+            self._framework = checked_framework(framework)
         self._is_fork_ctx = ctx is not None and is_for_forks_only(ctx)
         self._begin(bound)
+
+    def _make(self, bound: int) -> None:
+        self._create(bound, 0, self._FLAGS)
 
     def _begin(self, bound: int) -> None:
         self._maxsize = bound or _SEM_VALUE_MAX
@@ -162,10 +112,10 @@ class Queue(_QueueBases[_T]):
         self._reset()
         _std_util.register_after_fork(self, Queue._after_fork)
 
-    @_or_standard(_StdQueue)
+    @or_standard(_StdQueue)
     def __getstate__(self) -> Any:
         return (
-            _add_child_as_holder(self),
+            add_child_as_holder(self),
             self._id(),
             self._maxsize,
             self._strict,
@@ -174,7 +124,7 @@ class Queue(_QueueBases[_T]):
             self._framework,
         )
 
-    @_or_standard(_StdQueue)
+    @or_standard(_StdQueue)
     def __setstate__(self, state: Any) -> None:
         _joined, identity, self._maxsize, self._strict, ignore_epipe, self._opid, self._framework = state
         self._open(*identity)
@@ -182,11 +132,11 @@ class Queue(_QueueBases[_T]):
         self._ignore_epipe = ignore_epipe
         _std_util.register_after_fork(self, Queue._after_fork)
 
-    @_or_standard(_StdQueue)
+    @or_standard(_StdQueue)
     def _after_fork(self) -> None:
         self._reset(after_fork=True)
 
-    @_or_standard(_StdQueue)
+    @or_standard(_StdQueue)
     def _reset(self, after_fork: bool = False) -> None:
         self._ignore_epipe = False
         self._closed = False
@@ -227,7 +177,7 @@ class Queue(_QueueBases[_T]):
         # A subclass may override get() without `as_`.
         return self.get(False) if as_ is None else self.get(False, as_=as_)
 
-    @_or_standard(_StdQueue)
+    @or_standard(_StdQueue)
     def close(self) -> None:
         """End this process's puts and gets. Messages stay in the queue."""
         self._closed = True
@@ -235,16 +185,16 @@ class Queue(_QueueBases[_T]):
             # In the standard library the feeder thread, which the first put starts, closes the reader.
             self._reader_closed = True
 
-    @_or_standard(_StdQueue)
+    @or_standard(_StdQueue)
     def join_thread(self) -> None:
         """Return at once, since puts are complete when they return. Only after close()."""
         assert self._closed, f"Queue {self!r} not closed"
 
-    @_or_standard(_StdQueue)
+    @or_standard(_StdQueue)
     def cancel_join_thread(self) -> None:
         self._joincancelled = True
 
-    @_or_standard(_StdQueue)
+    @or_standard(_StdQueue)
     def _terminate_broken(self) -> None:
         self.close()
 
@@ -260,20 +210,20 @@ class Queue(_QueueBases[_T]):
     _jointhread = None
     _close = None
 
-    _reader = _PrivateName(Reader)
+    _reader = PrivateName(Reader)
 
-    _writer = _PrivateName(Writer)
+    _writer = PrivateName(Writer)
 
     _rlock = NoLock()
     _wlock = NoLock()
 
-    _sem = _PrivateName(SlotsLeft)
+    _sem = PrivateName(SlotsLeft)
 
-    _buffer = _PrivateName(lambda self: collections.deque())
+    _buffer = PrivateName(lambda self: collections.deque())
 
-    _notempty = _PrivateName(lambda self: threading.Condition())
+    _notempty = PrivateName(lambda self: threading.Condition())
 
-    _poll = _PrivateName(lambda self: self._reader.poll)
+    _poll = PrivateName(lambda self: self._reader.poll)
 
     if not TYPE_CHECKING:
         __class_getitem__ = classmethod(types.GenericAlias)
@@ -287,36 +237,82 @@ else:
 
 
 class JoinableQueue(_JoinableBases[_T]):
-    """A queue that counts the objects put and those reported done; ``join`` waits until both are equal."""
+    """A queue that counts the objects put and those reported done; ``join`` waits until both are equal.
+
+    With ``redeliver=True`` an object stays until it is done: ``task_done`` acknowledges the oldest one that
+    the calling thread has got, and what a process had got and not acknowledged when it ended, killed or not,
+    is got by another, before all others. So ``join`` waits until every object was done by some process, and
+    an object may be worked on more than once. ``give_back`` returns the oldest one at once. An object that
+    came back ``tries`` times (0: for ever) is put into the queue ``dead_letters``, or dropped and counted by
+    ``dropped`` where there is none, when the next object is got. At most ``claims`` objects are out at once.
+    One that cannot be unpickled goes back; ``get`` raises what unpickling raised.
+    """
+
+    _redelivery: tuple[int, int, Any] = (0, 0, None)
 
     def __init__(
-        self, maxsize: int = 0, *, ctx: Any = None, strict: bool = False, framework: str | None = None
+        self,
+        maxsize: int = 0,
+        *,
+        ctx: Any = None,
+        strict: bool = False,
+        framework: str | None = None,
+        redeliver: bool = False,
+        tries: int = 0,
+        dead_letters: Queue[Any] | None = None,
+        claims: int = 1024,
     ) -> None:
         if self._standard:
-            _init_standard(_StdJoinable, self, maxsize, ctx=ctx, strict=strict, framework=framework)
-        else:
-            Queue.__init__(self, maxsize, ctx=ctx, strict=strict, framework=framework)
+            ours = {"strict": strict, "framework": framework, "redeliver": redeliver}
+            init_standard(_StdJoinable, Queue, self, maxsize, ctx=ctx, **ours)
+            return
+        self._redelivery = checked_redelivery(redeliver, tries, claims, dead_letters)
+        Queue.__init__(self, maxsize, ctx=ctx, strict=strict, framework=framework)
 
-    @_or_standard(_StdJoinable)
+    def _make(self, bound: int) -> None:
+        self._create(bound, 0, self._FLAGS, *self._redelivery)
+        self.__dict__.pop("_redelivery", None)  # the core keeps the dead letters alive
+
+    @or_standard(_StdJoinable)
     def task_done(self) -> None:
-        """Report that an object is done. ValueError if more are reported than were put."""
+        """Report that an object is done. ValueError if more are reported than were put.
+
+        With ``redeliver=True``: acknowledge the oldest object that this thread has got. ValueError if it has
+        got none that is not done.
+        """
         if not self._task_done():
             raise ValueError("task_done() called too many times")
 
-    @_or_standard(_StdJoinable)
+    def give_back(self) -> None:
+        """Return the oldest object that this thread has got: it is the next one that a ``get`` takes.
+
+        Only with ``redeliver=True``. ValueError if the thread has got none that is not done.
+        """
+        if not self._give_back():
+            raise ValueError("give_back() called without an object that this thread has got")
+
+    def unacknowledged(self) -> int:
+        """How many objects were got and are not done, or came back. 0 without ``redeliver=True``."""
+        return self._unacknowledged()
+
+    def dropped(self) -> int:
+        """How many objects came back too often and had no dead-letter queue to go to."""
+        return self._dropped()
+
+    @or_standard(_StdJoinable)
     def join(self) -> None:
         """Wait until every object that was put has been reported done."""
         self._join()
 
-    _unfinished_tasks = _PrivateName(Tasks)
+    _unfinished_tasks = PrivateName(Tasks)
 
     _cond = NoLock()
 
-    @_or_standard(_StdJoinable)
+    @or_standard(_StdJoinable)
     def __getstate__(self) -> Any:
         return Queue.__getstate__(self)
 
-    @_or_standard(_StdJoinable)
+    @or_standard(_StdJoinable)
     def __setstate__(self, state: Any) -> None:
         Queue.__setstate__(self, state)
 
@@ -333,11 +329,11 @@ class SimpleQueue(_SimpleBases[_T]):
 
     def __init__(self, *, ctx: Any = None, framework: str | None = None) -> None:
         if self._standard:
-            _init_standard(_StdSimple, self, ctx=ctx, framework=framework)
+            init_standard(_StdSimple, Queue, self, ctx=ctx, framework=framework)
             return
         self._create(0, _PIPE_BYTES, 0)
         if framework is not None:
-            self._framework = _checked(framework)
+            self._framework = checked_framework(framework)
         self._is_fork_ctx = ctx is not None and is_for_forks_only(ctx)
 
     async def aput(self, obj: _T, timeout: float | None = None) -> None:
@@ -359,34 +355,34 @@ class SimpleQueue(_SimpleBases[_T]):
 
         return await coroutines.get(self, lambda: self._get_now(as_=as_), timeout)
 
-    @_or_standard(_StdSimple)
+    @or_standard(_StdSimple)
     def close(self) -> None:
         """End this process's puts and gets."""
         self._reader_closed = True
         self._writer_closed = True
 
-    @_or_standard(_StdSimple)
+    @or_standard(_StdSimple)
     def empty(self) -> bool:
         """Tells whether the queue is empty at this moment."""
         return not self._reader.poll()
 
-    @_or_standard(_StdSimple)
+    @or_standard(_StdSimple)
     def __getstate__(self) -> Any:
-        return (_add_child_as_holder(self), self._id(), self._framework)
+        return (add_child_as_holder(self), self._id(), self._framework)
 
-    @_or_standard(_StdSimple)
+    @or_standard(_StdSimple)
     def __setstate__(self, state: Any) -> None:
         _joined, identity, self._framework = state
         self._open(*identity)
 
-    _reader = _PrivateName(Reader)
+    _reader = PrivateName(Reader)
 
-    _writer = _PrivateName(Writer)
+    _writer = PrivateName(Writer)
 
     _rlock = NoLock()
     _wlock = NoLock()
 
-    _poll = _PrivateName(lambda self: self._reader.poll)
+    _poll = PrivateName(lambda self: self._reader.poll)
 
     if not TYPE_CHECKING:
         __class_getitem__ = classmethod(types.GenericAlias)

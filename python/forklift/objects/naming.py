@@ -40,6 +40,7 @@ _TENSOR = 10
 _CPP_MEMORY = range(11, 16)  # what C++ programs publish for each other
 _LOCK, _RLOCK, _SEMAPHORE, _RECOVERING, _CONDITION, _EVENT, _BARRIER = range(17, 24)
 _PORTABLE = 1  # of a channel's flags
+_REDELIVERS = 2
 
 
 class Domain:
@@ -196,6 +197,7 @@ def _identity(obj: Any) -> tuple[int, int, int, int]:
 
 def _open_queue(name: str, object_type: int, flags: int, identity: tuple[int, int], tensors: bool) -> Any:
     queue: Any
+    flags &= ~_REDELIVERS  # the core knows
     if flags == _PORTABLE:
         queue = PortableQueue.__new__(PortableQueue)
     elif flags != 0:

@@ -8,6 +8,7 @@
 
 #include "arena/arena.h"
 #include "arena/tables.h"
+#include "channel/receipts.h"
 #include "channel/tables.h"
 #include "domain/layout.h"
 #include "locks/tables.h"
@@ -116,6 +117,18 @@ static_assert(offsetof(ChannelRow, space) == 336 && offsetof(ChannelRow, done) =
 static_assert(offsetof(ChannelRow, tokens_sent) == 352 && offsetof(ChannelRow, tokens_read) == 360 &&
               offsetof(ChannelRow, selectable) == 368);
 static_assert(offsetof(ChannelRow, all_done) == 392 && sizeof(sync::EventCount) == 16);
+static_assert(offsetof(ChannelRow, receipts) == 408 && offsetof(ChannelRow, receipts_offset) == 416);
+static_assert(offsetof(ChannelRow, receipts_block) == 424 && offsetof(ChannelRow, receipts_lease) == 432);
+
+static_assert(sizeof(channel::ReceiptsHeader) == 192 && sizeof(channel::ReceiptRow) == 256);
+static_assert(offsetof(channel::ReceiptsHeader, tries_limit) == 0);
+static_assert(offsetof(channel::ReceiptsHeader, dead_letters) == 8);
+static_assert(offsetof(channel::ReceiptsHeader, in_flight) == 64 &&
+              offsetof(channel::ReceiptsHeader, used) == 72);
+static_assert(offsetof(channel::ReceiptsHeader, returned) == 80);
+static_assert(offsetof(channel::ReceiptsHeader, dropped) == 128);
+static_assert(offsetof(channel::ReceiptRow, state) == 0 && offsetof(channel::ReceiptRow, header) == 8);
+static_assert(offsetof(channel::ReceiptRow, body) == 40);
 
 static_assert(sizeof(node::NameTable) == 128 && sizeof(node::NameRow) == 128);
 static_assert(offsetof(node::NameRow, object) == 8 && offsetof(node::NameRow, generation) == 16);
@@ -227,6 +240,12 @@ TEST(Layout, BitFieldsOfWords) {
   EXPECT_EQ(arena::Holder::message(5, 7).word, (2ULL << 62) | (5ULL << 30) | 7);
   EXPECT_EQ(arena::Holder::topic(5, (1ULL << 30) + 7).word, (13ULL << 60) | (5ULL << 30) | 7);
   EXPECT_EQ(arena::Holder::ring(5).word, (14ULL << 60) | (5ULL << 30));
+  EXPECT_EQ(arena::Holder::receipt(5, 7).word, (1ULL << 60) | (5ULL << 30) | 7);
+  EXPECT_EQ(arena::Holder::receipts(5).word, (1ULL << 60) | (5ULL << 30) | 0x3fffffffU);
+  EXPECT_EQ((channel::ReceiptState::claimed({5, 7}, 9).pack()),
+            (1ULL << 62) | (9ULL << 50) | (5ULL << 32) | 7);
+  EXPECT_EQ((channel::ReceiptState::returned(9).pack()), (2ULL << 62) | (9ULL << 50));
+  EXPECT_EQ((channel::ReceiptState::ending({5, 7}).pack()), (3ULL << 62) | (5ULL << 32) | 7);
   EXPECT_EQ(arena::Holder::name(7).word, (15ULL << 60) | 7);
   EXPECT_EQ((channel::Position{3, 5, 7}.pack()), (3ULL << 40) | (5ULL << 30) | 7);
 }

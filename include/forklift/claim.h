@@ -1,0 +1,256 @@
+// Queue<T, Delivery::kAtLeastOnce>: a queue whose messages come back unless they are acknowledged; and Claim<T>, a
+// message that was taken from it.
+//
+//   using Jobs = forklift::Queue<Job, forklift::Delivery::kAtLeastOnce>;
+//   forklift::Queue<Job> failed;
+//   Jobs jobs({.tries = 3, .dead_letters = failed});
+//   auto worker = forklift::Process::fork([&] {
+//     for (forklift::Claim<Job>& job : jobs) work(*job);   // acknowledged at the end of each turn
+//   });
+//   worker.start();
+//   for (const Job& job : all) jobs.put(job);
+//   jobs.close();
+//   jobs.join();                                            // until each was acknowledged, by whatever worker
+//
+//   forklift::Claim<Job> job = jobs.get();                  // or one by one
+//   if (!ready_for(*job)) job.give_back();                  // it is the next one that a get takes
+//   else if (job.tries() > 1) check_for_traces(*job);       // it was delivered before
+//
+// A claim ends in one of four ways: acknowledge(), or the end of its scope, and the message is gone for good;
+// give_back(), an exception that unwinds its scope, or the end of its process, by whatever means, and the message comes
+// back: before all that was not delivered yet, and in the order in which it was put. A message that came back `tries`
+// times goes to the dead letters, or is dropped and counted where there are none. So each message is worked on at
+// least once, and more than once only if something failed: make the work such that its repetition does no harm.
+//
+// T, and how the queue reaches other processes: as Queue<T> (queue.h). The memory of a message lives until it is
+// acknowledged; a Tensor is the same memory with each delivery, so that what a process that died had written to it is
+// there.
+//
+// Ownership: a Claim owns its message and a handle on the queue. It can be moved and not copied, and may outlive the
+// handle that it came from. The queue goes with its last handle in the last process, and what is claimed, too.
+// Close: after close() nothing can be put. What is claimed can still be acknowledged or given back, and what comes back
+// is got; Closed is thrown when nothing is left *and nothing is claimed*, so that no consumer leaves before the work is
+// done. A thread that gets while it holds the last claims itself waits for itself.
+// Fork: a claim belongs to the process that got the message. A forked child's copy is none: using it throws Error
+// (kBrokenByFork), and its end does nothing. It does not matter which thread ends a claim, and the end of a thread ends
+// none.
+// Thread safety: the queue as Queue<T>; one Claim is used by one thread at a time.
+// Errors: as Queue<T>; a message that cannot be read (kCorrupt, TypeMismatch) is acknowledged thereby, and one for which
+// there was no memory comes back. kNoSpace: this process holds as many claims as the queue allows in all (`claims`);
+// where other processes do, a get waits for one of them to end. kInvalid: a claim that ended is ended once more.
+//
+// Invariants: a message whose acknowledge() returned is never delivered again. A message whose put() returned is never
+// lost but with the queue. While a message is claimed, no other process gets it. A process killed inside get() may count
+// as a try, or not; a dead letter may come twice if the process that moves it is killed meanwhile.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <iterator>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "forklift/queue.h"
+
+namespace forklift {
+
+namespace channel {
+struct Receipt;
+}  // namespace channel
+
+// How a queue that delivers at least once is made.
+template <class T>
+struct AtLeastOnceOptions {
+  // As QueueOptions'. What is claimed counts no more.
+  std::uint32_t capacity = 0;
+  std::uint64_t bytes = 0;
+  // How often a message is delivered before it counts as failed; 0: for ever. At most 4095.
+  std::uint32_t tries = 0;
+  // Takes what failed; it needs a get to move it there. Without one, or once this one is closed, it is dropped. The
+  // queue keeps it alive. Where it is full, a get that has something to move waits.
+  std::optional<Queue<T>> dead_letters = std::nullopt;
+  // How many messages may be claimed at a time, in all processes together; each takes 256 bytes.
+  std::uint32_t claims = 1024;
+
+  // What bounds it.
+  operator QueueOptions() const noexcept { return {.capacity = capacity, .bytes = bytes}; }
+};
+
+namespace detail {
+
+ChannelPtr make_redelivering_queue(std::uint64_t type, const QueueOptions& options, std::uint32_t tries,
+                                   std::uint32_t claims, const ChannelRef& dead_letters);
+std::size_t unacknowledged_messages(const channel::Channel* channel);
+std::uint64_t dropped_messages(const channel::Channel* channel);
+
+// A message that was taken and the right to say what becomes of it. Made before the get, which fills it in.
+class ClaimHold {
+ public:
+  explicit ClaimHold(const ChannelPtr& channel) noexcept
+      : channel_(channel), exceptions_(std::uncaught_exceptions()) {}
+  ClaimHold(ClaimHold&& other) noexcept
+      : channel_(std::move(other.channel_)),
+        place_(std::exchange(other.place_, kNone)),
+        state_(other.state_),
+        exceptions_(other.exceptions_) {}
+  ClaimHold& operator=(ClaimHold&& other) noexcept {
+    if (this == &other) return *this;
+    end();
+    channel_ = std::move(other.channel_);
+    place_ = std::exchange(other.place_, kNone);
+    state_ = other.state_;
+    exceptions_ = other.exceptions_;
+    return *this;
+  }
+  ~ClaimHold() { end(); }
+
+  bool open() const noexcept { return place_ != kNone; }
+  std::uint32_t tries() const noexcept;
+  // Error: kBrokenByFork, kInvalid.
+  void check() const;
+  void acknowledge();
+  void give_back();
+  // What the end of the scope does.
+  void end() noexcept {
+    if (open()) leave(std::uncaught_exceptions() > exceptions_);
+  }
+
+  // For transfer.cpp, which fills it in.
+  channel::Channel* channel() const noexcept { return channel_.get(); }
+  void fill(std::uint64_t place, std::uint64_t state) noexcept {
+    place_ = place;
+    state_ = state;
+  }
+
+ private:
+  static constexpr std::uint64_t kNone = 0xffffffffU;
+  channel::Receipt receipt() const noexcept;
+  void leave(bool unwinding) noexcept;
+  ChannelPtr channel_;
+  std::uint64_t place_ = kNone;  // of its receipt
+  std::uint64_t state_ = 0;      // which process got it, and how often it was delivered
+  int exceptions_;
+};
+
+}  // namespace detail
+
+// A message of a Queue<T, Delivery::kAtLeastOnce> in this process's hands.
+template <class T>
+class [[nodiscard]] Claim {
+ public:
+  Claim(Claim&&) noexcept = default;
+  // Ends the claim that was held, as the end of its scope.
+  Claim& operator=(Claim&&) noexcept = default;
+  // Acknowledges; gives back where an exception that was thrown since the get unwinds the scope.
+  ~Claim() = default;
+
+  // The message, which this process may change and move from. After the end of the claim, too.
+  T& operator*() & { return checked(); }
+  const T& operator*() const& { return checked(); }
+  T&& operator*() && { return std::move(checked()); }
+  T* operator->() { return &checked(); }
+  const T* operator->() const { return &checked(); }
+
+  // How often it was delivered, this time among them: 1 for the first time. Counting ends at 4095.
+  std::uint32_t tries() const noexcept { return hold_.tries(); }
+  // Each ends the claim: the message is done, for good; or it is the next one that a get takes.
+  void acknowledge() { hold_.acknowledge(); }
+  void give_back() { hold_.give_back(); }
+  // Is it still to be ended? False also for one that was moved from.
+  explicit operator bool() const noexcept { return hold_.open(); }
+
+ private:
+  friend class Queue<T, Delivery::kAtLeastOnce>;
+  Claim(detail::ClaimHold&& hold, T&& item) noexcept(std::is_nothrow_move_constructible_v<T>)
+      : item_(std::move(item)), hold_(std::move(hold)) {}
+  T& checked() {
+    hold_.check();
+    return item_;
+  }
+  const T& checked() const {
+    hold_.check();
+    return item_;
+  }
+  T item_;
+  detail::ClaimHold hold_;
+};
+
+// A queue whose messages come back unless they are acknowledged.
+template <class T>
+class Queue<T, Delivery::kAtLeastOnce> : public detail::QueueEnd<T, Delivery::kAtLeastOnce> {
+  using End = detail::QueueEnd<T, Delivery::kAtLeastOnce>;
+  using Transfer = detail::Transfer<T>;
+  static constexpr std::uint64_t kType = detail::kQueueType<T, Delivery::kAtLeastOnce>;
+
+ public:
+  // A new queue. Error: as Queue's; kInvalid: more tries or claims than are possible.
+  explicit Queue(const AtLeastOnceOptions<T>& options = {})
+      : End(detail::make_redelivering_queue(
+            kType, options, options.tries, options.claims,
+            options.dead_letters ? ChannelRef(*options.dead_letters) : ChannelRef())) {}
+  // As Queue's.
+  static Queue inherited(std::string_view name) {
+    return Queue(ChannelRef(detail::inherited_queue(name, kType)));
+  }
+  explicit Queue(const ChannelRef& channel) : End(detail::queue_of_type(channel, kType)) {}
+
+  // The oldest message; waits for one. Nothing: none came before the wait was over.
+  Claim<T> get() {
+    detail::ClaimHold hold(this->channel_);
+    return claimed(hold, [&] { return Transfer::get(detail::Endpoint(hold)); });
+  }
+  [[nodiscard]] std::optional<Claim<T>> try_get(const Wait& wait = Wait::now()) {
+    detail::ClaimHold hold(this->channel_);
+    std::optional<T> item = reading(hold, [&] { return Transfer::get(detail::Endpoint(hold), wait); });
+    if (!item) return std::nullopt;
+    return Claim<T>(std::move(hold), *std::move(item));
+  }
+  // The same, in place of a claim that is there already: that one ends first, as with its scope. False: nothing came.
+  [[nodiscard]] bool try_get_into(Claim<T>& claim, const Wait& wait = Wait::now()) {
+    claim.hold_.end();
+    std::optional<Claim<T>> next = try_get(wait);
+    if (!next) return false;
+    claim = *std::move(next);
+    return true;
+  }
+
+  // Every message until the queue is closed and all is acknowledged; with each(), also until a wait for one is over. A
+  // claim ends before the next one is got, and with the loop, as at the end of a scope.
+  detail::ItemIterator<Queue> begin() { return {*this, Wait::forever()}; }
+  std::default_sentinel_t end() const noexcept { return {}; }
+  detail::Items<Queue> each(const Wait& wait) { return {*this, wait}; }
+
+  // Messages that are claimed, or came back and were not got again. And how many failed and were dropped.
+  std::size_t unacknowledged() const { return detail::unacknowledged_messages(this->channel_.get()); }
+  std::uint64_t dropped() const { return detail::dropped_messages(this->channel_.get()); }
+  // Until everything that was put is acknowledged. False: the wait is over before.
+  void join() const { (void)detail::join_tasks(this->channel_.get(), detail::kForever); }
+  [[nodiscard]] bool try_join(const Wait& wait = Wait::now()) const {
+    return detail::join_tasks(this->channel_.get(), wait);
+  }
+
+ private:
+  // A message that cannot be read will never be: it is done. Any other failure gives it back.
+  template <class Read>
+  static auto reading(detail::ClaimHold& hold, Read&& read) {
+    try {
+      return read();
+    } catch (const Error& error) {
+      if (hold.open() &&
+          (error.code() == Code::kCorrupt || dynamic_cast<const TypeMismatch*>(&error) != nullptr))
+        hold.acknowledge();
+      throw;
+    }
+  }
+  template <class Read>
+  static Claim<T> claimed(detail::ClaimHold& hold, Read&& read) {
+    T item = reading(hold, std::forward<Read>(read));
+    return Claim<T>(std::move(hold), std::move(item));
+  }
+};
+
+}  // namespace forklift

@@ -1,0 +1,61 @@
+// The parts of Queue<T, Delivery::kAtLeastOnce> and Claim<T> that are no template.
+#include "forklift/claim.h"
+
+#include "api/transfer.h"
+#include "channel/channel.h"
+
+namespace forklift::detail {
+
+namespace {
+
+const channel::Channel& opened(const channel::Channel* channel) {
+  if (channel == nullptr) throw_empty_handle();
+  return *channel;
+}
+
+[[noreturn]] void throw_ended(bool moved_from) {
+  throw Error({Code::kInvalid, moved_from ? "the claim is empty: it was moved from"
+                                          : "the claim was acknowledged or given back already"});
+}
+
+}  // namespace
+
+std::size_t unacknowledged_messages(const channel::Channel* channel) {
+  return opened(channel).unacknowledged();
+}
+
+std::uint64_t dropped_messages(const channel::Channel* channel) { return opened(channel).dropped(); }
+
+channel::Receipt ClaimHold::receipt() const noexcept { return {place_, state_}; }
+
+std::uint32_t ClaimHold::tries() const noexcept { return receipt().tries(); }
+
+void ClaimHold::check() const {
+  if (!channel_) throw_ended(true);
+  if (!channel_->is_mine(state_)) throw_if_failed(channel_->check_mine(receipt()));
+}
+
+void ClaimHold::acknowledge() {
+  check();
+  if (!open()) throw_ended(false);
+  const channel::Receipt mine = receipt();
+  place_ = kNone;
+  throw_if_failed(channel_->acknowledge(mine));
+}
+
+void ClaimHold::give_back() {
+  check();
+  if (!open()) throw_ended(false);
+  const channel::Receipt mine = receipt();
+  place_ = kNone;
+  throw_if_failed(channel_->give_back(mine));
+}
+
+// In a forked child both refuse, which is right: the claim is its parent's.
+void ClaimHold::leave(bool unwinding) noexcept {
+  const channel::Receipt mine = receipt();
+  place_ = kNone;
+  (void)(unwinding ? channel_->give_back(mine) : channel_->acknowledge(mine));
+}
+
+}  // namespace forklift::detail
