@@ -32,8 +32,7 @@
 //                        was not taken. Within some 50 ms. A request may be sent again if it does no harm twice.
 //   ServiceError         the server answered call.fail("why"), threw in run(), or dropped the call without an answer.
 //   Error                kBrokenByFork, kCorrupt, kOverBudget, ...
-// A request that is queued when its server dies is served by another one. A server that is stopped keeps the calls that
-// it has taken waiting, and no others.
+// A request that is queued when its server dies is served by another one. A stopped server delays its own calls only.
 //
 // The types are checked: serve() and connect() throw TypeMismatch, which names both sides', if the name is served with
 // others. A name that no process serves any more may be served with other types. It stays published until
@@ -190,15 +189,17 @@ class Server {
     std::optional<Call<Held, Response>> taken;
     const detail::SharedLimit until(limit);
     for (;;) {
-      Call<Held, Response> call;
+      detail::CallCore& core = taken.emplace().core_;
       Landing landing;
-      if (!detail::CallCore::take(server_, call.core_, Landing::open, &landing, until.left())) return taken;
+      if (!detail::CallCore::take(server_, core, Landing::open, &landing, until.left())) {
+        taken.reset();
+        return taken;
+      }
       try {
-        call.request_.emplace(landing.take());
-        taken.emplace(std::move(call));
+        taken->request_.emplace(landing.take());
         return taken;
       } catch (const std::exception& error) {
-        (void)call.fail(error.what());
+        (void)core.fail(error.what());
       }
     }
   }

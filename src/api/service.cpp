@@ -205,22 +205,19 @@ bool CallCore::take(const ServiceServerPtr& server, CallCore& into, OpenArrived 
         [&](domain::WaitHooks* hooks) { return core.take(*message, taken, until, hooks); },
         [&] { core.requests().wake_all(); });
     if (!settled(got)) return false;
-    CallCore call;
-    call.server_ = server;
-    call.replies_ = std::move(taken.replies);
-    call.serial_ = taken.serial;
-    call.taker_ = taken.server;
-    call.client_ = taken.client;
-    call.row_ = taken.row;
+    into.server_ = server;
+    into.replies_ = std::move(taken.replies);
+    into.serial_ = taken.serial;
+    into.taker_ = taken.server;
+    into.client_ = taken.client;
+    into.row_ = taken.row;
     try {
       Arrived arrived(*message);
       open(landing, arrived);
+      return true;
     } catch (const std::exception& error) {
-      (void)call.fail(error.what());
-      continue;
+      (void)into.fail(error.what());
     }
-    into = std::move(call);
-    return true;
   }
 }
 

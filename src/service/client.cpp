@@ -112,10 +112,11 @@ Status Client::look(const Exchange& exchange) const {
     const std::uint64_t pid = row.server_pid.load(std::memory_order_relaxed);
     // It may have died before the request left the channel: another server takes it then, and the state says so before
     // the request is gone.
-    const bool gone = state.has(State::kTaken) || requests_->passed(exchange.sequence);
+    const bool told = row.left.load(std::memory_order_acquire) == exchange.serial;
+    const bool gone = told || requests_->passed(exchange.sequence);
     if (gone && row.state.load(std::memory_order_acquire) == state.word())
       return {Code::kPeerDied, "the server process that had this call" +
-                                   (state.has(State::kTaken) ? " (pid " + std::to_string(pid) + ")" : "") +
+                                   (told ? " (pid " + std::to_string(pid) + ")" : "") +
                                    " has ended without an answer"};
     if (gone) return {};
   } else if (requests_->passed(exchange.sequence)) {

@@ -131,13 +131,7 @@ Status Server::accept(const Mark& mark, Taken& call) {
   call.server = self();
   Row& row = calls_[call.row];
   row.server_pid.store(pid_.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  std::uint64_t word = row.state.load(std::memory_order_acquire);
-  do {
-    if (!State(word).is_call(call.serial) || State(word).has(State::kOver)) {
-      call = Taken();
-      return unwanted();
-    }
-  } while (!row.state.compare_exchange_weak(word, word | State::kTaken, std::memory_order_acq_rel));
+  row.left.store(call.serial, std::memory_order_release);
   call.client = row.owner.load(std::memory_order_relaxed);
   const std::uint64_t id = row.channel.load(std::memory_order_relaxed);
   {

@@ -26,9 +26,9 @@ namespace forklift::service {
 // A call that this process is to answer.
 struct Taken {
   std::uint32_t row = 0;
-  std::uint64_t serial = 0;  // 0: none, or answered
-  std::uint64_t server = 0;  // the process that has taken it
-  std::uint64_t client = 0;  // the process that waits for it
+  std::uint64_t serial = 0;     // 0: none, or answered
+  std::uint64_t server = 0;     // the process that has taken it
+  std::uint64_t client = 0;     // the process that waits for it
   channel::ChannelPtr replies;  // stays when the call is over
 };
 

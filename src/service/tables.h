@@ -31,13 +31,14 @@ enum class Role : std::uint64_t {
 inline constexpr std::size_t kTextBytes = 128;
 
 struct alignas(64) Row {
-  Word owner;       // {generation:32, slot + 1:32} of its process; 0: free
-  Word role;        // Role
-  Word channel;     // {generation:32, row:32}: where this call's responses go; which requests this server takes
-  Word serial;      // of the newest call
-  Word state;       // State
-  Word server_pid;  // of the taker, for people; written before kTaken is set
-  Word unused0[2];
+  Word owner;    // {generation:32, slot + 1:32} of its process; 0: free
+  Word role;     // Role
+  Word channel;  // {generation:32, row:32}: where this call's responses go; which requests this server takes
+  Word serial;   // of the newest call
+  Word state;    // State
+  Word left;     // serial of a request that has left its channel, as its taker says afterwards
+  Word server_pid;  // of that taker, for people; written before
+  Word unused0;
   // A client that waits reads it all the time, so it lies in another cache line than what the server writes.
   alignas(64) std::atomic<std::uint32_t> news;  // changes when the client should look at the state
   std::uint32_t unused1[15];
@@ -54,13 +55,12 @@ static_assert(sizeof(Table) == sizeof(Row));
 // Who has the call of a row, in one word, so that one compare-and-swap changes it.
 //   bits 0 to 12   slot + 1 of the process that takes the request; 0: nobody has
 //   bits 13 to 36  of that slot's generation
-//   bit 37         the request has left the channel
+//   bit 37         0
 //   bit 38         the server gives no answer
 //   bit 39         the call is over for its client
 //   bits 40 to 63  of the call's serial
 class State {
  public:
-  static constexpr std::uint64_t kTaken = std::uint64_t{1} << 37;
   static constexpr std::uint64_t kRefused = std::uint64_t{1} << 38;
   static constexpr std::uint64_t kOver = std::uint64_t{1} << 39;
 

@@ -198,7 +198,7 @@ class CallCore {
   }
   ~CallCore();
 
-  // False: the wait was over. Throws Closed once the server was closed. What `open` throws ends the call with an error
+  // Precondition: `into` is empty. False: the wait was over. Throws Closed once the server was closed. What `open` throws ends the call with an error
   // at its client, and the next one is waited for.
   static bool take(const ServiceServerPtr& server, CallCore& into, OpenArrived open, void* landing,
                    Limit limit);
