@@ -39,7 +39,7 @@ SAME_CONCEPT = {
         "pipe",
         "process",
     ),
-    *("semaphore", "table", "tables", "tensor", "waiting"),
+    *("semaphore", "table", "tables", "tensor", "wait_any", "wait_set", "waiting"),
 }
 
 TABLE_BEGIN, TABLE_END = "<!-- layers:begin -->", "<!-- layers:end -->"
