@@ -120,7 +120,7 @@ class ReapAnOwner final : public WatchOperation {
       (void)own.release();
       ::_exit(0);
     });
-    const int code = owner.wait();
+    owner.wait();
     if (watches().live_sets() != 2) {
       for (std::uint32_t i = 0; i < 4; ++i)
         std::fprintf(stderr, "set %u meta %lx owner %lx\n", i, watches().set(i).meta.load(), watches().set(i).owner.load());
