@@ -97,11 +97,11 @@ class Call {
 
   // Answers. False: nobody waits for it any more, which is no error.
   bool respond(const Response& response) {
-    return detail::with_parcel(response, [&](const detail::Parcel& parcel) { return put(parcel, true); });
+    return detail::with_payload(response, [&](const detail::Payload& payload) { return put(payload, true); });
   }
   // One of several responses; finish() or respond() ends them.
   bool send(const Response& part) {
-    return detail::with_parcel(part, [&](const detail::Parcel& parcel) { return put(parcel, false); });
+    return detail::with_payload(part, [&](const detail::Payload& payload) { return put(payload, false); });
   }
   bool finish() { return core_.finish(); }
   // ServiceError at the client, with these words.
@@ -133,7 +133,7 @@ class Call {
  private:
   template <class, class>
   friend class Server;
-  bool put(const detail::Parcel& parcel, bool last) { return core_.send(parcel, last); }
+  bool put(const detail::Payload& payload, bool last) { return core_.send(payload, last); }
   detail::CallCore core_;
   std::optional<Held> request_;
 };
@@ -360,8 +360,8 @@ class Client {
   static std::optional<Pending> start(const detail::ServiceClientPtr& client, const Request& request,
                                       detail::Limit limit) {
     std::optional<Pending> pending(std::in_place);
-    const bool sent = detail::with_parcel(
-        request, [&](const detail::Parcel& parcel) { return pending->core_.send(client, parcel, limit); });
+    const bool sent = detail::with_payload(
+        request, [&](const detail::Payload& payload) { return pending->core_.send(client, payload, limit); });
     if (!sent) pending.reset();
     return pending;
   }

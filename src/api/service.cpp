@@ -55,24 +55,26 @@ Object& core_of(const std::shared_ptr<Object>& handle) {
   return *handle;
 }
 
-// Calls send(message, limit) with the parcel as a message, again while there is no memory for it. False: the wait is over.
+// Calls send(message, limit) with the payload as a message, again while there is no memory for it. False: the wait is over.
 template <class Send>
-bool send_parcel(channel::Channel& through, const Parcel& parcel, Limit limit, const Send& send) {
+bool send_payload(channel::Channel& through, const Payload& payload, Limit limit, const Send& send) {
   const auto put = [&](const channel::Outgoing& message, std::size_t bytes, Limit most) {
     return put_with_memory(through, bytes, most, [&](Limit left) { return send(message, left); });
   };
-  if (parcel.loan != nullptr) {
+  if (payload.loan != nullptr) {
     using Put = decltype(put);
-    return parcel.loan->publish_by([](const void* context, const channel::Outgoing& message,
-                                      Limit most) { return (*static_cast<Put*>(context))(message, 0, most); },
-                                   &put, limit);
+    return payload.loan->publish_by(
+        [](const void* context, const channel::Outgoing& message, Limit most) {
+          return (*static_cast<Put*>(context))(message, 0, most);
+        },
+        &put, limit);
   }
-  if (parcel.value == nullptr && parcel.tensor == nullptr) [[likely]]
-    return put({parcel.bytes, {}, message::kRawCodec, 0}, parcel.bytes.size(), limit);
+  if (payload.value == nullptr && payload.tensor == nullptr) [[likely]]
+    return put({payload.bytes, {}, message::kRawCodec, 0}, payload.bytes.size(), limit);
   message::MessageBuilder builder(through.arena());
   return put_with_memory(through, 0, limit, [&](Limit left) -> Status {
     if (builder.bytes().empty()) {
-      Status added = parcel.value != nullptr ? builder.add(*parcel.value) : builder.add(*parcel.tensor);
+      Status added = payload.value != nullptr ? builder.add(*payload.value) : builder.add(*payload.tensor);
       if (!added) return builder.clear(), added;
     }
     return send(builder.message(), left);
@@ -97,7 +99,7 @@ void attach(const service::Calls& calls) {
 
 // --- a client's calls
 
-bool PendingCore::send(const ServiceClientPtr& client, const Parcel& parcel, Limit limit) {
+bool PendingCore::send(const ServiceClientPtr& client, const Payload& payload, Limit limit) {
   service::Client& core = core_of(client);
   attach(core.calls());
   service::Exchange* const exchange = value_or_throw(core.begin());
@@ -113,7 +115,7 @@ bool PendingCore::send(const ServiceClientPtr& client, const Parcel& parcel, Lim
     return sent;
   };
   try {
-    if (send_parcel(core.requests(), parcel, limit, send)) return true;
+    if (send_payload(core.requests(), payload, limit, send)) return true;
   } catch (...) {
     cancel();
     throw;
@@ -221,20 +223,20 @@ bool CallCore::take(const ServiceServerPtr& server, CallCore& into, OpenArrived 
   }
 }
 
-bool CallCore::send(const Parcel& parcel, bool last) {
+bool CallCore::send(const Payload& payload, bool last) {
   if (serial_ == 0) return false;
   Core call(*this);
   bool wanted = true;
   const auto kind = last ? service::Kind::kLast : service::Kind::kPart;
-  return send_parcel(*(*call).replies, parcel, kForever,
-                     [&](const channel::Outgoing& message, Limit) {
-                       Status sent = server_->answer(*call, message, kind, os::Deadline::never(), nullptr);
-                       if (sent.code() == Code::kClosed) {
-                         wanted = false;
-                         sent = Status();
-                       }
-                       return sent;
-                     }) &&
+  return send_payload(*(*call).replies, payload, kForever,
+                      [&](const channel::Outgoing& message, Limit) {
+                        Status sent = server_->answer(*call, message, kind, os::Deadline::never(), nullptr);
+                        if (sent.code() == Code::kClosed) {
+                          wanted = false;
+                          sent = Status();
+                        }
+                        return sent;
+                      }) &&
          wanted;
 }
 

@@ -45,7 +45,7 @@ struct ServiceType {
 };
 
 // What is sent; one of these.
-struct Parcel {
+struct Payload {
   std::span<const std::byte> bytes{};
   const Value* value = nullptr;
   const Tensor* tensor = nullptr;
@@ -60,18 +60,18 @@ Tensor arrived_tensor(Arrived& message);
 LoanedBytes arrived_loan(Arrived& message, std::size_t alignment);
 using OpenArrived = void (*)(void* into, Arrived& message);
 
-// Calls use(parcel) with the item as a parcel.
+// Calls use(payload) with the item as a payload.
 template <class T, class Use>
-auto with_parcel(const T& item, Use&& use) {
+auto with_payload(const T& item, Use&& use) {
   if constexpr (Bytewise<T>) {
-    return use(Parcel{.bytes = std::as_bytes(std::span<const T, 1>(&item, 1))});
+    return use(Payload{.bytes = std::as_bytes(std::span<const T, 1>(&item, 1))});
   } else if constexpr (Sequence<T>) {
-    return use(Parcel{.bytes = std::as_bytes(std::span(item.data(), item.size()))});
+    return use(Payload{.bytes = std::as_bytes(std::span(item.data(), item.size()))});
   } else if constexpr (std::same_as<T, Tensor>) {
-    return use(Parcel{.tensor = &item});
+    return use(Payload{.tensor = &item});
   } else {
     const Value value = value_of<true>(item);
-    return use(Parcel{.value = &value});
+    return use(Payload{.value = &value});
   }
 }
 
@@ -169,7 +169,7 @@ class PendingCore {
   ~PendingCore() { cancel(); }
 
   // False: the wait was over, and nothing was sent.
-  bool send(const ServiceClientPtr& client, const Parcel& parcel, Limit limit);
+  bool send(const ServiceClientPtr& client, const Payload& payload, Limit limit);
   enum class Got {
     kWaitOver,
     kPart,  // a response, and more may come
@@ -204,7 +204,7 @@ class CallCore {
                    Limit limit);
 
   // All wait for room for as long as the client waits. False: nobody waits for the call any more.
-  bool send(const Parcel& parcel, bool last);
+  bool send(const Payload& payload, bool last);
   bool finish();
   bool fail(std::string_view why);
   bool cancelled() const;
