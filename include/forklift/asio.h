@@ -47,6 +47,7 @@ class AsioSource {
  public:
   using value_type = typename Source::value_type;
 
+  // A handle on the source. Error (kSystem, kNoSpace): there is no descriptor.
   template <class Executor>
   AsioSource(const Executor& executor, Source source)
       : source_(std::move(source)), ready_(executor, detail::duplicated(source_.fileno())) {}
@@ -72,12 +73,14 @@ class AsioSource {
   Source source_;
   asio::posix::stream_descriptor ready_;
 };
+// AsioSource jobs(executor, queue).
 template <class Executor, class Source>
 AsioSource(const Executor&, Source) -> AsioSource<Source>;
 
 // An io_context as a Reactor. It must outlive the coroutines that wait on it; the context must run in one thread.
 class AsioReactor final : public Reactor {
  public:
+  // Of this context.
   explicit AsioReactor(asio::io_context& context) : context_(context) {}
 
   void watch(int fd, Waiter& waiter) override {
@@ -105,12 +108,13 @@ class AsioReactor final : public Reactor {
 
   void wait(std::shared_ptr<Watched> watched, Waiter& waiter) {
     asio::posix::stream_descriptor& descriptor = watched->descriptor;
-    descriptor.async_wait(asio::posix::descriptor_base::wait_read,
-                          [this, watched = std::move(watched), &waiter](const asio::error_code& error) mutable {
-                            if (error || watched->forgotten) return;
-                            waiter.on_readable();
-                            if (!watched->forgotten) wait(std::move(watched), waiter);
-                          });
+    descriptor.async_wait(
+        asio::posix::descriptor_base::wait_read,
+        [this, watched = std::move(watched), &waiter](const asio::error_code& error) mutable {
+          if (error || watched->forgotten) return;
+          waiter.on_readable();
+          if (!watched->forgotten) wait(std::move(watched), waiter);
+        });
   }
 
   asio::io_context& context_;

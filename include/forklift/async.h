@@ -44,8 +44,10 @@ namespace forklift {
 // What an event loop must be able to do.
 class Reactor {
  public:
+  // What waits for a descriptor.
   class Waiter {
    public:
+    // It is readable. May watch and forget, also for this waiter.
     virtual void on_readable() = 0;
 
    protected:

@@ -92,6 +92,7 @@ class TaskPromise<void> : public TaskPromiseBase {
 template <class T>
 class [[nodiscard]] Task {
  public:
+  // For the compiler.
   using promise_type = detail::TaskPromise<T>;
 
   Task(Task&& other) noexcept : coroutine_(std::exchange(other.coroutine_, nullptr)) {}

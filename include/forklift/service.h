@@ -82,6 +82,7 @@ class ServiceError : public Error {
   using Error::Error;
 };
 
+// Of a service that is made.
 struct ServiceOptions {
   std::uint32_t capacity =
       0;  // requests that wait for a server; more wait at their clients. 0: as many as there is memory for
@@ -138,6 +139,7 @@ class Call {
   std::optional<Held> request_;
 };
 
+// Takes requests. Any number may serve one name; each request goes to one of them.
 template <class Request, class Response>
 class Server {
  public:
@@ -299,6 +301,7 @@ class ResponseStream {
   bool last_ = false;
 };
 
+// Calls a service.
 template <class Request, class Response>
 class Client {
  public:

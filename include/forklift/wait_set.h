@@ -34,6 +34,7 @@ namespace forklift {
 
 class WaitSet {
  public:
+  // What names a member.
   using Key = std::uint64_t;
 
   WaitSet();

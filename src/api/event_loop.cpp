@@ -50,9 +50,7 @@ class Root {
     auto final_suspend() noexcept {
       struct Final {
         bool await_ready() const noexcept { return false; }
-        void await_suspend(Handle self) const noexcept {
-          self.promise().ended(self, self.promise().failure);
-        }
+        void await_suspend(Handle self) const noexcept { self.promise().ended(self, self.promise().failure); }
         void await_resume() const noexcept {}
       };
       return Final();

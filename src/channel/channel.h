@@ -310,7 +310,8 @@ class Channel {
   mutable domain::SpinPolicy room_spin_policy_;  // and for room
   watch::DescriptorCell message_descriptor_;
   watch::DescriptorCell room_descriptor_;
-  std::atomic<std::uint32_t> taken_when_full_{kSequenceMask};  // what taken() was when a put last found no room
+  std::atomic<std::uint32_t> taken_when_full_{
+      kSequenceMask};  // what taken() was when a put last found no room
 };
 
 }  // namespace forklift::channel

@@ -44,7 +44,8 @@ class OnEvents {
  public:
   static bool fits(std::span<const Source> sources) {
     return sources.size() < os::kMostFutexWords &&
-           std::all_of(sources.begin(), sources.end(), [](const Source& each) { return Watched::fits(each); });
+           std::all_of(
+               sources.begin(), sources.end(), [](const Source& each) { return Watched::fits(each); });
   }
   Status prepare(std::span<const Source> sources) {
     for (const Source& source : sources) {
@@ -90,7 +91,8 @@ class OnEvents {
 class OnDescriptors {
  public:
   static bool fits(std::span<const Source> sources) {
-    return std::none_of(sources.begin(), sources.end(), [](const Source& each) { return Watched::fits(each); });
+    return std::none_of(sources.begin(), sources.end(),
+                        [](const Source& each) { return Watched::fits(each); });
   }
   Status prepare(std::span<const Source> sources) {
     sources_ = sources;

@@ -34,9 +34,7 @@ WaitSet::WaitSet(Node& node) : node_(node), owner_(node.domain().self()) {}
 
 WaitSet::~WaitSet() = default;
 
-bool WaitSet::mine() const noexcept {
-  return node_.domain().attached() && node_.domain().self() == owner_;
-}
+bool WaitSet::mine() const noexcept { return node_.domain().attached() && node_.domain().self() == owner_; }
 
 Status WaitSet::need_set() {
   if (set_) return {};

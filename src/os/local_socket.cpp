@@ -128,8 +128,7 @@ Result<ByteSocket> open_byte_socket() {
     return Status::system("getsockname", errno, "a descriptor to wait on");
   const std::size_t digits = bytes - offsetof(sockaddr_un, sun_path) - 1;
   std::uint64_t number = 0;
-  const auto [end, error] =
-      std::from_chars(address.sun_path + 1, address.sun_path + 1 + digits, number, 16);
+  const auto [end, error] = std::from_chars(address.sun_path + 1, address.sun_path + 1 + digits, number, 16);
   if (error != std::errc() || digits != kAutobindDigits)
     return Status(Code::kSystem, "the kernel chose an address of another form");
   made.address = number + 1;
@@ -150,8 +149,8 @@ bool send_byte_to(int sender, std::uint64_t address) noexcept {
     to.sun_path[digit] = "0123456789abcdef"[number & 15];
   const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + kAutobindDigits);
   const char byte = 1;
-  const ssize_t sent = ::sendto(sender, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL,
-                                reinterpret_cast<const sockaddr*>(&to), bytes);
+  const ssize_t sent =
+      ::sendto(sender, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&to), bytes);
   return sent == 1 || (sent < 0 && errno == EAGAIN);
 }
 

@@ -82,7 +82,7 @@ class Watches {
   arena::RowTable<SetTable, SetRow> sets_;
   arena::RowTable<WatchTable, WatchRow> watches_;
   std::atomic<int> sender_{-1};
-  Place* place_;                 // the domain's among those of this process
+  Place* place_;  // the domain's among those of this process
 };
 
 }  // namespace forklift::watch

@@ -189,7 +189,8 @@ TEST_F(WaitManyTest, WithoutTheOneCallItIsTheSame) {
   const detail::ChannelPtr second = ChannelRef(words).get();
   const node::Source sources[] = {{first.get()}, {second.get()}};
   std::vector<std::size_t> ready;
-  EXPECT_CODE(Code::kTimeout, node::wait_any(sources, os::Deadline::after_seconds(0.01), {}, ready, nullptr, false));
+  EXPECT_CODE(Code::kTimeout,
+              node::wait_any(sources, os::Deadline::after_seconds(0.01), {}, ready, nullptr, false));
   const std::jthread late = test::when_asleep([&] { words.put("x"); });
   ASSERT_OK(node::wait_any(sources, os::Deadline::never(), {}, ready, nullptr, false));
   EXPECT_THAT(ready, ElementsAre(1));

@@ -304,7 +304,9 @@ TEST_F(WaitSetTest, AForkedChildHasNoPartInIt) {
     own.add(queue);
     queue.put(1);
     EXPECT_THAT(own.wait(), ElementsAre(0));
-    { const WaitSet ended = std::move(set); }
+    {
+      const WaitSet ended = std::move(set);
+    }
   });
   EXPECT_EQ(child.wait(), 0);
   EXPECT_THAT(set.try_wait(10s), ElementsAre(0));

@@ -84,8 +84,13 @@ class ClaimOperation : public Operation {
   }
   static std::string text(const std::vector<Seen>& there) {
     std::string all;
-    for (const Seen& each : there)
-      all += " " + std::to_string(each.number) + " (try " + std::to_string(each.tries) + ")";
+    for (const Seen& each : there) {
+      all += ' ';
+      all += std::to_string(each.number);
+      all += " (try ";
+      all += std::to_string(each.tries);
+      all += ')';
+    }
     return all.empty() ? " nothing" : all;
   }
   // All messages from `first` on, the first of them with one of these tries, the others for the first time.

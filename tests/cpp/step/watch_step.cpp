@@ -123,8 +123,12 @@ class ReapAnOwner final : public WatchOperation {
     owner.wait();
     if (watches().live_sets() != 2) {
       for (std::uint32_t i = 0; i < 4; ++i)
-        std::fprintf(stderr, "set %u meta %lx owner %lx\n", i, watches().set(i).meta.load(), watches().set(i).owner.load());
-      std::fprintf(stderr, "mine %d number %u self %u.%u slots %u watches %lu\n", set_->mine(), set_->number(), world_.node().domain().self().index, world_.node().domain().self().generation, world_.node().domain().live_slots(), watches().live_watches());
+        std::fprintf(stderr, "set %u meta %lx owner %lx\n", i, watches().set(i).meta.load(),
+                     watches().set(i).owner.load());
+      std::fprintf(stderr, "mine %d number %u self %u.%u slots %u watches %lu\n", set_->mine(),
+                   set_->number(), world_.node().domain().self().index,
+                   world_.node().domain().self().generation, world_.node().domain().live_slots(),
+                   watches().live_watches());
     }
     if (!eventually([&] { return watches().live_sets() == 2; })) std::abort();
   }

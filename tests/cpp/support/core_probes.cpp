@@ -12,8 +12,9 @@ std::int64_t from_node(std::uint64_t (*ask)(node::Node&)) {
 }
 
 const bool kAdded =
-    set_domain_count([] { return node::Node::existing() ? 1 : 0; }) &&
-    set_kept_descriptor([] { return node::Node::existing() ? node::Node::existing()->watches().sender() : -1; }) &&
+    set_domain_count([] { return node::Node::existing() ? 1 : 0; }) && set_kept_descriptor([] {
+      return node::Node::existing() ? node::Node::existing()->watches().sender() : -1;
+    }) &&
     add_leak_probe(
         "held blocks",
         [] { return from_node([](node::Node& node) { return node.arena().stats().held_blocks; }); }) &&
