@@ -90,7 +90,7 @@ class Awaiting final : Reactor::Waiter {
  public:
   using Result = typename Attempt::Result;
 
-  Awaiting(Reactor& reactor, Attempt attempt, Wait wait)
+  Awaiting(Reactor& reactor, Attempt attempt, const Wait& wait)
       : reactor_(&reactor), attempt_(std::move(attempt)), wait_(wait.begun()), ringing_(*this) {}
   ~Awaiting() { end(); }
   Awaiting(const Awaiting&) = delete;
@@ -259,23 +259,23 @@ class FutureAttempt {
 template <class Source>
 struct Async {
   template <bool Optional>
-  static auto get(Source& source, Reactor& reactor, Wait wait) {
-    return Awaiting(reactor, GetAttempt<Source, Optional>(source), std::move(wait));
+  static auto get(Source& source, Reactor& reactor, const Wait& wait) {
+    return Awaiting(reactor, GetAttempt<Source, Optional>(source), wait);
   }
   template <bool Optional, class Item>
-  static auto put(Source& source, Reactor& reactor, Item&& item, Wait wait) {
-    return Awaiting(reactor, PutAttempt<Source, Optional>(source, std::forward<Item>(item)), std::move(wait));
+  static auto put(Source& source, Reactor& reactor, Item&& item, const Wait& wait) {
+    return Awaiting(reactor, PutAttempt<Source, Optional>(source, std::forward<Item>(item)), wait);
   }
   template <bool Optional>
-  static auto wait(Source& source, Reactor& reactor, Wait wait) {
-    return Awaiting(reactor, WaitAttempt<Source, Optional>(source), std::move(wait));
+  static auto wait(Source& source, Reactor& reactor, const Wait& wait) {
+    return Awaiting(reactor, WaitAttempt<Source, Optional>(source), wait);
   }
 };
 template <class R>
 struct Async<Future<R>> {
   template <bool Optional>
-  static auto get(Future<R>& future, Reactor& reactor, Wait wait) {
-    return Awaiting(reactor, FutureAttempt<R, Optional>(future), std::move(wait));
+  static auto get(Future<R>& future, Reactor& reactor, const Wait& wait) {
+    return Awaiting(reactor, FutureAttempt<R, Optional>(future), wait);
   }
 };
 

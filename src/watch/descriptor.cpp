@@ -26,15 +26,16 @@ void Descriptor::settle() noexcept {
 
 Result<int> DescriptorCell::get(Watches& watches, sync::EventCount& event, Descriptor::Ready ready) {
   Descriptor* seen = descriptor_.load(std::memory_order_acquire);
-  while (seen == nullptr || !seen->mine()) {
-    Result<std::unique_ptr<Descriptor>> made = Descriptor::make(watches, event, ready);
-    if (!made) return made.status();
+  if (seen != nullptr && seen->mine()) return seen->fd();
+  Result<std::unique_ptr<Descriptor>> made = Descriptor::make(watches, event, std::move(ready));
+  if (!made) return made.status();
+  for (;;) {
     (*made)->inherited_.reset(seen);
     if (descriptor_.compare_exchange_strong(seen, made->get(), std::memory_order_acq_rel))
       return made->release()->fd();
     (void)(*made)->inherited_.release();
+    if (seen != nullptr && seen->mine()) return seen->fd();
   }
-  return seen->fd();
 }
 
 }  // namespace forklift::watch
