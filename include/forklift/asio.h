@@ -18,6 +18,12 @@
 // Errors: as of the calls without async_; asio::system_error from Asio.
 #pragma once
 
+#if defined(__has_include)
+#if !__has_include(<asio.hpp>)
+#error "forklift/asio.h needs standalone Asio, which is not there: apt-get install libasio-dev"
+#endif
+#endif
+
 #include <unistd.h>
 
 #include <asio.hpp>
