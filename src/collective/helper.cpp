@@ -83,7 +83,7 @@ Helper::~Helper() {
   std::unique_ptr<std::thread> thread;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    stopping_ = true;
+    ending_ = true;
     if (busy_ || !queue_.empty()) communicator_.transport().give_up();
     thread = std::move(thread_);
   }
@@ -96,9 +96,8 @@ Result<PendingPtr> Helper::start(Request request) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!thread_) {
     auto thread = std::make_unique<std::thread>();
-    stopping_ = false;
-    if (Status status = os::start_thread(*thread, [this] { work(); }, "a group's helper"); !status)
-      return status;
+    const auto body = [this, era = era_] { work(era); };
+    if (Status status = os::start_thread(*thread, body, "a group's helper"); !status) return status;
     thread_ = std::move(thread);
   }
   // The turn is taken under the lock, so that the queue is in the order of turns.
@@ -108,12 +107,12 @@ Result<PendingPtr> Helper::start(Request request) {
   return call;
 }
 
-void Helper::work() {
+void Helper::work(std::uint64_t era) {
   (void)os::set_thread_name("forklift-group");
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
-    if (queue_.empty()) return;
+    changed_.wait(lock, [&] { return ending_ || era_ != era || !queue_.empty(); });
+    if (era_ != era || queue_.empty()) return;
     busy_ = true;
     running_ = std::move(queue_.front());
     queue_.pop_front();
@@ -132,8 +131,9 @@ void Helper::work() {
 
 void Helper::before_fork() {
   std::unique_lock<std::mutex> lock(mutex_);
-  if (thread_ && !busy_ && queue_.empty()) {
-    stopping_ = true;
+  // While its end is waited for, another thread may issue a call, and start one anew.
+  while (thread_ && !busy_ && queue_.empty()) {
+    ++era_;
     const std::unique_ptr<std::thread> thread = std::move(thread_);
     lock.unlock();
     changed_.notify_all();

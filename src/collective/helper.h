@@ -57,7 +57,7 @@ class Helper {
   Result<PendingPtr> start(Request request);
 
  private:
-  void work();
+  void work(std::uint64_t era);
   friend class Helpers;
   void before_fork();
   void after_fork(bool in_child);
@@ -68,7 +68,8 @@ class Helper {
   std::deque<PendingPtr> queue_;
   PendingPtr running_;
   bool busy_ = false;  // with a call, or with dropping its tensors, which may want locks of the program's
-  bool stopping_ = false;
+  bool ending_ = false;
+  std::uint64_t era_ = 0;  // a thread of an earlier era ends: a fork was waiting for that
   std::unique_ptr<std::thread> thread_;
 };
 

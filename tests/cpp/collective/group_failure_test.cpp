@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -10,6 +11,7 @@
 #include "forklift/group.h"
 #include "forklift/queue.h"
 #include "forklift/this_process.h"
+#include "support/asleep.h"
 #include "support/process_fixture.h"
 
 namespace forklift::test {
@@ -90,7 +92,7 @@ TEST_F(GroupFailures, ARankThatNeverComes) {
 TEST_F(GroupFailures, AStopEndsAWaitAndBreaksTheGroup) {
   const Group group = Group::join(Group::create(2), 0);
   std::stop_source stop;
-  std::jthread stopper([&] { stop.request_stop(); });
+  const std::jthread stopper = when_asleep([&] { stop.request_stop(); });  // else the call would not begin
   EXPECT_NE(thrown<CollectiveTimeout>([&] { group.barrier(stop.get_token()); }), "");
   EXPECT_NE(thrown<BrokenGroup>([&] { group.barrier(); }), "");
 }
@@ -221,6 +223,23 @@ TEST_F(GroupFutures, AreTheParentsAfterAFork) {
   forked.open();
   (void)future.get();
   EXPECT_EQ(other.wait(), 0);
+}
+
+// A fork ends the idle helper thread, and a call that is issued meanwhile starts another one.
+TEST_F(GroupFutures, AreIssuedWhileTheProcessForks) {
+  const Group group = Group::join(Group::create(1), 0);
+  std::atomic<bool> over{false};
+  std::jthread issuer([&] {
+    while (!over) {
+      (void)group.barrier_async().get();
+      std::this_thread::yield();
+    }
+  });
+  for (int i = 0; i < 300; ++i) {
+    Child child([] {});
+    EXPECT_EQ(child.wait(), 0);
+  }
+  over = true;
 }
 
 TEST_F(GroupThreads, CallsOfSeveralThreadsAreDoneOneAfterTheOther) {
