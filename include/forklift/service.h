@@ -246,15 +246,15 @@ class PendingCall {
     std::optional<decltype(std::declval<Landing&>().take())> got;
     Landing landing;
     switch (core_.receive(Landing::open, &landing, limit)) {
-      case detail::PendingCore::Got::kWaitOver: return got;
-      case detail::PendingCore::Got::kEnd: detail::throw_no_response();
+      case detail::PendingCallCore::Got::kWaitOver: return got;
+      case detail::PendingCallCore::Got::kEnd: detail::throw_no_response();
       default: break;
     }
     core_.cancel();
     got.emplace(landing.take());
     return got;
   }
-  detail::PendingCore core_;
+  detail::PendingCallCore core_;
 };
 
 // The responses to one request, in the order in which they were sent.
@@ -268,14 +268,14 @@ class ResponseStream {
   [[nodiscard]] std::optional<Response> try_get(const Wait& wait = Wait::now()) {
     detail::Landing<Response> landing;
     if (last_) core_.cancel();
-    switch (core_.empty() && last_ ? detail::PendingCore::Got::kEnd
+    switch (core_.empty() && last_ ? detail::PendingCallCore::Got::kEnd
                                    : core_.receive(detail::Landing<Response>::open, &landing, wait)) {
-      case detail::PendingCore::Got::kWaitOver: return std::nullopt;
-      case detail::PendingCore::Got::kEnd:
+      case detail::PendingCallCore::Got::kWaitOver: return std::nullopt;
+      case detail::PendingCallCore::Got::kEnd:
         last_ = true;
         throw Closed({Code::kClosed, "the server has sent its last response"});
-      case detail::PendingCore::Got::kLast: last_ = true; break;
-      case detail::PendingCore::Got::kPart: break;
+      case detail::PendingCallCore::Got::kLast: last_ = true; break;
+      case detail::PendingCallCore::Got::kPart: break;
     }
     return landing.take();
   }
@@ -297,7 +297,7 @@ class ResponseStream {
  private:
   template <class, class>
   friend class Client;
-  detail::PendingCore core_;
+  detail::PendingCallCore core_;
   bool last_ = false;
 };
 

@@ -99,7 +99,7 @@ void attach(const service::Calls& calls) {
 
 // --- a client's calls
 
-bool PendingCore::send(const ServiceClientPtr& client, const Payload& payload, Limit limit) {
+bool PendingCallCore::send(const ServiceClientPtr& client, const Payload& payload, Limit limit) {
   service::Client& core = core_of(client);
   attach(core.calls());
   service::Exchange* const exchange = value_or_throw(core.begin());
@@ -124,7 +124,7 @@ bool PendingCore::send(const ServiceClientPtr& client, const Payload& payload, L
   return false;
 }
 
-PendingCore::Got PendingCore::receive(OpenArrived open, void* into, Limit limit) {
+PendingCallCore::Got PendingCallCore::receive(OpenArrived open, void* into, Limit limit) {
   if (exchange_ == nullptr) throw_call_over();
   service::Kind kind{};
   Received message;
@@ -151,9 +151,9 @@ PendingCore::Got PendingCore::receive(OpenArrived open, void* into, Limit limit)
   return kind == service::Kind::kPart ? Got::kPart : Got::kLast;
 }
 
-bool PendingCore::ready() const { return exchange_ != nullptr && client_->ready(*exchange_); }
+bool PendingCallCore::ready() const { return exchange_ != nullptr && client_->ready(*exchange_); }
 
-void PendingCore::cancel() noexcept {
+void PendingCallCore::cancel() noexcept {
   if (exchange_ != nullptr) client_->end(std::exchange(exchange_, nullptr));
   client_.reset();
 }

@@ -5,7 +5,7 @@
 //   if (CallCore::take(server, call, Landing<Image>::open, &landing, kForever)) use(landing.take());
 //
 // Thread and process safety: as of service.h. Errors: by exceptions, as service.h names them.
-// Invariant: a CallCore and a PendingCore have one call at most, and end it when they go.
+// Invariant: a CallCore and a PendingCallCore have one call at most, and end it when they go.
 #pragma once
 
 #include <cstddef>
@@ -155,18 +155,18 @@ class LoanLanding {
 };
 
 // A call as its client has it. Empty: none, or it is over.
-class PendingCore {
+class PendingCallCore {
  public:
-  PendingCore() noexcept = default;
-  PendingCore(PendingCore&& other) noexcept
+  PendingCallCore() noexcept = default;
+  PendingCallCore(PendingCallCore&& other) noexcept
       : client_(std::move(other.client_)), exchange_(std::exchange(other.exchange_, nullptr)) {}
-  PendingCore& operator=(PendingCore&& other) noexcept {
-    PendingCore gone(std::move(other));
+  PendingCallCore& operator=(PendingCallCore&& other) noexcept {
+    PendingCallCore gone(std::move(other));
     std::swap(client_, gone.client_);
     std::swap(exchange_, gone.exchange_);
     return *this;
   }
-  ~PendingCore() { cancel(); }
+  ~PendingCallCore() { cancel(); }
 
   // False: the wait was over, and nothing was sent.
   bool send(const ServiceClientPtr& client, const Payload& payload, Limit limit);
