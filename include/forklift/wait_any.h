@@ -17,7 +17,7 @@
 //
 // An idle wait costs no processor time beyond a rare look for deaths. Up to 127 objects in shared memory alone (queues,
 // events, locks) are one system call on all of them (futex_waitv, Linux 5.16), descriptors alone one poll(). Otherwise the
-// call makes a WaitSet (wait_set.h), which costs about a microsecond for each object; keep one where the same objects are
+// call makes a WaitSet (wait_set.h), with a change of shared memory for each object; keep one where the same objects are
 // waited for again and again.
 //
 // Ownership: a Waitable refers to the object that it was made from, which must outlive the call.

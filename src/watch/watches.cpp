@@ -255,25 +255,21 @@ bool Watches::reap(domain::SlotRef slot) {
   const auto belongs = [&](std::uint64_t set) {
     return set < sets_.used() && in_use(load(sets_[set].meta)) && load(sets_[set].owner) == owner;
   };
+  const auto watches_for_it = [&](std::uint64_t index) {
+    return in_use(load(watches_[index].meta)) && belongs(set_in(load(watches_[index].target)));
+  };
   bool had_sets = false;
   for (std::uint64_t set = 0; set < sets_.used(); ++set) had_sets |= belongs(set);
+  // What is still there afterwards is there because the ledger's lock could not be had.
   for (std::uint64_t index = 0; had_sets && index < watches_.used(); ++index) {
-    if (!in_use(load(watches_[index].meta)) || !belongs(set_in(load(watches_[index].target)))) continue;
-    const Status status = arena_.ledger().change_objects([&](Transaction& change) {
-      unlink(change, static_cast<std::uint32_t>(index));
-      return Status();
-    });
-    if (!status) return false;
+    if (!watches_for_it(index)) continue;
+    remove(static_cast<std::uint32_t>(index));
+    if (watches_for_it(index)) return false;
   }
   for (std::uint64_t set = 0; had_sets && set < sets_.used(); ++set) {
     if (!belongs(set)) continue;
-    const Status status = arena_.ledger().change_objects([&](Transaction& change) {
-      change.set(sets_[set].address, 0);
-      change.set(sets_[set].owner, 0);
-      sets_.free(change, static_cast<std::uint32_t>(set));
-      return Status();
-    });
-    if (!status) return false;
+    release_set(static_cast<std::uint32_t>(set));
+    if (belongs(set)) return false;
   }
   mark_all();
   return true;
