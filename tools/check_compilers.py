@@ -4,7 +4,8 @@
     tools/check_compilers.py             # prints what failed, and which compilers are not installed
 
 It builds nothing (-fsyntax-only). `make compilers` and CI call it. For each of g++ and clang++ it tries
-C++20, C++23, and C++26 if the compiler knows it: all headers in one file, then each example. With libc++ it
+C++20, C++23, and C++26 if the compiler knows it: all headers in one file, then each example; and all headers
+without exceptions. With libc++ it
 compiles each header by itself. Headers that need <stop_token> or std::atomic_ref, which only recent versions
 of libc++ have, do not fail but are counted.
 """
@@ -25,9 +26,15 @@ INCLUDE = ROOT / "include"
 HEADERS = sorted((INCLUDE / "forklift").glob("**/*.h"))
 EXAMPLES = sorted((ROOT / "examples").glob("*/*.cpp"))
 # Names of each compiler in the order of preference. The first that is installed is used.
-COMPILERS = (("g++",), ("clang++-14", "clang++-15", "clang++-16", "clang++-17", "clang++-18", "clang++"))
+COMPILERS = (
+    ("g++",),
+    ("clang++-14", "clang++-15", "clang++-16", "clang++-17", "clang++-18", "clang++"),
+    ("clang++-22", "clang++-21", "clang++-20"),
+)
 STANDARDS = (("-std=c++20",), ("-std=c++23", "-std=c++2b"), ("-std=c++26", "-std=c++2c"))
 FLAGS = ("-fsyntax-only", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}")
+# Asio, which one header includes, wants to be told.
+NO_EXCEPTIONS = ("-fno-exceptions", "-DASIO_NO_EXCEPTIONS")
 # Errors that mean that the installed libc++ lacks something.
 LACKING = ("'stop_token' file not found", "no template named 'atomic_ref'", "no type named 'stop_token'")
 
@@ -57,6 +64,7 @@ def jobs_of(compiler: str) -> list[tuple[str, str, tuple[str, ...], str]]:
         where = f"{compiler} {standard}"
         flags = (*FLAGS, standard)
         jobs.append((f"{where}: all headers", compiler, flags, every))
+        jobs.append((f"{where} -fno-exceptions: all headers", compiler, (*flags, *NO_EXCEPTIONS), every))
         jobs += [
             (f"{where}: {file.relative_to(ROOT)}", compiler, flags, f'#include "{file}"\n')
             for file in EXAMPLES

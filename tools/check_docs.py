@@ -2,7 +2,7 @@
 
 `make docs` calls it. These need no comment: members that mean what they mean in the standard library
 (copying, comparing, iterating), the specialisations of ValueTraits, members that only the library itself
-calls, and the structures of DLPack.
+calls, the structures of DLPack, and annotations.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SAYS_ITSELF = re.compile(
     r"Member \w+\(const \w+ &\)=default|Member (?P<name>\w+)\((const )?(?P=name)\b[^,)]*&{1,2}[^,)]*\) |"
     r"Member (Error|RemoteError)\(|Member \w+\([^)]*(detail::|channel::|locks::)|Member \w+\(ResultStream|"
     r"const ChannelRef &channel\)|Member core\(|Member inherited\(|"
-    r"ValueTraits<|namespace forklift::dlpack|forklift::dlpack::"
+    r"\(macro definition\)|ValueTraits<|namespace forklift::dlpack|forklift::dlpack::"
 )
 
 

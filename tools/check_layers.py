@@ -32,6 +32,7 @@ SAME_CONCEPT = {
         "domain",
         "event",
         "frozen",
+        "label",
         "latch",
         "loan",
         "lock",

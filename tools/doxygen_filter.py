@@ -70,8 +70,22 @@ class _Filter:
             self.lines.append(code)
 
 
+# What people do not write and the reference does not show: the release's namespace (decisions/0238),
+# annotations for Clang's analysis where they are used, and hashes of handles.
+_LEFT_OUT = (
+    re.compile(r"::inline abi_\w+"),
+    re.compile(r"^(?!#)(.*?) FORKLIFT_\w+(?:\([^()]*\))?", re.MULTILINE),
+    re.compile(r"^template <[^\n]*>\nstruct std::hash<.*\{\};$", re.MULTILINE),
+)
+
+
+def _plain(text: str) -> str:
+    release, annotation, hashes = _LEFT_OUT
+    return hashes.sub("", annotation.sub(r"\1", release.sub("", text)))
+
+
 def filtered(text: str) -> str:
-    lines = text.splitlines()
+    lines = _plain(text).splitlines()
     about = 0
     while about < len(lines) and _ALONE.match(lines[about]):
         about += 1

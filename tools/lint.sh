@@ -35,6 +35,7 @@ step mypy mypy --no-error-summary
 step figures python bench/chart.py --check
 step table python tools/readme_table.py --check
 step architecture python tools/architecture.py --check
+step abi python tools/abi_namespace.py
 step docs python tools/check_docs.py
 step clang-tidy tidy
 

@@ -5,6 +5,7 @@
 #   tools/setup.sh demo     what building the wheel and running the examples need
 #   tools/setup.sh          the same, and what building and running the tests need
 #   tools/setup.sh lint     the same, and what `make lint` needs
+#   tools/setup.sh compilers  the same, and the other compilers and build systems that `make compilers` and the tests of packaging/ try
 #   tools/setup.sh bench    the same as the second, and those peers of the C++ benchmarks that have packages
 #
 # System packages need root or sudo; without these, the script names the packages and fails. It does not touch
@@ -69,8 +70,18 @@ sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.
   fi
   if [ "$want" = compilers ]; then
     command -v clang++-14 >/dev/null || command -v clang++ >/dev/null || needs+=('clang-14|clang')
-    printf '#include <vector>\n' | clang++-14 -stdlib=libc++ -x c++ -fsyntax-only - 2>/dev/null ||
-      needs+=('libc++-14-dev|libc++-dev')
+    # One libc++ can be installed at a time: the one that has all of C++20, where the distribution has it.
+    if apt-cache show clang-22 libc++-22-dev >/dev/null 2>&1; then
+      command -v clang++-22 >/dev/null || needs+=(clang-22)
+      [ -d /usr/lib/llvm-22/include/c++/v1 ] || needs+=(libc++-22-dev libc++abi-22-dev)
+    else
+      printf '#include <vector>\n' | clang++-14 -stdlib=libc++ -x c++ -fsyntax-only - 2>/dev/null ||
+        needs+=('libc++-14-dev|libc++-dev')
+    fi
+  fi
+  # Other build systems, for the tests of packaging/; what is not there, they skip.
+  if [ "$want" = compilers ] && ! command -v bazel >/dev/null; then
+    if apt-cache show bazel-bootstrap >/dev/null 2>&1; then needs+=(bazel-bootstrap); fi
   fi
   if [ "$want" = lint ] && ! command -v doxygen >/dev/null; then needs+=(doxygen); fi
   printf '%s\n' "${needs[@]+"${needs[@]}"}"
@@ -119,9 +130,9 @@ check_python() {
 # Makes .venv, anew if the interpreter changed, and installs the pinned packages if a pin changed. Each level holds
 # the one before.
 make_venv() {
-  local levels=(demo test lint) stamp=.venv/setup.stamp key need=1 has=-1 i
+  local levels=(demo test lint package) stamp=.venv/setup.stamp key need=1 has=-1 i
   for i in "${!levels[@]}"; do
-    if [ "$want" = "${levels[i]}" ]; then need=$i; fi
+    if [ "$want" = "${levels[i]}" ] || [ "$want ${levels[i]}" = "compilers package" ]; then need=$i; fi
     if [ "$(head -n 1 "$stamp" 2>/dev/null)" = "${levels[i]}" ]; then has=$i; fi
   done
   key="$("$python" -c 'import sys; print(sys.base_prefix, sys.version)' | tr '\n' ' ')"

@@ -153,6 +153,13 @@ void bind_domain(nb::module_& module) {
   });
   module.def(
       "set_budget", [](std::uint64_t bytes) { current()->domain().set_budget(bytes); }, nb::arg("bytes"));
+  module.def(
+      "configure",
+      [](std::uint64_t reservation, std::uint64_t budget, bool huge_pages) {
+        require(node::Node::configure(
+            {.budget_bytes = budget, .segment_bytes = reservation, .huge_pages = huge_pages}));
+      },
+      nb::kw_only(), nb::arg("reservation") = 0, nb::arg("budget") = 0, nb::arg("huge_pages") = false);
   module.def("stats", stats);
   module.def(
       "count_into",

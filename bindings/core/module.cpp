@@ -21,6 +21,7 @@
 #include "bindings/ops/runtime.h"
 #include "bindings/pool/pool.h"
 #include "bindings/process/group.h"
+#include "bindings/process/labels.h"
 #include "bindings/process/lifeline.h"
 #include "bindings/process/naming.h"
 #include "bindings/process/program.h"
@@ -69,6 +70,7 @@ NB_MODULE(_core, m) {
   forklift::py::bind_segments(m);
   forklift::py::bind_guard(m);
   forklift::py::bind_program(m);
+  forklift::py::bind_labels(m);
   forklift::py::bind_naming(m);
   forklift::py::bind_lifeline(m);
   forklift::py::bind_process_group(m);

@@ -36,13 +36,13 @@
 
 #include "forklift/async.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 namespace detail {
 // Asio owns what it is given.
 inline int duplicated(int fd) {
   const int copy = ::dup(fd);
-  if (copy < 0) throw Error(Status::system("dup", errno, "for Asio"));
+  if (copy < 0) throw_status(Status::system("dup", errno, "for Asio"));
   return copy;
 }
 }  // namespace detail
@@ -127,4 +127,4 @@ class AsioReactor final : public Reactor {
   std::map<std::pair<int, Waiter*>, std::shared_ptr<Watched>> watches_;
 };
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

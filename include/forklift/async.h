@@ -39,7 +39,7 @@
 #include "forklift/queue.h"
 #include "forklift/wait.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 // What an event loop must be able to do.
 class Reactor {
@@ -131,11 +131,7 @@ class Awaiting final : Reactor::Waiter {
   };
 
   void on_readable() override {
-    try {
-      done_ = attempt_();
-    } catch (...) {
-      failure_ = std::current_exception();
-    }
+    failure_ = caught([this] { done_ = attempt_(); });
     if (done_ || failure_) resume();
   }
   void resume() {
@@ -186,7 +182,7 @@ class GetAttempt {
     if constexpr (Optional) {
       return std::nullopt;
     } else {
-      throw Error({Code::kInterrupted, "a wait without limits was ended"});
+      detail::throw_status({Code::kInterrupted, "a wait without limits was ended"});
     }
   }
 
@@ -247,7 +243,7 @@ class FutureAttempt {
     if constexpr (Optional) {
       return Result();
     } else {
-      throw Error({Code::kInterrupted, "a wait without limits was ended"});
+      detail::throw_status({Code::kInterrupted, "a wait without limits was ended"});
     }
   }
 
@@ -280,4 +276,4 @@ struct Async<Future<R>> {
 };
 
 }  // namespace detail
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -17,6 +17,8 @@
 // Invariant: nobody leaves a round before all have come to it.
 #pragma once
 
+#include <concepts>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -24,7 +26,7 @@
 #include "forklift/detail/lock_ref.h"
 #include "forklift/wait.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 // Thrown at a barrier that was aborted or reset, whose time was over, or of which a party died.
 class BrokenBarrier : public Error {
@@ -37,6 +39,10 @@ class Barrier {
   // `completion` runs in the last one to arrive, before the others go on.
   explicit Barrier(std::uint32_t parties, std::function<void()> completion = {});
   static Barrier open(detail::LockName name);
+  // No barrier: a handle that costs nothing, to be assigned later. Its members throw Error (kClosed).
+  template <std::same_as<std::nullptr_t> None>
+  explicit Barrier(None) noexcept {}
+  explicit operator bool() const noexcept { return barrier_ != nullptr; }
 
   // Which of the parties this was, in the order of arrival, from 0. Waits for the others.
   std::uint32_t arrive_and_wait() { return *pass(detail::kForever); }
@@ -58,4 +64,7 @@ class Barrier {
   std::function<void()> completion_;
 };
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1
+
+template <>
+struct std::hash<forklift::Barrier> : forklift::detail::HandleHash {};

@@ -32,7 +32,10 @@
 // Invariant: a reader gets the messages in order, each once, and every one that missed() does not count.
 #pragma once
 
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <optional>
 #include <utility>
@@ -45,7 +48,7 @@
 #include "forklift/loan.h"
 #include "forklift/wait.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 // What happens to a reader that is `capacity` messages behind: it misses the oldest, put() waits for it, or it is
 // disconnected.
@@ -181,6 +184,9 @@ class Broadcast {
 
   // A new one; or a handle on the one behind a TopicRef, which must be of T: TypeMismatch.
   explicit Broadcast(const BroadcastOptions& options = {}) : topic_(detail::make_topic(kKind, options)) {}
+  // None: a handle that costs nothing, to be assigned later. Its members throw Error (kClosed).
+  template <std::same_as<std::nullptr_t> None>
+  explicit Broadcast(None) noexcept {}
   explicit Broadcast(const TopicRef& topic) : topic_(detail::topic_of_kind(topic, kKind)) {}
 
   // Waits only for readers that are too slow, and only with kWait. False: one still was when the wait was over, and
@@ -223,9 +229,14 @@ class Broadcast {
   void reset() noexcept { topic_.reset(); }
   explicit operator bool() const noexcept { return topic_ != nullptr; }
   TopicRef ref() const { return TopicRef(topic_); }
+  // Two handles on the same one, or two on none.
+  friend bool operator==(const Broadcast& a, const Broadcast& b) noexcept { return a.ref() == b.ref(); }
 
  private:
   detail::TopicPtr topic_;
 };
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1
+
+template <class T>
+struct std::hash<forklift::Broadcast<T>> : forklift::detail::TopicHash {};

@@ -56,7 +56,7 @@
 
 #include "forklift/queue.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 namespace channel {
 struct Receipt;
@@ -75,9 +75,10 @@ struct AtLeastOnceOptions {
   std::optional<Queue<T>> dead_letters = std::nullopt;
   // How many messages may be claimed at a time, in all processes together; each takes 256 bytes.
   std::uint32_t claims = 1024;
+  std::string_view label = {};  // as QueueOptions'
 
-  // What bounds it.
-  operator QueueOptions() const noexcept { return {.capacity = capacity, .bytes = bytes}; }
+  // What bounds it, and its label.
+  operator QueueOptions() const noexcept { return {.capacity = capacity, .bytes = bytes, .label = label}; }
 };
 
 namespace detail {
@@ -193,6 +194,8 @@ class Queue<T, Delivery::kAtLeastOnce> : public detail::QueueEnd<T, Delivery::kA
             kType, options, options.tries, options.claims,
             options.dead_letters ? ChannelRef(*options.dead_letters) : ChannelRef())) {}
   // As Queue's.
+  template <std::same_as<std::nullptr_t> None>
+  explicit Queue(None) noexcept {}
   static Queue inherited(std::string_view name) {
     return Queue(ChannelRef(detail::inherited_queue(name, kType)));
   }
@@ -237,14 +240,12 @@ class Queue<T, Delivery::kAtLeastOnce> : public detail::QueueEnd<T, Delivery::kA
   // A message that cannot be read will never be: it is done. Any other failure gives it back.
   template <class Read>
   static auto reading(detail::ClaimHold& hold, Read&& read) {
-    try {
-      return read();
-    } catch (const Error& error) {
-      if (hold.open() &&
-          (error.code() == Code::kCorrupt || dynamic_cast<const TypeMismatch*>(&error) != nullptr))
-        hold.acknowledge();
-      throw;
+    std::optional<std::invoke_result_t<Read&>> item;
+    if (const std::exception_ptr failure = detail::caught([&] { item.emplace(read()); })) {
+      if (hold.open() && detail::unreadable(failure)) hold.acknowledge();
+      std::rethrow_exception(failure);
     }
+    return *std::move(item);
   }
   template <class Read>
   static Claim<T> claimed(detail::ClaimHold& hold, Read&& read) {
@@ -253,4 +254,4 @@ class Queue<T, Delivery::kAtLeastOnce> : public detail::QueueEnd<T, Delivery::kA
   }
 };
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

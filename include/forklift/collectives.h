@@ -69,7 +69,7 @@
 #include "forklift/value.h"
 #include "forklift/wait.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 // The group cannot be used any more.
 class BrokenGroup : public Error {
@@ -202,4 +202,4 @@ class Group {
   std::shared_ptr<detail::RankCore> core_;
 };
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

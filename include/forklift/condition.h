@@ -20,7 +20,10 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <condition_variable>
+#include <cstddef>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <stop_token>
@@ -28,7 +31,7 @@
 
 #include "forklift/lock.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 namespace detail {
 
@@ -55,6 +58,10 @@ class Condition {
  public:
   Condition();
   static Condition open(detail::LockName name);
+  // No condition: a handle that costs nothing, to be assigned later. Its members throw Error (kClosed).
+  template <std::same_as<std::nullptr_t> None>
+  explicit Condition(None) noexcept {}
+  explicit operator bool() const noexcept { return condition_ != nullptr; }
 
   // Gives the lock up, waits for a notification, takes the lock again. With a predicate: until that holds.
   template <class L>
@@ -133,13 +140,9 @@ class Condition {
     detail::ConditionPlace place(condition_);
     guard.unlock();
     bool notified = false;
-    try {
-      notified = place.wait(limit);
-    } catch (...) {
-      guard.lock();
-      throw;
-    }
+    const std::exception_ptr failure = detail::caught([&] { notified = place.wait(limit); });
     guard.lock();
+    if (failure) std::rethrow_exception(failure);
     return notified;
   }
 
@@ -158,4 +161,7 @@ class Condition {
   std::shared_ptr<locks::Condition> condition_;
 };
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1
+
+template <>
+struct std::hash<forklift::Condition> : forklift::detail::HandleHash {};

@@ -34,7 +34,7 @@
 
 #include "forklift/spawn.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 namespace detail {
 [[noreturn]] void throw_not_registered(StartMethod method);
@@ -86,4 +86,4 @@ constexpr Context forkserver_context() noexcept { return Context(StartMethod::kF
 Context get_context(std::string_view method);
 std::string_view name_of(StartMethod method) noexcept;
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -19,7 +19,7 @@
 #include <string_view>
 #include <vector>
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 // "CPU", and the others.
 std::vector<std::string> devices();
@@ -28,4 +28,4 @@ std::vector<std::string> devices();
 std::string device_target();
 void set_device_target(std::string_view name);
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

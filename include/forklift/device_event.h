@@ -28,7 +28,7 @@
 #include <memory>
 #include <string_view>
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 // A mark in the order of a GPU's work.
 class DeviceEvent {
@@ -72,4 +72,4 @@ enum class Handover : unsigned char {
 void set_device_handover(Handover handover) noexcept;
 Handover device_handover() noexcept;
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

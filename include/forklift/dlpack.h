@@ -25,7 +25,7 @@
 #include "forklift/dtype.h"
 #include "forklift/tensor.h"
 
-namespace forklift::dlpack {
+namespace forklift::inline abi_0_1::dlpack {
 
 struct Version {
   std::uint32_t major;
@@ -118,4 +118,4 @@ ManagedTensor* export_legacy(const Tensor& tensor);
 Tensor import_versioned(ManagedTensorVersioned* managed);
 Tensor import_legacy(ManagedTensor* managed);
 
-}  // namespace forklift::dlpack
+}  // namespace forklift::inline abi_0_1::dlpack

@@ -63,7 +63,7 @@
 #include "forklift/queue.h"
 #include "forklift/wait.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 namespace rendezvous {
 class NamedDomain;
@@ -158,11 +158,9 @@ struct Publishing<T> {
   static std::optional<T> find(std::string_view name) {
     const std::optional<LockName> found = find_published_lock(name);
     if (!found) return std::nullopt;
-    try {
-      return T::open(*found);
-    } catch (const Error&) {
-      throw_published_otherwise(name);
-    }
+    std::optional<T> lock;
+    if (!failure_in([&] { lock.emplace(T::open(*found)); }).ok()) throw_published_otherwise(name);
+    return lock;
   }
   template <class... More>
   static void check(std::string_view name, const T& found, std::uint32_t parties, const More&...)
@@ -326,4 +324,4 @@ class Domain {
   std::shared_ptr<rendezvous::NamedDomain> served_;
 };
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -24,7 +24,7 @@
 #include <string_view>
 #include <type_traits>
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 static_assert(std::endian::native == std::endian::little, "the wire format and typestrings assume it");
 
@@ -209,4 +209,4 @@ constexpr DType dtype_of() noexcept {
   return *detail::find_dtype<T>();
 }
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -19,7 +19,7 @@
 
 #include "forklift/status.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 class Error : public std::runtime_error {
  public:
@@ -52,7 +52,7 @@ class TypeMismatch : public Error {
 //   Tensor row = value_or_throw(tensor::select(image, 0, 3));
 inline void throw_if_failed(const Status& status) {
   if (!status.ok()) [[unlikely]]
-    throw Error(status);
+    detail::throw_status(status);
 }
 template <class T>
 T value_or_throw(Result<T> result) {
@@ -60,4 +60,4 @@ T value_or_throw(Result<T> result) {
   return *std::move(result);
 }
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

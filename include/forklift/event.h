@@ -11,18 +11,25 @@
 // Invariant: a wait that began before a set() ends by it.
 #pragma once
 
+#include <concepts>
+#include <cstddef>
+#include <functional>
 #include <memory>
 
 #include "forklift/detail/async_ref.h"
 #include "forklift/detail/lock_ref.h"
 #include "forklift/wait.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 class Event {
  public:
   Event();
   static Event open(detail::LockName name);
+  // No event: a handle that costs nothing, to be assigned later. Its members throw Error (kClosed).
+  template <std::same_as<std::nullptr_t> None>
+  explicit Event(None) noexcept {}
+  explicit operator bool() const noexcept { return event_ != nullptr; }
 
   // Sets the flag, which wakes all who wait; takes it back; looks at it.
   void set();
@@ -55,4 +62,7 @@ class Event {
   std::shared_ptr<locks::Event> event_;
 };
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1
+
+template <>
+struct std::hash<forklift::Event> : forklift::detail::HandleHash {};

@@ -30,7 +30,7 @@
 
 #include "forklift/async.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 template <class T = void>
 class Task;
@@ -158,4 +158,4 @@ class EventLoop final : public Reactor {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -32,7 +32,7 @@
 
 #include "forklift/value_traits.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 namespace detail {
 
@@ -96,19 +96,17 @@ struct FieldReader {
   template <auto Member>
   static void read(const Value* value, C& into) {
     constexpr std::string_view kName = member_name<Member>();
-    if (value == nullptr)
-      throw TypeMismatch({Code::kInvalid, "the field " + std::string(kName) + " is missing"});
+    if (value == nullptr) throw_mismatch({Code::kInvalid, "the field " + std::string(kName) + " is missing"});
     using Type = typename MemberOf<decltype(Member)>::Type;
-    try {
+    const Status mismatch = mismatch_in([&] {
       if constexpr (std::is_array_v<Type>) {
         read_array(*value, into.*Member);
       } else {
         into.*Member = value_as<std::remove_cv_t<Type>>(*value);
       }
-    } catch (const TypeMismatch& error) {
-      throw TypeMismatch(
-          {error.code(), "field " + std::string(kName) + ": " + std::string(error.status().what())});
-    }
+    });
+    if (!mismatch.ok()) [[unlikely]]
+      throw_mismatch({mismatch.code(), "field " + std::string(kName) + ": " + std::string(mismatch.what())});
   }
   template <class At>
   static C read_all(At&& at) {
@@ -197,4 +195,4 @@ class Fields : public FieldsOf<detail::ClassOf<Members...>, Members...> {};
 template <auto... Members>
 class NamedFields : public NamedFieldsOf<detail::ClassOf<Members...>, Members...> {};
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

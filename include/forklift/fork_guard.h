@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 // What becomes of a library in a forked child that uses it.
 enum class ForkVerdict : std::uint8_t {
@@ -48,4 +48,4 @@ void register_fork_guard(const std::string& name, ForkGuard guard);
 // Examines this process as before a fork. Nothing is forked or changed.
 std::vector<ForkFinding> fork_report();
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

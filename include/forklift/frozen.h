@@ -30,7 +30,7 @@
 #include "forklift/tensor.h"
 #include "forklift/value.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 class Frozen {
  public:
@@ -104,4 +104,4 @@ struct ValueTraits<Frozen> {
   }
 };
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -39,7 +39,7 @@
 #include "forklift/remote_error.h"
 #include "forklift/wait.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 // The worker of a task died, and there were no retries left.
 class WorkerDiedError : public Error {
@@ -197,11 +197,11 @@ class Future {
 
  private:
   detail::TaskState& state() const {
-    if (!task_) throw Error({Code::kInvalid, "this Future was used up, or moved from"});
+    if (!task_) detail::throw_status({Code::kInvalid, "this Future was used up, or moved from"});
     return *task_;
   }
 
   detail::TaskPtr task_;
 };
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

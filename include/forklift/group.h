@@ -32,7 +32,7 @@
 #include "forklift/context.h"
 #include "forklift/process_context.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 // How a group is started, and ends.
 struct SpawnOptions {
@@ -75,4 +75,4 @@ void spawn(Callable&&, int, const Args&...) {
                 "callable runs with {.context = forklift::fork_context()} in front of it");
 }
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -26,7 +26,7 @@
 #include "forklift/ops.h"
 #include "forklift/tensor.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 
 // Python's start:stop:step, with its clamping.
 struct Slice {
@@ -115,4 +115,4 @@ Tensor triu(const Tensor& x, std::int64_t k = 0);
 Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns = std::nullopt, std::int64_t k = 0,
            DType dtype = DType::kFloat32);
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

@@ -26,11 +26,27 @@
 
 #include "forklift/error.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 // Throws Error when it comes late (a queue, tensor or lock exists already), or when the domain that this
 // process was invited to cannot be joined.
 void init(int argc, char** argv);
+
+// What can be chosen before the shared memory is made.
+struct DomainOptions {
+  // Address space for it, at most: a power of two from 512 KiB, else the next lower one. It is reserved, not used.
+  // 0: as much as the limits of this process allow, up to 1 TiB. FORKLIFT_SEGMENT_SIZE limits it, too.
+  std::uint64_t reservation_bytes = 0;
+  std::uint64_t budget_bytes = 0;  // as set_budget()
+  // Transparent huge pages, where the kernel has them for shared memory (/sys/kernel/mm/transparent_hugepage/
+  // shmem_enabled: advise, within_size or always); elsewhere this changes nothing. Fresh memory is then made by 2 MiB:
+  // faster for large tensors, and more than was asked for where small ones lie far apart. FORKLIFT_HUGE_PAGES=1, too.
+  bool huge_pages = false;
+};
+
+// For the domain that this process will make; it has no effect on one that it joins. Error (kInvalid): it has one, since
+// a queue, tensor, lock or child was made before.
+void configure(const DomainOptions& options);
 
 // How things stand in this process's domain.
 struct Stats {
@@ -53,4 +69,4 @@ std::uint64_t trim(std::uint64_t keep = 0);
 // Every violated invariant of the shared tables, in words; exact only while nobody else uses them. For tests.
 std::vector<std::string> audit();
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -22,18 +22,22 @@
 // Invariant: unfinished() is what was put less what was reported done, never negative.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
+#include <functional>
 #include <string_view>
 
 #include "forklift/queue.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 template <class T>
 class JoinableQueue : public Queue<T> {
  public:
   // As Queue's.
   explicit JoinableQueue(const QueueOptions& options = {}) : Queue<T>(options) {}
+  template <std::same_as<std::nullptr_t> None>
+  explicit JoinableQueue(None none) noexcept : Queue<T>(none) {}
   explicit JoinableQueue(const ChannelRef& channel) : Queue<T>(channel) {}
   template <class U>
   explicit JoinableQueue(const Queue<U>& other) : Queue<T>(other) {}
@@ -55,4 +59,7 @@ class JoinableQueue : public Queue<T> {
   channel::Channel* channel() const { return ChannelRef(*this).get().get(); }
 };
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1
+
+template <class T>
+struct std::hash<forklift::JoinableQueue<T>> : forklift::detail::QueueHash {};

@@ -18,19 +18,26 @@
 // Invariants: the number never rises. What came before a count_down() is seen behind the wait() that it ends.
 #pragma once
 
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "forklift/detail/lock_ref.h"
 #include "forklift/wait.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 class Latch {
  public:
   // A new one, to be counted down by so much; and the one of that name.
   explicit Latch(std::uint64_t count);
   static Latch open(detail::LockName name);
+  // No latch: a handle that costs nothing, to be assigned later. Its members throw Error (kClosed).
+  template <std::same_as<std::nullptr_t> None>
+  explicit Latch(None) noexcept {}
+  explicit operator bool() const noexcept { return latch_ != nullptr; }
 
   // What is left gets less; and what is left now.
   void count_down(std::uint64_t by = 1);
@@ -52,4 +59,7 @@ class Latch {
   std::shared_ptr<locks::Latch> latch_;
 };
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1
+
+template <>
+struct std::hash<forklift::Latch> : forklift::detail::HandleHash {};

@@ -28,14 +28,17 @@
 // before.
 #pragma once
 
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <optional>
 #include <utility>
 
 #include "forklift/broadcast.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 namespace detail {
 ReaderPtr look_at(const TopicPtr& topic);
@@ -55,10 +58,14 @@ class Latest {
   using value_type = T;
 
   Latest() : Latest(TopicRef(detail::make_topic(kKind, detail::kLatestOptions))) {}
+  // None: a handle that costs nothing, to be assigned later. Its members throw Error (kClosed).
+  template <std::same_as<std::nullptr_t> None>
+  explicit Latest(None) noexcept {}
   // A handle on the one behind a TopicRef, which must be of T: TypeMismatch.
   explicit Latest(const TopicRef& topic)
       : topic_(detail::topic_of_kind(topic, kKind)), reader_(detail::look_at(topic_)) {}
-  Latest(const Latest& other) : Latest(other.ref()) {}
+  Latest(const Latest& other)
+      : topic_(other.topic_), reader_(topic_ ? detail::look_at(topic_) : detail::ReaderPtr()) {}
   Latest& operator=(const Latest& other) {
     *this = Latest(other);
     return *this;
@@ -148,6 +155,8 @@ class Latest {
   }
   explicit operator bool() const noexcept { return topic_ != nullptr; }
   TopicRef ref() const { return TopicRef(topic_); }
+  // Two handles on the same one, or two on none.
+  friend bool operator==(const Latest& a, const Latest& b) noexcept { return a.ref() == b.ref(); }
   const detail::ReaderPtr& reader() const noexcept { return reader_; }  // for wait_any()
 
  private:
@@ -160,4 +169,7 @@ class Latest {
   detail::ReaderPtr reader_;
 };
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1
+
+template <class T>
+struct std::hash<forklift::Latest<T>> : forklift::detail::TopicHash {};

@@ -48,7 +48,7 @@
 #include "forklift/detail/transfer.h"
 #include "forklift/wait.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 // As a queue's or broadcast's type: messages of a header and any number of items, which are only ever lent.
 template <class H, class U>
@@ -296,4 +296,4 @@ struct Transfer<Framed<H, U>> {
 };
 
 }  // namespace detail
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

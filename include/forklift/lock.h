@@ -24,29 +24,36 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <functional>
 #include <memory>
 
 #include "forklift/detail/lock_ref.h"
+#include "forklift/thread_safety.h"
 #include "forklift/wait.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 namespace detail {
 
-class MutexHandle {
+class FORKLIFT_CAPABILITY("mutex") MutexHandle {
  public:
   // As std::timed_mutex; try_lock() also takes a Wait, which a stop ends, too. False: not before the wait was over.
-  void lock() { (void)lock_within(kForever); }
-  [[nodiscard]] bool try_lock(const Wait& wait = Wait::now()) { return lock_within(wait); }
+  void lock() FORKLIFT_ACQUIRE() { (void)lock_within(kForever); }
+  [[nodiscard]] bool try_lock(const Wait& wait = Wait::now()) FORKLIFT_TRY_ACQUIRE(true) {
+    return lock_within(wait);
+  }
   template <class Rep, class Period>
-  [[nodiscard]] bool try_lock_for(std::chrono::duration<Rep, Period> time) {
+  [[nodiscard]] bool try_lock_for(std::chrono::duration<Rep, Period> time) FORKLIFT_TRY_ACQUIRE(true) {
     return lock_within(nanoseconds(time));
   }
   template <class Clock, class Duration>
-  [[nodiscard]] bool try_lock_until(std::chrono::time_point<Clock, Duration> when) {
+  [[nodiscard]] bool try_lock_until(std::chrono::time_point<Clock, Duration> when)
+      FORKLIFT_TRY_ACQUIRE(true) {
     return lock_within(nanoseconds_until(when));
   }
-  void unlock();
+  void unlock() FORKLIFT_RELEASE();
 
   // Is it held by anybody? By this thread? A moment's truth, but the second.
   bool locked() const;
@@ -58,8 +65,10 @@ class MutexHandle {
   bool recovers() const;
 
   LockRef ref() const;
+  explicit operator bool() const noexcept { return mutex_ != nullptr; }
 
  protected:
+  MutexHandle() noexcept = default;
   explicit MutexHandle(bool recursive);
   MutexHandle(LockName name, bool recursive);
 
@@ -73,6 +82,9 @@ class MutexHandle {
 class Lock : public detail::MutexHandle {
  public:
   Lock() : MutexHandle(false) {}
+  // No lock: a handle that costs nothing, to be assigned later. Its members throw Error (kClosed).
+  template <std::same_as<std::nullptr_t> None>
+  explicit Lock(None) noexcept {}
   static Lock open(detail::LockName name) { return Lock(name); }
 
  private:
@@ -82,10 +94,17 @@ class Lock : public detail::MutexHandle {
 class RLock : public detail::MutexHandle {
  public:
   RLock() : MutexHandle(true) {}
+  template <std::same_as<std::nullptr_t> None>
+  explicit RLock(None) noexcept {}  // as Lock(nullptr)
   static RLock open(detail::LockName name) { return RLock(name); }
 
  private:
   explicit RLock(detail::LockName name) : MutexHandle(name, true) {}
 };
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1
+
+template <>
+struct std::hash<forklift::Lock> : forklift::detail::HandleHash {};
+template <>
+struct std::hash<forklift::RLock> : forklift::detail::HandleHash {};

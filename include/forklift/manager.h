@@ -52,7 +52,7 @@
 #include "forklift/value.h"
 #include "forklift/wait.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 namespace detail {
 
@@ -257,4 +257,4 @@ struct ValueTraits<ManagedList> {
   static ManagedList from(const Value& value) { return ManagedList(detail::ManagedHandle::from(value)); }
 };
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -17,6 +17,9 @@
 // all that return from call().
 #pragma once
 
+#include <concepts>
+#include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -24,12 +27,16 @@
 #include "forklift/detail/lock_ref.h"
 #include "forklift/wait.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 class Once {
  public:
   Once();
   static Once open(detail::LockName name);
+  // No once: a handle that costs nothing, to be assigned later. Its members throw Error (kClosed).
+  template <std::same_as<std::nullptr_t> None>
+  explicit Once(None) noexcept {}
+  explicit operator bool() const noexcept { return once_ != nullptr; }
 
   // Runs the function unless it was done; waits while another thread runs its own. True: it ran here.
   template <class Function>
@@ -76,4 +83,7 @@ class Once {
   std::shared_ptr<locks::Once> once_;
 };
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1
+
+template <>
+struct std::hash<forklift::Once> : forklift::detail::HandleHash {};

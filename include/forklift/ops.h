@@ -46,7 +46,7 @@
 #include "forklift/dtype.h"
 #include "forklift/tensor.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 
 // A number without a dtype of its own.
 class Number {
@@ -365,9 +365,9 @@ DType result_type(const Operand& a, const Operand& b);
 // Does every number of the one dtype have its like in the other?
 bool can_cast(DType from, DType to);
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 // Arithmetic as in ops, for tensors beside tensors and numbers.
 inline Tensor operator+(const Tensor& a, const ops::Operand& b) { return ops::add(a, b); }
@@ -384,4 +384,4 @@ inline const Tensor& operator-=(const Tensor& a, const ops::Operand& b) { return
 inline const Tensor& operator*=(const Tensor& a, const ops::Operand& b) { return ops::multiply(a, b, a), a; }
 inline const Tensor& operator/=(const Tensor& a, const ops::Operand& b) { return ops::divide(a, b, a), a; }
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

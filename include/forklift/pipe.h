@@ -33,7 +33,7 @@
 #include "forklift/detail/transfer.h"
 #include "forklift/wait.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 namespace detail {
 
@@ -155,4 +155,4 @@ std::pair<Connection<B, A>, Connection<A, B>> make_pipe() {
   return {Connection<B, A>(std::move(second)), Connection<A, B>(std::move(first))};
 }
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

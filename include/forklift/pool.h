@@ -51,7 +51,7 @@
 #include "forklift/future.h"
 #include "forklift/wait.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 // As many as processors that this process may use.
 std::size_t default_workers() noexcept;
@@ -297,11 +297,10 @@ class ResultStream {
     detail::Batch& batch = this->batch();
     while (!has_next()) {
       if (fetched_ == fed_) break;
-      try {
-        batch.collect_in_time(deliver, &arrived_);
-      } catch (...) {
+      if (const std::exception_ptr failure =
+              detail::caught([&] { batch.collect_in_time(deliver, &arrived_); })) {
         if (batch.over()) finish();
-        throw;
+        std::rethrow_exception(failure);
       }
     }
     return take();
@@ -321,7 +320,7 @@ class ResultStream {
   }
   // Throws nothing: what is there already comes first.
   void top_up() {
-    try {
+    const std::exception_ptr failure = detail::caught([this] {
       while (feed_ && fed_ - fetched_ < batch_->ahead()) {
         if (!feed_(fed_)) {
           feed_ = nullptr;
@@ -329,8 +328,9 @@ class ResultStream {
         }
         ++fed_;
       }
-    } catch (...) {
-      fed_badly_ = std::current_exception();
+    });
+    if (failure) {
+      fed_badly_ = failure;
       feed_ = nullptr;
     }
     batch_->flush();
@@ -390,4 +390,4 @@ class Pool : public PoolCalls {
   std::vector<pid_t> pids() const { return detail::pool_pids(*core()); }
 };
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -16,8 +16,8 @@
 // language); a C++ one finds the queues with Queue<T>::inherited(name) after forklift::init(argc, argv), a
 // Python one with forklift.inherited(name).
 //
-// A Process that goes out of scope joins its child, and says on stderr what nobody asked for: an exception of
-// the child. A daemon, or any child while an exception leaves the scope, is terminated instead (SIGTERM,
+// A Process that goes out of scope joins its child, however long that takes; after 5 s it says so in the log (log.h:
+// stderr, unless there is a sink), as it says there what nobody asked for: an exception of the child. A daemon, or any child while an exception leaves the scope, is terminated instead (SIGTERM,
 // after a second SIGKILL). A daemon also ends with its parent when that is killed (a program: if it calls
 // init).
 //
@@ -47,7 +47,7 @@
 #include "forklift/remote_error.h"
 #include "forklift/wait.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 // How a child comes to be, named as in Python.
 enum class StartMethod : std::uint8_t {
@@ -162,4 +162,4 @@ class Process {
   std::unique_ptr<detail::ProcessCore> core_;
 };
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

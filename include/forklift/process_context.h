@@ -30,7 +30,7 @@
 #include "forklift/process.h"
 #include "forklift/wait.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 namespace detail {
 class GroupCore;
@@ -76,4 +76,4 @@ class ProcessContext {
   int exceptions_ = std::uncaught_exceptions();
 };
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

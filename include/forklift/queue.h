@@ -41,7 +41,9 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <optional>
 #include <string_view>
@@ -50,7 +52,7 @@
 #include "forklift/detail/async_ref.h"
 #include "forklift/detail/queue_end.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 template <class T, Delivery D = Delivery::kAtMostOnce>
 class Queue : public detail::QueueEnd<T, D> {
@@ -63,6 +65,9 @@ class Queue : public detail::QueueEnd<T, D> {
  public:
   // A new queue. Error: kOverBudget, kNoSpace, kNotAttached.
   explicit Queue(const QueueOptions& options = {}) : End(detail::make_queue(kType, options)) {}
+  // No queue: a handle that costs nothing, to be assigned later. Its members throw Error (kClosed).
+  template <std::same_as<std::nullptr_t> None>
+  explicit Queue(None) noexcept {}
   // What Process::program (or a Python parent) gave this program under the name. Call forklift::init first.
   static Queue inherited(std::string_view name) {
     return Queue(ChannelRef(detail::inherited_queue(name, kType)));
@@ -120,4 +125,7 @@ class Queue : public detail::QueueEnd<T, D> {
   }
 };
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1
+
+template <class T, forklift::Delivery D>
+struct std::hash<forklift::Queue<T, D>> : forklift::detail::QueueHash {};

@@ -24,7 +24,7 @@
 #include "forklift/shape.h"
 #include "forklift/tensor.h"
 
-namespace forklift::ops::random {
+namespace forklift::inline abi_0_1::ops::random {
 
 // Where a generator stands.
 struct State {
@@ -78,4 +78,4 @@ class Generator {
   std::atomic<std::uint64_t> spawned_;
 };
 
-}  // namespace forklift::ops::random
+}  // namespace forklift::inline abi_0_1::ops::random

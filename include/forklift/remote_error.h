@@ -29,7 +29,7 @@
 #include <string>
 #include <vector>
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 class RemoteError : public std::runtime_error {
  public:
@@ -84,4 +84,4 @@ class ProcessExitedError : public std::runtime_error {
   int exitcode_;
 };
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -22,7 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace forklift::runtime {
+namespace forklift::inline abi_0_1::runtime {
 
 // How many threads compute, the waiting one included. set_threads() waits for those of before.
 std::size_t threads();
@@ -47,4 +47,4 @@ struct ForkCounts {
 };
 ForkCounts fork_counts() noexcept;
 
-}  // namespace forklift::runtime
+}  // namespace forklift::inline abi_0_1::runtime

@@ -34,44 +34,59 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "forklift/detail/lock_ref.h"
+#include "forklift/thread_safety.h"
 #include "forklift/wait.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
-class RWLock {
+class FORKLIFT_CAPABILITY("shared_mutex") RWLock {
  public:
   RWLock();
   static RWLock open(detail::LockName name);
+  // No lock: a handle that costs nothing, to be assigned later. Its members throw Error (kClosed).
+  template <std::same_as<std::nullptr_t> None>
+  explicit RWLock(None) noexcept {}
+  explicit operator bool() const noexcept { return lock_ != nullptr; }
 
   // To write. False: not before the wait was over, and nothing is held.
-  void lock() { (void)lock_within(detail::kForever); }
-  [[nodiscard]] bool try_lock(const Wait& wait = Wait::now()) { return lock_within(wait); }
+  void lock() FORKLIFT_ACQUIRE() { (void)lock_within(detail::kForever); }
+  [[nodiscard]] bool try_lock(const Wait& wait = Wait::now()) FORKLIFT_TRY_ACQUIRE(true) {
+    return lock_within(wait);
+  }
   template <class Rep, class Period>
-  [[nodiscard]] bool try_lock_for(std::chrono::duration<Rep, Period> time) {
+  [[nodiscard]] bool try_lock_for(std::chrono::duration<Rep, Period> time) FORKLIFT_TRY_ACQUIRE(true) {
     return lock_within(detail::nanoseconds(time));
   }
   template <class Clock, class Duration>
-  [[nodiscard]] bool try_lock_until(std::chrono::time_point<Clock, Duration> when) {
+  [[nodiscard]] bool try_lock_until(std::chrono::time_point<Clock, Duration> when)
+      FORKLIFT_TRY_ACQUIRE(true) {
     return lock_within(detail::nanoseconds_until(when));
   }
-  void unlock();
+  void unlock() FORKLIFT_RELEASE();
 
   // To read.
-  void lock_shared() { (void)lock_shared_within(detail::kForever); }
-  [[nodiscard]] bool try_lock_shared(const Wait& wait = Wait::now()) { return lock_shared_within(wait); }
+  void lock_shared() FORKLIFT_ACQUIRE_SHARED() { (void)lock_shared_within(detail::kForever); }
+  [[nodiscard]] bool try_lock_shared(const Wait& wait = Wait::now()) FORKLIFT_TRY_ACQUIRE_SHARED(true) {
+    return lock_shared_within(wait);
+  }
   template <class Rep, class Period>
-  [[nodiscard]] bool try_lock_shared_for(std::chrono::duration<Rep, Period> time) {
+  [[nodiscard]] bool try_lock_shared_for(std::chrono::duration<Rep, Period> time)
+      FORKLIFT_TRY_ACQUIRE_SHARED(true) {
     return lock_shared_within(detail::nanoseconds(time));
   }
   template <class Clock, class Duration>
-  [[nodiscard]] bool try_lock_shared_until(std::chrono::time_point<Clock, Duration> when) {
+  [[nodiscard]] bool try_lock_shared_until(std::chrono::time_point<Clock, Duration> when)
+      FORKLIFT_TRY_ACQUIRE_SHARED(true) {
     return lock_shared_within(detail::nanoseconds_until(when));
   }
-  void unlock_shared();
+  void unlock_shared() FORKLIFT_RELEASE_SHARED();
 
   // Does anybody write? Does this thread? How many threads of all processes read? A moment's truth, but the second.
   bool locked() const;
@@ -90,4 +105,7 @@ class RWLock {
   std::shared_ptr<locks::ReadWriteLock> lock_;
 };
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1
+
+template <>
+struct std::hash<forklift::RWLock> : forklift::detail::HandleHash {};

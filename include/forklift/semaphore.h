@@ -18,12 +18,15 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <functional>
 #include <memory>
 
 #include "forklift/detail/lock_ref.h"
 #include "forklift/wait.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 // What a semaphore begins with.
 struct SemaphoreOptions {
@@ -38,6 +41,10 @@ class Semaphore {
   // Error: kInvalid, kNoSpace, kNotAttached.
   explicit Semaphore(const SemaphoreOptions& options = {});
   static Semaphore open(detail::LockName name);
+  // No semaphore: a handle that costs nothing, to be assigned later. Its members throw Error (kClosed).
+  template <std::same_as<std::nullptr_t> None>
+  explicit Semaphore(None) noexcept {}
+  explicit operator bool() const noexcept { return semaphore_ != nullptr; }
 
   // Takes a unit; waits for one. As std::counting_semaphore; try_acquire() also takes a Wait, which a stop ends, too.
   // False: there was none before the wait was over.
@@ -70,10 +77,17 @@ class BoundedSemaphore : public Semaphore {
   // With `value` units, and never more.
   explicit BoundedSemaphore(std::uint32_t value = 1, bool recover = false)
       : Semaphore({value, value, recover}) {}
+  template <std::same_as<std::nullptr_t> None>
+  explicit BoundedSemaphore(None none) noexcept : Semaphore(none) {}
   static BoundedSemaphore open(detail::LockName name) { return BoundedSemaphore(Semaphore::open(name)); }
 
  private:
   explicit BoundedSemaphore(Semaphore semaphore) noexcept : Semaphore(std::move(semaphore)) {}
 };
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1
+
+template <>
+struct std::hash<forklift::Semaphore> : forklift::detail::HandleHash {};
+template <>
+struct std::hash<forklift::BoundedSemaphore> : forklift::detail::HandleHash {};

@@ -41,7 +41,7 @@
 #include "forklift/detail/plain.h"
 #include "forklift/value.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 template <class T>
 struct TypeName {};
@@ -116,7 +116,7 @@ constexpr std::uint64_t type_hash() noexcept {
   } else if constexpr (Sequence<T>) {
     return hash_of("vector", type_hash<typename T::value_type>());
   } else {
-    return hash_of(pretty_name<T>(), hash_of("type") + sizeof(T) * 31 + alignof(T));
+    return hash_of_type_name(pretty_name<T>(), hash_of("type") + sizeof(T) * 31 + alignof(T));
   }
 }
 
@@ -185,4 +185,4 @@ struct CanBeSent<T, false> : std::true_type {  // the first error is enough
 
 }  // namespace detail
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -69,7 +69,7 @@
 #include "forklift/error.h"
 #include "forklift/wait.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 // The process that had the call has ended, or no server is left (kPeerDied).
 class ServerDied : public Error {
@@ -167,10 +167,9 @@ class Server {
     requires std::is_invocable_r_v<Response, Serve&, const Request&>
   void run(Serve serve, const Wait& wait = Wait::forever()) {
     const Wait begun = wait.begun();
-    try {
+    (void)detail::met_closed([&] {
       while (std::optional<Call<Request, Response>> call = try_next(begun)) answer(*call, serve);
-    } catch (const Closed&) {
-    }
+    });
   }
 
   // Takes no more requests, and those that wait in next() throw Closed. What was taken may still be answered, what is
@@ -197,21 +196,17 @@ class Server {
         taken.reset();
         return taken;
       }
-      try {
-        taken->request_.emplace(landing.take());
-        return taken;
-      } catch (const std::exception& error) {
-        (void)core.fail(error.what());
-      }
+      const std::optional<std::string> failure =
+          detail::message_in([&] { taken->request_.emplace(landing.take()); });
+      if (!failure) return taken;
+      (void)core.fail(*failure);
     }
   }
   template <class Serve>
   static void answer(Call<Request, Response>& call, Serve& serve) {
-    try {
-      (void)call.respond(serve(std::as_const(call).request()));
-    } catch (const std::exception& error) {
-      (void)call.fail(error.what());
-    }
+    const std::optional<std::string> failure =
+        detail::message_in([&] { (void)call.respond(serve(std::as_const(call).request())); });
+    if (failure) (void)call.fail(*failure);
   }
   detail::ServiceServerPtr server_;
 };
@@ -273,7 +268,7 @@ class ResponseStream {
       case detail::PendingCallCore::Got::kWaitOver: return std::nullopt;
       case detail::PendingCallCore::Got::kEnd:
         last_ = true;
-        throw Closed({Code::kClosed, "the server has sent its last response"});
+        detail::throw_closed({Code::kClosed, "the server has sent its last response"});
       case detail::PendingCallCore::Got::kLast: last_ = true; break;
       case detail::PendingCallCore::Got::kPart: break;
     }
@@ -400,4 +395,4 @@ class Service {
   }
 };
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -19,7 +19,7 @@
 #include <span>
 #include <string>
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 // NumPy 2 allows 64 dimensions, PyTorch 64.
 inline constexpr std::size_t kMaxDims = 64;
@@ -124,4 +124,4 @@ Dims f_strides(DimSpan shape);
 bool is_c_contiguous(DimSpan shape, DimSpan strides) noexcept;
 bool is_f_contiguous(DimSpan shape, DimSpan strides) noexcept;
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

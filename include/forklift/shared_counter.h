@@ -19,7 +19,7 @@
 
 #include "forklift/shared_value.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 class SharedCounter {
  public:
@@ -68,4 +68,4 @@ struct ValueTraits<SharedCounter> {
   }
 };
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

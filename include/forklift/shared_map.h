@@ -31,7 +31,7 @@
 
 #include "forklift/detail/container.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 template <class K, class V>
 class SharedMap : public detail::ContainerBase {
@@ -98,7 +98,7 @@ class SharedMap : public detail::ContainerBase {
   }
   V at(const K& key) const {
     if (std::optional<V> value = find(key)) return *value;
-    throw std::out_of_range("a SharedMap without that key");
+    detail::throw_out_of_range("a SharedMap without that key");
   }
   V value_or(const K& key, const V& otherwise) const {
     const std::optional<V> value = find(key);
@@ -145,4 +145,4 @@ struct ValueTraits<SharedMap<K, V>> {
   }
 };
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -43,7 +43,7 @@
 #include "forklift/tensor.h"
 #include "forklift/wait.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 namespace detail {
 
@@ -54,7 +54,7 @@ concept SharedItem = Plain<T> && alignof(T) <= 64;
 inline Tensor shared_memory(std::size_t count, std::size_t item) {
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(count, item, &bytes) || bytes > static_cast<std::size_t>(INT64_MAX)) {
-    throw Error({Code::kInvalid, std::to_string(count) + " items of " + std::to_string(item) + " bytes"});
+    throw_status({Code::kInvalid, std::to_string(count) + " items of " + std::to_string(item) + " bytes"});
   }
   return Tensor::zeros({static_cast<std::int64_t>(bytes == 0 ? 1 : bytes)}, DType::kUInt8);
 }
@@ -69,7 +69,7 @@ void notify_shared(std::byte* bell, int most) noexcept;
 
 inline void check_not_moved_from(const Tensor& memory) {
   if (memory.storage() == nullptr) [[unlikely]]
-    throw Error({Code::kClosed, "this shared memory's handle was moved from"});
+    throw_status({Code::kClosed, "this shared memory's handle was moved from"});
 }
 
 // A number that a move leaves zero.
@@ -105,12 +105,12 @@ Tensor shared_from(const Value& value, std::uint64_t& count) {
   const std::optional<std::uint64_t> items = (*parts)[1].try_as<std::uint64_t>();
   const Tensor* memory = (*parts)[2].get_if<Tensor>();
   if (!type || !items || memory == nullptr) mismatch(value, "shared memory");
-  if (*type != type_hash<T>()) throw TypeMismatch({Code::kInvalid, "shared memory that holds another type"});
+  if (*type != type_hash<T>()) throw_mismatch({Code::kInvalid, "shared memory that holds another type"});
   std::uint64_t bytes = 0;
   if (memory->dtype() != DType::kUInt8 || memory->readonly() || !memory->is_contiguous() ||
       __builtin_mul_overflow(*items, std::uint64_t{sizeof(T)}, &bytes) || bytes > memory->nbytes() ||
       reinterpret_cast<std::uintptr_t>(memory->raw()) % alignof(T) != 0) {
-    throw TypeMismatch({Code::kCorrupt, "shared memory that does not hold its items"});
+    throw_mismatch({Code::kCorrupt, "shared memory that does not hold its items"});
   }
   count = *items;
   return *memory;
@@ -149,7 +149,7 @@ class SharedArray {
   T& at(std::size_t i) const {
     if (i >= count_) {
       detail::check_not_moved_from(memory_);
-      throw std::out_of_range("item " + std::to_string(i) + " of " + std::to_string(count_));
+      detail::throw_out_of_range("item " + std::to_string(i) + " of " + std::to_string(count_));
     }
     return data()[i];
   }
@@ -251,9 +251,9 @@ struct ValueTraits<SharedValue<T>> {
     SharedArray<T> item = ValueTraits<SharedArray<T>>::from(value);
     const bool has_bell = item.memory_.nbytes() >= detail::bell_offset(sizeof(T)) + detail::kBellBytes;
     if (item.size() != 1 || !has_bell)
-      throw TypeMismatch({Code::kCorrupt, "a shared value that is none or many"});
+      detail::throw_mismatch({Code::kCorrupt, "a shared value that is none or many"});
     return SharedValue<T>(std::move(item));
   }
 };
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

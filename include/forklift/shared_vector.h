@@ -29,7 +29,7 @@
 
 #include "forklift/detail/container.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 template <class T>
 class SharedVector : public detail::ContainerBase {
@@ -103,8 +103,8 @@ class SharedVector : public detail::ContainerBase {
   friend struct ValueTraits<SharedVector<T>>;
   explicit SharedVector(Tensor memory) : ContainerBase(kKind, std::move(memory)) {}
   [[noreturn]] void throw_no_item(std::size_t index) const {
-    throw std::out_of_range("item " + std::to_string(index) + " of a SharedVector of " +
-                            std::to_string(size()));
+    detail::throw_out_of_range("item " + std::to_string(index) + " of a SharedVector of " +
+                               std::to_string(size()));
   }
 };
 
@@ -118,4 +118,4 @@ struct ValueTraits<SharedVector<T>> {
   }
 };
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

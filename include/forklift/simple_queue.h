@@ -15,12 +15,15 @@
 // Thread and process safety, errors: as Queue<T>.
 #pragma once
 
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string_view>
 
 #include "forklift/queue.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 template <class T>
 class SimpleQueue : public Queue<T> {
@@ -30,6 +33,8 @@ class SimpleQueue : public Queue<T> {
 
   SimpleQueue() : Queue<T>({.capacity = 0, .bytes = kBytes}) {}
   // As Queue's.
+  template <std::same_as<std::nullptr_t> None>
+  explicit SimpleQueue(None none) noexcept : Queue<T>(none) {}
   explicit SimpleQueue(const ChannelRef& channel) : Queue<T>(channel) {}
   template <class U>
   explicit SimpleQueue(const Queue<U>& other) : Queue<T>(other) {}
@@ -38,4 +43,7 @@ class SimpleQueue : public Queue<T> {
   }
 };
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1
+
+template <class T>
+struct std::hash<forklift::SimpleQueue<T>> : forklift::detail::QueueHash {};

@@ -23,7 +23,7 @@
 #include "forklift/ops.h"
 #include "forklift/tensor.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 
 // Along which dimension, and in which direction. Equal elements always keep their order.
 struct SortOrder {
@@ -91,4 +91,4 @@ Tensor diff(const Tensor& x, std::int64_t axis = -1, std::int64_t n = 1,
             const std::optional<Tensor>& prepend = std::nullopt,
             const std::optional<Tensor>& append = std::nullopt);
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

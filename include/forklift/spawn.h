@@ -38,7 +38,7 @@
 #include "forklift/process.h"
 #include "forklift/queue.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 namespace detail {
 
@@ -232,4 +232,4 @@ Process Process::spawn(R (*function)(Params...), Args&&... args) {
   return from_call(StartMethod::kSpawn, detail::prepare_call(function, std::forward<Args>(args)...));
 }
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -13,13 +13,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 namespace detail {
 // A program whose containers are those of libstdc++'s debug mode does not agree with a library whose are not
@@ -56,6 +58,7 @@ enum class Code : std::uint8_t {
   kDevice,        // a device's driver failed; the words name its function and its error
   kMismatch,      // ranks of a group called different collectives; nothing was changed
   kBroken,        // a group can no longer be used: one of its ranks gave a collective up
+  kRemote,        // another process threw, or ended otherwise than it should (attempt.h)
 };
 
 // "timed out", "closed", ...
@@ -119,6 +122,22 @@ class [[nodiscard]] Result {
   const Status& status() const noexcept { return status_; }
   Code code() const noexcept { return status_.code(); }
 
+  // As std::expected: what to take where there is no value, and the next step where there is one. `next` answers a
+  // Result or a Status; the first failure is what the chain answers.
+  template <class U>
+  T value_or(U&& otherwise) const& {
+    return ok() ? *value_ : static_cast<T>(std::forward<U>(otherwise));
+  }
+  template <class U>
+  T value_or(U&& otherwise) && {
+    return ok() ? std::move(*value_) : static_cast<T>(std::forward<U>(otherwise));
+  }
+  template <class Next>
+  auto and_then(Next&& next) && -> std::invoke_result_t<Next, T&&> {
+    if (!ok()) return std::move(status_);
+    return std::invoke(std::forward<Next>(next), std::move(*value_));
+  }
+
   // The value. Where there is none: Error (error.h), with the status's words.
   T& operator*() & { return checked(); }
   const T& operator*() const& { return checked(); }
@@ -142,4 +161,4 @@ class [[nodiscard]] Result {
   Status status_;
 };
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -44,7 +44,7 @@
 #include "forklift/dtype.h"
 #include "forklift/shape.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 namespace detail {
 struct PendingAccess;
@@ -276,7 +276,7 @@ class Tensor {
   bool readonly_ = false;
 };
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1
 
 #include "forklift/detail/format.h"
 #include "forklift/tensor_view.h"

@@ -21,7 +21,7 @@
 #include "forklift/dtype.h"
 #include "forklift/tensor.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 namespace detail {
 // These throw Error.
@@ -94,4 +94,4 @@ TensorView<T, Rank> Tensor::view() const {
   return TensorView<T, Rank>(*this);
 }
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

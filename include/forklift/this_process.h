@@ -25,7 +25,7 @@
 
 #include "forklift/wait.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 // What a process knows of itself or of its child.
 struct ProcessInfo {
@@ -66,4 +66,4 @@ class ParentProcess {
 // Nothing in a process that no Process object started.
 std::optional<ParentProcess> parent_process();
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -36,7 +36,7 @@
 #include "forklift/detail/value_base.h"
 #include "forklift/detail/value_lists.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 namespace detail {
 // By what they can do, so that this header needs no other one's containers.
@@ -77,7 +77,7 @@ struct ValueTraits<T> {
         whole.negative ? std::is_signed_v<T> && static_cast<std::int64_t>(whole.bits) >=
                                                     static_cast<std::int64_t>(std::numeric_limits<T>::min())
                        : whole.bits <= static_cast<std::uint64_t>(std::numeric_limits<T>::max());
-    if (!fits) throw TypeMismatch(detail::out_of_range(value, kWanted));
+    if (!fits) detail::throw_mismatch(detail::out_of_range(value, kWanted));
     return static_cast<T>(whole.bits);
   }
 };
@@ -100,7 +100,7 @@ struct ValueTraits<float> {
     constexpr auto kMost = static_cast<double>(std::numeric_limits<float>::max());
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     const double size = wide < 0 ? -wide : wide;
-    if (size > kMost && size < kInfinity) throw TypeMismatch(detail::out_of_range(value, "float"));
+    if (size > kMost && size < kInfinity) detail::throw_mismatch(detail::out_of_range(value, "float"));
     return static_cast<float>(wide);
   }
 };
@@ -326,7 +326,7 @@ struct ValueTraits<std::variant<T...>> {
     if (parts == nullptr || parts->size() != 2) detail::mismatch(value, "a variant");
     const auto index = parts->front().template as<std::size_t>();
     if (index >= sizeof...(T))
-      throw TypeMismatch(detail::out_of_range(parts->front(), "the number of an alternative"));
+      detail::throw_mismatch(detail::out_of_range(parts->front(), "the number of an alternative"));
     return kDecode[index](parts->back());
   }
 };
@@ -378,4 +378,4 @@ template <SetLike S>
 struct KnownToValue<S> : KnownToValue<typename S::key_type> {};
 }  // namespace detail
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

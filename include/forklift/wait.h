@@ -25,7 +25,7 @@
 
 #include "forklift/detail/timeout.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 class Wait {
  public:
@@ -80,4 +80,4 @@ class Wait {
   std::stop_token stop_;
 };
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

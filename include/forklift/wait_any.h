@@ -45,7 +45,7 @@
 #include "forklift/semaphore.h"
 #include "forklift/wait.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 namespace detail {
 // The locks that can be looked at without taking part in them.
@@ -130,4 +130,4 @@ inline std::vector<std::size_t> wait_any(std::initializer_list<Waitable> objects
   return detail::wait_within(std::span(objects.begin(), objects.size()), wait);
 }
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

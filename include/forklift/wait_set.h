@@ -30,7 +30,7 @@
 #include "forklift/wait.h"
 #include "forklift/wait_any.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 class WaitSet {
  public:
@@ -66,4 +66,4 @@ class WaitSet {
   std::unique_ptr<Members> members_;
 };
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

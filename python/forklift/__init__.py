@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # not `from typing import`: every child that is a fresh inter
         Tensor,
         __version__,
         audit,
+        configure,
         empty,
         reap,
         set_budget,
@@ -62,6 +63,7 @@ if TYPE_CHECKING:  # not `from typing import`: every child that is a fresh inter
     from forklift.multiprocessing._pool.failures import ResultDecodingError, TaskTimeoutError
     from forklift.objects.broadcast import Broadcast, Latest, Subscription
     from forklift.objects.frozen import FrozenDict, FrozenList, FrozenTuple, freeze, open_frozen, share, thaw
+    from forklift.objects.labels import label_of, set_label
     from forklift.objects.naming import Domain, attach, meet, own_domain, serve
     from forklift.objects.portable import PortableQueue, Program, inherited
     from forklift.patch import install
@@ -75,6 +77,7 @@ _LATER = {
         "Tensor",
         "__version__",
         "audit",
+        "configure",
         "empty",
         "reap",
         "set_budget",
@@ -84,6 +87,7 @@ _LATER = {
         "zeros",
     ),
     "adapters.carried": ("Carried",),
+    "objects.labels": ("label_of", "set_label"),
     "objects.broadcast": ("Broadcast", "Latest", "Subscription"),
     "cli.cmake": ("get_cmake_dir",),
     "errors": (
@@ -192,6 +196,7 @@ __all__ = [
     "__version__",
     "attach",
     "audit",
+    "configure",
     "empty",
     "fork_report",
     "freeze",
@@ -199,6 +204,7 @@ __all__ = [
     "get_fork_policy",
     "inherited",
     "install",
+    "label_of",
     "meet",
     "open_frozen",
     "own_domain",
@@ -207,6 +213,7 @@ __all__ = [
     "serve",
     "set_budget",
     "set_fork_policy",
+    "set_label",
     "share",
     "stats",
     "tensor",

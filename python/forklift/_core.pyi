@@ -717,6 +717,17 @@ def set_budget(bytes: int) -> None:
     """Limit the bytes of memory that messages and tensors may take, for all processes of the domain. 0: as
     much as the machine and its control groups leave."""
 
+def configure(*, reservation: int = 0, budget: int = 0, huge_pages: bool = False) -> None:
+    """Choose how this process's shared memory is made, before the first queue, tensor, lock or child.
+
+    ``reservation``: at most so many bytes of address space, rounded down to a power of two (0: as much as the
+    limits of the process allow, up to 1 TiB). ``budget``: as ``set_budget``. ``huge_pages``: transparent huge
+    pages where the kernel has them for shared memory (``shmem_enabled``), else no effect;
+    ``FORKLIFT_HUGE_PAGES=1`` asks for them, too. It has no effect on a domain that the process joins.
+    ValueError: the process has shared memory already."""
+
+def set_row_label(kind: int, index: int, generation: int, label: str) -> None: ...
+def row_label(kind: int, index: int, generation: int) -> str: ...
 def stats() -> dict[str, int]:
     """Counters of this process (``messages_put``, ``messages_got``; ``inline_bytes`` in messages,
     ``block_bytes`` copied into shared blocks, ``shared_bytes`` sent as handles, ``pipe_bytes`` of payload

@@ -8,7 +8,7 @@
 
 #include "forklift/error.h"
 
-namespace forklift::detail {
+namespace forklift::inline abi_0_1::detail {
 
 WaitTimer::WaitTimer(Limit limit) {
   if (limit.ns == kForever) return;
@@ -25,4 +25,4 @@ WaitTimer::~WaitTimer() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-}  // namespace forklift::detail
+}  // namespace forklift::inline abi_0_1::detail

@@ -4,7 +4,7 @@
 #include "forklift/error.h"
 #include "node/node.h"
 
-namespace forklift::detail {
+namespace forklift::inline abi_0_1::detail {
 
 // Throws Error: kRefused, kSystem, kNoSpace, ...
 inline node::Node& attached_node() { return *value_or_throw(node::Node::current()); }
@@ -16,4 +16,4 @@ inline watch::Watches& watches_of(const arena::Arena& arena) {
   return node->watches();
 }
 
-}  // namespace forklift::detail
+}  // namespace forklift::inline abi_0_1::detail

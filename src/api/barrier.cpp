@@ -6,7 +6,7 @@
 #include "api/lock_support.h"
 #include "locks/barrier.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 Barrier::Barrier(std::uint32_t parties, std::function<void()> completion)
     : barrier_(value_or_throw(locks::Barrier::create(detail::lock_table(), parties))),
@@ -63,4 +63,4 @@ std::uint32_t Barrier::parties() const { return detail::object_of(barrier_).part
 std::uint32_t Barrier::waiting() const { return detail::object_of(barrier_).waiting(); }
 LockRef Barrier::ref() const { return detail::ref_of(barrier_); }
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -7,7 +7,7 @@
 #include "api/stop.h"
 #include "forklift/latest.h"
 
-namespace forklift::detail {
+namespace forklift::inline abi_0_1::detail {
 namespace {
 
 static_assert(static_cast<int>(WhenSlow::kDropOldest) == static_cast<int>(topic::WhenSlow::kDropOldest));
@@ -81,4 +81,4 @@ std::uint64_t seen_by(const ReaderPtr& reader) { return opened(reader).seen(); }
 ReaderPtr look_at(const TopicPtr& topic) { return opened(topic).newest(); }
 bool looks_here(const ReaderPtr& reader) noexcept { return reader && reader->mine(); }
 
-}  // namespace forklift::detail
+}  // namespace forklift::inline abi_0_1::detail

@@ -9,7 +9,7 @@
 
 #include "forklift/this_process.h"
 
-namespace forklift::process {
+namespace forklift::inline abi_0_1::process {
 
 class Children {
  public:
@@ -30,4 +30,4 @@ class Children {
 
 Children& children();
 
-}  // namespace forklift::process
+}  // namespace forklift::inline abi_0_1::process

@@ -4,7 +4,7 @@
 #include "api/transfer.h"
 #include "channel/channel.h"
 
-namespace forklift::detail {
+namespace forklift::inline abi_0_1::detail {
 
 namespace {
 
@@ -58,4 +58,4 @@ void ClaimHold::leave(bool unwinding) noexcept {
   (void)(unwinding ? channel_->give_back(mine) : channel_->acknowledge(mine));
 }
 
-}  // namespace forklift::detail
+}  // namespace forklift::inline abi_0_1::detail

@@ -18,7 +18,7 @@
 #include "tensor/arena_storage.h"
 #include "tensor/operations.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 namespace detail {
 
@@ -274,4 +274,4 @@ Tensor CollectiveFuture::get() const {
   return core_->call->request().out;
 }
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

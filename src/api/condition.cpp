@@ -3,7 +3,7 @@
 #include "api/lock_support.h"
 #include "locks/condition.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 namespace detail {
 
 ConditionPlace::ConditionPlace(const std::shared_ptr<locks::Condition>& condition)
@@ -29,4 +29,4 @@ std::size_t Condition::notify(std::size_t most) { return detail::object_of(condi
 std::size_t Condition::waiting() const { return detail::object_of(condition_).waiting(); }
 LockRef Condition::ref() const { return detail::ref_of(condition_); }
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

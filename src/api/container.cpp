@@ -6,7 +6,7 @@
 #include "container/vector.h"
 #include "tensor/arena_storage.h"
 
-namespace forklift::detail {
+namespace forklift::inline abi_0_1::detail {
 
 namespace {
 
@@ -102,4 +102,4 @@ void map_copy(container::Block& block, ContainerRoom room, void* context) {
   throw_if_failed(container::copy_elements(block, room, context));
 }
 
-}  // namespace forklift::detail
+}  // namespace forklift::inline abi_0_1::detail

@@ -7,7 +7,7 @@
 #include "ops/placement.h"
 #include "tensor/device_storage.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 std::vector<std::string> devices() { return device::names(); }
 std::string device_target() { return device::target(); }
@@ -19,4 +19,4 @@ std::string Tensor::device() const {
 }
 Tensor Tensor::to(const std::string& device) const { return value_or_throw(ops::move_to(*this, device)); }
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

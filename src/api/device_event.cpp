@@ -5,7 +5,7 @@
 #include "device/cuda/gpu.h"
 #include "forklift/error.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 using device::cuda::CudaError;
 using device::cuda::Current;
@@ -101,4 +101,4 @@ void set_device_handover(Handover handover) noexcept {
 }
 Handover device_handover() noexcept { return device::handover_waits() ? Handover::kWait : Handover::kEvent; }
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -2,7 +2,7 @@
 
 #include "forklift/error.h"
 
-namespace forklift::dlpack {
+namespace forklift::inline abi_0_1::dlpack {
 
 ManagedTensorVersioned* export_versioned(const Tensor& tensor, bool copied) {
   return value_or_throw(tensor::export_versioned(tensor, copied));
@@ -13,4 +13,4 @@ Tensor import_versioned(ManagedTensorVersioned* managed) {
 }
 Tensor import_legacy(ManagedTensor* managed) { return value_or_throw(tensor::import_legacy(managed)); }
 
-}  // namespace forklift::dlpack
+}  // namespace forklift::inline abi_0_1::dlpack

@@ -17,7 +17,7 @@
 #include "rendezvous/named_domain.h"
 #include "topic/topic.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 namespace {
 
@@ -243,4 +243,4 @@ std::vector<Domain::Published> Domain::published() const {
   return all;
 }
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -4,7 +4,7 @@
 #include "api/lock_support.h"
 #include "locks/event.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 Event::Event() : event_(value_or_throw(locks::Event::create(detail::lock_table()))) {}
 Event Event::open(detail::LockName name) {
@@ -25,4 +25,4 @@ int Event::fileno() const {
 }
 LockRef Event::ref() const { return detail::ref_of(event_); }
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -15,7 +15,7 @@
 #include "forklift/error.h"
 #include "os/fd.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 namespace detail {
 
@@ -197,4 +197,4 @@ void EventLoop::watch(int fd, Waiter& waiter) { state_->watch(fd, waiter); }
 void EventLoop::forget(int fd, Waiter& waiter) noexcept { state_->forget(fd, waiter); }
 void EventLoop::post(std::function<void()> call) { state_->post(std::move(call)); }
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

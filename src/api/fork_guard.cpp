@@ -4,7 +4,7 @@
 
 #include "guard/guards.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 void register_fork_guard(const std::string& name, ForkGuard guard) {
   guard::register_guard(name, std::move(guard));
@@ -12,4 +12,4 @@ void register_fork_guard(const std::string& name, ForkGuard guard) {
 
 std::vector<ForkFinding> fork_report() { return guard::examine(); }
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

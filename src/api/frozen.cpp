@@ -11,7 +11,7 @@
 #include "tensor/arena_storage.h"
 #include "tensor/copy.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 namespace {
 
 using frozen::Builder;
@@ -277,4 +277,4 @@ Value Frozen::to_value(std::size_t depth) const {
   return map;
 }
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

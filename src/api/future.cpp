@@ -9,7 +9,7 @@
 
 #include "api/pool_core.h"
 
-namespace forklift::detail {
+namespace forklift::inline abi_0_1::detail {
 
 Result<std::shared_ptr<TaskBell>> TaskBell::make() {
   auto made = std::make_shared<TaskBell>();
@@ -45,4 +45,4 @@ void after_task(const TaskPtr& task, std::function<void()> call) {
       }));
 }
 
-}  // namespace forklift::detail
+}  // namespace forklift::inline abi_0_1::detail

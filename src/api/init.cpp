@@ -13,7 +13,7 @@
 #include "process/registry.h"
 #include "process/zygote.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 namespace {
 
 // In a child of spawn or forkserver.
@@ -62,6 +62,14 @@ void init(int argc, char** argv) {
   }
 }
 
+void configure(const DomainOptions& options) {
+  domain::Options chosen;
+  chosen.segment_bytes = options.reservation_bytes;
+  chosen.budget_bytes = options.budget_bytes;
+  chosen.huge_pages = options.huge_pages;
+  throw_if_failed(node::Node::configure(chosen));
+}
+
 Stats stats() {
   node::Node& own = detail::attached_node();
   const arena::Stats arena = own.arena().stats();
@@ -75,4 +83,4 @@ std::uint64_t trim(std::uint64_t keep) { return detail::attached_node().arena().
 
 std::vector<std::string> audit() { return detail::attached_node().audit(); }
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

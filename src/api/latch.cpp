@@ -3,7 +3,7 @@
 #include "api/lock_support.h"
 #include "locks/latch.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 Latch::Latch(std::uint64_t count)
     : latch_(value_or_throw(locks::Latch::create(detail::lock_table(), count))) {}
@@ -20,4 +20,4 @@ bool Latch::wait_within(detail::Limit limit) const {
 }
 LockRef Latch::ref() const { return detail::ref_of(latch_); }
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

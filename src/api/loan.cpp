@@ -9,7 +9,7 @@
 #include "message/loan.h"
 #include "node/endpoint.h"
 
-namespace forklift::detail {
+namespace forklift::inline abi_0_1::detail {
 
 namespace {
 
@@ -117,4 +117,4 @@ void LoanedBytes::throw_used_up() {
   throw Error({Code::kClosed, "this loan was published, given back or moved from"});
 }
 
-}  // namespace forklift::detail
+}  // namespace forklift::inline abi_0_1::detail

@@ -3,7 +3,7 @@
 #include "api/lock_support.h"
 #include "locks/mutex.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 namespace detail {
 
 LockName name_of(const LockRef& lock) {
@@ -33,9 +33,12 @@ bool MutexHandle::lock_within(Limit limit) {
 void MutexHandle::unlock() {
   switch (object_of(mutex_).release()) {
     case locks::Released::kYes: return;
-    case locks::Released::kNotHeld: throw Error({Code::kInvalid, "unlock() of a Lock that nobody holds"});
+    case locks::Released::kNotHeld:
+      throw Error({Code::kInvalid,
+                   "unlock() of " + sync::labelled("a Lock", mutex_->label()) + ", which nobody holds"});
     case locks::Released::kNotOwner:
-      throw Error({Code::kInvalid, "unlock() of an RLock that this thread does not hold"});
+      throw Error({Code::kInvalid, "unlock() of " + sync::labelled("an RLock", mutex_->label()) +
+                                       ", which this thread does not hold"});
     case locks::Released::kNotAttached: throw Error(mutex_->table().domain().not_attached());
   }
 }
@@ -48,4 +51,4 @@ LockRef MutexHandle::ref() const { return ref_of(mutex_); }
 
 }  // namespace detail
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -12,7 +12,7 @@
 #include "forklift/error.h"
 #include "locks/table.h"
 
-namespace forklift::detail {
+namespace forklift::inline abi_0_1::detail {
 
 inline locks::Table& lock_table() { return attached_node().locks(); }
 
@@ -39,4 +39,4 @@ LockRef ref_of(const std::shared_ptr<Object>& handle) {
 
 inline locks::LockId id_of(LockName name) { return {name.index, name.generation}; }
 
-}  // namespace forklift::detail
+}  // namespace forklift::inline abi_0_1::detail

@@ -15,7 +15,7 @@
 #include "message/transport.h"
 #include "process/program.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 namespace {
 
 using detail::ManagerOp;
@@ -310,4 +310,4 @@ Value::List ManagedList::items() const {
   return std::move(*list);
 }
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -5,7 +5,7 @@
 
 #include "message/codec.h"
 
-namespace forklift::detail {
+namespace forklift::inline abi_0_1::detail {
 namespace {
 
 using Answer = ManagerStore::Answer;
@@ -205,4 +205,4 @@ Answer ManagerStore::on_list(Value::List& list, ManagerOp op, const Value::List&
   return fine();
 }
 
-}  // namespace forklift::detail
+}  // namespace forklift::inline abi_0_1::detail

@@ -43,7 +43,7 @@
 
 #include "forklift/manager.h"
 
-namespace forklift::detail {
+namespace forklift::inline abi_0_1::detail {
 
 enum class ManagerOp : std::uint8_t {
   kNewDict = 0,
@@ -70,9 +70,9 @@ enum class ManagerOp : std::uint8_t {
   kEraseAt = 36,
 };
 
-}  // namespace forklift::detail
+}  // namespace forklift::inline abi_0_1::detail
 
-namespace forklift::detail {
+namespace forklift::inline abi_0_1::detail {
 
 // Beside Code in an answer: an index that is not there.
 inline constexpr int kMissing = 100;
@@ -106,4 +106,4 @@ class ManagerStore {
   std::uint64_t last_version_ = 0;
 };
 
-}  // namespace forklift::detail
+}  // namespace forklift::inline abi_0_1::detail

@@ -3,7 +3,7 @@
 #include "api/lock_support.h"
 #include "locks/once.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 Once::Once() : once_(value_or_throw(locks::Once::create(detail::lock_table()))) {}
 Once Once::open(detail::LockName name) {
@@ -22,4 +22,4 @@ void Once::Turn::end(bool done) noexcept {
 bool Once::done() const { return detail::object_of(once_).done(); }
 LockRef Once::ref() const { return detail::ref_of(once_); }
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

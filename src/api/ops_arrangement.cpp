@@ -3,7 +3,7 @@
 #include "forklift/ops.h"
 #include "ops/arrangement.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 
 Tensor concat(std::span<const Tensor> parts, std::optional<std::int64_t> axis) {
   return value_or_throw(concatenate(parts, axis));
@@ -41,4 +41,4 @@ Tensor linspace(double start, double stop, std::int64_t count, DType dtype, bool
   return value_or_throw(evenly_spaced(start, stop, count, dtype, endpoint));
 }
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

@@ -3,7 +3,7 @@
 #include "forklift/ops.h"
 #include "ops/elementwise.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 
 using kernels::BinaryOp;
 using kernels::UnaryOp;
@@ -145,4 +145,4 @@ Tensor clip(const Operand& x, std::optional<Operand> low, std::optional<Operand>
 }
 Tensor astype(const Tensor& x, DType dtype) { return value_or_throw(convert(x, dtype)); }
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

@@ -6,7 +6,7 @@
 #include "ops/indexing.h"
 #include "ops/rearrangement.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 
 Tensor at(const Tensor& x, std::span<const Index> index) {
   return value_or_throw(gather(x, value_or_throw(select_items(x, index))));
@@ -49,4 +49,4 @@ Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns, std::int64_t 
   return value_or_throw(with_diagonal_of_ones(rows, columns.value_or(rows), k, dtype));
 }
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

@@ -8,7 +8,7 @@
 #include "ops/elementwise.h"
 #include "ops/indexing.h"
 
-namespace forklift::ops::random {
+namespace forklift::inline abi_0_1::ops::random {
 namespace {
 
 std::uint64_t entropy() {
@@ -75,4 +75,4 @@ std::vector<Generator> Generator::spawn(std::int64_t count) {
   return children;
 }
 
-}  // namespace forklift::ops::random
+}  // namespace forklift::inline abi_0_1::ops::random

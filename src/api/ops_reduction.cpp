@@ -4,7 +4,7 @@
 #include "ops/linear_algebra.h"
 #include "ops/reduction.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 
 using kernels::ReduceOp;
 
@@ -58,4 +58,4 @@ Tensor argmin(const Tensor& x, std::optional<std::int64_t> axis, bool keepdims) 
   return value_or_throw(index_of_extreme(x, false, axis, keepdims));
 }
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

@@ -6,7 +6,7 @@
 #include "ops/indexing.h"
 #include "ops/sorting.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 
 Tensor sort(const Tensor& x, const SortOrder& how) { return value_or_throw(sorted(x, how)); }
 Tensor argsort(const Tensor& x, const SortOrder& how) { return value_or_throw(sorting_order(x, how)); }
@@ -34,4 +34,4 @@ Tensor diff(const Tensor& x, std::int64_t axis, std::int64_t n, const std::optio
   return value_or_throw(differences(x, axis, n, prepend, append));
 }
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

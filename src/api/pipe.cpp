@@ -6,7 +6,7 @@
 #include "channel/pipe.h"
 #include "node/wait_any.h"
 
-namespace forklift::detail {
+namespace forklift::inline abi_0_1::detail {
 
 class PipeCore {
  public:
@@ -58,4 +58,4 @@ int pipe_descriptor(PipeCore* core) {
   return end.fd();
 }
 
-}  // namespace forklift::detail
+}  // namespace forklift::inline abi_0_1::detail

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdio>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -13,13 +12,14 @@
 #include "api/attached.h"
 #include "api/pool_core.h"
 #include "api/stop.h"
+#include "base/log.h"
 #include "node/node.h"
 #include "os/proc.h"
 #include "process/registry.h"
 #include "process/report.h"
 #include "tensor/arena_storage.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 std::size_t default_workers() noexcept { return static_cast<std::size_t>(os::allowed_cpus()); }
 
@@ -53,7 +53,7 @@ class ProcessWorker : public workers::WorkerHandle {
     try {
       process_.join();
     } catch (const std::exception& error) {
-      std::fprintf(stderr, "forklift: a pool's worker failed: %s\n", error.what());
+      log(Severity::kError, std::string("a pool's worker failed: ") + error.what());
     }
     return process_.exitcode().value_or(255);
   }
@@ -61,7 +61,7 @@ class ProcessWorker : public workers::WorkerHandle {
     try {
       number == SIGKILL ? process_.kill() : process_.terminate();
     } catch (const Error& error) {
-      std::fprintf(stderr, "forklift: a pool's worker cannot be told to end: %s\n", error.what());
+      log(Severity::kError, std::string("a pool's worker cannot be told to end: ") + error.what());
     }
   }
 
@@ -373,4 +373,4 @@ std::size_t Batch::ahead() const noexcept {
 }
 
 }  // namespace detail
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -1,21 +1,22 @@
 #include "api/pool_callbacks.h"
 
-#include <cstdio>
 #include <exception>
+#include <string>
 #include <utility>
 
+#include "base/log.h"
 #include "os/thread.h"
 
-namespace forklift::detail {
+namespace forklift::inline abi_0_1::detail {
 namespace {
 
 void run_one(const std::function<void()>& call) noexcept {
   try {
     call();
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "forklift: the callback of a pool's task failed: %s\n", error.what());
+    log(Severity::kError, std::string("the callback of a pool's task failed: ") + error.what());
   } catch (...) {
-    std::fprintf(stderr, "forklift: the callback of a pool's task threw what is no std::exception\n");
+    log(Severity::kError, "the callback of a pool's task threw what is no std::exception");
   }
 }
 
@@ -73,4 +74,4 @@ void Callbacks::run() {
   }
 }
 
-}  // namespace forklift::detail
+}  // namespace forklift::inline abi_0_1::detail

@@ -22,7 +22,7 @@
 #include "forklift/status.h"
 #include "os/clock.h"
 
-namespace forklift::detail {
+namespace forklift::inline abi_0_1::detail {
 
 class Callbacks {
  public:
@@ -54,4 +54,4 @@ class Callbacks {
   std::thread thread_;
 };
 
-}  // namespace forklift::detail
+}  // namespace forklift::inline abi_0_1::detail

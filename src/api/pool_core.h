@@ -14,7 +14,7 @@
 #include "os/fd.h"
 #include "workers/engine.h"
 
-namespace forklift::detail {
+namespace forklift::inline abi_0_1::detail {
 
 // A task's message begins with this, then come the arguments' bytes or the list.
 struct TaskHeader {
@@ -103,4 +103,4 @@ int run_pool_worker(const Queue<Value>& tasks, const Queue<Value>& answers, cons
                     const WorkerSetup& setup, const std::string& initializer,
                     const Queue<Value>& initializer_arguments);
 
-}  // namespace forklift::detail
+}  // namespace forklift::inline abi_0_1::detail

@@ -11,7 +11,7 @@
 #include "process/report.h"
 #include "tensor/arena_storage.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 namespace {
 
 int own_index = -1;  // NOLINT: one for the process
@@ -178,4 +178,4 @@ int run_pool_worker(const Queue<Value>& tasks, const Queue<Value>& answers, cons
 }
 
 }  // namespace detail
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

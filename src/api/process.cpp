@@ -5,13 +5,13 @@
 
 #include <atomic>
 #include <csignal>
-#include <cstdio>
 #include <exception>
 
 #include "api/attached.h"
 #include "api/children.h"
 #include "api/rank.h"
 #include "api/stop.h"
+#include "base/log.h"
 #include "collective/tables.h"
 #include "node/node.h"
 #include "process/child.h"
@@ -19,7 +19,7 @@
 #include "process/start.h"
 #include "runtime/executor.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 namespace detail {
 
@@ -78,7 +78,7 @@ class ProcessCore {
         wait(os::Deadline::never());
       }
     } catch (const std::exception& error) {
-      std::fprintf(stderr, "forklift: %s cannot be stopped: %s\n", identity.name.c_str(), error.what());
+      log(Severity::kError, identity.name + " cannot be stopped: " + error.what());
     }
   }
 
@@ -124,6 +124,9 @@ class ProcessCore {
 }  // namespace detail
 
 namespace {
+// How long a destructor waits without a word.
+constexpr int kSilentSeconds = 5;
+
 std::string next_name() {
   static std::atomic<unsigned> count{0};
   return "Process-" + std::to_string(++count);
@@ -148,12 +151,16 @@ Process::~Process() {
     return;
   }
   try {
-    core_->wait(os::Deadline::never());
+    if (!core_->wait(os::Deadline::after_seconds(kSilentSeconds))) {
+      log(Severity::kWarning, core_->identity.name + " (pid " + std::to_string(core_->child->pid()) +
+                                  ") still runs, and the destructor of its Process waits for it: join() or "
+                                  "terminate() it before");
+      core_->wait(os::Deadline::never());
+    }
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "forklift: %s cannot be waited for: %s\n", core_->identity.name.c_str(),
-                 error.what());
+    log(Severity::kError, core_->identity.name + " cannot be waited for: " + error.what());
   }
-  if (core_->failure && !core_->told) std::fprintf(stderr, "%s\n", core_->failure->what());
+  if (core_->failure && !core_->told) log(Severity::kError, core_->failure->what());
 }
 
 Process Process::from_entry(detail::Entry entry) {
@@ -279,4 +286,4 @@ void detail::make_ranks(std::vector<Process>& members) {
   }
 }
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -1,13 +1,13 @@
 // forklift::ProcessContext: waiting for all members at once.
 #include "forklift/process_context.h"
 
-#include <cstdio>
 #include <optional>
 
 #include "api/stop.h"
+#include "base/log.h"
 #include "process/group.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 namespace {
 
 // How much a failure tells about the cause: a member that threw says more than one that was ended by what
@@ -79,7 +79,7 @@ ProcessContext::~ProcessContext() {
       join();
     }
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
+    log(Severity::kError, error.what());
   }
 }
 
@@ -127,4 +127,4 @@ void check_group_size(int count) {
 
 }  // namespace detail
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

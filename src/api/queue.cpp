@@ -10,7 +10,7 @@
 #include "node/wait_any.h"
 #include "process/invitation.h"
 
-namespace forklift::detail {
+namespace forklift::inline abi_0_1::detail {
 namespace {
 
 // What a channel's flags say about the queue on it: portable, or, above the low bits, the type of a C++
@@ -42,12 +42,19 @@ Channel& opened(Channel* channel) {
   return *channel;
 }
 
+ChannelPtr labelled(const QueueOptions& options, Result<channel::ChannelPtr> made) {
+  ChannelPtr channel = value_or_throw(std::move(made));
+  if (!options.label.empty()) throw_if_failed(channel->label().set(options.label));
+  return channel;
+}
+
 }  // namespace
 
 ChannelPtr make_queue(std::uint64_t type, const QueueOptions& options) {
-  return value_or_throw(channel::Channel::create(
-      attached_node().channels(),
-      {.capacity = options.capacity, .byte_capacity = options.bytes, .flags = flags_for(type)}));
+  return labelled(
+      options, channel::Channel::create(
+                   attached_node().channels(),
+                   {.capacity = options.capacity, .byte_capacity = options.bytes, .flags = flags_for(type)}));
 }
 
 ChannelPtr make_redelivering_queue(std::uint64_t type, const QueueOptions& options, std::uint32_t tries,
@@ -55,13 +62,13 @@ ChannelPtr make_redelivering_queue(std::uint64_t type, const QueueOptions& optio
   if (claims == 0)
     throw Error(
         {Code::kInvalid, "no message could be got from a queue with room for 0 claims: make it 1 or more"});
-  return value_or_throw(
-      channel::Channel::create(attached_node().channels(), {.capacity = options.capacity,
-                                                            .byte_capacity = options.bytes,
-                                                            .flags = flags_for(type),
-                                                            .receipts = claims,
-                                                            .tries = tries,
-                                                            .dead_letters = dead_letters.get()}));
+  return labelled(options,
+                  channel::Channel::create(attached_node().channels(), {.capacity = options.capacity,
+                                                                        .byte_capacity = options.bytes,
+                                                                        .flags = flags_for(type),
+                                                                        .receipts = claims,
+                                                                        .tries = tries,
+                                                                        .dead_letters = dead_letters.get()}));
 }
 
 void check_queue_type(const channel::Channel& channel, std::string_view name, std::uint64_t type) {
@@ -72,7 +79,8 @@ void check_queue_type(const channel::Channel& channel, std::string_view name, st
 
 ChannelPtr queue_of_type(const ChannelRef& ref, std::uint64_t type) {
   if (ref.get() != nullptr && ref.get()->flags() != flags_for(type)) {
-    throw TypeMismatch({Code::kInvalid, "the queue behind this reference " +
+    throw TypeMismatch({Code::kInvalid, sync::labelled("the queue", ref.get()->label()) +
+                                            " behind this reference " +
                                             difference(ref.get()->flags(), flags_for(type))});
   }
   return ref.get();
@@ -108,7 +116,8 @@ bool queue_closed(const channel::Channel* channel) { return opened(channel).clos
 
 void task_done(channel::Channel* channel) {
   if (!opened(channel).task_done())
-    throw Error({Code::kInvalid, "task_done() was called more often than messages were put"});
+    throw Error({Code::kInvalid, "task_done() of " + sync::labelled("a queue", channel->label()) +
+                                     " was called more often than messages were put"});
 }
 
 std::size_t unfinished_tasks(const channel::Channel* channel) { return opened(channel).unfinished(); }
@@ -127,4 +136,4 @@ void throw_wrong_length(std::size_t bytes, std::size_t item) {
                                           std::to_string(item) + " make one value"});
 }
 
-}  // namespace forklift::detail
+}  // namespace forklift::inline abi_0_1::detail

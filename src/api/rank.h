@@ -12,11 +12,11 @@
 #include "domain/domain.h"
 #include "forklift/collectives.h"
 
-namespace forklift::detail {
+namespace forklift::inline abi_0_1::detail {
 
 // A fresh process finds the group by the text.
 std::function<Result<std::string>(domain::SlotRef child)> offer_rank(const GroupHandle& handle, int rank);
 // Joins; Group::world() of this process from then on.
 void become_rank(const GroupHandle& handle, int rank);
 
-}  // namespace forklift::detail
+}  // namespace forklift::inline abi_0_1::detail

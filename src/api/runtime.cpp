@@ -6,7 +6,7 @@
 #include "api/attached.h"
 #include "runtime/executor.h"
 
-namespace forklift::runtime {
+namespace forklift::inline abi_0_1::runtime {
 
 std::size_t threads() { return Executor::instance().threads(); }
 void set_threads(std::size_t count) { Executor::instance().set_threads(count); }
@@ -26,4 +26,4 @@ void set_fork_timeout(std::chrono::nanoseconds timeout) {
 }
 ForkCounts fork_counts() noexcept { return Executor::fork_counts(); }
 
-}  // namespace forklift::runtime
+}  // namespace forklift::inline abi_0_1::runtime

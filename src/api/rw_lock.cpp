@@ -3,7 +3,7 @@
 #include "api/lock_support.h"
 #include "locks/read_write.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 namespace {
 
@@ -50,4 +50,4 @@ std::uint64_t RWLock::readers() const { return detail::object_of(lock_).readers(
 bool RWLock::abandoned() const { return detail::object_of(lock_).abandoned(); }
 LockRef RWLock::ref() const { return detail::ref_of(lock_); }
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

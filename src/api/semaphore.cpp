@@ -3,7 +3,7 @@
 #include "api/lock_support.h"
 #include "locks/semaphore.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 Semaphore::Semaphore(const SemaphoreOptions& options)
     : semaphore_(value_or_throw(
@@ -26,4 +26,4 @@ void Semaphore::release(std::uint32_t units) {
 std::uint32_t Semaphore::value() const { return detail::object_of(semaphore_).value(); }
 LockRef Semaphore::ref() const { return detail::ref_of(semaphore_); }
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

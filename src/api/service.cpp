@@ -13,7 +13,7 @@
 #include "service/server.h"
 #include "tensor/access.h"
 
-namespace forklift::detail {
+namespace forklift::inline abi_0_1::detail {
 
 // A message of a call, while it is in this thread's memory.
 class Arrived {
@@ -308,4 +308,4 @@ std::size_t servers_of(const service::Client* client) {
   return client->calls().servers(client->requests().id());
 }
 
-}  // namespace forklift::detail
+}  // namespace forklift::inline abi_0_1::detail

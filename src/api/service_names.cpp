@@ -1,11 +1,12 @@
 // How services are found by their names, and what is compared then.
 #include "api/attached.h"
+#include "base/release.h"
 #include "forklift/service.h"
 #include "node/published.h"
 #include "service/client.h"
 #include "service/server.h"
 
-namespace forklift::detail {
+namespace forklift::inline abi_0_1::detail {
 
 namespace {
 
@@ -55,6 +56,8 @@ bool take_name(std::string_view name, const channel::Channel& requests) {
 }
 
 }  // namespace
+
+std::string plain_name(std::string_view name) { return without_release(name); }
 
 ServiceServerPtr serve_requests(std::string_view name, const ServiceType& type, std::uint32_t capacity) {
   node::Node& node = attached_node();
@@ -109,4 +112,4 @@ void throw_not_served(std::string_view name) {
   throw Error({Code::kNotFound, "no process serves \"" + std::string(name) + "\" in this domain"});
 }
 
-}  // namespace forklift::detail
+}  // namespace forklift::inline abi_0_1::detail

@@ -10,7 +10,7 @@
 #include "os/clock.h"
 #include "sync/event_count.h"
 
-namespace forklift::detail {
+namespace forklift::inline abi_0_1::detail {
 namespace {
 
 // In shared memory, where all zero is valid: nobody makes it.
@@ -40,4 +40,4 @@ bool wait_shared(std::byte* bell, Changed changed, const void* item, const void*
 
 void notify_shared(std::byte* bell, int most) noexcept { event_at(bell).notify(most); }
 
-}  // namespace forklift::detail
+}  // namespace forklift::inline abi_0_1::detail

@@ -11,7 +11,7 @@
 #include "process/registry.h"
 #include "topic/topic.h"
 
-namespace forklift::detail {
+namespace forklift::inline abi_0_1::detail {
 
 void register_function(const char* name, Address function, Runner runner) {
   process::register_function(name != nullptr ? name : "", function, runner);
@@ -111,9 +111,9 @@ void bytes_from(const Value& value, void* data, std::size_t size) {
   std::memcpy(data, bytes.data(), size);
 }
 
-}  // namespace forklift::detail
+}  // namespace forklift::inline abi_0_1::detail
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 namespace {
 constexpr std::array<std::string_view, 3> kMethods = {"fork", "spawn", "forkserver"};
@@ -128,4 +128,4 @@ Context get_context(std::string_view method) {
                                    "\" is no start method: it is \"fork\", \"spawn\" or \"forkserver\""});
 }
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

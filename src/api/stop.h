@@ -16,7 +16,7 @@
 #include "forklift/wait.h"
 #include "os/clock.h"
 
-namespace forklift::detail {
+namespace forklift::inline abi_0_1::detail {
 
 // Without asking the clock where it does not matter.
 inline os::Deadline deadline_of(Limit limit) noexcept {
@@ -67,4 +67,4 @@ Status wait_stoppable(const std::stop_token* stop, Wait&& wait, Wake&& wake) {
   return wait(&hooks);
 }
 
-}  // namespace forklift::detail
+}  // namespace forklift::inline abi_0_1::detail

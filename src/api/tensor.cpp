@@ -10,7 +10,7 @@
 #include "tensor/operations.h"
 #include "tensor/storage.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 std::shared_ptr<Storage> Storage::heap(std::size_t bytes) {
   return value_or_throw(tensor::heap_storage(bytes));
@@ -83,4 +83,4 @@ void throw_no_index(std::size_t dim, std::int64_t index, std::int64_t extent) {
 
 }  // namespace detail
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

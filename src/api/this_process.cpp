@@ -15,7 +15,7 @@
 #include "process/child.h"
 #include "process/identity.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 namespace process {
 
@@ -96,4 +96,4 @@ std::optional<ParentProcess> parent_process() {
   return ParentProcess(std::move(state));
 }
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -16,7 +16,7 @@
 #include "tensor/access.h"
 #include "topic/topic.h"
 
-namespace forklift::detail {
+namespace forklift::inline abi_0_1::detail {
 namespace {
 
 channel::Incoming& incoming() {
@@ -237,4 +237,4 @@ Tensor take_tensor(Endpoint endpoint) {
   return received_tensor(message);
 }
 
-}  // namespace forklift::detail
+}  // namespace forklift::inline abi_0_1::detail

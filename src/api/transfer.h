@@ -15,7 +15,7 @@
 #include "message/message_builder.h"
 #include "node/memory_wait.h"
 
-namespace forklift::detail {
+namespace forklift::inline abi_0_1::detail {
 
 // This thread's message, without an allocation on its way. Nobody calls back into a queue while it is in use, but for
 // destructors of tensors, which run after it was emptied. Empties it also where unpacking fails.
@@ -63,4 +63,4 @@ bool put_with_memory(Endpoint endpoint, std::size_t bytes, Limit limit, Attempt&
   return settled(status);
 }
 
-}  // namespace forklift::detail
+}  // namespace forklift::inline abi_0_1::detail

@@ -9,7 +9,7 @@
 #include "api/waitable.h"
 #include "node/wait_any.h"
 
-namespace forklift::detail {
+namespace forklift::inline abi_0_1::detail {
 
 node::Source source_of(const Waitable& object) {
   if (!object.queue() && object.pipe() == nullptr && object.descriptor() < 0 && !object.reader() &&
@@ -31,4 +31,4 @@ std::vector<std::size_t> wait_within(std::span<const Waitable> objects, Limit li
   return ready;
 }
 
-}  // namespace forklift::detail
+}  // namespace forklift::inline abi_0_1::detail

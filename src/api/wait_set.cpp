@@ -9,7 +9,7 @@
 #include "api/waitable.h"
 #include "node/wait_set.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 class WaitSet::Members {
  public:
@@ -65,4 +65,4 @@ int WaitSet::fileno() {
   return value_or_throw(members_->set.descriptor());
 }
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

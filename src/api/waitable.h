@@ -4,9 +4,9 @@
 #include "forklift/wait_any.h"
 #include "node/source.h"
 
-namespace forklift::detail {
+namespace forklift::inline abi_0_1::detail {
 
 // Refers to the same object. Throws Error: kClosed (an empty handle), kSystem (a descriptor that is not open).
 node::Source source_of(const Waitable& object);
 
-}  // namespace forklift::detail
+}  // namespace forklift::inline abi_0_1::detail

@@ -9,7 +9,7 @@
 #include "arena/audit.h"
 #include "os/memfd.h"
 
-namespace forklift::arena {
+namespace forklift::inline abi_0_1::arena {
 
 namespace {
 // Below this the page faults of first touches cost less than the calls that avoid them.
@@ -41,6 +41,7 @@ Result<std::unique_ptr<Arena>> Arena::open(domain::Domain& domain) {
   Result<os::Mapping> data = os::Mapping::shared(domain.data_file(), 0, domain.data_bytes());
   if (!data) return data.status();
   arena->data_ = *std::move(data);
+  if (domain.huge_pages()) arena->data_.prefer_huge_pages();
   Arena* self = arena.get();
   domain.on_reap(
       [self](domain::SlotRef slot, bool) { return self->ledger_.release_held_by(Holder::process(slot)); });
@@ -359,4 +360,4 @@ void Arena::forget_leases() {
   cache_.forget();
 }
 
-}  // namespace forklift::arena
+}  // namespace forklift::inline abi_0_1::arena

@@ -37,7 +37,7 @@
 #include "os/mapping.h"
 #include "sync/spin_lock.h"
 
-namespace forklift::arena {
+namespace forklift::inline abi_0_1::arena {
 
 class Arena {
  public:
@@ -174,4 +174,4 @@ class Arena {
   std::unique_ptr<domain::ForkRegistration> fork_;
 };
 
-}  // namespace forklift::arena
+}  // namespace forklift::inline abi_0_1::arena

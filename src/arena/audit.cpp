@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-namespace forklift::arena {
+namespace forklift::inline abi_0_1::arena {
 
 namespace {
 
@@ -227,4 +227,4 @@ std::vector<std::string> audit(const Ledger& ledger, Depots& depots) {
   return Audit(ledger, depots).run();
 }
 
-}  // namespace forklift::arena
+}  // namespace forklift::inline abi_0_1::arena

@@ -7,9 +7,9 @@
 #include "arena/cache/depots.h"
 #include "arena/ledger.h"
 
-namespace forklift::arena {
+namespace forklift::inline abi_0_1::arena {
 
 // Every violated invariant in words; empty when all is well. Takes the ledger's lock.
 std::vector<std::string> audit(const Ledger& ledger, Depots& depots);
 
-}  // namespace forklift::arena
+}  // namespace forklift::inline abi_0_1::arena

@@ -4,7 +4,7 @@
 #include <functional>
 #include <unordered_map>
 
-namespace forklift::arena {
+namespace forklift::inline abi_0_1::arena {
 
 namespace {
 
@@ -253,4 +253,4 @@ std::uint32_t FreeBlocks::coldest_warm() const {
   return static_cast<std::uint32_t>(rows_.block_capacity());
 }
 
-}  // namespace forklift::arena
+}  // namespace forklift::inline abi_0_1::arena

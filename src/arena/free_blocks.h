@@ -14,7 +14,7 @@
 
 #include "arena/rows.h"
 
-namespace forklift::arena {
+namespace forklift::inline abi_0_1::arena {
 
 class FreeBlocks {
  public:
@@ -50,4 +50,4 @@ class FreeBlocks {
   Rows rows_;
 };
 
-}  // namespace forklift::arena
+}  // namespace forklift::inline abi_0_1::arena

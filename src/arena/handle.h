@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace forklift::arena {
+namespace forklift::inline abi_0_1::arena {
 
 // What Handle::segment says.
 inline constexpr std::uint32_t kDataSegment = 0;   // a block of the domain's data segment
@@ -22,4 +22,4 @@ struct Handle {
 };
 static_assert(sizeof(Handle) == 32);
 
-}  // namespace forklift::arena
+}  // namespace forklift::inline abi_0_1::arena

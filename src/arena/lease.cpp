@@ -8,7 +8,7 @@
 #include "arena/cache/thread_cache.h"
 #include "os/mapping.h"
 
-namespace forklift::arena {
+namespace forklift::inline abi_0_1::arena {
 
 LeasePtr Lease::make_blank() {
   // allocate_shared, which makes count and lease in one allocation, needs a public constructor. It is written
@@ -139,4 +139,4 @@ void Arena::discard(Lease& lease) {
   if (ours && last && !kept) ledger_.release_row(lease.row_, Holder::process(domain_.self()));
 }
 
-}  // namespace forklift::arena
+}  // namespace forklift::inline abi_0_1::arena

@@ -15,7 +15,7 @@
 #include "arena/handle.h"
 #include "arena/tables.h"
 
-namespace forklift::arena {
+namespace forklift::inline abi_0_1::arena {
 
 class Arena;
 class Lease;
@@ -68,4 +68,4 @@ class Lease {
   Lease* next_ = nullptr;
 };
 
-}  // namespace forklift::arena
+}  // namespace forklift::inline abi_0_1::arena

@@ -1,6 +1,6 @@
 #include "arena/lease_list.h"
 
-namespace forklift::arena {
+namespace forklift::inline abi_0_1::arena {
 
 void LeaseList::add(Lease& lease) noexcept {
   lease.next_ = first_;
@@ -41,4 +41,4 @@ bool LeaseList::leave_ring(Lease& lease) noexcept {
   return true;
 }
 
-}  // namespace forklift::arena
+}  // namespace forklift::inline abi_0_1::arena

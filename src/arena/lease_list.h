@@ -12,7 +12,7 @@
 
 #include "arena/lease.h"
 
-namespace forklift::arena {
+namespace forklift::inline abi_0_1::arena {
 
 class LeaseList {
  public:
@@ -40,4 +40,4 @@ class LeaseList {
   Lease* first_ = nullptr;
 };
 
-}  // namespace forklift::arena
+}  // namespace forklift::inline abi_0_1::arena

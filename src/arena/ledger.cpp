@@ -4,7 +4,7 @@
 #include <bit>
 #include <string>
 
-namespace forklift::arena {
+namespace forklift::inline abi_0_1::arena {
 
 namespace {
 
@@ -392,4 +392,4 @@ Stats Ledger::stats() const {
   return stats;
 }
 
-}  // namespace forklift::arena
+}  // namespace forklift::inline abi_0_1::arena

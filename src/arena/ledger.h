@@ -30,7 +30,7 @@
 #include "arena/rows.h"
 #include "arena/trimmer.h"
 
-namespace forklift::arena {
+namespace forklift::inline abi_0_1::arena {
 
 struct Stats {
   std::uint64_t committed_bytes;  // pages that exist or may exist
@@ -214,4 +214,4 @@ class Ledger {
   std::array<ObjectHooks, kObjectKinds> hooks_;
 };
 
-}  // namespace forklift::arena
+}  // namespace forklift::inline abi_0_1::arena

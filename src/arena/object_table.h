@@ -24,7 +24,7 @@
 #include "arena/arena.h"
 #include "arena/row_table.h"
 
-namespace forklift::arena {
+namespace forklift::inline abi_0_1::arena {
 
 template <class Header, class Row>
 class ObjectTable : public RowTable<Header, Row> {
@@ -90,4 +90,4 @@ class ObjectTable : public RowTable<Header, Row> {
   ObjectKind kind_;
 };
 
-}  // namespace forklift::arena
+}  // namespace forklift::inline abi_0_1::arena

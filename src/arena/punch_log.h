@@ -19,7 +19,7 @@
 
 #include "arena/tables.h"
 
-namespace forklift::arena {
+namespace forklift::inline abi_0_1::arena {
 
 class PunchLog {
  public:
@@ -69,4 +69,4 @@ class PunchWatcher {
   virtual void catch_up() noexcept = 0;
 };
 
-}  // namespace forklift::arena
+}  // namespace forklift::inline abi_0_1::arena

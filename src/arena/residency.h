@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace forklift::arena {
+namespace forklift::inline abi_0_1::arena {
 
 class Residency {
  public:
@@ -30,4 +30,4 @@ class Residency {
   std::vector<std::uint32_t> mapped_pages_;
 };
 
-}  // namespace forklift::arena
+}  // namespace forklift::inline abi_0_1::arena

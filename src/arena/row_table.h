@@ -23,7 +23,7 @@
 #include "domain/domain.h"
 #include "sync/redo.h"
 
-namespace forklift::arena {
+namespace forklift::inline abi_0_1::arena {
 
 template <class Header, class Row>
 class RowTable {
@@ -99,4 +99,4 @@ class RowTable {
   std::uint64_t capacity_;
 };
 
-}  // namespace forklift::arena
+}  // namespace forklift::inline abi_0_1::arena

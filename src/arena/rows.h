@@ -21,7 +21,7 @@
 #include "arena/tables.h"
 #include "domain/domain.h"
 
-namespace forklift::arena {
+namespace forklift::inline abi_0_1::arena {
 
 class Rows {
  public:
@@ -95,4 +95,4 @@ class Rows {
   std::uint64_t half_;
 };
 
-}  // namespace forklift::arena
+}  // namespace forklift::inline abi_0_1::arena

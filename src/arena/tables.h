@@ -25,7 +25,7 @@
 #include "sync/redo.h"
 #include "sync/robust_mutex.h"
 
-namespace forklift::arena {
+namespace forklift::inline abi_0_1::arena {
 
 using sync::Word;
 
@@ -214,4 +214,4 @@ struct ArenaState {
   Word punched[kPunchesKept];  // {first page:32, pages:32}; the nth in n mod kPunchesKept
 };
 
-}  // namespace forklift::arena
+}  // namespace forklift::inline abi_0_1::arena

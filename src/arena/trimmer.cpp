@@ -3,7 +3,7 @@
 #include "arena/punch_log.h"
 #include "os/memfd.h"
 
-namespace forklift::arena {
+namespace forklift::inline abi_0_1::arena {
 
 std::uint64_t Trimmer::trim_to(std::uint64_t keep) {
   std::uint64_t freed = 0;
@@ -60,4 +60,4 @@ std::uint64_t Trimmer::punch_one() {
   return punched ? committed : 0;
 }
 
-}  // namespace forklift::arena
+}  // namespace forklift::inline abi_0_1::arena

@@ -10,7 +10,7 @@
 #include "arena/free_blocks.h"
 #include "arena/rows.h"
 
-namespace forklift::arena {
+namespace forklift::inline abi_0_1::arena {
 
 class Trimmer {
  public:
@@ -36,4 +36,4 @@ class Trimmer {
   OnPunched on_punched_;
 };
 
-}  // namespace forklift::arena
+}  // namespace forklift::inline abi_0_1::arena

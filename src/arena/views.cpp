@@ -1,6 +1,6 @@
 #include "arena/views.h"
 
-namespace forklift::arena {
+namespace forklift::inline abi_0_1::arena {
 
 Result<View*> Views::current() {
   if (current_) return current_;
@@ -58,4 +58,4 @@ void Views::forget_residency() {
   for (View& view : views_) view.resident.forget();
 }
 
-}  // namespace forklift::arena
+}  // namespace forklift::inline abi_0_1::arena

@@ -22,7 +22,7 @@
 #include "arena/residency.h"
 #include "os/mapping.h"
 
-namespace forklift::arena {
+namespace forklift::inline abi_0_1::arena {
 
 struct View {
   os::Mapping mapping;
@@ -65,4 +65,4 @@ class Views {
   View* current_ = nullptr;
 };
 
-}  // namespace forklift::arena
+}  // namespace forklift::inline abi_0_1::arena

@@ -4,7 +4,7 @@
 
 #include "forklift/error.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 namespace detail {
 #if defined(_GLIBCXX_DEBUG)
@@ -38,6 +38,7 @@ std::string_view code_name(Code code) noexcept {
     case Code::kSystem: return "system call failed";
     case Code::kDevice: return "device failed";
     case Code::kMismatch: return "collectives differ";
+    case Code::kRemote: return "failed in another process";
     case Code::kBroken: return "broken group";
   }
   return "unknown";
@@ -69,4 +70,4 @@ std::string Status::to_string() const {
   return text;
 }
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -1,9 +1,7 @@
 #include "forklift/version.h"
 
-namespace forklift {
-inline namespace abi_0_1 {
+namespace forklift::inline abi_0_1 {
 
 std::string_view version() noexcept { return kVersion; }
 
-}  // namespace abi_0_1
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

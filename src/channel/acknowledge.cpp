@@ -8,7 +8,7 @@
 #include "channel/channel.h"
 #include "channel/waiting.h"
 
-namespace forklift::channel {
+namespace forklift::inline abi_0_1::channel {
 
 namespace {
 
@@ -19,7 +19,8 @@ std::uint32_t place_of(const Receipt& receipt) noexcept { return static_cast<std
 Status Channel::claim(Incoming& into, Receipt& receipt, os::Deadline deadline, WaitHooks* hooks) {
   if (!table_.domain().attached()) return table_.domain().not_attached();
   if (!receipts_)
-    return {Code::kInvalid, "this queue delivers at most once: there is nothing to acknowledge"};
+    return {Code::kInvalid, sync::labelled("the queue", row_.label) +
+                                " delivers at most once: there is nothing to acknowledge"};
   into.clear();
   for (;;) {
     bool done = false;
@@ -42,7 +43,9 @@ Status Channel::claim(Incoming& into, Receipt& receipt, os::Deadline deadline, W
       return got;
     }
     if (!got) return got;
-    if (at_end()) return {Code::kClosed, "the queue is closed, and all that was in it is acknowledged"};
+    if (at_end())
+      return {Code::kClosed,
+              sync::labelled("the queue", row_.label) + " is closed, and all that was in it is acknowledged"};
     if (size() != 0 && receipts_.all_are_of(table_.domain().self())) {
       return {Code::kNoSpace,
               "this process has claimed " + std::to_string(receipts_.capacity()) +
@@ -208,4 +211,4 @@ Status Channel::give_back(const Receipt& receipt) {
   return {};
 }
 
-}  // namespace forklift::channel
+}  // namespace forklift::inline abi_0_1::channel

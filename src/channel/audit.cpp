@@ -4,7 +4,7 @@
 
 #include "channel/channel.h"
 
-namespace forklift::channel {
+namespace forklift::inline abi_0_1::channel {
 
 std::vector<std::string> Channels::audit() {
   std::vector<std::string> wrong;
@@ -121,4 +121,4 @@ void Channels::audit_receipts(std::uint32_t index, Position head, Position tail,
     wrong.push_back(name + "C7: a message came back, and the channel does not say so");
 }
 
-}  // namespace forklift::channel
+}  // namespace forklift::inline abi_0_1::channel

@@ -9,7 +9,7 @@
 #include "channel/plan.h"
 #include "channel/waiting.h"
 
-namespace forklift::channel {
+namespace forklift::inline abi_0_1::channel {
 
 namespace {
 
@@ -65,6 +65,7 @@ Result<ChannelPtr> Channel::create(Channels& channels, const ChannelOptions& opt
         change.set(row.tokens_read, 0);
         change.set(row.selectable, 0);
         change.set(row.drain_mark, 0);
+        row.label.clear();
         change.set(row.tail_state, 0);
         const arena::Handle block = *receipts ? (*receipts)->handle() : arena::Handle();
         change.set(row.receipts, options.receipts);
@@ -252,13 +253,14 @@ void Channel::tell_room() noexcept {
 Status Channel::get(Incoming& into, os::Deadline deadline, WaitHooks* hooks, Claim* claim, TakeMark* mark) {
   if (!table_.domain().attached()) return table_.domain().not_attached();
   if (receipts_) [[unlikely]]
-    return {Code::kInvalid, "this queue delivers at least once: its messages are claimed, not just got"};
+    return {Code::kInvalid, sync::labelled("the queue", row_.label) +
+                                " delivers at least once: its messages are claimed, not just got"};
   into.clear();
   for (;;) {
     bool done = false;
     Status got = take(into, &done, claim, mark);
     if (!got || done) return got;
-    if (at_end()) return {Code::kClosed, "the queue is closed and empty"};
+    if (at_end()) return {Code::kClosed, sync::labelled("the queue", row_.label) + " is closed and empty"};
     Status status = wait_for_message(deadline, hooks);
     if (!status) return status;
     fetch_first();
@@ -384,4 +386,4 @@ Status Channel::join(os::Deadline deadline, WaitHooks* hooks) {
   return {};
 }
 
-}  // namespace forklift::channel
+}  // namespace forklift::inline abi_0_1::channel

@@ -21,11 +21,11 @@
 #include "os/clock.h"
 #include "watch/descriptor.h"
 
-namespace forklift::topic {
+namespace forklift::inline abi_0_1::topic {
 class Topic;
-}  // namespace forklift::topic
+}  // namespace forklift::inline abi_0_1::topic
 
-namespace forklift::channel {
+namespace forklift::inline abi_0_1::channel {
 
 using domain::WaitHooks;
 
@@ -210,6 +210,7 @@ class Channel {
   std::uint64_t byte_capacity() const noexcept;
   std::uint64_t flags() const noexcept;
   ChannelId id() const noexcept { return id_; }
+  sync::Label& label() const noexcept { return row_.label; }
   arena::Arena& arena() const noexcept { return table_.arena(); }
   domain::Domain& domain() const noexcept { return table_.domain(); }
 
@@ -314,4 +315,4 @@ class Channel {
       kSequenceMask};  // what taken() was when a put last found no room
 };
 
-}  // namespace forklift::channel
+}  // namespace forklift::inline abi_0_1::channel

@@ -6,7 +6,7 @@
 
 #include "channel/channel.h"
 
-namespace forklift::channel {
+namespace forklift::inline abi_0_1::channel {
 
 Channels::Channels(arena::Arena& arena, ChunkPool& chunks)
     : arena_(arena), chunks_(chunks), rows_(arena, arena::ObjectKind::kChannel, domain::Region::kChannels) {
@@ -134,4 +134,4 @@ bool Channels::reap(domain::SlotRef slot) {
   return repaired;
 }
 
-}  // namespace forklift::channel
+}  // namespace forklift::inline abi_0_1::channel

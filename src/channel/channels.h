@@ -14,7 +14,7 @@
 #include "channel/tables.h"
 #include "domain/domain.h"
 
-namespace forklift::channel {
+namespace forklift::inline abi_0_1::channel {
 
 class Channels {
  public:
@@ -59,4 +59,4 @@ class Channels {
   Rows rows_;
 };
 
-}  // namespace forklift::channel
+}  // namespace forklift::inline abi_0_1::channel

@@ -5,7 +5,7 @@
 #include "os/mapping.h"
 #include "os/memfd.h"
 
-namespace forklift::channel {
+namespace forklift::inline abi_0_1::channel {
 
 namespace {
 // Free chunks beyond this many (32 MiB) give their pages back.
@@ -117,4 +117,4 @@ std::uint64_t ChunkPool::trim(std::uint64_t bytes) {
   return freed;
 }
 
-}  // namespace forklift::channel
+}  // namespace forklift::inline abi_0_1::channel

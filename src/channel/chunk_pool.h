@@ -4,7 +4,7 @@
 
 #include "channel/tables.h"
 
-namespace forklift::channel {
+namespace forklift::inline abi_0_1::channel {
 
 class ChunkPool {
  public:
@@ -37,4 +37,4 @@ class ChunkPool {
   std::uint64_t capacity_;
 };
 
-}  // namespace forklift::channel
+}  // namespace forklift::inline abi_0_1::channel

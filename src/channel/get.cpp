@@ -5,7 +5,7 @@
 #include "channel/channel.h"
 #include "channel/waiting.h"
 
-namespace forklift::channel {
+namespace forklift::inline abi_0_1::channel {
 
 namespace {
 
@@ -345,4 +345,4 @@ Status Channel::claim_returned(Incoming& into, Receipt& receipt, bool* exhausted
   return {};
 }
 
-}  // namespace forklift::channel
+}  // namespace forklift::inline abi_0_1::channel

@@ -8,7 +8,7 @@
 #include "channel/waiting.h"
 #include "os/socket.h"
 
-namespace forklift::channel {
+namespace forklift::inline abi_0_1::channel {
 
 namespace {
 
@@ -231,4 +231,4 @@ void PipeEnd::let_go() noexcept {
   if (in_) in_->row_.space.notify(INT_MAX);
 }
 
-}  // namespace forklift::channel
+}  // namespace forklift::inline abi_0_1::channel

@@ -31,7 +31,7 @@
 #include "channel/channel.h"
 #include "os/fd.h"
 
-namespace forklift::channel {
+namespace forklift::inline abi_0_1::channel {
 
 // What a pipe's writer may have in transit before it waits; a larger message waits for an empty pipe.
 inline constexpr std::uint64_t kPipeBytes = 64 * 1024;
@@ -92,4 +92,4 @@ struct PipePair {
 };
 Result<PipePair> make_pipe(Channels& channels, bool duplex);
 
-}  // namespace forklift::channel
+}  // namespace forklift::inline abi_0_1::channel

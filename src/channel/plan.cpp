@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-namespace forklift::channel {
+namespace forklift::inline abi_0_1::channel {
 
 namespace {
 
@@ -55,4 +55,4 @@ Result<arena::LeasePtr> spill(const Outgoing& message, arena::Arena& arena) {
   return block;
 }
 
-}  // namespace forklift::channel
+}  // namespace forklift::inline abi_0_1::channel

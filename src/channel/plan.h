@@ -3,7 +3,7 @@
 
 #include "channel/channel.h"
 
-namespace forklift::channel {
+namespace forklift::inline abi_0_1::channel {
 
 // Gives each lease a row of its own, so that it can be passed on. kInvalid: one that was passed on already,
 // is of another domain, occurs twice, or is a right to no block. kStalled, kNoSpace: of the ledger.
@@ -27,4 +27,4 @@ struct Channel::Plan {
   arena::LeasePtr spill;  // holds handles and bytes when they do not fit inline
 };
 
-}  // namespace forklift::channel
+}  // namespace forklift::inline abi_0_1::channel

@@ -9,7 +9,7 @@
 #include "channel/plan.h"
 #include "channel/waiting.h"
 
-namespace forklift::channel {
+namespace forklift::inline abi_0_1::channel {
 
 namespace {
 
@@ -94,7 +94,8 @@ Status Channel::try_put(Plan& plan, bool* done) {
   if (!guard.ok()) return guard.status();
   if (row_.tail_state.load(std::memory_order_relaxed) != 0) [[unlikely]] {
     if (Status usable = check_tail(); !usable) return usable;
-    if (closed()) return {Code::kClosed, "the queue is closed: nothing more can be put"};
+    if (closed())
+      return {Code::kClosed, sync::labelled("the queue", row_.label) + " is closed: nothing more can be put"};
   }
   const Position tail = Position::unpack(row_.tail.load(std::memory_order_relaxed));
   if (!has_room(tail, plan.weight, true)) return {};
@@ -172,4 +173,4 @@ inline void Channel::commit_put(const Plan& plan, Position tail, Position behind
   sync::crash_fence();
 }
 
-}  // namespace forklift::channel
+}  // namespace forklift::inline abi_0_1::channel

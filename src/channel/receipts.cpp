@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace forklift::channel {
+namespace forklift::inline abi_0_1::channel {
 
 namespace {
 
@@ -142,4 +142,4 @@ bool Receipts::repair(std::uint32_t head_sequence, arena::Arena& arena) const {
   return true;
 }
 
-}  // namespace forklift::channel
+}  // namespace forklift::inline abi_0_1::channel

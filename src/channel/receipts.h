@@ -30,7 +30,7 @@
 #include "arena/arena.h"
 #include "channel/tables.h"
 
-namespace forklift::channel {
+namespace forklift::inline abi_0_1::channel {
 
 inline constexpr std::uint32_t kReceiptBytes = 256;
 inline constexpr std::uint32_t kMostReceipts = 1U << 20;
@@ -153,4 +153,4 @@ class Receipts {
   std::uint32_t capacity_ = 0;
 };
 
-}  // namespace forklift::channel
+}  // namespace forklift::inline abi_0_1::channel

@@ -20,10 +20,11 @@
 
 #include "arena/arena.h"
 #include "sync/event_count.h"
+#include "sync/label.h"
 #include "sync/redo.h"
 #include "sync/robust_mutex.h"
 
-namespace forklift::channel {
+namespace forklift::inline abi_0_1::channel {
 
 using sync::Word;
 
@@ -145,8 +146,10 @@ struct ChannelRow {
   Word receipts_block;   // {generation:32, row:32}
   Word receipts_lease;
   Word unused4;
+
+  alignas(64) sync::Label label;  // cleared with the making of a channel
 };
-static_assert(sizeof(ChannelRow) == 448);
+static_assert(sizeof(ChannelRow) == 512);
 
 struct ChannelTable {
   Word rows_used;
@@ -165,4 +168,4 @@ struct ChunkPoolState {
 };
 static_assert(sizeof(ChunkPoolState) <= kChunkBytes);
 
-}  // namespace forklift::channel
+}  // namespace forklift::inline abi_0_1::channel

@@ -4,7 +4,7 @@
 #include "channel/channel.h"
 #include "domain/waiting.h"
 
-namespace forklift::channel {
+namespace forklift::inline abi_0_1::channel {
 
 using domain::note_cpu;
 using domain::WaitPoint;
@@ -33,4 +33,4 @@ Status wait_until(WaitPoint at, Ready&& ready, domain::Domain& domain, os::Deadl
   return {};
 }
 
-}  // namespace forklift::channel
+}  // namespace forklift::inline abi_0_1::channel

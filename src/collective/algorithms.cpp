@@ -6,7 +6,7 @@
 
 #include "collective/combine.h"
 
-namespace forklift::collective {
+namespace forklift::inline abi_0_1::collective {
 namespace {
 
 // The elements [begin, end) of which a rank computes the result.
@@ -164,4 +164,4 @@ Status all_to_all(const Exchange& exchange, std::byte* out) {
   return transport.finish(Transport::kEveryRank, exchange.limits);
 }
 
-}  // namespace forklift::collective
+}  // namespace forklift::inline abi_0_1::collective

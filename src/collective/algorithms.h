@@ -14,7 +14,7 @@
 
 #include "collective/rank_transport.h"
 
-namespace forklift::collective {
+namespace forklift::inline abi_0_1::collective {
 
 // `count`: elements that one rank contributes for one rank, i.e. of a broadcast's or reduction's tensor, or of a part
 // of a gathered or scattered one.
@@ -47,4 +47,4 @@ Status reduce_scatter(const Exchange& exchange, Op op, std::byte* out);
 // Those parts themselves, one after the other.
 Status all_to_all(const Exchange& exchange, std::byte* out);
 
-}  // namespace forklift::collective
+}  // namespace forklift::inline abi_0_1::collective

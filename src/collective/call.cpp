@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-namespace forklift::collective {
+namespace forklift::inline abi_0_1::collective {
 namespace {
 
 constexpr std::array<std::string_view, 9> kOperations = {"barrier",    "broadcast",      "reduce",
@@ -115,4 +115,4 @@ std::string by_ranks(const std::vector<std::string>& texts) {
   return all;
 }
 
-}  // namespace forklift::collective
+}  // namespace forklift::inline abi_0_1::collective

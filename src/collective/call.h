@@ -16,7 +16,7 @@
 #include "forklift/shape.h"
 #include "forklift/status.h"
 
-namespace forklift::collective {
+namespace forklift::inline abi_0_1::collective {
 
 enum class Operation : std::uint8_t {
   kBarrier,
@@ -65,4 +65,4 @@ bool is_refused(std::uint64_t call_word) noexcept;
 // "rank 0: barrier(); ranks 1, 2: all_reduce(float32(4), sum)"
 std::string by_ranks(const std::vector<std::string>& texts);
 
-}  // namespace forklift::collective
+}  // namespace forklift::inline abi_0_1::collective

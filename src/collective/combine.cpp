@@ -8,7 +8,7 @@
 #include "kernels/loops.h"
 #include "ops/promotion.h"
 
-namespace forklift::collective {
+namespace forklift::inline abi_0_1::collective {
 namespace {
 
 using kernels::BinaryLoop;
@@ -123,4 +123,4 @@ void combine(Op op, DType dtype, std::span<const std::byte* const> sources, std:
   }
 }
 
-}  // namespace forklift::collective
+}  // namespace forklift::inline abi_0_1::collective

@@ -16,7 +16,7 @@
 #include "forklift/dtype.h"
 #include "forklift/status.h"
 
-namespace forklift::collective {
+namespace forklift::inline abi_0_1::collective {
 
 // kInvalid: there is no such reduction of elements of this type.
 Status check_reduction(Op op, DType dtype);
@@ -25,4 +25,4 @@ Status check_reduction(Op op, DType dtype);
 void combine(Op op, DType dtype, std::span<const std::byte* const> sources, std::byte* out,
              std::size_t count);
 
-}  // namespace forklift::collective
+}  // namespace forklift::inline abi_0_1::collective

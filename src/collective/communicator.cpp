@@ -9,7 +9,7 @@
 #include "tensor/operations.h"
 #include "tensor/storage.h"
 
-namespace forklift::collective {
+namespace forklift::inline abi_0_1::collective {
 namespace {
 
 bool is_in_place(Operation operation) {
@@ -171,4 +171,4 @@ Status Communicator::fold(const Request& request, Plan& plan, const WaitLimits& 
   return tensor::copy_elements(request.out, sum);
 }
 
-}  // namespace forklift::collective
+}  // namespace forklift::inline abi_0_1::collective

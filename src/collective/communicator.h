@@ -22,7 +22,7 @@
 #include "collective/turns.h"
 #include "forklift/tensor.h"
 
-namespace forklift::collective {
+namespace forklift::inline abi_0_1::collective {
 
 // Combines the second tensor into the first one.
 using Function = std::function<Status(const Tensor& accumulated, const Tensor& next)>;
@@ -64,4 +64,4 @@ class Communicator {
   alignas(64) std::array<std::byte, kInlineBytes> small_{};
 };
 
-}  // namespace forklift::collective
+}  // namespace forklift::inline abi_0_1::collective

@@ -9,7 +9,7 @@
 
 #include "os/thread.h"
 
-namespace forklift::collective {
+namespace forklift::inline abi_0_1::collective {
 
 Pending::Pending(Request request, std::uint64_t turn)
     : request_(std::move(request)), turn_(turn), process_(::getpid()) {}
@@ -154,4 +154,4 @@ void Helper::after_fork(bool in_child) {
   busy_ = false;
 }
 
-}  // namespace forklift::collective
+}  // namespace forklift::inline abi_0_1::collective

@@ -21,7 +21,7 @@
 
 #include "collective/communicator.h"
 
-namespace forklift::collective {
+namespace forklift::inline abi_0_1::collective {
 
 class Pending {
  public:
@@ -73,4 +73,4 @@ class Helper {
   std::unique_ptr<std::thread> thread_;
 };
 
-}  // namespace forklift::collective
+}  // namespace forklift::inline abi_0_1::collective

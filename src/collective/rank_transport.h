@@ -26,7 +26,7 @@
 #include "forklift/status.h"
 #include "os/clock.h"
 
-namespace forklift::collective {
+namespace forklift::inline abi_0_1::collective {
 
 // How long a call waits for other ranks, and what it polls meanwhile.
 struct WaitLimits {
@@ -75,4 +75,4 @@ class Transport {
   virtual void give_up() noexcept = 0;
 };
 
-}  // namespace forklift::collective
+}  // namespace forklift::inline abi_0_1::collective

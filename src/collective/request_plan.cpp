@@ -5,7 +5,7 @@
 #include "collective/combine.h"
 #include "tensor/pending.h"
 
-namespace forklift::collective {
+namespace forklift::inline abi_0_1::collective {
 namespace {
 
 bool has_root(Operation operation) {
@@ -105,4 +105,4 @@ Communicator::Plan Communicator::plan(const Request& request) const {
   return plan;
 }
 
-}  // namespace forklift::collective
+}  // namespace forklift::inline abi_0_1::collective

@@ -7,7 +7,7 @@
 
 #include "collective/communicator.h"
 
-namespace forklift::collective {
+namespace forklift::inline abi_0_1::collective {
 
 struct Communicator::Plan {
   Call call;
@@ -23,4 +23,4 @@ struct Communicator::Plan {
   Tensor gathered;                    // what is copied to Request::out at the end, if that has gaps
 };
 
-}  // namespace forklift::collective
+}  // namespace forklift::inline abi_0_1::collective

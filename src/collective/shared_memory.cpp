@@ -7,7 +7,7 @@
 #include <new>
 #include <utility>
 
-namespace forklift::collective {
+namespace forklift::inline abi_0_1::collective {
 namespace {
 
 std::uint64_t member_word(domain::SlotRef slot) noexcept {
@@ -284,4 +284,4 @@ Status SharedMemory::broken() const {
   return {Code::kBroken, rank + " has given a collective up"};
 }
 
-}  // namespace forklift::collective
+}  // namespace forklift::inline abi_0_1::collective

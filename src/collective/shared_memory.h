@@ -20,7 +20,7 @@
 #include "arena/arena.h"
 #include "collective/rank_transport.h"
 
-namespace forklift::collective {
+namespace forklift::inline abi_0_1::collective {
 
 class SharedMemory final : public Transport {
  public:
@@ -87,4 +87,4 @@ class SharedMemory final : public Transport {
   domain::SpinPolicy spin_policy_;
 };
 
-}  // namespace forklift::collective
+}  // namespace forklift::inline abi_0_1::collective

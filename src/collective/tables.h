@@ -17,7 +17,7 @@
 #include "sync/event_count.h"
 #include "sync/word.h"
 
-namespace forklift::collective {
+namespace forklift::inline abi_0_1::collective {
 
 using sync::Word;
 
@@ -64,4 +64,4 @@ constexpr std::size_t block_bytes(int size) noexcept {
   return sizeof(Header) + static_cast<std::size_t>(size) * sizeof(Cell);
 }
 
-}  // namespace forklift::collective
+}  // namespace forklift::inline abi_0_1::collective

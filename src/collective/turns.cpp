@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-namespace forklift::collective {
+namespace forklift::inline abi_0_1::collective {
 
 // Call with the lock held.
 void Turns::skip_given_up() {
@@ -48,4 +48,4 @@ Status Turns::wait_long(std::uint64_t turn, const WaitLimits& limits) {
   return status;
 }
 
-}  // namespace forklift::collective
+}  // namespace forklift::inline abi_0_1::collective

@@ -18,7 +18,7 @@
 
 #include "collective/rank_transport.h"
 
-namespace forklift::collective {
+namespace forklift::inline abi_0_1::collective {
 
 class Turns {
  public:
@@ -47,4 +47,4 @@ class Turns {
   std::set<std::uint64_t> given_up_;
 };
 
-}  // namespace forklift::collective
+}  // namespace forklift::inline abi_0_1::collective

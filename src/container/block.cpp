@@ -6,7 +6,7 @@
 #include "container/map.h"
 #include "container/vector.h"
 
-namespace forklift::container {
+namespace forklift::inline abi_0_1::container {
 
 namespace {
 
@@ -79,4 +79,4 @@ void Writer::recover() noexcept {
   if ((header().version.load(std::memory_order_relaxed) & 1) != 0) end();
 }
 
-}  // namespace forklift::container
+}  // namespace forklift::inline abi_0_1::container

@@ -27,7 +27,7 @@
 #include "forklift/status.h"
 #include "sync/redo.h"
 
-namespace forklift::container {
+namespace forklift::inline abi_0_1::container {
 
 enum class Kind : std::uint64_t {
   kVector = 0x3143455631544c46,  // "FLT1VEC1"
@@ -161,4 +161,4 @@ Status Block::read_locked(Copy&& copy) {
   return {};
 }
 
-}  // namespace forklift::container
+}  // namespace forklift::inline abi_0_1::container

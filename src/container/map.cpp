@@ -3,7 +3,7 @@
 #include <bit>
 #include <string>
 
-namespace forklift::container {
+namespace forklift::inline abi_0_1::container {
 
 namespace {
 
@@ -235,4 +235,4 @@ Status copy_elements(Block& block, MakeRoom make_room, void* context) {
   }
 }
 
-}  // namespace forklift::container
+}  // namespace forklift::inline abi_0_1::container

@@ -11,7 +11,7 @@
 
 #include "container/block.h"
 
-namespace forklift::container {
+namespace forklift::inline abi_0_1::container {
 
 bool map_bytes(const Shape& shape, std::uint64_t& bytes) noexcept;
 
@@ -34,4 +34,4 @@ Status find(Block& block, const void* key, void* value, bool& found);
 // All keys, each followed by its value, until they are consistent. Errors as of find().
 Status copy_elements(Block& block, MakeRoom make_room, void* context);
 
-}  // namespace forklift::container
+}  // namespace forklift::inline abi_0_1::container

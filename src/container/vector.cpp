@@ -2,7 +2,7 @@
 
 #include <string>
 
-namespace forklift::container {
+namespace forklift::inline abi_0_1::container {
 
 namespace {
 
@@ -104,4 +104,4 @@ Status copy_all(Block& block, MakeRoom make_room, void* context) {
   }
 }
 
-}  // namespace forklift::container
+}  // namespace forklift::inline abi_0_1::container

@@ -11,7 +11,7 @@
 
 #include "container/block.h"
 
-namespace forklift::container {
+namespace forklift::inline abi_0_1::container {
 
 bool vector_bytes(const Shape& shape, std::uint64_t& bytes) noexcept;
 
@@ -33,4 +33,4 @@ Status copy_all(Block& block, MakeRoom make_room, void* context);
 // For Writer: the end of a replace() that was committed.
 void complete_replacement(Writer& writer) noexcept;
 
-}  // namespace forklift::container
+}  // namespace forklift::inline abi_0_1::container

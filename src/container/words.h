@@ -10,7 +10,7 @@
 
 #include "sync/word.h"
 
-namespace forklift::container {
+namespace forklift::inline abi_0_1::container {
 
 using sync::Word;
 
@@ -49,4 +49,4 @@ inline bool equals(std::byte* shared, const void* own, std::size_t bytes) noexce
   return true;
 }
 
-}  // namespace forklift::container
+}  // namespace forklift::inline abi_0_1::container

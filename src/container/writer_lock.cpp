@@ -5,7 +5,7 @@
 #include "os/thread.h"
 #include "sync/robust_mutex.h"
 
-namespace forklift::container {
+namespace forklift::inline abi_0_1::container {
 
 using locks::Owner;
 
@@ -64,4 +64,4 @@ Status WriterLock::stalled(const domain::Domain& domain) const {
   return {Code::kStalled, std::move(what)};
 }
 
-}  // namespace forklift::container
+}  // namespace forklift::inline abi_0_1::container

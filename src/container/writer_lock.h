@@ -13,7 +13,7 @@
 #include "domain/waiting.h"
 #include "locks/tables.h"
 
-namespace forklift::container {
+namespace forklift::inline abi_0_1::container {
 
 using sync::Word;
 
@@ -34,4 +34,4 @@ class WriterLock {
 };
 static_assert(sizeof(WriterLock) == 32);
 
-}  // namespace forklift::container
+}  // namespace forklift::inline abi_0_1::container

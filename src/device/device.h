@@ -24,7 +24,7 @@
 #include "arena/lease.h"
 #include "forklift/status.h"
 
-namespace forklift::device {
+namespace forklift::inline abi_0_1::device {
 
 namespace cuda {
 class Gpu;     // device/cuda/gpu.h
@@ -117,4 +117,4 @@ std::string target();
 // Is it the CPU? Cheaper than asking for the name.
 bool targets_cpu() noexcept;
 
-}  // namespace forklift::device
+}  // namespace forklift::inline abi_0_1::device

@@ -10,7 +10,7 @@
 #include "device/simulated.h"
 #include "node/node.h"
 
-namespace forklift::device {
+namespace forklift::inline abi_0_1::device {
 namespace {
 
 // FORKLIFT_DEVICE_TARGET; one that is not there is told when the first tensor is made there.
@@ -176,4 +176,4 @@ bool handover_waits() noexcept { return waits_at_handover.load(std::memory_order
 
 bool targets_cpu() noexcept { return cpu.load(std::memory_order_relaxed); }
 
-}  // namespace forklift::device
+}  // namespace forklift::inline abi_0_1::device

@@ -11,7 +11,7 @@
 #include "os/fd.h"
 #include "os/local_socket.h"
 
-namespace forklift::device {
+namespace forklift::inline abi_0_1::device {
 namespace {
 
 class Simulated final : public Device {
@@ -103,4 +103,4 @@ Result<std::shared_ptr<Device>> open_simulated(const std::string& name) {
                               "(set_context(device_target=\"CPU\"))"};
 }
 
-}  // namespace forklift::device
+}  // namespace forklift::inline abi_0_1::device

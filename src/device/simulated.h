@@ -12,7 +12,7 @@
 
 #include "device/device.h"
 
-namespace forklift::device {
+namespace forklift::inline abi_0_1::device {
 
 // The names in FORKLIFT_SIMULATE_DEVICE.
 std::vector<std::string> simulated_names();
@@ -20,4 +20,4 @@ std::vector<std::string> simulated_names();
 // kRefused: another process holds it.
 Result<std::shared_ptr<Device>> open_simulated(const std::string& name);
 
-}  // namespace forklift::device
+}  // namespace forklift::inline abi_0_1::device

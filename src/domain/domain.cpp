@@ -16,7 +16,7 @@
 #include "os/memfd.h"
 #include "os/proc.h"
 
-namespace forklift::domain {
+namespace forklift::inline abi_0_1::domain {
 
 namespace {
 
@@ -37,6 +37,7 @@ Result<std::unique_ptr<Domain>> Domain::create(const Options& options) {
   const std::uint64_t space =
       options.address_space_bytes ? options.address_space_bytes : os::address_space_limit();
   const os::LiftedFileSizeLimit files;
+  if (options.segment_bytes != 0) *wish = std::min(*wish, options.segment_bytes);
   Plan plan = make_plan({.address_space = space, .file_size = files.bytes(), .segment = *wish});
   std::unique_ptr<Domain> domain(new Domain);
   for (;;) {
@@ -62,6 +63,8 @@ Result<std::unique_ptr<Domain>> Domain::create(const Options& options) {
   header.user = ::geteuid();
   header.regions = plan.regions;
   header.budget.store(options.budget_bytes, std::memory_order_relaxed);
+  header.huge_pages.store(options.huge_pages || os::set_in_environment("FORKLIFT_HUGE_PAGES") ? 1 : 0,
+                          std::memory_order_relaxed);
   if (Status status = header.reap_mutex.init(); !status) return status;
 
   if (Status status = domain->claim_sentinel(); !status) return status;
@@ -228,4 +231,4 @@ std::uint64_t Domain::budget(std::uint64_t committed) noexcept {
   return derived;
 }
 
-}  // namespace forklift::domain
+}  // namespace forklift::inline abi_0_1::domain

@@ -21,7 +21,7 @@
 #include "os/fd.h"
 #include "os/mapping.h"
 
-namespace forklift::domain {
+namespace forklift::inline abi_0_1::domain {
 
 struct SlotRef {
   std::uint32_t index = 0;
@@ -38,6 +38,9 @@ struct ChildSlot {
 
 struct Options {
   std::uint64_t budget_bytes = 0;  // 0: derived from the memory that the machine and its control groups leave
+  std::uint64_t segment_bytes =
+      0;                    // the data segment is not larger, nor than FORKLIFT_SEGMENT_SIZE; 0: only that
+  bool huge_pages = false;  // ask for transparent huge pages (Header::huge_pages)
   std::uint64_t address_space_bytes = 0;  // everything is sized as if RLIMIT_AS were this; 0: RLIMIT_AS
 };
 
@@ -115,6 +118,7 @@ class Domain {
   // Bytes that may be committed now. Unless a budget was set, it is derived from the machine's memory, and
   // derived anew when `committed` has reached it.
   std::uint64_t budget(std::uint64_t committed) noexcept;
+  bool huge_pages() const noexcept { return header().huge_pages.load(std::memory_order_relaxed) != 0; }
   void set_budget(std::uint64_t bytes) noexcept { header().budget.store(bytes, std::memory_order_relaxed); }
 
  private:
@@ -154,4 +158,4 @@ class Domain {
   std::atomic<std::uint64_t> derived_budget_{0};
 };
 
-}  // namespace forklift::domain
+}  // namespace forklift::inline abi_0_1::domain

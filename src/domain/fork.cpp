@@ -8,7 +8,7 @@
 
 #include "os/proc.h"
 
-namespace forklift::domain {
+namespace forklift::inline abi_0_1::domain {
 
 namespace {
 
@@ -90,4 +90,4 @@ ForkRegistration::~ForkRegistration() {
   std::erase_if(all.members, [this](const Member& member) { return member.domain == domain_; });
 }
 
-}  // namespace forklift::domain
+}  // namespace forklift::inline abi_0_1::domain

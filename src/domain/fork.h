@@ -17,7 +17,7 @@
 
 #include "domain/domain.h"
 
-namespace forklift::domain {
+namespace forklift::inline abi_0_1::domain {
 
 struct ForkHooks {
   std::function<void(const SlotRef* child)> prepare;  // nullptr: no slot was available
@@ -37,4 +37,4 @@ class ForkRegistration {
   Domain* domain_;
 };
 
-}  // namespace forklift::domain
+}  // namespace forklift::inline abi_0_1::domain

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-namespace forklift::domain {
+namespace forklift::inline abi_0_1::domain {
 
 namespace {
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
@@ -41,7 +41,7 @@ Plan plan_for(std::uint64_t data_bytes) {
   const auto size_of = [&](Region region) -> std::uint64_t {
     switch (region) {
       case Region::kSlots: return kSlotCount * sizeof(Slot);
-      case Region::kLocks: return std::min(plan.data_bytes / 64, 64 * kMiB);
+      case Region::kLocks: return std::min(plan.data_bytes / 64, 96 * kMiB);
       case Region::kArena: return 64 * 1024;
       case Region::kBlocks: return blocks * 64;
       case Region::kLeases: return blocks * 2 * 32;
@@ -70,4 +70,4 @@ Plan plan_for(std::uint64_t data_bytes) {
   return plan;
 }
 
-}  // namespace forklift::domain
+}  // namespace forklift::inline abi_0_1::domain

@@ -12,11 +12,11 @@
 #include "sync/robust_mutex.h"
 #include "sync/word.h"
 
-namespace forklift::domain {
+namespace forklift::inline abi_0_1::domain {
 
 inline constexpr std::uint64_t kMagic = 0x31304b4c54465246ULL;  // "FRFTLK01"
 // Raised with every change of a structure that lies in shared memory. Checked when joining.
-inline constexpr std::uint32_t kLayoutVersion = 11;
+inline constexpr std::uint32_t kLayoutVersion = 12;
 
 // The parts of the control segment. The domain hands out their addresses and knows nothing of their contents.
 enum class Region : std::uint32_t {
@@ -79,6 +79,7 @@ struct Header {
   sync::Word ready;       // 1 once every layer has laid out its region
   sync::Word slots_used;  // no slot at or above this index was ever claimed
   sync::Word budget;      // bytes that may be committed; 0: derive it from the machine's memory
+  sync::Word huge_pages;  // 1: whoever maps the data segment asks for transparent huge pages
   alignas(64) sync::RobustMutex reap_mutex;
 };
 static_assert(sizeof(Header) <= 4096);
@@ -101,4 +102,4 @@ Plan make_plan(const PlanLimits& limits);
 // against them.
 Plan plan_for(std::uint64_t data_bytes);
 
-}  // namespace forklift::domain
+}  // namespace forklift::inline abi_0_1::domain

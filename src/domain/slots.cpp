@@ -8,7 +8,7 @@
 #include "os/ofd_lock.h"
 #include "os/proc.h"
 
-namespace forklift::domain {
+namespace forklift::inline abi_0_1::domain {
 
 namespace {
 
@@ -251,4 +251,4 @@ void Domain::check_deaths() {
   for (const auto& hook : check_hooks_) hook();
 }
 
-}  // namespace forklift::domain
+}  // namespace forklift::inline abi_0_1::domain

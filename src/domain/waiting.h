@@ -16,7 +16,7 @@
 #include "os/proc.h"
 #include "sync/event_count.h"
 
-namespace forklift::domain {
+namespace forklift::inline abi_0_1::domain {
 
 // Polled now and then while a call waits, with no lock held. A failed status ends the wait, which returns it;
 // nothing was taken or sent then. (The Python bindings run signal handlers here.)
@@ -195,4 +195,4 @@ Status wait_for(WaitPoint at, Ready&& ready, Domain& domain, os::Deadline deadli
   return sleep_at(at, ready, domain, deadline, hooks);
 }
 
-}  // namespace forklift::domain
+}  // namespace forklift::inline abi_0_1::domain

@@ -11,7 +11,7 @@
 
 #include "os/proc.h"
 
-namespace forklift::guard {
+namespace forklift::inline abi_0_1::guard {
 
 namespace {
 
@@ -101,4 +101,4 @@ Result<Blocked> blocked_threads(pid_t process) {
   return found;
 }
 
-}  // namespace forklift::guard
+}  // namespace forklift::inline abi_0_1::guard

@@ -18,7 +18,7 @@
 
 #include "forklift/status.h"
 
-namespace forklift::guard {
+namespace forklift::inline abi_0_1::guard {
 
 struct BlockedThread {
   pid_t id = 0;
@@ -39,4 +39,4 @@ struct Blocked {
 // kNotFound: the process has ended. kRefused: the kernel does not show its system calls to this process.
 Result<Blocked> blocked_threads(pid_t process);
 
-}  // namespace forklift::guard
+}  // namespace forklift::inline abi_0_1::guard

@@ -3,9 +3,9 @@
 
 #include "forklift/fork_guard.h"
 
-namespace forklift::guard {
+namespace forklift::inline abi_0_1::guard {
 
 using Verdict = ForkVerdict;
 using Finding = ForkFinding;
 
-}  // namespace forklift::guard
+}  // namespace forklift::inline abi_0_1::guard

@@ -8,7 +8,7 @@
 #include "guard/runtimes.h"
 #include "guard/threads.h"
 
-namespace forklift::guard {
+namespace forklift::inline abi_0_1::guard {
 
 namespace {
 
@@ -70,9 +70,9 @@ bool needs_examination() {
   return !registered().empty();
 }
 
-}  // namespace forklift::guard
+}  // namespace forklift::inline abi_0_1::guard
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 std::string_view verdict_name(ForkVerdict verdict) noexcept {
   switch (verdict) {
@@ -84,4 +84,4 @@ std::string_view verdict_name(ForkVerdict verdict) noexcept {
   return "will hang";
 }
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

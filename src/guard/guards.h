@@ -14,7 +14,7 @@
 
 #include "guard/finding.h"
 
-namespace forklift::guard {
+namespace forklift::inline abi_0_1::guard {
 
 using Guard = ForkGuard;
 
@@ -27,4 +27,4 @@ std::vector<Finding> examine();
 // microseconds, so that a program without threads pays nothing else.
 bool needs_examination();
 
-}  // namespace forklift::guard
+}  // namespace forklift::inline abi_0_1::guard

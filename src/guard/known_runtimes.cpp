@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace forklift::guard {
+namespace forklift::inline abi_0_1::guard {
 
 namespace {
 
@@ -141,4 +141,4 @@ bool matches(std::span<const std::string_view> patterns, std::string_view name) 
   });
 }
 
-}  // namespace forklift::guard
+}  // namespace forklift::inline abi_0_1::guard

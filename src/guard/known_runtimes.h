@@ -7,7 +7,7 @@
 
 #include "guard/finding.h"
 
-namespace forklift::guard {
+namespace forklift::inline abi_0_1::guard {
 
 inline constexpr const char* kOtherMethod = "use the start method forkserver or spawn";
 
@@ -28,4 +28,4 @@ std::span<const Runtime> known_runtimes();
 
 bool matches(std::span<const std::string_view> patterns, std::string_view name);
 
-}  // namespace forklift::guard
+}  // namespace forklift::inline abi_0_1::guard

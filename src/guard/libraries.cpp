@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <climits>
 
-namespace forklift::guard {
+namespace forklift::inline abi_0_1::guard {
 
 namespace {
 
@@ -100,4 +100,4 @@ void* symbol_of(const Library& library, std::initializer_list<const char*> names
   return found;
 }
 
-}  // namespace forklift::guard
+}  // namespace forklift::inline abi_0_1::guard

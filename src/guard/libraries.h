@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-namespace forklift::guard {
+namespace forklift::inline abi_0_1::guard {
 
 struct Library {
   std::string path;
@@ -58,4 +58,4 @@ std::string own_file();
 // A function or variable of this one library under one of these names; nullptr if the library has none.
 void* symbol_of(const Library& library, std::initializer_list<const char*> names);
 
-}  // namespace forklift::guard
+}  // namespace forklift::inline abi_0_1::guard

@@ -13,7 +13,7 @@
 
 #include "guard/threads.h"
 
-namespace forklift::guard {
+namespace forklift::inline abi_0_1::guard {
 
 namespace {
 
@@ -139,4 +139,4 @@ bool is_gomp(const Library& library) { return library.file.starts_with("libgomp"
 
 bool is_openblas(const Library& library) { return library.file.find("openblas") != std::string::npos; }
 
-}  // namespace forklift::guard
+}  // namespace forklift::inline abi_0_1::guard

@@ -15,7 +15,7 @@
 
 #include "guard/libraries.h"
 
-namespace forklift::guard {
+namespace forklift::inline abi_0_1::guard {
 
 enum class RestMode : std::uint8_t {
   kOn,
@@ -36,4 +36,4 @@ bool can_pause(const Library& gomp);
 bool is_gomp(const Library& library);
 bool is_openblas(const Library& library);
 
-}  // namespace forklift::guard
+}  // namespace forklift::inline abi_0_1::guard

@@ -12,7 +12,7 @@
 #include "guard/known_runtimes.h"
 #include "guard/rest.h"
 
-namespace forklift::guard {
+namespace forklift::inline abi_0_1::guard {
 
 namespace {
 
@@ -253,4 +253,4 @@ std::vector<Finding> examine_runtimes() {
   return findings;
 }
 
-}  // namespace forklift::guard
+}  // namespace forklift::inline abi_0_1::guard

@@ -8,7 +8,7 @@
 #include "guard/libraries.h"
 #include "guard/threads.h"
 
-namespace forklift::guard {
+namespace forklift::inline abi_0_1::guard {
 
 // One finding for each known runtime that is mapped, for Python's threads, for each library that has started
 // threads of which nothing is known, and for stdio's locks. It runs no code of the runtimes, except functions
@@ -18,4 +18,4 @@ std::vector<Finding> examine_runtimes();
 // The same of these libraries and threads, for tests: what the machine that runs them lacks can be described.
 std::vector<Finding> judge(const Libraries& libraries, const std::vector<Thread>& threads);
 
-}  // namespace forklift::guard
+}  // namespace forklift::inline abi_0_1::guard

@@ -11,7 +11,7 @@
 #include <charconv>
 #include <cstring>
 
-namespace forklift::guard {
+namespace forklift::inline abi_0_1::guard {
 
 namespace {
 
@@ -78,4 +78,4 @@ Status request_stack(pid_t process, pid_t thread, int signal_number) {
   return Status::system("tgkill", errno, "thread " + std::to_string(thread));
 }
 
-}  // namespace forklift::guard
+}  // namespace forklift::inline abi_0_1::guard

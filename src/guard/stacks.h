@@ -17,7 +17,7 @@
 
 #include "forklift/status.h"
 
-namespace forklift::guard {
+namespace forklift::inline abi_0_1::guard {
 
 inline constexpr std::string_view kEndOfStack = "-- end of stack\n";
 
@@ -41,4 +41,4 @@ int unused_signal(int below) noexcept;
 // Sends the signal to one thread of a process.
 Status request_stack(pid_t process, pid_t thread, int signal_number);
 
-}  // namespace forklift::guard
+}  // namespace forklift::inline abi_0_1::guard

@@ -18,7 +18,7 @@
 #include "os/proc.h"
 #include "os/thread.h"
 
-namespace forklift::guard {
+namespace forklift::inline abi_0_1::guard {
 
 namespace {
 
@@ -195,4 +195,4 @@ std::vector<Thread> other_threads(const Libraries& libraries) {
   return found;
 }
 
-}  // namespace forklift::guard
+}  // namespace forklift::inline abi_0_1::guard

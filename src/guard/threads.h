@@ -17,7 +17,7 @@
 
 #include "guard/libraries.h"
 
-namespace forklift::guard {
+namespace forklift::inline abi_0_1::guard {
 
 struct Thread {
   pid_t id = 0;
@@ -33,4 +33,4 @@ int count_threads() noexcept;
 // All threads except the calling one.
 std::vector<Thread> other_threads(const Libraries& libraries);
 
-}  // namespace forklift::guard
+}  // namespace forklift::inline abi_0_1::guard

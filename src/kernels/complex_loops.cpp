@@ -4,7 +4,7 @@
 
 #include "kernels/loops.h"
 
-namespace forklift::kernels {
+namespace forklift::inline abi_0_1::kernels {
 namespace {
 
 template <class T, auto function>
@@ -107,4 +107,4 @@ BinaryLoop complex_power(DType dtype) noexcept {
   return dtype == DType::kComplex64 ? power<float> : dtype == DType::kComplex128 ? power<double> : nullptr;
 }
 
-}  // namespace forklift::kernels
+}  // namespace forklift::inline abi_0_1::kernels

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
-namespace forklift::kernels {
+namespace forklift::inline abi_0_1::kernels {
 
 namespace base {
 extern const Loops kLoops;
@@ -80,4 +80,4 @@ DType accumulator_of(ReduceOp op, DType dtype) noexcept {
   }
 }
 
-}  // namespace forklift::kernels
+}  // namespace forklift::inline abi_0_1::kernels

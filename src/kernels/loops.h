@@ -24,7 +24,7 @@
 #include "forklift/dtype.h"
 #include "kernels/opcodes.h"
 
-namespace forklift::kernels {
+namespace forklift::inline abi_0_1::kernels {
 
 using UnaryLoop = void (*)(const std::byte* in, std::ptrdiff_t in_step, std::byte* out,
                            std::ptrdiff_t out_step, std::ptrdiff_t count);
@@ -89,4 +89,4 @@ DType result_of(BinaryOp op, DType dtype) noexcept;
 // number of elements.
 DType accumulator_of(ReduceOp op, DType dtype) noexcept;
 
-}  // namespace forklift::kernels
+}  // namespace forklift::inline abi_0_1::kernels

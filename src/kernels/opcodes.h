@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace forklift::kernels {
+namespace forklift::inline abi_0_1::kernels {
 
 enum class UnaryOp : std::uint8_t {
   kNegative,
@@ -150,4 +150,4 @@ constexpr bool is_logical(BinaryOp op) noexcept {
 }
 constexpr bool is_bitwise(BinaryOp op) noexcept { return op >= BinaryOp::kBitwiseAnd; }
 
-}  // namespace forklift::kernels
+}  // namespace forklift::inline abi_0_1::kernels

@@ -9,7 +9,7 @@
 #include <array>
 #include <cstdint>
 
-namespace forklift::kernels {
+namespace forklift::inline abi_0_1::kernels {
 
 using PhiloxBlock = std::array<std::uint32_t, 4>;
 using PhiloxKey = std::array<std::uint32_t, 2>;
@@ -27,4 +27,4 @@ constexpr PhiloxBlock philox(PhiloxBlock counter, PhiloxKey key) noexcept {
   return counter;
 }
 
-}  // namespace forklift::kernels
+}  // namespace forklift::inline abi_0_1::kernels

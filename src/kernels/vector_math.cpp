@@ -4,7 +4,7 @@
 
 #include <cstdio>
 
-namespace forklift::kernels {
+namespace forklift::inline abi_0_1::kernels {
 
 void* vector_function(const char* name, bool is_double, bool avx512, int operands) noexcept {
 #if defined(__x86_64__)
@@ -22,4 +22,4 @@ void* vector_function(const char* name, bool is_double, bool avx512, int operand
 #endif
 }
 
-}  // namespace forklift::kernels
+}  // namespace forklift::inline abi_0_1::kernels

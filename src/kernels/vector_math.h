@@ -9,9 +9,9 @@
 // Thread safety: yes.
 #pragma once
 
-namespace forklift::kernels {
+namespace forklift::inline abi_0_1::kernels {
 
 // For floats or doubles, of AVX-512 (64 bytes at once) or AVX2 (32). `operands` is 1 or 2. Null: there is none.
 void* vector_function(const char* name, bool is_double, bool avx512, int operands) noexcept;
 
-}  // namespace forklift::kernels
+}  // namespace forklift::inline abi_0_1::kernels

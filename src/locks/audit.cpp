@@ -5,7 +5,7 @@
 
 #include "locks/table.h"
 
-namespace forklift::locks {
+namespace forklift::inline abi_0_1::locks {
 
 std::vector<std::string> Table::audit() const {
   std::vector<std::string> wrong;
@@ -74,4 +74,4 @@ std::uint64_t Table::live_cells() const noexcept {
   return live;
 }
 
-}  // namespace forklift::locks
+}  // namespace forklift::inline abi_0_1::locks

@@ -2,7 +2,7 @@
 
 #include <climits>
 
-namespace forklift::locks {
+namespace forklift::inline abi_0_1::locks {
 
 namespace {
 
@@ -225,4 +225,4 @@ void Barrier::party_died(sync::Transaction& change, LockRow& row, std::uint64_t 
   if (reset && left == 0) set_state(change, row, BarrierState::kFilling);
 }
 
-}  // namespace forklift::locks
+}  // namespace forklift::inline abi_0_1::locks

@@ -15,7 +15,7 @@
 
 #include "locks/table.h"
 
-namespace forklift::locks {
+namespace forklift::inline abi_0_1::locks {
 
 struct Arrival {
   bool broken = false;  // the barrier was broken already
@@ -74,4 +74,4 @@ class Barrier : public Object {
 };
 using BarrierPtr = std::shared_ptr<Barrier>;
 
-}  // namespace forklift::locks
+}  // namespace forklift::inline abi_0_1::locks

@@ -5,7 +5,7 @@
 
 #include "domain/waiting.h"
 
-namespace forklift::locks {
+namespace forklift::inline abi_0_1::locks {
 
 namespace {
 
@@ -161,4 +161,4 @@ void Condition::look_after_notified() {
   }
 }
 
-}  // namespace forklift::locks
+}  // namespace forklift::inline abi_0_1::locks

@@ -17,7 +17,7 @@
 
 #include "locks/table.h"
 
-namespace forklift::locks {
+namespace forklift::inline abi_0_1::locks {
 
 class Condition : public Object {
  public:
@@ -49,4 +49,4 @@ class Condition : public Object {
 };
 using ConditionPtr = std::shared_ptr<Condition>;
 
-}  // namespace forklift::locks
+}  // namespace forklift::inline abi_0_1::locks

@@ -2,7 +2,7 @@
 
 #include <climits>
 
-namespace forklift::locks {
+namespace forklift::inline abi_0_1::locks {
 
 Result<EventPtr> Event::create(Table& table) {
   Result<Right> right = table.make(Kind::kEvent, 0, 0, 0);
@@ -56,4 +56,4 @@ Status Event::wait(os::Deadline deadline, WaitHooks* hooks) {
   return {};
 }
 
-}  // namespace forklift::locks
+}  // namespace forklift::inline abi_0_1::locks

@@ -5,7 +5,7 @@
 #include "locks/table.h"
 #include "watch/descriptor.h"
 
-namespace forklift::locks {
+namespace forklift::inline abi_0_1::locks {
 
 class Event : public Object {
  public:
@@ -34,4 +34,4 @@ class Event : public Object {
 };
 using EventPtr = std::shared_ptr<Event>;
 
-}  // namespace forklift::locks
+}  // namespace forklift::inline abi_0_1::locks

@@ -23,7 +23,7 @@
 #include "locks/tables.h"
 #include "os/clock.h"
 
-namespace forklift::locks {
+namespace forklift::inline abi_0_1::locks {
 
 // LockRow::overtaken: bit 0 is set while a waiter has waited long; the bits above count how often a waiter
 // that had slept then got the lock.
@@ -94,4 +94,4 @@ class LongWait {
   std::int64_t since_ns_ = 0;
 };
 
-}  // namespace forklift::locks
+}  // namespace forklift::inline abi_0_1::locks

@@ -3,7 +3,7 @@
 #include <climits>
 #include <string>
 
-namespace forklift::locks {
+namespace forklift::inline abi_0_1::locks {
 
 Result<LatchPtr> Latch::create(Table& table, std::uint64_t count) {
   Result<Right> right = table.make(Kind::kLatch, count, count, 0);
@@ -40,4 +40,4 @@ Status Latch::wait(os::Deadline deadline, WaitHooks* hooks) {
   return {};
 }
 
-}  // namespace forklift::locks
+}  // namespace forklift::inline abi_0_1::locks

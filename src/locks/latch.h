@@ -4,7 +4,7 @@
 
 #include "locks/table.h"
 
-namespace forklift::locks {
+namespace forklift::inline abi_0_1::locks {
 
 class Latch : public Object {
  public:
@@ -22,4 +22,4 @@ class Latch : public Object {
 };
 using LatchPtr = std::shared_ptr<Latch>;
 
-}  // namespace forklift::locks
+}  // namespace forklift::inline abi_0_1::locks

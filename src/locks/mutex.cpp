@@ -1,6 +1,6 @@
 #include "locks/mutex.h"
 
-namespace forklift::locks {
+namespace forklift::inline abi_0_1::locks {
 
 Result<MutexPtr> Mutex::create(Table& table, bool recursive) {
   Result<Right> right = table.make(recursive ? Kind::kRLock : Kind::kLock, 1, 0, 0);
@@ -80,4 +80,4 @@ std::uint64_t Mutex::depth() const noexcept {
   return recursive_ ? row_.depth.load(std::memory_order_relaxed) : 1;
 }
 
-}  // namespace forklift::locks
+}  // namespace forklift::inline abi_0_1::locks

@@ -11,7 +11,7 @@
 #include "locks/fairness.h"
 #include "locks/table.h"
 
-namespace forklift::locks {
+namespace forklift::inline abi_0_1::locks {
 
 enum class Took : std::uint8_t {
   kNo,
@@ -99,4 +99,4 @@ class Mutex : public Object {
 };
 using MutexPtr = std::shared_ptr<Mutex>;
 
-}  // namespace forklift::locks
+}  // namespace forklift::inline abi_0_1::locks

@@ -1,6 +1,6 @@
 #include "locks/observed.h"
 
-namespace forklift::locks {
+namespace forklift::inline abi_0_1::locks {
 
 Result<Observed> Observed::of(Object& object) {
   if (!object.table().domain().attached()) return object.table().domain().not_attached();
@@ -51,4 +51,4 @@ bool Observed::ready_after_deaths() const {
   return ready();
 }
 
-}  // namespace forklift::locks
+}  // namespace forklift::inline abi_0_1::locks

@@ -12,7 +12,7 @@
 
 #include "locks/table.h"
 
-namespace forklift::locks {
+namespace forklift::inline abi_0_1::locks {
 
 class Observed {
  public:
@@ -36,4 +36,4 @@ class Observed {
   std::uint64_t before_;  // the row's state when the look began
 };
 
-}  // namespace forklift::locks
+}  // namespace forklift::inline abi_0_1::locks

@@ -1,6 +1,6 @@
 #include "locks/once.h"
 
-namespace forklift::locks {
+namespace forklift::inline abi_0_1::locks {
 
 Result<OncePtr> Once::create(Table& table) {
   Result<Right> right = table.make(Kind::kOnce, 1, 0, 0);
@@ -35,4 +35,4 @@ void Once::end(bool done) noexcept {
   (void)release();
 }
 
-}  // namespace forklift::locks
+}  // namespace forklift::inline abi_0_1::locks

@@ -4,7 +4,7 @@
 
 #include "locks/mutex.h"
 
-namespace forklift::locks {
+namespace forklift::inline abi_0_1::locks {
 
 class Once : public Mutex {
  public:
@@ -23,4 +23,4 @@ class Once : public Mutex {
 };
 using OncePtr = std::shared_ptr<Once>;
 
-}  // namespace forklift::locks
+}  // namespace forklift::inline abi_0_1::locks

@@ -2,7 +2,7 @@
 
 #include <climits>
 
-namespace forklift::locks {
+namespace forklift::inline abi_0_1::locks {
 
 Result<ReadWriteLockPtr> ReadWriteLock::create(Table& table) {
   Result<Right> right = table.make(Kind::kReadWrite, 1, 0, 0);
@@ -149,4 +149,4 @@ void ReadWriteLock::wake_all() noexcept {
   row_.drained.notify(INT_MAX);
 }
 
-}  // namespace forklift::locks
+}  // namespace forklift::inline abi_0_1::locks

@@ -22,7 +22,7 @@
 
 #include "locks/mutex.h"
 
-namespace forklift::locks {
+namespace forklift::inline abi_0_1::locks {
 
 class ReadWriteLock : public Mutex {
  public:
@@ -62,4 +62,4 @@ class ReadWriteLock : public Mutex {
 };
 using ReadWriteLockPtr = std::shared_ptr<ReadWriteLock>;
 
-}  // namespace forklift::locks
+}  // namespace forklift::inline abi_0_1::locks

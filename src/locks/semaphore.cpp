@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-namespace forklift::locks {
+namespace forklift::inline abi_0_1::locks {
 
 namespace {
 
@@ -132,4 +132,4 @@ Status Semaphore::release_recorded(std::uint32_t units) {
   return {};
 }
 
-}  // namespace forklift::locks
+}  // namespace forklift::inline abi_0_1::locks

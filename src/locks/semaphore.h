@@ -9,7 +9,7 @@
 #include "locks/fairness.h"
 #include "locks/table.h"
 
-namespace forklift::locks {
+namespace forklift::inline abi_0_1::locks {
 
 inline constexpr std::uint32_t kMostUnits = 0x7fffffffU;  // SEM_VALUE_MAX
 
@@ -72,4 +72,4 @@ class Semaphore : public Object {
 };
 using SemaphorePtr = std::shared_ptr<Semaphore>;
 
-}  // namespace forklift::locks
+}  // namespace forklift::inline abi_0_1::locks

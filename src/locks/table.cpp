@@ -8,7 +8,7 @@
 #include "locks/barrier.h"
 #include "locks/condition.h"
 
-namespace forklift::locks {
+namespace forklift::inline abi_0_1::locks {
 
 namespace {
 
@@ -65,6 +65,7 @@ Result<Right> Table::make(Kind kind, std::uint64_t most, std::uint64_t state, st
     change.set(fresh.depth, depth);
     change.set(fresh.strayed, 0);
     change.set(fresh.inside, 0);
+    fresh.label.clear();
     return {};
   };
   Result<arena::LeasePtr> hold = arena_.hold_new({arena::ObjectKind::kLock, 0}, fill);
@@ -227,4 +228,4 @@ Status Object::offer(domain::SlotRef child) {
 
 void Object::wake_all() noexcept { row_.event.notify(INT_MAX); }
 
-}  // namespace forklift::locks
+}  // namespace forklift::inline abi_0_1::locks

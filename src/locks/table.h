@@ -16,7 +16,7 @@
 #include "locks/tables.h"
 #include "os/thread.h"
 
-namespace forklift::locks {
+namespace forklift::inline abi_0_1::locks {
 
 using domain::WaitHooks;
 
@@ -97,6 +97,8 @@ class Table {
 class Object {
  public:
   LockId id() const noexcept { return id_; }
+  sync::Label& label() const noexcept { return row_.label; }
+  arena::Arena& arena() const noexcept { return table_.arena(); }
   Table& table() const noexcept { return table_; }
   // Enters a child as a holder, so that the object lives until the child has opened it.
   Status offer(domain::SlotRef child);
@@ -118,4 +120,4 @@ class Object {
   arena::LeasePtr hold_;
 };
 
-}  // namespace forklift::locks
+}  // namespace forklift::inline abi_0_1::locks

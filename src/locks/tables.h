@@ -19,9 +19,10 @@
 
 #include "domain/domain.h"
 #include "sync/event_count.h"
+#include "sync/label.h"
 #include "sync/word.h"
 
-namespace forklift::locks {
+namespace forklift::inline abi_0_1::locks {
 
 using sync::Word;
 
@@ -97,8 +98,10 @@ struct alignas(64) LockRow {
   sync::EventCount event;
   Word spinner;
   Word overtaken;  // lock, semaphore: whether a waiter waits long, and how often one got it (fairness.h)
+
+  sync::Label label;  // cleared with the making of an object
 };
-static_assert(sizeof(LockRow) == 128);
+static_assert(sizeof(LockRow) == 192);
 
 // A holder's record.
 struct alignas(64) Cell {
@@ -148,4 +151,4 @@ constexpr std::uint64_t rows_in(std::uint64_t region_bytes) noexcept {
   return (region_bytes - sizeof(LockTable) - cells_in(region_bytes) * sizeof(Cell)) / sizeof(LockRow);
 }
 
-}  // namespace forklift::locks
+}  // namespace forklift::inline abi_0_1::locks

@@ -3,7 +3,7 @@
 
 #include "memory_pool/pool_rows.h"
 
-namespace forklift::memory_pool {
+namespace forklift::inline abi_0_1::memory_pool {
 
 std::vector<std::string> PoolRows::audit() {
   std::vector<std::string> wrong;
@@ -66,4 +66,4 @@ void PoolRows::look(std::vector<std::string>& wrong) const {
                     " bytes of memory pools, the rows say " + std::to_string(bytes));
 }
 
-}  // namespace forklift::memory_pool
+}  // namespace forklift::inline abi_0_1::memory_pool

@@ -12,7 +12,7 @@
 #include "os/socket.h"
 #include "segment/start_manager.h"
 
-namespace forklift::memory_pool {
+namespace forklift::inline abi_0_1::memory_pool {
 
 namespace {
 
@@ -122,4 +122,4 @@ Result<os::Fd> BrokerClient::give(PoolRef pool) const {
 
 void BrokerClient::tell_gone() const noexcept { (void)os::connect_to(address_); }
 
-}  // namespace forklift::memory_pool
+}  // namespace forklift::inline abi_0_1::memory_pool

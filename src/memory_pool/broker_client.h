@@ -18,7 +18,7 @@
 #include "os/clock.h"
 #include "os/fd.h"
 
-namespace forklift::memory_pool {
+namespace forklift::inline abi_0_1::memory_pool {
 
 class BrokerClient {
  public:
@@ -47,4 +47,4 @@ class BrokerClient {
   std::string address_;
 };
 
-}  // namespace forklift::memory_pool
+}  // namespace forklift::inline abi_0_1::memory_pool

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace forklift::memory_pool {
+namespace forklift::inline abi_0_1::memory_pool {
 
 // A row of the table of pools, and the row's generation.
 struct PoolRef {
@@ -34,4 +34,4 @@ struct PieceInfo {
   bool by_handle() const noexcept { return handle != kNoHandle; }
 };
 
-}  // namespace forklift::memory_pool
+}  // namespace forklift::inline abi_0_1::memory_pool

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <iterator>
 
-namespace forklift::memory_pool {
+namespace forklift::inline abi_0_1::memory_pool {
 
 using arena::Holder;
 using arena::Lease;
@@ -289,4 +289,4 @@ Result<PieceInfo> PoolRows::describe(const Lease& lease) const {
   return info;
 }
 
-}  // namespace forklift::memory_pool
+}  // namespace forklift::inline abi_0_1::memory_pool

@@ -23,7 +23,7 @@
 #include "memory_pool/pool_ref.h"
 #include "memory_pool/tables.h"
 
-namespace forklift::memory_pool {
+namespace forklift::inline abi_0_1::memory_pool {
 
 using arena::LeasePtr;
 
@@ -101,4 +101,4 @@ class PoolRows {
   std::atomic<bool> pool_went_{false};  // told to pool_gone_ when the transaction is over
 };
 
-}  // namespace forklift::memory_pool
+}  // namespace forklift::inline abi_0_1::memory_pool

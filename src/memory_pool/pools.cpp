@@ -8,7 +8,7 @@
 #include <optional>
 #include <set>
 
-namespace forklift::memory_pool {
+namespace forklift::inline abi_0_1::memory_pool {
 
 using arena::Lease;
 
@@ -374,4 +374,4 @@ void Pools::hand_in_again(bool waiting) {
   known_broker_.store(broker, std::memory_order_relaxed);
 }
 
-}  // namespace forklift::memory_pool
+}  // namespace forklift::inline abi_0_1::memory_pool

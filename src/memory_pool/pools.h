@@ -40,7 +40,7 @@
 #include "memory_pool/pool_ref.h"
 #include "memory_pool/pool_rows.h"
 
-namespace forklift::memory_pool {
+namespace forklift::inline abi_0_1::memory_pool {
 
 class Pools {
  public:
@@ -125,4 +125,4 @@ class Pools {
   std::atomic<Owned*> owned_;  // replaced in a forked child: another thread may have been using the parent's
 };
 
-}  // namespace forklift::memory_pool
+}  // namespace forklift::inline abi_0_1::memory_pool

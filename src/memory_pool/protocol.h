@@ -8,7 +8,7 @@
 
 #include "memory_pool/pool_ref.h"
 
-namespace forklift::memory_pool {
+namespace forklift::inline abi_0_1::memory_pool {
 
 enum class Verb : std::uint32_t {
   kKeep = 1,  // with the pool's descriptor
@@ -36,4 +36,4 @@ std::string broker_address(std::uint64_t domain_id);
 // than waiting processes take to notice that it is a new one (Domain::check_deaths).
 inline constexpr std::int64_t kPatienceNs = 3'000'000'000;
 
-}  // namespace forklift::memory_pool
+}  // namespace forklift::inline abi_0_1::memory_pool

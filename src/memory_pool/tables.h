@@ -19,7 +19,7 @@
 
 #include "sync/word.h"
 
-namespace forklift::memory_pool {
+namespace forklift::inline abi_0_1::memory_pool {
 
 using sync::Word;
 
@@ -66,4 +66,4 @@ struct alignas(64) PieceRow {
 };
 static_assert(sizeof(PieceRow) == 64);
 
-}  // namespace forklift::memory_pool
+}  // namespace forklift::inline abi_0_1::memory_pool

@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-namespace forklift::message {
+namespace forklift::inline abi_0_1::message {
 namespace {
 
 // Well-formed UTF-8 as Unicode's table 3-7 has it: no overlong forms, no surrogates, nothing above U+10FFFF.
@@ -366,4 +366,4 @@ Result<Value> decode(std::span<const std::byte> bytes, std::span<const std::shar
   });
 }
 
-}  // namespace forklift::message
+}  // namespace forklift::inline abi_0_1::message

@@ -30,7 +30,7 @@
 #include "forklift/value.h"
 #include "message/wire.h"
 
-namespace forklift::message {
+namespace forklift::inline abi_0_1::message {
 
 inline constexpr std::int8_t kTensorExtension = 1;
 inline constexpr std::int8_t kPackedExtension = 2;
@@ -67,4 +67,4 @@ Result<Value> decode_private(std::span<const std::byte> bytes, const Fetch& fetc
 // Tensors over the storages of the message, by index.
 Result<Value> decode(std::span<const std::byte> bytes, std::span<const std::shared_ptr<Storage>> storages);
 
-}  // namespace forklift::message
+}  // namespace forklift::inline abi_0_1::message

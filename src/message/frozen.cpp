@@ -7,7 +7,7 @@
 
 #include "tensor/extent.h"
 
-namespace forklift::frozen {
+namespace forklift::inline abi_0_1::frozen {
 namespace {
 
 constexpr std::uint64_t kMostDescr = 1 << 20;
@@ -219,4 +219,4 @@ bool Image::complex(const Slot& slot, double& re, double& im) const noexcept {
   return true;
 }
 
-}  // namespace forklift::frozen
+}  // namespace forklift::inline abi_0_1::frozen

@@ -27,7 +27,7 @@
 
 #include "message/wire.h"
 
-namespace forklift::frozen {
+namespace forklift::inline abi_0_1::frozen {
 
 // Numbers that travel: never changed, only added to.
 enum class Tag : std::uint8_t {
@@ -197,4 +197,4 @@ class Image {
   std::uint64_t bytes_;
 };
 
-}  // namespace forklift::frozen
+}  // namespace forklift::inline abi_0_1::frozen

@@ -15,7 +15,7 @@
 
 #include "channel/channel.h"
 
-namespace forklift::message {
+namespace forklift::inline abi_0_1::message {
 
 using LoanHead = std::array<std::byte, sizeof(std::uint64_t)>;
 
@@ -38,4 +38,4 @@ inline Result<std::span<const std::byte>> lent_bytes(channel::Incoming& message)
   return std::span<const std::byte>(leases.front()->data(), bytes);
 }
 
-}  // namespace forklift::message
+}  // namespace forklift::inline abi_0_1::message

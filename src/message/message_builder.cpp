@@ -11,7 +11,7 @@
 #include "tensor/copy.h"
 #include "tensor/pending.h"
 
-namespace forklift::message {
+namespace forklift::inline abi_0_1::message {
 
 namespace {
 
@@ -205,4 +205,4 @@ void MessageBuilder::clear_noted() noexcept {
   noted_ = false;
 }
 
-}  // namespace forklift::message
+}  // namespace forklift::inline abi_0_1::message

@@ -33,7 +33,7 @@
 #include "forklift/value.h"
 #include "message/wire.h"
 
-namespace forklift::message {
+namespace forklift::inline abi_0_1::message {
 
 // How to read a payload: RecordHeader.codec.
 enum Codec : std::uint8_t {
@@ -151,4 +151,4 @@ class MessageBuilder {
   std::uint64_t shared_bytes_ = 0;
 };
 
-}  // namespace forklift::message
+}  // namespace forklift::inline abi_0_1::message

@@ -5,7 +5,7 @@
 
 #include "forklift/value.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 namespace detail {
 namespace {
@@ -94,4 +94,4 @@ void Value::unpack() {
   }
 }
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

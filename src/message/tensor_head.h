@@ -6,7 +6,7 @@
 #include "message/codec.h"
 #include "message/wire.h"
 
-namespace forklift::message {
+namespace forklift::inline abi_0_1::message {
 
 // MessagePack's extension heads. A description of up to 14 dimensions fits into ext 8.
 inline constexpr std::byte kExt8{0xc7};
@@ -30,4 +30,4 @@ inline std::size_t write_tensor_head(std::size_t ndim, std::byte* out) noexcept 
   return at;
 }
 
-}  // namespace forklift::message
+}  // namespace forklift::inline abi_0_1::message

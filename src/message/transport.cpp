@@ -6,7 +6,7 @@
 #include "tensor/arena_storage.h"
 #include "tensor/pending.h"
 
-namespace forklift::message {
+namespace forklift::inline abi_0_1::message {
 
 LastUse::LastUse(const Tensor& tensor, const arena::Arena& arena) noexcept {
   if (tensor.numel() == 0 || tensor.storage().use_count() != 1) return;
@@ -81,4 +81,4 @@ Result<Tensor> unpack_tensor(channel::Incoming& message) {
   return Unpacker(message).tensor(*std::move(meta));
 }
 
-}  // namespace forklift::message
+}  // namespace forklift::inline abi_0_1::message

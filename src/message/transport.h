@@ -19,7 +19,7 @@
 #include "message/tensor_head.h"
 #include "message/wire.h"
 
-namespace forklift::message {
+namespace forklift::inline abi_0_1::message {
 
 // A tensor that is the only user of its block, as the message in which its own lease goes along instead of
 // another one. The caller empties the tensor when the message was put, and keeps it when that failed.
@@ -60,4 +60,4 @@ Result<Value> unpack(channel::Incoming& message, std::span<const std::byte> byte
 // As unpack().as<Tensor>(), faster. kInvalid: the value is no tensor.
 Result<Tensor> unpack_tensor(channel::Incoming& message);
 
-}  // namespace forklift::message
+}  // namespace forklift::inline abi_0_1::message

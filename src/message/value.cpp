@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstring>
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 std::string_view kind_name(Value::Kind kind) noexcept {
   switch (kind) {
@@ -130,4 +130,4 @@ Status real_number(const Value& value, std::string_view wanted, double& number) 
 }
 
 }  // namespace detail
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

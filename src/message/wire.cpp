@@ -11,7 +11,7 @@
 #include "tensor/extent.h"
 #include "tensor/operations.h"
 
-namespace forklift::wire {
+namespace forklift::inline abi_0_1::wire {
 namespace {
 
 constexpr std::uint8_t kReadOnlyFlag = 1;
@@ -127,4 +127,4 @@ Result<Tensor> tensor_over(TensorMeta meta, std::shared_ptr<Storage> storage) {
   return tensor;
 }
 
-}  // namespace forklift::wire
+}  // namespace forklift::inline abi_0_1::wire

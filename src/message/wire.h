@@ -25,7 +25,7 @@
 #include "forklift/status.h"
 #include "forklift/tensor.h"
 
-namespace forklift::wire {
+namespace forklift::inline abi_0_1::wire {
 
 struct TensorMeta {
   std::uint32_t index = 0;
@@ -61,4 +61,4 @@ Result<Tensor> decode_tensor(std::span<const std::byte> bytes, std::shared_ptr<S
 // The index in a description. Nothing if the bytes are too few for a description.
 std::optional<std::uint32_t> index_of(std::span<const std::byte> bytes) noexcept;
 
-}  // namespace forklift::wire
+}  // namespace forklift::inline abi_0_1::wire

@@ -1,6 +1,6 @@
 #include "node/endpoint.h"
 
-namespace forklift::node {
+namespace forklift::inline abi_0_1::node {
 
 namespace {
 
@@ -49,4 +49,4 @@ void wake_all(Endpoint endpoint) noexcept {
   }
 }
 
-}  // namespace forklift::node
+}  // namespace forklift::inline abi_0_1::node

@@ -13,7 +13,7 @@
 #include "forklift/detail/endpoint.h"
 #include "topic/topic.h"
 
-namespace forklift::node {
+namespace forklift::inline abi_0_1::node {
 
 using detail::Endpoint;
 
@@ -33,4 +33,4 @@ Status get(Endpoint endpoint, channel::Incoming& into, os::Deadline deadline,
 // poll(2).
 void wake_all(Endpoint endpoint) noexcept;
 
-}  // namespace forklift::node
+}  // namespace forklift::inline abi_0_1::node

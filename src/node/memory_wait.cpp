@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace forklift::node {
+namespace forklift::inline abi_0_1::node {
 namespace {
 
 constexpr std::int64_t kMostNs = 2'000'000'000;
@@ -28,4 +28,4 @@ bool MemoryWait::pause(Status& status, domain::WaitHooks* hooks) {
   return false;
 }
 
-}  // namespace forklift::node
+}  // namespace forklift::inline abi_0_1::node

@@ -19,7 +19,7 @@
 #include "domain/waiting.h"
 #include "os/clock.h"
 
-namespace forklift::node {
+namespace forklift::inline abi_0_1::node {
 
 class MemoryWait {
  public:
@@ -43,4 +43,4 @@ class MemoryWait {
   std::int64_t until_ns_ = 0;  // 0: nothing was refused yet
 };
 
-}  // namespace forklift::node
+}  // namespace forklift::inline abi_0_1::node

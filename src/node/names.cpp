@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace forklift::node {
+namespace forklift::inline abi_0_1::node {
 
 namespace {
 
@@ -193,4 +193,4 @@ std::vector<std::string> Names::audit() {
   return wrong;
 }
 
-}  // namespace forklift::node
+}  // namespace forklift::inline abi_0_1::node

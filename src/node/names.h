@@ -19,7 +19,7 @@
 
 #include "arena/arena.h"
 
-namespace forklift::node {
+namespace forklift::inline abi_0_1::node {
 
 using sync::Word;
 
@@ -86,4 +86,4 @@ class Names {
   std::uint64_t capacity_;
 };
 
-}  // namespace forklift::node
+}  // namespace forklift::inline abi_0_1::node

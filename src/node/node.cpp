@@ -11,11 +11,12 @@
 #include "os/library_copies.h"
 #include "segment/files.h"
 
-namespace forklift::node {
+namespace forklift::inline abi_0_1::node {
 
 namespace {
 std::atomic<Node*> process_node{nullptr};
 std::mutex process_node_mutex;
+domain::Options chosen_options;  // under the mutex
 
 // Inherited by fork and set aside for an invitation; at most one, since only a process without a node of its
 // own making sets one aside.
@@ -70,6 +71,17 @@ Node* Node::of(const arena::Arena& arena) noexcept {
   return nullptr;
 }
 
+Status Node::configure(const domain::Options& options) {
+  const std::lock_guard<std::mutex> lock(process_node_mutex);
+  if (existing() != nullptr)
+    return {
+        Code::kInvalid,
+        "this process has its shared memory already: configure() comes before the first queue, tensor, lock "
+        "or child"};
+  chosen_options = options;
+  return {};
+}
+
 Result<Node*> Node::current() {
   if (Node* node = existing()) {
     if (node->domain().attached()) [[likely]]
@@ -80,7 +92,7 @@ Result<Node*> Node::current() {
   const std::lock_guard<std::mutex> lock(process_node_mutex);
   if (Node* node = existing()) return node;
   if (const Status* const why = stays_out.load(std::memory_order_acquire)) return *why;
-  Result<std::unique_ptr<Node>> made = make_own([] { return create(); });
+  Result<std::unique_ptr<Node>> made = make_own([] { return create(chosen_options); });
   if (!made) return made.status();
   sweep_segments();
   return publish(*std::move(made));
@@ -180,4 +192,4 @@ Result<Invitation> Node::invite() {
   return Invitation{*std::move(control), *std::move(data), *std::move(child)};
 }
 
-}  // namespace forklift::node
+}  // namespace forklift::inline abi_0_1::node

@@ -16,7 +16,7 @@
 #include "topic/topics.h"
 #include "watch/watches.h"
 
-namespace forklift::node {
+namespace forklift::inline abi_0_1::node {
 
 // What a child needs to join: descriptors that it inherits and the slot that was claimed for it.
 struct Invitation {
@@ -30,6 +30,8 @@ class Node {
   // The process's own node; makes the domain on the first call, and removes the named segments that no living
   // program has any more. Never destroyed.
   static Result<Node*> current();
+  // How the domain is made, if this process makes one. kInvalid: it has one already.
+  static Status configure(const domain::Options& options);
   // The process's own node if there is one.
   static Node* existing() noexcept;
   // The one with this arena: the process's own, or the one that it inherited and set aside. Null: neither.
@@ -91,4 +93,4 @@ class Node {
   std::unique_ptr<Names> names_;
 };
 
-}  // namespace forklift::node
+}  // namespace forklift::inline abi_0_1::node

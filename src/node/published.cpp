@@ -1,26 +1,57 @@
 #include "node/published.h"
 
-namespace forklift::node {
+namespace forklift::inline abi_0_1::node {
+
+namespace {
+
+// What has no label is called as it is published.
+template <class Object>
+Status enter(Names& names, const Object& object, std::string_view name, const Published& as) {
+  Status entered = names.publish(name, as);
+  if (entered.ok() && object.label().empty()) (void)object.label().set(name);
+  return entered;
+}
+
+}  // namespace
 
 Status publish(Names& names, const channel::Channel& channel, ObjectType type, std::string_view name) {
   const channel::ChannelId id = channel.id();
-  return names.publish(
-      name, {{arena::ObjectKind::kChannel, id.index}, id.generation, static_cast<std::uint64_t>(type), {}});
+  return enter(
+      names, channel, name,
+      {{arena::ObjectKind::kChannel, id.index}, id.generation, static_cast<std::uint64_t>(type), {}});
 }
 
 Status publish(Names& names, const topic::Topic& topic, ObjectType type, std::string_view name) {
   const topic::TopicId id = topic.id();
-  return names.publish(
-      name, {{arena::ObjectKind::kTopic, id.index}, id.generation, static_cast<std::uint64_t>(type), {}});
+  return enter(names, topic, name,
+               {{arena::ObjectKind::kTopic, id.index}, id.generation, static_cast<std::uint64_t>(type), {}});
 }
 
 Status publish(Names& names, const locks::Object& lock, std::string_view name) {
   const locks::LockId id = lock.id();
   const auto kind = static_cast<std::uint64_t>(lock.table().kind_of(id));
-  return names.publish(name, {{arena::ObjectKind::kLock, id.index},
-                              id.generation,
-                              static_cast<std::uint64_t>(ObjectType::kLocks) + kind,
-                              {}});
+  return enter(names, lock, name,
+               {{arena::ObjectKind::kLock, id.index},
+                id.generation,
+                static_cast<std::uint64_t>(ObjectType::kLocks) + kind,
+                {}});
+}
+
+Result<sync::Label*> label_of(Node& node, const arena::Object& object, std::uint32_t generation) {
+  switch (object.kind) {
+    case arena::ObjectKind::kChannel:
+      if (channel::ChannelRow* const row = node.channels().row(object.index)) return &row->label;
+      break;
+    case arena::ObjectKind::kTopic:
+      if (topic::TopicRow* const row = node.topics().row(object.index)) return &row->label;
+      break;
+    case arena::ObjectKind::kLock:
+      if (node.locks().kind_of({object.index, generation}) != locks::Kind::kNone)
+        return &node.locks().row(object.index).label;
+      break;
+    default: break;
+  }
+  return Status(Code::kInvalid, "there is no such queue, topic or lock (any more)");
 }
 
 std::string type_name(const Published& published) {
@@ -55,4 +86,4 @@ std::string type_name(const Published& published) {
   return "thing of type " + std::to_string(published.kind);
 }
 
-}  // namespace forklift::node
+}  // namespace forklift::inline abi_0_1::node

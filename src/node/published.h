@@ -9,9 +9,10 @@
 #include "channel/channel.h"
 #include "locks/table.h"
 #include "node/names.h"
+#include "node/node.h"
 #include "topic/topic.h"
 
-namespace forklift::node {
+namespace forklift::inline abi_0_1::node {
 
 // The `kind` of a name. Locks: kLocks + locks::Kind.
 enum class ObjectType : std::uint64_t {
@@ -36,7 +37,10 @@ Status publish(Names& names, const channel::Channel& channel, ObjectType type, s
 Status publish(Names& names, const topic::Topic& topic, ObjectType type, std::string_view name);
 Status publish(Names& names, const locks::Object& lock, std::string_view name);
 
+// The label in the object's row. kInvalid: there is no such object (any more).
+Result<sync::Label*> label_of(Node& node, const arena::Object& object, std::uint32_t generation);
+
 // "queue", "lock", "event", ...
 std::string type_name(const Published& published);
 
-}  // namespace forklift::node
+}  // namespace forklift::inline abi_0_1::node

@@ -5,7 +5,7 @@
 #include "locks/table.h"
 #include "topic/topic.h"
 
-namespace forklift::node {
+namespace forklift::inline abi_0_1::node {
 
 // One of the five.
 struct Source {
@@ -16,4 +16,4 @@ struct Source {
   locks::Object* lock = nullptr;        // can be acquired; an event: is set, or was since the look began
 };
 
-}  // namespace forklift::node
+}  // namespace forklift::inline abi_0_1::node

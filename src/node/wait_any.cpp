@@ -14,7 +14,7 @@
 #include "node/wait_set.h"
 #include "node/watched.h"
 
-namespace forklift::node {
+namespace forklift::inline abi_0_1::node {
 
 namespace {
 
@@ -197,4 +197,4 @@ Status wait_any(std::span<const Source> sources, os::Deadline deadline, const st
   return wait_with_set(sources, deadline, stop, ready, hooks);
 }
 
-}  // namespace forklift::node
+}  // namespace forklift::inline abi_0_1::node

@@ -18,7 +18,7 @@
 #include "domain/waiting.h"
 #include "node/source.h"
 
-namespace forklift::node {
+namespace forklift::inline abi_0_1::node {
 
 // Ok: `ready` holds at least one index, in rising order. kTimeout; kInterrupted when a stop was requested;
 // kSystem; kInvalid for a condition, a barrier, a writing end, or objects of several domains; kNotAttached, kNoSpace; what
@@ -26,4 +26,4 @@ namespace forklift::node {
 Status wait_any(std::span<const Source> sources, os::Deadline deadline, const std::stop_token& stop,
                 std::vector<std::size_t>& ready, domain::WaitHooks* hooks = nullptr, bool in_one_call = true);
 
-}  // namespace forklift::node
+}  // namespace forklift::inline abi_0_1::node

@@ -14,7 +14,7 @@
 #include "node/node.h"
 #include "watch/lookout.h"
 
-namespace forklift::node {
+namespace forklift::inline abi_0_1::node {
 
 namespace {
 // What epoll calls the descriptors that are no members.
@@ -241,4 +241,4 @@ Result<int> WaitSet::descriptor() {
   return epoll_.get();
 }
 
-}  // namespace forklift::node
+}  // namespace forklift::inline abi_0_1::node

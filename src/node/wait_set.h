@@ -29,7 +29,7 @@
 #include "os/fd.h"
 #include "watch/set.h"
 
-namespace forklift::node {
+namespace forklift::inline abi_0_1::node {
 
 class Node;
 
@@ -104,4 +104,4 @@ class WaitSet {
   std::atomic<bool> woken_{false};
 };
 
-}  // namespace forklift::node
+}  // namespace forklift::inline abi_0_1::node

@@ -1,6 +1,6 @@
 #include "node/watched.h"
 
-namespace forklift::node {
+namespace forklift::inline abi_0_1::node {
 
 Result<Watched> Watched::of(const Source& source) {
   Watched made(source);
@@ -32,4 +32,4 @@ void Watched::look_anew() {
   if (Result<locks::Observed> observed = locks::Observed::of(*source_.lock)) lock_ = *observed;
 }
 
-}  // namespace forklift::node
+}  // namespace forklift::inline abi_0_1::node

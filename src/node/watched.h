@@ -6,7 +6,7 @@
 #include "locks/observed.h"
 #include "node/source.h"
 
-namespace forklift::node {
+namespace forklift::inline abi_0_1::node {
 
 class Watched {
  public:
@@ -31,4 +31,4 @@ class Watched {
   std::optional<locks::Observed> lock_;
 };
 
-}  // namespace forklift::node
+}  // namespace forklift::inline abi_0_1::node

@@ -14,7 +14,7 @@
 #include "ops/walk.h"
 #include "tensor/operations.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 namespace {
 
 using kernels::BinaryOp;
@@ -155,4 +155,4 @@ Result<Tensor> count_of_nonzero(const Tensor& x, const std::optional<Dims>& axes
   return truths ? reduce(ReduceOp::kSum, *truths, {axes, keepdims, std::nullopt}, {}) : truths;
 }
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

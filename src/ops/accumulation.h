@@ -11,7 +11,7 @@
 #include "forklift/status.h"
 #include "kernels/opcodes.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 
 // kSum or kProd.
 Result<Tensor> accumulate(kernels::ReduceOp op, const Tensor& x, const Accumulation& how);
@@ -20,4 +20,4 @@ Result<Tensor> differences(const Tensor& x, std::int64_t axis, std::int64_t n,
 // How many elements are not zero.
 Result<Tensor> count_of_nonzero(const Tensor& x, const std::optional<Dims>& axes, bool keepdims);
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

@@ -18,7 +18,7 @@
 #include "tensor/operations.h"
 #include "tensor/pending.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 Result<std::size_t> axis_of(std::string_view name, const Tensor& x, std::int64_t axis, std::size_t ndim) {
   const auto length = static_cast<std::int64_t>(ndim);
   if (axis < -length || axis >= length) {
@@ -218,4 +218,4 @@ Result<Tensor> evenly_spaced(double start, double stop, std::int64_t count, DTyp
   return wide ? move_to_target(*wide) : wide;
 }
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

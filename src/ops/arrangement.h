@@ -14,7 +14,7 @@
 #include "forklift/ops.h"
 #include "forklift/status.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 
 // A dimension of `ndim`, negative from the end. kInvalid, with the name of the operation and the tensor.
 Result<std::size_t> axis_of(std::string_view name, const Tensor& x, std::int64_t axis, std::size_t ndim);
@@ -48,4 +48,4 @@ Result<Tensor> counting(const Number& start, const Number& stop, const Number& s
 // `count` numbers from start to stop, which is the last one if `endpoint`.
 Result<Tensor> evenly_spaced(double start, double stop, std::int64_t count, DType dtype, bool endpoint);
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

@@ -12,7 +12,7 @@
 #include "ops/reduction.h"
 #include "tensor/operations.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 namespace {
 
 Status do_not_fit(std::string_view name, const Tensor& a, const Tensor& b, const std::string& why) {
@@ -91,4 +91,4 @@ Result<Tensor> contract(const Tensor& a, const Tensor& b, const Dims& a_axes, co
   return product ? tensor::reshape(*product, std::move(shape)) : product;
 }
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

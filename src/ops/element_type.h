@@ -13,7 +13,7 @@
 
 #include "forklift/dtype.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 
 // Calls visit(T{}) with the type of the elements. The compiler makes `visit` for each of them.
 template <class Visit>
@@ -72,4 +72,4 @@ inline void copy_item(std::byte* to, const std::byte* from, std::size_t size) no
   }
 }
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

@@ -22,7 +22,7 @@
 #include "tensor/operations.h"
 #include "tensor/pending.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 namespace {
 
 using detail::StorageAccess;
@@ -312,4 +312,4 @@ Status assign(const Tensor& into, const Operand& x) {
   return dispatch(job, nanoseconds);
 }
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

@@ -12,7 +12,7 @@
 #include "forklift/status.h"
 #include "kernels/opcodes.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 
 Result<Tensor> unary(kernels::UnaryOp op, const Operand& x, Out out);
 Result<Tensor> binary(kernels::BinaryOp op, const Operand& a, const Operand& b, Out out);
@@ -29,4 +29,4 @@ Status assign(const Tensor& into, const Operand& x);
 Status fill(const Tensor& into, DType dtype, const void* item);
 Status copy(const Tensor& into, const Tensor& source);
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

@@ -14,7 +14,7 @@
 #include "ops/walk.h"
 #include "tensor/operations.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 namespace {
 
 using kernels::BinaryOp;
@@ -145,4 +145,4 @@ Result<Tensor> index_of_extreme(const Tensor& x, bool largest, std::optional<std
   return tensor::reshape(*out, std::move(kept));
 }
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

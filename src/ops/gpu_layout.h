@@ -13,7 +13,7 @@
 #include "kernels/cuda/strided.h"
 #include "ops/walk.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 
 // The dimensions of the walk from `first` on. `places`: which array of the layout each of the walk's is.
 inline kernels::cuda::Layout layout_of(const Walk& walk, std::initializer_list<int> places,
@@ -53,4 +53,4 @@ Status for_each_layout(const Walk& walk, std::initializer_list<int> places, Visi
   }
 }
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

@@ -12,7 +12,7 @@
 #include "ops/on_gpu.h"
 #include "ops/range_job.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 namespace {
 
 using device::cuda::Queue;
@@ -339,4 +339,4 @@ Status fill_on_gpu(const Queue& queue, const Program& program, const Number& num
   return map_on_gpu(queue, program, {&operand}, into);
 }
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

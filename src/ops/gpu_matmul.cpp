@@ -8,7 +8,7 @@
 #include "ops/on_gpu.h"
 #include "ops/range_job.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 namespace {
 
 using device::cuda::Queue;
@@ -88,4 +88,4 @@ Status multiply_on_gpu(const Queue& queue, const Tensor& a, const Tensor& b, con
   return status ? status : failed_on_gpu("matmul", {&a, &b}, status);
 }
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

@@ -10,7 +10,7 @@
 #include "ops/range_job.h"
 #include "tensor/operations.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 namespace {
 
 using device::cuda::Queue;
@@ -169,4 +169,4 @@ Status reduce_on_gpu(const Queue& queue, const GpuReduction& what, const Tensor&
   return status ? status : failed_on_gpu(what.name, {&x}, status);
 }
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

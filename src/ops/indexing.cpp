@@ -15,7 +15,7 @@
 #include "ops/walk.h"
 #include "tensor/operations.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 namespace {
 
 // Two arrays of one shape and dtype.
@@ -277,4 +277,4 @@ Result<std::vector<Tensor>> nonzero_places(const Tensor& x) {
   return rows;
 }
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

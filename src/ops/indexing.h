@@ -16,7 +16,7 @@
 #include "forklift/indexing.h"
 #include "forklift/status.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 
 // The elements that an index names.
 struct Selection {
@@ -52,4 +52,4 @@ Result<Tensor> take_along(const Tensor& x, const Tensor& indices, std::int64_t a
 // For each dimension the indices of the elements that are not zero: rows of one tensor. Complete on return.
 Result<std::vector<Tensor>> nonzero_places(const Tensor& x);
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

@@ -5,7 +5,7 @@
 
 #include "tensor/pending.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 
 using detail::StorageAccess;
 
@@ -90,4 +90,4 @@ Status dispatch(const std::shared_ptr<TensorJob>& job, double nanoseconds) {
   return nanoseconds < kInlineNs && !busy ? job->run_now() : job->queue();
 }
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

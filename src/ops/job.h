@@ -22,7 +22,7 @@
 #include "forklift/tensor.h"
 #include "runtime/executor.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 
 // How long an operation may keep its caller before it is worth to be handed over.
 inline constexpr double kInlineNs = 20'000;
@@ -92,4 +92,4 @@ Status dispatch(const std::shared_ptr<TensorJob>& job, double nanoseconds);
 // "add(int32(3), float32(2, 2))".
 std::string describe(std::string_view name, std::initializer_list<const Tensor*> operands);
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

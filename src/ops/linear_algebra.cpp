@@ -14,7 +14,7 @@
 #include "ops/walk.h"
 #include "tensor/operations.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 namespace {
 
 // A block of the result has at least so many rows or columns: below, packing the other operand costs too much.
@@ -193,4 +193,4 @@ Result<Tensor> multiply_matrices(const Tensor& a, const Tensor& b, Out out) {
   return target;
 }
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

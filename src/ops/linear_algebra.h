@@ -8,7 +8,7 @@
 #include "forklift/ops.h"
 #include "forklift/status.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 
 Result<Tensor> multiply_matrices(const Tensor& a, const Tensor& b, Out out);
 
@@ -17,4 +17,4 @@ Result<Tensor> dot_along(const Tensor& a, const Tensor& b, std::int64_t axis);
 // The sums of a * b along several dimensions, which are paired; the others of `a` come first.
 Result<Tensor> contract(const Tensor& a, const Tensor& b, const Dims& a_axes, const Dims& b_axes);
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

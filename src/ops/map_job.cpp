@@ -4,7 +4,7 @@
 
 #include "os/limits.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 
 void MapJob::output(const Tensor& tensor) {
   writes(tensor);
@@ -91,4 +91,4 @@ void MapJob::check_exponents(const std::byte* exponents, std::ptrdiff_t step, st
     fail({Code::kInvalid, "pow: integers to negative integer powers are not allowed"});
 }
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

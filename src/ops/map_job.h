@@ -20,7 +20,7 @@
 #include "ops/promotion.h"
 #include "ops/walk.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 
 inline constexpr std::size_t kMostInputs = 3;
 
@@ -107,4 +107,4 @@ class MapJob final : public TensorJob {
   bool plain_ = false;
 };
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

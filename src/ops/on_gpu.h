@@ -23,7 +23,7 @@
 #include "ops/map_job.h"
 #include "tensor/device_storage.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 
 // Null: the CPU computes with it.
 inline const device::cuda::Queue* queue_of(const Tensor& tensor) noexcept {
@@ -64,4 +64,4 @@ Status multiply_on_gpu(const device::cuda::Queue& queue, const Tensor& a, const 
 // For this room's own files: with the operation and its operands.
 Status failed_on_gpu(std::string_view name, std::initializer_list<const Tensor*> tensors, const Status& why);
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

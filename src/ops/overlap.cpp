@@ -5,7 +5,7 @@
 #include "tensor/extent.h"
 #include "tensor/pending.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 namespace {
 
 // The addresses of a tensor's first byte, and behind its last. Empty: it has no elements.
@@ -36,4 +36,4 @@ bool overlaps(const Tensor& out, const Tensor& input) noexcept {
          !(out.strides() == input.strides());
 }
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

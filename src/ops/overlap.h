@@ -5,7 +5,7 @@
 
 #include "forklift/tensor.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 
 // Does a byte between the first and the last of the one lie between those of the other?
 bool shares_memory(const Tensor& a, const Tensor& b) noexcept;
@@ -14,4 +14,4 @@ bool shares_memory(const Tensor& a, const Tensor& b) noexcept;
 // elements in the same order.
 bool overlaps(const Tensor& out, const Tensor& input) noexcept;
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

@@ -2,7 +2,7 @@
 
 #include "ops/elementwise.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 namespace {
 
 std::string name_of(const std::shared_ptr<device::Device>* device) {
@@ -48,4 +48,4 @@ Result<Tensor> move_to_target(const Tensor& tensor) {
   return device::targets_cpu() ? Result<Tensor>(tensor) : move_to(tensor, device::target());
 }
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

@@ -15,7 +15,7 @@
 #include "forklift/tensor.h"
 #include "tensor/device_storage.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 
 class Place {
  public:
@@ -38,4 +38,4 @@ Result<Tensor> move_to(const Tensor& tensor, std::string_view device);
 // To where new tensors are made.
 Result<Tensor> move_to_target(const Tensor& tensor);
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 namespace {
 
 using kernels::BinaryOp;
@@ -241,4 +241,4 @@ bool write_number(const Number& number, DType dtype, std::byte* out) noexcept {
   return false;
 }
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

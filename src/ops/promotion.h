@@ -16,7 +16,7 @@
 #include "forklift/ops.h"
 #include "kernels/opcodes.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 
 enum class Kind : std::uint8_t {
   kBool,
@@ -55,4 +55,4 @@ bool may_convert(DType from, DType to) noexcept;
 // Writes the number as an element of `dtype`. False: an integer that does not fit.
 bool write_number(const Number& number, DType dtype, std::byte* out) noexcept;
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

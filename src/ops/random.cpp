@@ -17,7 +17,7 @@
 #include "ops/walk.h"
 #include "tensor/extent.h"
 
-namespace forklift::ops::random {
+namespace forklift::inline abi_0_1::ops::random {
 namespace {
 
 using kernels::PhiloxBlock;
@@ -224,4 +224,4 @@ Source child_of(Source source, std::uint64_t number) noexcept {
   return {half_of(block, 0), half_of(block, 1)};
 }
 
-}  // namespace forklift::ops::random
+}  // namespace forklift::inline abi_0_1::ops::random

@@ -11,7 +11,7 @@
 #include "forklift/random.h"
 #include "forklift/status.h"
 
-namespace forklift::ops::random {
+namespace forklift::inline abi_0_1::ops::random {
 
 // Which sequence of blocks.
 struct Source {
@@ -51,4 +51,4 @@ Result<Tensor> permuted_numbers(std::int64_t count, Source source, std::uint64_t
 // The sequence of the child with that number.
 Source child_of(Source source, std::uint64_t number) noexcept;
 
-}  // namespace forklift::ops::random
+}  // namespace forklift::inline abi_0_1::ops::random

@@ -21,7 +21,7 @@
 #include "tensor/device_storage.h"
 #include "tensor/pending.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 
 template <class Part>
 class RangeJob final : public TensorJob {
@@ -76,4 +76,4 @@ inline Status await_elements(const Tensor& tensor) {
   return tensor::settle_for_reading(tensor);
 }
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

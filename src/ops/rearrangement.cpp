@@ -14,7 +14,7 @@
 #include "ops/walk.h"
 #include "tensor/operations.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 namespace {
 
 Status no_such(std::string_view name, const Tensor& x, std::string_view why) {
@@ -286,4 +286,4 @@ Result<Tensor> with_diagonal_of_ones(std::int64_t rows, std::int64_t columns, st
   return made;
 }
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

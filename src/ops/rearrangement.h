@@ -14,7 +14,7 @@
 #include "forklift/indexing.h"
 #include "forklift/status.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 
 // Each element as often as `counts` says: one number for all, or one for each.
 Result<Tensor> repeated(const Tensor& x, const Tensor& counts, std::optional<std::int64_t> axis);
@@ -34,4 +34,4 @@ Result<std::vector<Tensor>> grid(std::span<const Tensor> tensors, bool xy);
 Result<Tensor> triangle(const Tensor& x, std::int64_t k, bool lower);
 Result<Tensor> with_diagonal_of_ones(std::int64_t rows, std::int64_t columns, std::int64_t k, DType dtype);
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

@@ -16,7 +16,7 @@
 #include "ops/walk.h"
 #include "tensor/operations.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 namespace {
 
 using kernels::ReduceOp;
@@ -326,4 +326,4 @@ Result<Tensor> variance(const Tensor& x, double correction, bool root, const Red
   return target;
 }
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

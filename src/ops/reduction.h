@@ -15,7 +15,7 @@
 #include "forklift/status.h"
 #include "kernels/opcodes.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 
 Result<Tensor> reduce(kernels::ReduceOp op, const Tensor& x, const Reduction& how, Out out);
 Result<Tensor> average(const Tensor& x, const Reduction& how, Out out);
@@ -28,4 +28,4 @@ Result<Tensor> index_of_extreme(const Tensor& x, bool largest, std::optional<std
 // Which dimensions `axes` names, in order. kInvalid: one is out of range or named twice.
 Result<std::vector<bool>> named_axes(const std::optional<Dims>& axes, std::size_t ndim);
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

@@ -15,7 +15,7 @@
 #include "ops/sorting.h"
 #include "ops/walk.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 namespace {
 
 Result<Tensor> with_dtype(const Tensor& x, DType dtype) {
@@ -209,4 +209,4 @@ Result<Unique> distinct_elements(const Tensor& x) {
   });
 }
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

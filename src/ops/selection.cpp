@@ -12,7 +12,7 @@
 #include "ops/walk.h"
 #include "tensor/operations.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 namespace {
 
 // A tensor of integers, or a number beside one, that is an index for one dimension.
@@ -272,4 +272,4 @@ Result<Tensor> taken(const Tensor& x, const Tensor& indices, std::int64_t axis) 
   return chosen ? gather(x, *chosen) : chosen.status();
 }
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

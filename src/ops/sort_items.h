@@ -15,7 +15,7 @@
 
 #include "ops/sort_key.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 
 template <class Key>
 struct Ranked {
@@ -93,4 +93,4 @@ Item* sort_items(Item* items, Item* spare, std::int64_t count) {
   return items;
 }
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

@@ -19,7 +19,7 @@
 
 #include "ops/element_type.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 
 // Of a complex number.
 struct WideKey {
@@ -128,4 +128,4 @@ Key descending_key(Key key, T value) noexcept {
   }
 }
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

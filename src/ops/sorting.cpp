@@ -13,7 +13,7 @@
 #include "ops/sort_items.h"
 #include "ops/walk.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 namespace {
 
 // A line of so many elements is sorted in pieces, if there are too few lines for all threads.
@@ -231,4 +231,4 @@ Result<Tensor> sorting_order(const Tensor& x, const SortOrder& how) {
   return std::move(plan->out);
 }
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

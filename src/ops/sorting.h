@@ -13,7 +13,7 @@
 #include "forklift/sorting.h"
 #include "forklift/status.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 
 Result<Tensor> sorted(const Tensor& x, const SortOrder& how);
 Result<Tensor> sorting_order(const Tensor& x, const SortOrder& how);
@@ -28,4 +28,4 @@ Result<Tensor> membership(const Tensor& x, const Tensor& set, bool invert);
 Result<Tensor> distinct_values(const Tensor& x);
 Result<Unique> distinct_elements(const Tensor& x);
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

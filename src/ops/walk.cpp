@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 
 Result<Dims> broadcast_shapes(std::span<const Dims* const> shapes) {
   std::size_t ndim = 0;
@@ -86,4 +86,4 @@ void Walk::locate(std::int64_t element, std::int64_t* index, std::int64_t* offse
   }
 }
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

@@ -20,7 +20,7 @@
 #include "forklift/status.h"
 #include "forklift/tensor.h"
 
-namespace forklift::ops {
+namespace forklift::inline abi_0_1::ops {
 
 // NumPy's rule: aligned at the last dimension, a length of one fits any. kInvalid: they do not fit.
 Result<Dims> broadcast_shapes(std::span<const Dims* const> shapes);
@@ -102,4 +102,4 @@ class Walk {
   std::array<std::array<std::int64_t, kMaxDims>, kMostArrays> steps_;
 };
 
-}  // namespace forklift::ops
+}  // namespace forklift::inline abi_0_1::ops

@@ -2,7 +2,7 @@
 
 #include <time.h>
 
-namespace forklift::os {
+namespace forklift::inline abi_0_1::os {
 
 std::int64_t now_ns() noexcept {
   timespec now{};
@@ -10,4 +10,4 @@ std::int64_t now_ns() noexcept {
   return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
 }
 
-}  // namespace forklift::os
+}  // namespace forklift::inline abi_0_1::os

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace forklift::os {
+namespace forklift::inline abi_0_1::os {
 
 // Nanoseconds of CLOCK_MONOTONIC (the same clock in every process of the machine).
 std::int64_t now_ns() noexcept;
@@ -42,4 +42,4 @@ class Deadline {
   std::int64_t when_;
 };
 
-}  // namespace forklift::os
+}  // namespace forklift::inline abi_0_1::os

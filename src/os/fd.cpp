@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 
-namespace forklift::os {
+namespace forklift::inline abi_0_1::os {
 
 void Fd::close() noexcept {
   // EINTR after close(2) leaves the descriptor closed on Linux: a retry could close a descriptor that another
@@ -48,4 +48,4 @@ std::uint64_t Fd::inode() const noexcept {
   return static_cast<std::uint64_t>(info.st_ino);
 }
 
-}  // namespace forklift::os
+}  // namespace forklift::inline abi_0_1::os

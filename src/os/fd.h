@@ -7,7 +7,7 @@
 
 #include "forklift/status.h"
 
-namespace forklift::os {
+namespace forklift::inline abi_0_1::os {
 
 class Fd {
  public:
@@ -46,4 +46,4 @@ class Fd {
   int fd_ = -1;
 };
 
-}  // namespace forklift::os
+}  // namespace forklift::inline abi_0_1::os

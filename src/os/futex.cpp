@@ -11,7 +11,7 @@
 
 #include "os/clock.h"
 
-namespace forklift::os {
+namespace forklift::inline abi_0_1::os {
 
 static_assert(sizeof(std::atomic<std::uint32_t>) == 4 && std::atomic<std::uint32_t>::is_always_lock_free);
 
@@ -69,4 +69,4 @@ int futex_wake(const std::atomic<std::uint32_t>& word, int count) noexcept {
   return rc < 0 ? 0 : static_cast<int>(rc);
 }
 
-}  // namespace forklift::os
+}  // namespace forklift::inline abi_0_1::os

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-namespace forklift::os {
+namespace forklift::inline abi_0_1::os {
 
 enum class FutexWait {
   kWoken,    // a futex_wake, or a spurious wake-up
@@ -33,4 +33,4 @@ FutexWait futex_wait_any(std::span<const FutexWord> words, std::int64_t timeout_
 // Wakes at most `count` sleepers and returns how many it woke.
 int futex_wake(const std::atomic<std::uint32_t>& word, int count) noexcept;
 
-}  // namespace forklift::os
+}  // namespace forklift::inline abi_0_1::os

@@ -29,7 +29,7 @@ asm(R"(
   .popsection
 )");
 
-namespace forklift::os {
+namespace forklift::inline abi_0_1::os {
 
 namespace {
 
@@ -110,4 +110,4 @@ Status claim_process() {
 
 void unclaim_process() noexcept { forklift_copy_in_use.store(0); }
 
-}  // namespace forklift::os
+}  // namespace forklift::inline abi_0_1::os

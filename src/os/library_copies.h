@@ -10,7 +10,7 @@
 
 #include "forklift/status.h"
 
-namespace forklift::os {
+namespace forklift::inline abi_0_1::os {
 
 // Marks this copy as the one in use. kRefused, with the paths of both files: another copy is in use.
 // FORKLIFT_COPIES=separate in the environment allows several copies.
@@ -19,4 +19,4 @@ Status claim_process();
 // Removes the mark, after whatever it was claimed for has failed.
 void unclaim_process() noexcept;
 
-}  // namespace forklift::os
+}  // namespace forklift::inline abi_0_1::os

@@ -18,7 +18,7 @@
 
 #include "os/proc.h"
 
-namespace forklift::os {
+namespace forklift::inline abi_0_1::os {
 
 namespace {
 
@@ -152,6 +152,11 @@ Result<std::uint64_t> bytes_in_environment(const char* name) {
   return number << shift;
 }
 
+bool set_in_environment(const char* name) noexcept {
+  const char* const value = std::getenv(name);
+  return value != nullptr && *value != 0 && std::string_view(value) != "0";
+}
+
 std::uint64_t address_space_limit() noexcept {
   rlimit limit{};
   if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kUnlimited;
@@ -190,4 +195,4 @@ std::uint64_t own_memory() noexcept {
   return (resident - shared) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-}  // namespace forklift::os
+}  // namespace forklift::inline abi_0_1::os

@@ -9,7 +9,7 @@
 
 #include "forklift/status.h"
 
-namespace forklift::os {
+namespace forklift::inline abi_0_1::os {
 
 // How many processors' time this process may use: those that it may run on, and not more than the quota of its control
 // groups (rounded up). At least 1.
@@ -21,6 +21,8 @@ std::size_t last_level_cache() noexcept;
 // The number of bytes that a variable of the environment says, such as 4096, 64M or 8G. UINT64_MAX: it is not set.
 // kInvalid: it says something else, or 0.
 Result<std::uint64_t> bytes_in_environment(const char* name);
+// Is the variable there, and neither empty nor "0"?
+bool set_in_environment(const char* name) noexcept;
 
 // Soft RLIMIT_AS in bytes; UINT64_MAX when unlimited.
 std::uint64_t address_space_limit() noexcept;
@@ -52,4 +54,4 @@ std::uint64_t available_memory() noexcept;
 // Resident bytes of this process alone, without files and shared memory; 0 if the number is unknown.
 std::uint64_t own_memory() noexcept;
 
-}  // namespace forklift::os
+}  // namespace forklift::inline abi_0_1::os

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstring>
 
-namespace forklift::os {
+namespace forklift::inline abi_0_1::os {
 
 namespace {
 
@@ -211,4 +211,4 @@ Result<Packet> receive_packet(const Fd& socket, std::span<std::byte> into, std::
   return packet;
 }
 
-}  // namespace forklift::os
+}  // namespace forklift::inline abi_0_1::os

@@ -18,7 +18,7 @@
 
 #include "os/fd.h"
 
-namespace forklift::os {
+namespace forklift::inline abi_0_1::os {
 
 enum class SocketKind {
   kPackets,
@@ -72,4 +72,4 @@ struct Packet {
 // If more than `most_files` descriptors come, none is kept and the packet is `cut`.
 Result<Packet> receive_packet(const Fd& socket, std::span<std::byte> into, std::size_t most_files);
 
-}  // namespace forklift::os
+}  // namespace forklift::inline abi_0_1::os

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <string>
 
-namespace forklift::os {
+namespace forklift::inline abi_0_1::os {
 
 namespace {
 #ifdef MADV_POPULATE_READ
@@ -64,6 +64,8 @@ Result<Mapping> Mapping::shared(const Fd& file, std::uint64_t offset, std::size_
   ::madvise(base, bytes, MADV_DONTDUMP);
   return mapping;
 }
+
+void Mapping::prefer_huge_pages() const noexcept { (void)::madvise(base_, bytes_, MADV_HUGEPAGE); }
 
 Status Mapping::make_private(const Fd& file, std::uint64_t file_offset, std::size_t at, std::size_t bytes) {
   const auto map = [&] {
@@ -147,4 +149,4 @@ void discard_private(void* address, std::size_t bytes) noexcept {
   (void)::madvise(reinterpret_cast<void*>(range.begin), range.bytes, MADV_DONTNEED);
 }
 
-}  // namespace forklift::os
+}  // namespace forklift::inline abi_0_1::os

@@ -10,7 +10,7 @@
 
 #include "os/fd.h"
 
-namespace forklift::os {
+namespace forklift::inline abi_0_1::os {
 
 class Mapping {
  public:
@@ -28,6 +28,9 @@ class Mapping {
   // Replaces [at, at + bytes) of this mapping by a private (copy-on-write) view of the same file range.
   // Atomic as seen by other threads: they find the old page or the new one. All numbers must be page-aligned.
   Status make_private(const Fd& file, std::uint64_t file_offset, std::size_t at, std::size_t bytes);
+
+  // Asks for transparent huge pages, where the kernel has them for shared memory (shmem_enabled); it may say no.
+  void prefer_huge_pages() const noexcept;
 
   std::byte* data() const noexcept { return base_; }
   std::size_t size() const noexcept { return bytes_; }
@@ -81,4 +84,4 @@ void discard_private(void* address, std::size_t bytes) noexcept;
 
 std::size_t page_size() noexcept;
 
-}  // namespace forklift::os
+}  // namespace forklift::inline abi_0_1::os

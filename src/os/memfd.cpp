@@ -6,7 +6,7 @@
 
 #include <cerrno>
 
-namespace forklift::os {
+namespace forklift::inline abi_0_1::os {
 
 namespace {
 #ifdef MFD_NOEXEC_SEAL
@@ -47,4 +47,4 @@ Status allocate_range(const Fd& file, std::uint64_t offset, std::uint64_t bytes)
   return {};
 }
 
-}  // namespace forklift::os
+}  // namespace forklift::inline abi_0_1::os

@@ -5,7 +5,7 @@
 
 #include "os/fd.h"
 
-namespace forklift::os {
+namespace forklift::inline abi_0_1::os {
 
 // A sparse memory file of `bytes`, sealed against growing, shrinking and further seals, not executable where
 // the kernel can say so (MFD_NOEXEC_SEAL, Linux 6.3), close-on-exec. `name` shows in /proc/PID/maps only.
@@ -19,4 +19,4 @@ Status punch_hole(const Fd& file, std::uint64_t offset, std::uint64_t bytes);
 // short (the kernel kills a process instead), hence the budget in the layers above.
 Status allocate_range(const Fd& file, std::uint64_t offset, std::uint64_t bytes);
 
-}  // namespace forklift::os
+}  // namespace forklift::inline abi_0_1::os

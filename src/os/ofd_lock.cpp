@@ -4,7 +4,7 @@
 
 #include <cerrno>
 
-namespace forklift::os {
+namespace forklift::inline abi_0_1::os {
 
 namespace {
 struct flock byte_range(std::uint64_t byte, short type = F_WRLCK) {
@@ -51,4 +51,4 @@ Result<bool> byte_is_locked(const Fd& description, std::uint64_t byte) {
   return range.l_type != F_UNLCK;
 }
 
-}  // namespace forklift::os
+}  // namespace forklift::inline abi_0_1::os

@@ -9,7 +9,7 @@
 
 #include "os/fd.h"
 
-namespace forklift::os {
+namespace forklift::inline abi_0_1::os {
 
 // True: the lock was taken (or this description held it already). False: another description holds it.
 Result<bool> try_lock_byte(const Fd& description, std::uint64_t byte);
@@ -23,4 +23,4 @@ Status unlock_byte(const Fd& description, std::uint64_t byte);
 // Does another description hold a lock on the byte, exclusive or shared?
 Result<bool> byte_is_locked(const Fd& description, std::uint64_t byte);
 
-}  // namespace forklift::os
+}  // namespace forklift::inline abi_0_1::os

@@ -17,7 +17,7 @@
 #include <cstring>
 #include <memory>
 
-namespace forklift::os {
+namespace forklift::inline abi_0_1::os {
 
 namespace {
 
@@ -151,4 +151,4 @@ Result<bool> wait_pidfd(const Fd& pidfd, int timeout_ms) {
   return rc == 1;
 }
 
-}  // namespace forklift::os
+}  // namespace forklift::inline abi_0_1::os

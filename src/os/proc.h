@@ -10,7 +10,7 @@
 
 #include "os/fd.h"
 
-namespace forklift::os {
+namespace forklift::inline abi_0_1::os {
 
 // State letter of a process or thread of this pid namespace ('R', 'S', 'D', 'T', 't', 'Z', ...); 0 if it is
 // gone.
@@ -56,4 +56,4 @@ Result<Fd> open_pidfd(pid_t pid);
 // kInterrupted when a signal handler ran first.
 Result<bool> wait_pidfd(const Fd& pidfd, int timeout_ms);
 
-}  // namespace forklift::os
+}  // namespace forklift::inline abi_0_1::os

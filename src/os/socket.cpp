@@ -7,7 +7,7 @@
 
 #include <cerrno>
 
-namespace forklift::os {
+namespace forklift::inline abi_0_1::os {
 
 namespace {
 
@@ -62,4 +62,4 @@ bool send_byte(int fd, std::byte value) noexcept {
   return ::send(fd, &value, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
 }
 
-}  // namespace forklift::os
+}  // namespace forklift::inline abi_0_1::os

@@ -9,7 +9,7 @@
 
 #include "os/fd.h"
 
-namespace forklift::os {
+namespace forklift::inline abi_0_1::os {
 
 // Both are close-on-exec and in blocking mode.
 Result<std::pair<Fd, Fd>> stream_pair();
@@ -37,4 +37,4 @@ void discard(int fd, std::span<std::byte> through) noexcept;
 // the other end.
 bool send_byte(int fd, std::byte value) noexcept;
 
-}  // namespace forklift::os
+}  // namespace forklift::inline abi_0_1::os

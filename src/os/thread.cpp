@@ -6,7 +6,7 @@
 
 #include <mutex>
 
-namespace forklift::os {
+namespace forklift::inline abi_0_1::os {
 
 SignalMask::SignalMask() noexcept {
   sigset_t all;
@@ -50,4 +50,4 @@ std::uint32_t find_thread_id() noexcept {
 }
 
 }  // namespace detail
-}  // namespace forklift::os
+}  // namespace forklift::inline abi_0_1::os

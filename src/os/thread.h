@@ -17,7 +17,7 @@
 
 #include "forklift/status.h"
 
-namespace forklift::os {
+namespace forklift::inline abi_0_1::os {
 
 namespace detail {
 extern constinit thread_local std::uint32_t thread_id;
@@ -65,4 +65,4 @@ Status start_thread(Thread& thread, Run&& run, const char* what) {
   return {};
 }
 
-}  // namespace forklift::os
+}  // namespace forklift::inline abi_0_1::os

@@ -14,7 +14,7 @@
 #include "node/wait_any.h"
 #include "os/proc.h"
 
-namespace forklift::process {
+namespace forklift::inline abi_0_1::process {
 
 namespace {
 constexpr int kUnknownExit = 255;
@@ -93,4 +93,4 @@ Status Child::signal(int number) const {
   return {};
 }
 
-}  // namespace forklift::process
+}  // namespace forklift::inline abi_0_1::process

@@ -12,7 +12,7 @@
 #include "os/clock.h"
 #include "os/fd.h"
 
-namespace forklift::process {
+namespace forklift::inline abi_0_1::process {
 
 // Waits until the process behind the pidfd has ended. False: the deadline passed, or a stop was requested.
 Result<bool> wait_for_end(const os::Fd& pidfd, os::Deadline deadline, const std::stop_token& stop);
@@ -42,4 +42,4 @@ class Child {
   std::optional<int> exitcode_;
 };
 
-}  // namespace forklift::process
+}  // namespace forklift::inline abi_0_1::process

@@ -10,7 +10,7 @@
 
 #include "node/wait_any.h"
 
-namespace forklift::process {
+namespace forklift::inline abi_0_1::process {
 
 void Group::add(int pidfd) {
   running_.push_back(pidfds_.size());
@@ -75,4 +75,4 @@ Status Group::signal_all(int number) {
   return status;
 }
 
-}  // namespace forklift::process
+}  // namespace forklift::inline abi_0_1::process

@@ -24,7 +24,7 @@
 #include "forklift/status.h"
 #include "os/clock.h"
 
-namespace forklift::process {
+namespace forklift::inline abi_0_1::process {
 
 class Group {
  public:
@@ -64,4 +64,4 @@ class Group {
   std::vector<std::size_t> running_;
 };
 
-}  // namespace forklift::process
+}  // namespace forklift::inline abi_0_1::process

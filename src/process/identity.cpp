@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-namespace forklift::process {
+namespace forklift::inline abi_0_1::process {
 namespace {
 
 constexpr const char* kNameVariable = "FORKLIFT_NAME";
@@ -66,4 +66,4 @@ void become_what_environment_says() {
   become(std::move(identity), std::move(parent));
 }
 
-}  // namespace forklift::process
+}  // namespace forklift::inline abi_0_1::process

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace forklift::process {
+namespace forklift::inline abi_0_1::process {
 
 struct Identity {
   std::string name;
@@ -38,4 +38,4 @@ std::vector<std::pair<std::string, std::string>> identity_variables(const Identi
 // Reads the variables, removes them from the environment, and calls become().
 void become_what_environment_says();
 
-}  // namespace forklift::process
+}  // namespace forklift::inline abi_0_1::process

@@ -13,7 +13,7 @@
 #include "node/node.h"
 #include "process/lifeline.h"
 
-namespace forklift::process {
+namespace forklift::inline abi_0_1::process {
 namespace {
 
 struct Inherited {
@@ -163,4 +163,4 @@ Result<channel::ChannelPtr> inherited_channel(std::string_view name) {
   return channel::Channel::open((*node)->channels(), at->second);
 }
 
-}  // namespace forklift::process
+}  // namespace forklift::inline abi_0_1::process

@@ -21,7 +21,7 @@
 #include "channel/channel.h"
 #include "node/node.h"
 
-namespace forklift::process {
+namespace forklift::inline abi_0_1::process {
 
 inline constexpr const char* kDomainVariable = "FORKLIFT_DOMAIN";
 inline constexpr const char* kChannelsVariable = "FORKLIFT_CHANNELS";
@@ -45,4 +45,4 @@ Status accept_invitation();
 // A channel of the invitation. kInvalid: nothing was inherited under this name.
 Result<channel::ChannelPtr> inherited_channel(std::string_view name);
 
-}  // namespace forklift::process
+}  // namespace forklift::inline abi_0_1::process

@@ -13,11 +13,12 @@
 #include <new>
 #include <string_view>
 
+#include "base/log.h"
 #include "device/device.h"
 #include "node/node.h"
 #include "process/report.h"
 
-namespace forklift::process {
+namespace forklift::inline abi_0_1::process {
 namespace {
 
 Status put_report(const RemoteError::Details& details, const channel::ChannelPtr& reports) {
@@ -42,10 +43,8 @@ void send_report(RemoteError::Details details, const channel::ChannelPtr& report
     sent = put_report(details, reports);
   }
   if (!sent.ok()) {
-    const std::string text = identity.name + " (pid " + std::to_string(details.pid) +
-                             "): " + describe(details) + "\n  (not told to the parent: " + sent.to_string() +
-                             ")\n";
-    std::fputs(text.c_str(), stderr);
+    log(Severity::kError, identity.name + " (pid " + std::to_string(details.pid) + "): " + describe(details) +
+                              "\n  (not told to the parent: " + sent.to_string() + ")");
   }
 }
 
@@ -55,7 +54,7 @@ class NoWayBack {
  public:
   NoWayBack() = default;
   ~NoWayBack() {
-    std::fputs("forklift: a forked process was about to leave its function by an exception\n", stderr);
+    log(Severity::kError, "a forked process was about to leave its function by an exception");
     ::_exit(1);
   }
   NoWayBack(const NoWayBack&) = delete;
@@ -154,4 +153,4 @@ Result<pid_t> start_program(const std::string& path, const std::vector<std::stri
   return pid;
 }
 
-}  // namespace forklift::process
+}  // namespace forklift::inline abi_0_1::process

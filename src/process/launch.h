@@ -14,7 +14,7 @@
 #include "process/identity.h"
 #include "process/invitation.h"
 
-namespace forklift::process {
+namespace forklift::inline abi_0_1::process {
 
 // Call before a copy of the process is made; otherwise both processes would write what is in the buffers.
 void flush_streams();
@@ -34,4 +34,4 @@ Result<pid_t> start_program(const std::string& path, const std::vector<std::stri
 int run_and_report(const std::function<int()>& entry, const channel::ChannelPtr& reports,
                    const Identity& identity);
 
-}  // namespace forklift::process
+}  // namespace forklift::inline abi_0_1::process

@@ -12,7 +12,7 @@
 #include <mutex>
 #include <string>
 
-namespace forklift::process {
+namespace forklift::inline abi_0_1::process {
 namespace {
 
 struct Pipe {
@@ -115,4 +115,4 @@ Status soften_end(int own, std::int64_t grace_ns) {
   return {};
 }
 
-}  // namespace forklift::process
+}  // namespace forklift::inline abi_0_1::process

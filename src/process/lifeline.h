@@ -17,7 +17,7 @@
 
 #include "os/fd.h"
 
-namespace forklift::process {
+namespace forklift::inline abi_0_1::process {
 
 inline constexpr const char* kLifelineVariable = "FORKLIFT_LIFELINE";
 
@@ -33,4 +33,4 @@ Result<int> end_with_parent(int read_end);
 // end_with_parent() has answered. On failure SIGKILL comes at once, as before.
 Status soften_end(int own, std::int64_t grace_ns);
 
-}  // namespace forklift::process
+}  // namespace forklift::inline abi_0_1::process

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <utility>
 
-namespace forklift::process {
+namespace forklift::inline abi_0_1::process {
 
 namespace {
 
@@ -28,4 +28,4 @@ void unmark_initialised() noexcept { was_initialised = false; }
 
 const std::string& program_name() noexcept { return own_name(); }
 
-}  // namespace forklift::process
+}  // namespace forklift::inline abi_0_1::process

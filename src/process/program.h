@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace forklift::process {
+namespace forklift::inline abi_0_1::process {
 
 // The names of the channels that a spawned child inherits.
 inline constexpr const char* kReportsName = "forklift.reports";
@@ -18,4 +18,4 @@ void unmark_initialised() noexcept;
 // argv[0] of this program.
 const std::string& program_name() noexcept;
 
-}  // namespace forklift::process
+}  // namespace forklift::inline abi_0_1::process

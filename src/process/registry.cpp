@@ -12,9 +12,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/release.h"
 #include "forklift/detail/hash.h"
 
-namespace forklift::process {
+namespace forklift::inline abi_0_1::process {
 namespace {
 
 struct Entry {
@@ -53,7 +54,7 @@ std::string described(Address function) {
   }
   const std::unique_ptr<char, void (*)(void*)> plain(
       abi::__cxa_demangle(info.dli_sname, nullptr, nullptr, nullptr), std::free);
-  return plain ? plain.get() : info.dli_sname;
+  return plain ? without_release(plain.get()) : info.dli_sname;
 }
 
 // Can a fresh process find a function by this name? This is checked when the process is started, not at
@@ -144,4 +145,4 @@ Result<Address> function_of(std::uint64_t key) {
   return found->function;
 }
 
-}  // namespace forklift::process
+}  // namespace forklift::inline abi_0_1::process

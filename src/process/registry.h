@@ -10,7 +10,7 @@
 
 #include "channel/channel.h"
 
-namespace forklift::process {
+namespace forklift::inline abi_0_1::process {
 
 using Runner = int (*)(const channel::ChannelPtr& arguments);
 // A function's address, as a key.
@@ -25,4 +25,4 @@ Result<std::uint64_t> key_of(Address function);
 // kInvalid: no function has that key, or several do.
 Result<Address> function_of(std::uint64_t key);
 
-}  // namespace forklift::process
+}  // namespace forklift::inline abi_0_1::process

@@ -10,10 +10,11 @@
 #include <typeinfo>
 #include <utility>
 
+#include "base/release.h"
 #include "process/bytes.h"
 #include "process/stack.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 namespace {
 
 std::string headline(const RemoteError::Details& details) {
@@ -44,9 +45,9 @@ ProcessExitedError::ProcessExitedError(const std::string& process, int rank, pid
       pid_(pid),
       exitcode_(exitcode) {}
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1
 
-namespace forklift::process {
+namespace forklift::inline abi_0_1::process {
 namespace {
 
 constexpr std::uint32_t kVersion = 2;
@@ -61,7 +62,7 @@ std::string current_type() {
   int failed = 0;
   const std::unique_ptr<char, void (*)(void*)> name(
       abi::__cxa_demangle(type->name(), nullptr, nullptr, &failed), std::free);
-  std::string text = failed == 0 && name ? name.get() : type->name();
+  std::string text = failed == 0 && name ? without_release(name.get()) : type->name();
   // std::throw_with_nested wraps the type that was thrown, and that is the type that people look for.
   constexpr std::string_view kWrapper = "std::_Nested_exception<";
   if (text.starts_with(kWrapper)) text = text.substr(kWrapper.size(), text.size() - kWrapper.size() - 1);
@@ -215,4 +216,4 @@ std::optional<RemoteError::Details> take_report(channel::Channel& reports) {
   return *std::move(details);
 }
 
-}  // namespace forklift::process
+}  // namespace forklift::inline abi_0_1::process

@@ -21,7 +21,7 @@
 #include "channel/channel.h"
 #include "forklift/remote_error.h"
 
-namespace forklift::process {
+namespace forklift::inline abi_0_1::process {
 
 inline constexpr std::uint8_t kErrorCodec = 5;
 
@@ -41,4 +41,4 @@ std::optional<RemoteError::Details> take_report(channel::Channel& reports);
 // "std::out_of_range: no such key", the causes and the stack, a line each.
 std::string describe(const RemoteError::Details& details);
 
-}  // namespace forklift::process
+}  // namespace forklift::inline abi_0_1::process

@@ -14,7 +14,9 @@
 #include <string_view>
 #include <typeinfo>
 
-namespace forklift::process {
+#include "base/release.h"
+
+namespace forklift::inline abi_0_1::process {
 namespace {
 
 constexpr int kMostFrames = 64;
@@ -29,7 +31,7 @@ std::string demangled(const char* name) {
   int failed = 0;
   const std::unique_ptr<char, void (*)(void*)> plain(abi::__cxa_demangle(name, nullptr, nullptr, &failed),
                                                      std::free);
-  return failed == 0 && plain ? plain.get() : name;
+  return failed == 0 && plain ? without_release(plain.get()) : name;
 }
 
 // "load(int)+0x2f (./train+0x51c2)"; without the function's name if the symbol is not exported.
@@ -99,7 +101,7 @@ const AsksForStack throw_site_type;
 
 #endif
 
-}  // namespace forklift::process
+}  // namespace forklift::inline abi_0_1::process
 
 #if !defined(__GLIBCXX__)
 ForkliftThrowSite::~ForkliftThrowSite() = default;

@@ -28,7 +28,7 @@ class ForkliftThrowSite {
   virtual ~ForkliftThrowSite();
 };
 
-namespace forklift::process {
+namespace forklift::inline abi_0_1::process {
 
 using ThrowSite = ::ForkliftThrowSite;
 
@@ -37,4 +37,4 @@ void forget_stack() noexcept;
 // `outermost` (a function's address) at most; empty if there was none since forget_stack().
 std::vector<std::string> throw_stack(const void* outermost);
 
-}  // namespace forklift::process
+}  // namespace forklift::inline abi_0_1::process

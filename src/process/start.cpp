@@ -15,7 +15,7 @@
 #include "process/zygote.h"
 #include "topic/topic.h"
 
-namespace forklift::process {
+namespace forklift::inline abi_0_1::process {
 namespace {
 
 Result<Child> watched(const Result<pid_t>& pid) {
@@ -116,4 +116,4 @@ Result<Child> start_named(node::Node& node, const std::vector<std::string>& argv
   return watched(start_program("", argv, *invitation));
 }
 
-}  // namespace forklift::process
+}  // namespace forklift::inline abi_0_1::process

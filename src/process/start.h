@@ -25,7 +25,7 @@
 #include "process/identity.h"
 #include "process/invitation.h"
 
-namespace forklift::process {
+namespace forklift::inline abi_0_1::process {
 
 struct Order {
   StartMethod method = StartMethod::kSpawn;
@@ -50,4 +50,4 @@ Result<Child> start_forked(const std::function<int()>& entry, const channel::Cha
 Result<Child> start_named(node::Node& node, const std::vector<std::string>& argv,
                           const NamedChannels& channels, bool daemon);
 
-}  // namespace forklift::process
+}  // namespace forklift::inline abi_0_1::process

@@ -10,16 +10,16 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <mutex>
 #include <string>
 
+#include "base/log.h"
 #include "os/socket.h"
 #include "process/launch.h"
 #include "process/program.h"
 #include "process/zygote_wire.h"
 
-namespace forklift::process {
+namespace forklift::inline abi_0_1::process {
 namespace {
 
 constexpr std::int64_t kGraceNs = 5'000'000'000;
@@ -109,15 +109,15 @@ class Zygote {
   bool exists() const noexcept { return child_.has_value(); }
   pid_t pid() const noexcept { return child_ ? child_->pid() : 0; }
 
-  // Prints why the zygote cannot be copied, once.
+  // Logs why the zygote cannot be copied, once.
   void say_once(const Reply& reply) {
     if (said_) return;
     said_ = true;
     const std::string why = reply.threads > 1
                                 ? std::to_string(reply.threads) + " threads run in it before init()"
                                 : "this system does not allow it";
-    std::fprintf(stderr, "forklift: the forkserver cannot be copied (%s); its children are spawned instead\n",
-                 why.c_str());
+    log(Severity::kWarning,
+        "the forkserver cannot be copied (" + why + "); its children are spawned instead");
   }
 
  private:
@@ -210,4 +210,4 @@ pid_t zygote_pid() {
   return zygote.pid();
 }
 
-}  // namespace forklift::process
+}  // namespace forklift::inline abi_0_1::process

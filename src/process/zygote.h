@@ -37,7 +37,7 @@
 #include "process/child.h"
 #include "process/invitation.h"
 
-namespace forklift::process {
+namespace forklift::inline abi_0_1::process {
 
 inline constexpr const char* kZygoteVariable = "FORKLIFT_ZYGOTE";
 
@@ -57,4 +57,4 @@ void serve_as_zygote();
 // sends what is no request.
 bool serve_requests(os::Fd connection);
 
-}  // namespace forklift::process
+}  // namespace forklift::inline abi_0_1::process

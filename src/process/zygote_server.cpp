@@ -17,7 +17,7 @@
 #include "process/zygote.h"
 #include "process/zygote_wire.h"
 
-namespace forklift::process {
+namespace forklift::inline abi_0_1::process {
 namespace {
 
 // The number of threads of this process; 0 if it is unknown.
@@ -148,4 +148,4 @@ void serve_as_zygote() {
   if (!serve_requests(std::move(connection))) ::_exit(0);
 }
 
-}  // namespace forklift::process
+}  // namespace forklift::inline abi_0_1::process

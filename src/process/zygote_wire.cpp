@@ -10,7 +10,7 @@
 
 #include "process/bytes.h"
 
-namespace forklift::process {
+namespace forklift::inline abi_0_1::process {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x5a594731;  // "ZYG1"
@@ -119,4 +119,4 @@ Result<std::optional<Request>> receive_request(int socket) {
   return std::optional<Request>(std::move(request));
 }
 
-}  // namespace forklift::process
+}  // namespace forklift::inline abi_0_1::process

@@ -18,7 +18,7 @@
 
 #include "os/fd.h"
 
-namespace forklift::process {
+namespace forklift::inline abi_0_1::process {
 
 struct Request {
   std::vector<std::int32_t> numbers;
@@ -39,4 +39,4 @@ Status send_request(int socket, const std::vector<std::int32_t>& numbers,
 // kSystem.
 Result<std::optional<Request>> receive_request(int socket);
 
-}  // namespace forklift::process
+}  // namespace forklift::inline abi_0_1::process

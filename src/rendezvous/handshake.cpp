@@ -7,7 +7,7 @@
 
 #include "os/proc.h"
 
-namespace forklift::rendezvous {
+namespace forklift::inline abi_0_1::rendezvous {
 namespace {
 
 // A text ends at the first character that is not printable: it goes into messages for people.
@@ -76,4 +76,4 @@ std::string version_of(const Handshake& handshake) {
          std::to_string(handshake.mutex_bytes) + " bytes)";
 }
 
-}  // namespace forklift::rendezvous
+}  // namespace forklift::inline abi_0_1::rendezvous

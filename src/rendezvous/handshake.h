@@ -18,7 +18,7 @@
 
 #include "domain/domain.h"
 
-namespace forklift::rendezvous {
+namespace forklift::inline abi_0_1::rendezvous {
 
 inline constexpr std::uint64_t kHandshakeMagic = 0x314e494f4a4b4c46ULL;  // "FLKJOIN1"
 inline constexpr std::uint32_t kHandshakeProtocol = 1;
@@ -67,4 +67,4 @@ Status check_match(const Handshake& own, const Handshake& other, const std::stri
 // "0.1.0 (layout 3, handshake 1)"
 std::string version_of(const Handshake& handshake);
 
-}  // namespace forklift::rendezvous
+}  // namespace forklift::inline abi_0_1::rendezvous

@@ -12,7 +12,7 @@
 #include "os/proc.h"
 #include "rendezvous/handshake.h"
 
-namespace forklift::rendezvous {
+namespace forklift::inline abi_0_1::rendezvous {
 namespace {
 
 constexpr std::int64_t kSliceNs = 100'000'000;
@@ -209,4 +209,4 @@ Result<os::Fd> report_at(const NameLock& name_lock, node::Node& node, int stop, 
   return std::move(answer->socket);
 }
 
-}  // namespace forklift::rendezvous
+}  // namespace forklift::inline abi_0_1::rendezvous

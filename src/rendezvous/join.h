@@ -6,7 +6,7 @@
 #include "node/node.h"
 #include "rendezvous/named_domain.h"
 
-namespace forklift::rendezvous {
+namespace forklift::inline abi_0_1::rendezvous {
 
 // Waits between tries, longer each time, until the deadline; polls the hooks.
 class RetryPause {
@@ -31,4 +31,4 @@ Result<os::Fd> report_at(const NameLock& name_lock, node::Node& node, int stop, 
 // The error for a server that does not answer; the message says which process should.
 Status does_not_answer(NameLock& name_lock);
 
-}  // namespace forklift::rendezvous
+}  // namespace forklift::inline abi_0_1::rendezvous

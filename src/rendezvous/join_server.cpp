@@ -12,7 +12,7 @@
 #include "os/local_socket.h"
 #include "rendezvous/handshake.h"
 
-namespace forklift::rendezvous {
+namespace forklift::inline abi_0_1::rendezvous {
 namespace {
 
 constexpr std::size_t kMostWaiting = 64;  // joining processes that have not said anything yet
@@ -154,4 +154,4 @@ bool JoinServer::answer(Connection& connection, std::span<const std::byte> packe
   return false;
 }
 
-}  // namespace forklift::rendezvous
+}  // namespace forklift::inline abi_0_1::rendezvous

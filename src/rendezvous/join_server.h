@@ -19,7 +19,7 @@
 #include "os/clock.h"
 #include "os/fd.h"
 
-namespace forklift::rendezvous {
+namespace forklift::inline abi_0_1::rendezvous {
 
 inline constexpr std::int64_t kHandshakeNs = 5'000'000'000;
 
@@ -60,4 +60,4 @@ class JoinServer {
   int reaps_left_ = 0;
 };
 
-}  // namespace forklift::rendezvous
+}  // namespace forklift::inline abi_0_1::rendezvous

@@ -14,7 +14,7 @@
 #include "os/local_socket.h"
 #include "os/ofd_lock.h"
 
-namespace forklift::rendezvous {
+namespace forklift::inline abi_0_1::rendezvous {
 namespace {
 
 std::string in_words(mode_t mode) {
@@ -179,4 +179,4 @@ void NameLock::abandon() noexcept {
   folder_.close();
 }
 
-}  // namespace forklift::rendezvous
+}  // namespace forklift::inline abi_0_1::rendezvous

@@ -33,7 +33,7 @@
 
 #include "os/fd.h"
 
-namespace forklift::rendezvous {
+namespace forklift::inline abi_0_1::rendezvous {
 
 enum class Role : std::uint8_t {
   kServer = 0,
@@ -98,4 +98,4 @@ class NameLock {
   std::array<os::Fd, 3> taken_;  // by role
 };
 
-}  // namespace forklift::rendezvous
+}  // namespace forklift::inline abi_0_1::rendezvous

@@ -16,7 +16,7 @@
 #include "os/thread.h"
 #include "rendezvous/join.h"
 
-namespace forklift::rendezvous {
+namespace forklift::inline abi_0_1::rendezvous {
 
 // This process's named domains, for the fork handlers and for the end of the program. The mutex is held
 // across a fork.
@@ -283,4 +283,4 @@ bool NamedDomain::find_server() {
   return true;
 }
 
-}  // namespace forklift::rendezvous
+}  // namespace forklift::inline abi_0_1::rendezvous

@@ -26,7 +26,7 @@
 #include "rendezvous/join_server.h"
 #include "rendezvous/name_lock.h"
 
-namespace forklift::rendezvous {
+namespace forklift::inline abi_0_1::rendezvous {
 
 struct NamedDomainOptions {
   // For the whole handshake, and for a server that is just being replaced.
@@ -92,4 +92,4 @@ class NamedDomain {
   std::thread thread_;
 };
 
-}  // namespace forklift::rendezvous
+}  // namespace forklift::inline abi_0_1::rendezvous

@@ -11,7 +11,7 @@
 #include "os/proc.h"
 #include "os/thread.h"
 
-namespace forklift::runtime {
+namespace forklift::inline abi_0_1::runtime {
 namespace {
 
 std::atomic<Executor*> made{nullptr};
@@ -317,4 +317,4 @@ void Executor::after_fork_in_child() {
   generation_.fetch_add(1, std::memory_order_release);
 }
 
-}  // namespace forklift::runtime
+}  // namespace forklift::inline abi_0_1::runtime

@@ -35,7 +35,7 @@
 #include "forklift/status.h"
 #include "tensor/pending.h"
 
-namespace forklift::runtime {
+namespace forklift::inline abi_0_1::runtime {
 
 class Executor;
 
@@ -142,4 +142,4 @@ class Executor {
   std::atomic<std::uint64_t> news_{0};
 };
 
-}  // namespace forklift::runtime
+}  // namespace forklift::inline abi_0_1::runtime

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-namespace forklift::segment {
+namespace forklift::inline abi_0_1::segment {
 
 namespace {
 
@@ -86,4 +86,4 @@ Result<std::string> default_folder() {
   return folder;
 }
 
-}  // namespace forklift::segment
+}  // namespace forklift::inline abi_0_1::segment

@@ -14,7 +14,7 @@
 
 #include "forklift/status.h"
 
-namespace forklift::segment {
+namespace forklift::inline abi_0_1::segment {
 
 enum class FileKind : std::uint8_t {
   kSegment,
@@ -53,4 +53,4 @@ inline constexpr std::size_t kLongestFolder = 72;
 // FORKLIFT_SHM_DIR, or /dev/shm. kInvalid: not an absolute path, or too long.
 Result<std::string> default_folder();
 
-}  // namespace forklift::segment
+}  // namespace forklift::inline abi_0_1::segment

@@ -17,7 +17,7 @@
 #include "segment/file_name.h"
 #include "segment/owner_lock.h"
 
-namespace forklift::segment {
+namespace forklift::inline abi_0_1::segment {
 
 namespace {
 
@@ -199,4 +199,4 @@ void remove_all(const std::string& folder, std::uint64_t token) noexcept {
   if (const auto its = all->find(token); its != all->end()) remove_files(folder, its->second, nullptr);
 }
 
-}  // namespace forklift::segment
+}  // namespace forklift::inline abi_0_1::segment

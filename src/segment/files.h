@@ -12,7 +12,7 @@
 
 #include "os/fd.h"
 
-namespace forklift::segment {
+namespace forklift::inline abi_0_1::segment {
 
 // A new file of zeros, whose pages exist: what does not fit is an error here and no SIGBUS later. kNoSpace:
 // the file system, or what this process may write to a file, is too small; kExists: the name is taken;
@@ -45,4 +45,4 @@ Result<std::vector<Found>> sweep(const std::string& folder, bool look_only = fal
 // Removes all files of a domain but the lock file, which the caller holds.
 void remove_all(const std::string& folder, std::uint64_t token) noexcept;
 
-}  // namespace forklift::segment
+}  // namespace forklift::inline abi_0_1::segment

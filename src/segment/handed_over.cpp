@@ -6,7 +6,7 @@
 #include "os/clock.h"
 #include "segment/segments.h"
 
-namespace forklift::segment {
+namespace forklift::inline abi_0_1::segment {
 
 using arena::Lease;
 using arena::Object;
@@ -96,4 +96,4 @@ std::vector<std::string> Segments::audit() {
   return wrong;
 }
 
-}  // namespace forklift::segment
+}  // namespace forklift::inline abi_0_1::segment

@@ -10,7 +10,7 @@
 #include "os/ofd_lock.h"
 #include "segment/file_name.h"
 
-namespace forklift::segment {
+namespace forklift::inline abi_0_1::segment {
 
 namespace {
 constexpr std::uint64_t kUsers = 0;
@@ -101,4 +101,4 @@ void OwnerLock::disown_foreign() noexcept {
   if (!is_ours()) file_.release();
 }
 
-}  // namespace forklift::segment
+}  // namespace forklift::inline abi_0_1::segment

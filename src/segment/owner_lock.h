@@ -20,7 +20,7 @@
 
 #include "os/fd.h"
 
-namespace forklift::segment {
+namespace forklift::inline abi_0_1::segment {
 
 class OwnerLock {
  public:
@@ -61,4 +61,4 @@ class OwnerLock {
   std::string path_;
 };
 
-}  // namespace forklift::segment
+}  // namespace forklift::inline abi_0_1::segment

@@ -14,7 +14,7 @@
 #include "segment/files.h"
 #include "segment/start_manager.h"
 
-namespace forklift::segment {
+namespace forklift::inline abi_0_1::segment {
 
 using arena::Lease;
 using arena::Object;
@@ -360,4 +360,4 @@ bool Segments::empty(std::uint32_t index) {
   return true;
 }
 
-}  // namespace forklift::segment
+}  // namespace forklift::inline abi_0_1::segment

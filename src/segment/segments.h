@@ -29,7 +29,7 @@
 #include "segment/owner_lock.h"
 #include "segment/tables.h"
 
-namespace forklift::segment {
+namespace forklift::inline abi_0_1::segment {
 
 using arena::LeasePtr;
 
@@ -117,4 +117,4 @@ class Segments {
   std::vector<std::pair<std::uint64_t, std::int64_t>> alone_;  // manager: (number, since when it is alone)
 };
 
-}  // namespace forklift::segment
+}  // namespace forklift::inline abi_0_1::segment

@@ -13,7 +13,7 @@
 #include <cstdlib>
 #include <vector>
 
-namespace forklift::segment {
+namespace forklift::inline abi_0_1::segment {
 
 namespace {
 
@@ -192,4 +192,4 @@ Result<pid_t> start_stand_by(const ManagerArguments& arguments) {
   return Spawn().run("/proc/self/exe", mine);
 }
 
-}  // namespace forklift::segment
+}  // namespace forklift::inline abi_0_1::segment

@@ -12,7 +12,7 @@
 #include "domain/domain.h"
 #include "os/clock.h"
 
-namespace forklift::segment {
+namespace forklift::inline abi_0_1::segment {
 
 enum class Role : std::uint8_t {
   kManage,
@@ -45,4 +45,4 @@ Status start_broker(const domain::Domain& domain, os::Deadline deadline);
 // For the manager: starts this very program again, as its child, as the one who stands by.
 Result<pid_t> start_stand_by(const ManagerArguments& arguments);
 
-}  // namespace forklift::segment
+}  // namespace forklift::inline abi_0_1::segment

@@ -15,7 +15,7 @@
 
 #include "sync/word.h"
 
-namespace forklift::segment {
+namespace forklift::inline abi_0_1::segment {
 
 using sync::Word;
 
@@ -57,4 +57,4 @@ inline std::uint32_t pid_in_name(const SegmentRow& row) noexcept {
   return static_cast<std::uint32_t>(row.head.load(std::memory_order_relaxed) >> 32);
 }
 
-}  // namespace forklift::segment
+}  // namespace forklift::inline abi_0_1::segment

@@ -5,7 +5,7 @@
 #include <climits>
 #include <cstring>
 
-namespace forklift::service {
+namespace forklift::inline abi_0_1::service {
 
 Calls::Calls(channel::Channels& channels) : channels_(channels) {
   const std::span<std::byte> region = domain().region(domain::Region::kServices);
@@ -148,4 +148,4 @@ std::vector<std::string> Calls::audit() const {
   return wrong;
 }
 
-}  // namespace forklift::service
+}  // namespace forklift::inline abi_0_1::service

@@ -14,7 +14,7 @@
 #include "channel/channel.h"
 #include "service/tables.h"
 
-namespace forklift::service {
+namespace forklift::inline abi_0_1::service {
 
 inline std::uint64_t owner_word(domain::SlotRef process) noexcept {
   return (std::uint64_t{process.generation} << 32) | (std::uint64_t{process.index} + 1);
@@ -73,4 +73,4 @@ class Calls {
   std::uint64_t capacity_;
 };
 
-}  // namespace forklift::service
+}  // namespace forklift::inline abi_0_1::service

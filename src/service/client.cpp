@@ -5,7 +5,7 @@
 #include "service/process_lock.h"
 #include "service/watch.h"
 
-namespace forklift::service {
+namespace forklift::inline abi_0_1::service {
 
 // Holds the list of free places, and makes it this process's.
 class Client::Guard {
@@ -170,4 +170,4 @@ Status Client::receive(Exchange& exchange, channel::Incoming& into, Kind& kind, 
   return {};
 }
 
-}  // namespace forklift::service
+}  // namespace forklift::inline abi_0_1::service

@@ -22,7 +22,7 @@
 
 #include "service/calls.h"
 
-namespace forklift::service {
+namespace forklift::inline abi_0_1::service {
 
 // One call at a time.
 struct Exchange {
@@ -84,4 +84,4 @@ class Client {
   std::uint64_t free_owner_ = 0;
 };
 
-}  // namespace forklift::service
+}  // namespace forklift::inline abi_0_1::service

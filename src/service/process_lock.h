@@ -13,7 +13,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace forklift::service {
+namespace forklift::inline abi_0_1::service {
 
 class ProcessLock {
  public:
@@ -39,4 +39,4 @@ class ProcessLock {
   bool inherited_ = false;
 };
 
-}  // namespace forklift::service
+}  // namespace forklift::inline abi_0_1::service

@@ -5,7 +5,7 @@
 #include "service/process_lock.h"
 #include "service/watch.h"
 
-namespace forklift::service {
+namespace forklift::inline abi_0_1::service {
 
 namespace {
 // How many calls a server takes before it looks which of its clients have gone, where it has no time to wait.
@@ -209,4 +209,4 @@ Status Server::answer(Taken& call, channel::Outgoing message, Kind kind, os::Dea
   return put;
 }
 
-}  // namespace forklift::service
+}  // namespace forklift::inline abi_0_1::service

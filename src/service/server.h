@@ -21,7 +21,7 @@
 
 #include "service/calls.h"
 
-namespace forklift::service {
+namespace forklift::inline abi_0_1::service {
 
 // A call that this process is to answer.
 struct Taken {
@@ -85,4 +85,4 @@ class Server {
   std::atomic<unsigned> takes_{0};
 };
 
-}  // namespace forklift::service
+}  // namespace forklift::inline abi_0_1::service

@@ -18,7 +18,7 @@
 #include "domain/domain.h"
 #include "sync/word.h"
 
-namespace forklift::service {
+namespace forklift::inline abi_0_1::service {
 
 using sync::Word;
 
@@ -124,4 +124,4 @@ struct Tag {
   }
 };
 
-}  // namespace forklift::service
+}  // namespace forklift::inline abi_0_1::service

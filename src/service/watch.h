@@ -11,7 +11,7 @@
 
 #include "domain/waiting.h"
 
-namespace forklift::service {
+namespace forklift::inline abi_0_1::service {
 
 // `look` returns a Status: a failure ends the wait.
 template <class Look>
@@ -33,4 +33,4 @@ class Watch final : public domain::WaitHooks {
   domain::WaitHooks* hooks_;
 };
 
-}  // namespace forklift::service
+}  // namespace forklift::inline abi_0_1::service

@@ -4,7 +4,7 @@
 
 #include <cerrno>
 
-namespace forklift::shm_manager {
+namespace forklift::inline abi_0_1::shm_manager {
 
 void say(int file, const std::string& words) {
   if (file < 0) return;
@@ -19,4 +19,4 @@ void say(int file, const std::string& words) {
   ::close(file);
 }
 
-}  // namespace forklift::shm_manager
+}  // namespace forklift::inline abi_0_1::shm_manager

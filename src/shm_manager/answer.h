@@ -3,9 +3,9 @@
 
 #include <string>
 
-namespace forklift::shm_manager {
+namespace forklift::inline abi_0_1::shm_manager {
 
 // Writes the words and closes the descriptor; -1: nobody waits for them.
 void say(int file, const std::string& words);
 
-}  // namespace forklift::shm_manager
+}  // namespace forklift::inline abi_0_1::shm_manager

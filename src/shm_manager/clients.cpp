@@ -13,7 +13,7 @@
 #include "os/local_socket.h"
 #include "segment/files.h"
 
-namespace forklift::shm_manager {
+namespace forklift::inline abi_0_1::shm_manager {
 
 namespace {
 
@@ -118,4 +118,4 @@ void Clients::remove_torchs_files() {
   torchs_files_.clear();
 }
 
-}  // namespace forklift::shm_manager
+}  // namespace forklift::inline abi_0_1::shm_manager

@@ -26,7 +26,7 @@
 #include "os/fd.h"
 #include "segment/segments.h"
 
-namespace forklift::shm_manager {
+namespace forklift::inline abi_0_1::shm_manager {
 
 struct Request {
   pid_t pid = 0;  // for torch; the kernel says here who it is
@@ -70,4 +70,4 @@ class Clients {
   std::set<std::string> torchs_files_;
 };
 
-}  // namespace forklift::shm_manager
+}  // namespace forklift::inline abi_0_1::shm_manager

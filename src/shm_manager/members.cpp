@@ -2,7 +2,7 @@
 
 #include "os/proc.h"
 
-namespace forklift::shm_manager {
+namespace forklift::inline abi_0_1::shm_manager {
 
 void Members::watch(const domain::Domain& domain) {
   const std::uint64_t used = domain.header().slots_used.load(std::memory_order_acquire);
@@ -32,4 +32,4 @@ void Members::look_at(const std::vector<pollfd>& items, std::size_t at) {
     if (items[at++].revents != 0) watch.pidfd.close();
 }
 
-}  // namespace forklift::shm_manager
+}  // namespace forklift::inline abi_0_1::shm_manager

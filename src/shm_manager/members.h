@@ -19,7 +19,7 @@
 #include "domain/domain.h"
 #include "os/fd.h"
 
-namespace forklift::shm_manager {
+namespace forklift::inline abi_0_1::shm_manager {
 
 class Members {
  public:
@@ -38,4 +38,4 @@ class Members {
   std::map<std::uint32_t, Watch> watches_;  // by slot
 };
 
-}  // namespace forklift::shm_manager
+}  // namespace forklift::inline abi_0_1::shm_manager

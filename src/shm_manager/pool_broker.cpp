@@ -14,7 +14,7 @@
 #include "os/local_socket.h"
 #include "shm_manager/answer.h"
 
-namespace forklift::shm_manager {
+namespace forklift::inline abi_0_1::shm_manager {
 
 using memory_pool::BrokerAnswer;
 using memory_pool::BrokerRequest;
@@ -244,4 +244,4 @@ int run_broker(const segment::ManagerArguments& arguments) {
   return EXIT_SUCCESS;
 }
 
-}  // namespace forklift::shm_manager
+}  // namespace forklift::inline abi_0_1::shm_manager

@@ -27,7 +27,7 @@
 #include "segment/start_manager.h"
 #include "shm_manager/members.h"
 
-namespace forklift::shm_manager {
+namespace forklift::inline abi_0_1::shm_manager {
 
 class PoolBroker {
  public:
@@ -86,4 +86,4 @@ class PoolBroker {
 // The program's main function in this role. Its exit code.
 int run_broker(const segment::ManagerArguments& arguments);
 
-}  // namespace forklift::shm_manager
+}  // namespace forklift::inline abi_0_1::shm_manager

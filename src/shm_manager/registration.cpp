@@ -13,7 +13,7 @@
 #include "segment/files.h"
 #include "shm_manager/clients.h"
 
-namespace forklift::shm_manager {
+namespace forklift::inline abi_0_1::shm_manager {
 
 namespace {
 
@@ -65,4 +65,4 @@ Result<Registered> open_registered(const std::string& name, std::uint64_t bytes,
   return Registered(*std::move(connection), *std::move(mapping), head);
 }
 
-}  // namespace forklift::shm_manager
+}  // namespace forklift::inline abi_0_1::shm_manager

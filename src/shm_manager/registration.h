@@ -13,7 +13,7 @@
 #include "os/fd.h"
 #include "os/mapping.h"
 
-namespace forklift::shm_manager {
+namespace forklift::inline abi_0_1::shm_manager {
 
 // A segment's memory, and the connection that keeps its name.
 class Registered {
@@ -37,4 +37,4 @@ class Registered {
 // another size; kRefused: another user's.
 Result<Registered> open_registered(const std::string& name, std::uint64_t bytes, std::uint64_t head = 0);
 
-}  // namespace forklift::shm_manager
+}  // namespace forklift::inline abi_0_1::shm_manager

@@ -15,7 +15,7 @@
 #include "segment/files.h"
 #include "shm_manager/answer.h"
 
-namespace forklift::shm_manager {
+namespace forklift::inline abi_0_1::shm_manager {
 
 namespace {
 
@@ -162,4 +162,4 @@ int run(const segment::ManagerArguments& arguments) {
   return EXIT_SUCCESS;
 }
 
-}  // namespace forklift::shm_manager
+}  // namespace forklift::inline abi_0_1::shm_manager

@@ -23,7 +23,7 @@
 #include "shm_manager/clients.h"
 #include "shm_manager/members.h"
 
-namespace forklift::shm_manager {
+namespace forklift::inline abi_0_1::shm_manager {
 
 // How long a segment that was handed over is kept without a holder.
 inline constexpr std::int64_t kMomentNs = 1'000'000'000;
@@ -63,4 +63,4 @@ class SegmentManager {
 // The program's main function: arguments as ManagerArguments say. Its exit code.
 int run(const segment::ManagerArguments& arguments);
 
-}  // namespace forklift::shm_manager
+}  // namespace forklift::inline abi_0_1::shm_manager

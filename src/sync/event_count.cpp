@@ -2,7 +2,7 @@
 
 #include <climits>
 
-namespace forklift::sync {
+namespace forklift::inline abi_0_1::sync {
 
 namespace {
 thread_local int quiet_slices = 0;
@@ -38,4 +38,4 @@ void EventCount::wake(int count) noexcept {
   os::futex_wake(bell_, INT_MAX);
 }
 
-}  // namespace forklift::sync
+}  // namespace forklift::inline abi_0_1::sync

@@ -30,7 +30,7 @@
 #include "os/futex.h"
 #include "sync/word.h"
 
-namespace forklift::sync {
+namespace forklift::inline abi_0_1::sync {
 
 // The longest sleep before a thread checks by itself. It bounds how long a swallowed wake-up or a death can
 // go unnoticed. After kQuietAfter slices in a row in which nothing happened, a thread takes the longer slice,
@@ -157,4 +157,4 @@ bool spin_for(Condition&& condition, std::int64_t (*now_ns)() noexcept, std::int
   }
 }
 
-}  // namespace forklift::sync
+}  // namespace forklift::inline abi_0_1::sync

@@ -19,7 +19,7 @@
 
 #include "sync/word.h"
 
-namespace forklift::sync {
+namespace forklift::inline abi_0_1::sync {
 
 // Lives in shared memory, beside the RobustMutex that guards it. All-zero is a valid, empty record.
 struct alignas(64) RedoRecord {
@@ -81,4 +81,4 @@ class Transaction {
   std::size_t count_ = 0;
 };
 
-}  // namespace forklift::sync
+}  // namespace forklift::inline abi_0_1::sync

@@ -4,7 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace forklift::sync {
+namespace forklift::inline abi_0_1::sync {
 
 namespace {
 
@@ -80,4 +80,4 @@ void find_robust_list() noexcept {
   robust_list_offset.store(reinterpret_cast<std::byte*>(list) - thread_pointer(), std::memory_order_relaxed);
 }
 
-}  // namespace forklift::sync
+}  // namespace forklift::inline abi_0_1::sync

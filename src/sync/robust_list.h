@@ -20,7 +20,7 @@
 
 #include "sync/word.h"
 
-namespace forklift::sync {
+namespace forklift::inline abi_0_1::sync {
 
 // The list's part of glibc's thread descriptor.
 struct RobustList {
@@ -94,4 +94,4 @@ inline void leave(RobustEntry& entry) noexcept {
   entry.next = nullptr;
 }
 
-}  // namespace forklift::sync
+}  // namespace forklift::inline abi_0_1::sync

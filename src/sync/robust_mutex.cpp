@@ -9,7 +9,7 @@
 #include "os/proc.h"
 #include "sync/word.h"
 
-namespace forklift::sync {
+namespace forklift::inline abi_0_1::sync {
 
 namespace {
 
@@ -98,4 +98,4 @@ RobustMutex::Acquired RobustMutex::lock_slow(Status* why) noexcept {
   }
 }
 
-}  // namespace forklift::sync
+}  // namespace forklift::inline abi_0_1::sync

@@ -25,7 +25,7 @@
 #include "forklift/status.h"
 #include "sync/robust_list.h"
 
-namespace forklift::sync {
+namespace forklift::inline abi_0_1::sync {
 
 class RobustMutex {
  public:
@@ -146,4 +146,4 @@ class LockGuard {
   Status status_;
 };
 
-}  // namespace forklift::sync
+}  // namespace forklift::inline abi_0_1::sync

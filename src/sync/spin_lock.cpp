@@ -3,7 +3,7 @@
 #include <sched.h>
 #include <time.h>
 
-namespace forklift::sync {
+namespace forklift::inline abi_0_1::sync {
 
 void SpinLock::wait() noexcept {
   constexpr int kLooks = 200;
@@ -23,4 +23,4 @@ void SpinLock::wait() noexcept {
   }
 }
 
-}  // namespace forklift::sync
+}  // namespace forklift::inline abi_0_1::sync

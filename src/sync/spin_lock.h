@@ -20,7 +20,7 @@
 
 #include "sync/word.h"
 
-namespace forklift::sync {
+namespace forklift::inline abi_0_1::sync {
 
 class SpinLock {
  public:
@@ -50,4 +50,4 @@ class SpinLock {
   std::atomic<bool> taken_{false};
 };
 
-}  // namespace forklift::sync
+}  // namespace forklift::inline abi_0_1::sync

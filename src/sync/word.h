@@ -7,7 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace forklift::sync {
+namespace forklift::inline abi_0_1::sync {
 
 using Word = std::atomic<std::uint64_t>;
 static_assert(sizeof(Word) == 8 && Word::is_always_lock_free);
@@ -73,4 +73,4 @@ inline void fetch_to_write(const void* at) noexcept {
 #endif
 }
 
-}  // namespace forklift::sync
+}  // namespace forklift::inline abi_0_1::sync

@@ -14,7 +14,7 @@
 #include "forklift/status.h"
 #include "forklift/tensor.h"
 
-namespace forklift::detail {
+namespace forklift::inline abi_0_1::detail {
 
 struct TensorAccess {
   // Precondition: the invariants of forklift/tensor.h, and `count` is the number of elements. Shape and
@@ -33,4 +33,4 @@ struct TensorAccess {
   }
 };
 
-}  // namespace forklift::detail
+}  // namespace forklift::inline abi_0_1::detail

@@ -13,7 +13,7 @@
 #include "tensor/pending.h"
 #include "tensor/storage.h"
 
-namespace forklift::tensor {
+namespace forklift::inline abi_0_1::tensor {
 namespace {
 
 class ArenaStorage final : public Storage {
@@ -85,4 +85,4 @@ Result<Tensor> in_arena(Dims shape, DType dtype, bool zeroed) {
   return detail::TensorAccess::make(*std::move(memory), 0, count, std::move(shape), filled, dtype, false);
 }
 
-}  // namespace forklift::tensor
+}  // namespace forklift::inline abi_0_1::tensor

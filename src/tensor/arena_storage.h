@@ -16,7 +16,7 @@
 #include "forklift/status.h"
 #include "forklift/tensor.h"
 
-namespace forklift::tensor {
+namespace forklift::inline abi_0_1::tensor {
 
 // Private payloads up to this are copied to the heap on receipt: no lease, no view, nothing to isolate on
 // fork.
@@ -43,4 +43,4 @@ inline const arena::LeasePtr* share_lease(const Storage& storage) noexcept {
   return static_cast<const arena::LeasePtr*>(storage.arena_lease());
 }
 
-}  // namespace forklift::tensor
+}  // namespace forklift::inline abi_0_1::tensor

@@ -9,7 +9,7 @@
 #include <emmintrin.h>
 #endif
 
-namespace forklift::tensor {
+namespace forklift::inline abi_0_1::tensor {
 namespace {
 
 struct Dim {
@@ -210,4 +210,4 @@ void fill_strided(void* dst, DimSpan dst_strides, DimSpan shape, const void* ite
   copy_strided(dst, dst_strides, item, still, shape, item_size);
 }
 
-}  // namespace forklift::tensor
+}  // namespace forklift::inline abi_0_1::tensor

@@ -11,7 +11,7 @@
 
 #include "forklift/shape.h"
 
-namespace forklift::tensor {
+namespace forklift::inline abi_0_1::tensor {
 
 void copy_strided(void* dst, DimSpan dst_strides, const void* src, DimSpan src_strides, DimSpan shape,
                   std::size_t item_size);
@@ -30,4 +30,4 @@ void copy_past_caches(void* dst, const void* src, std::size_t bytes);
 // Element strides to byte strides.
 Dims byte_strides(DimSpan strides, std::size_t item_size);
 
-}  // namespace forklift::tensor
+}  // namespace forklift::inline abi_0_1::tensor

@@ -13,7 +13,7 @@
 
 #include "forklift/shape.h"
 
-namespace forklift::tensor {
+namespace forklift::inline abi_0_1::tensor {
 
 // The number of elements, if every length is at least one and the strides are those of C order (a dimension
 // of length one may have any). Nothing: not so, or the number does not fit.
@@ -49,4 +49,4 @@ inline bool is_within(std::int64_t count, std::size_t item_size, std::uint64_t b
          static_cast<std::uint64_t>(need) <= buffer_bytes - byte_offset;
 }
 
-}  // namespace forklift::tensor
+}  // namespace forklift::inline abi_0_1::tensor

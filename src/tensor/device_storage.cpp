@@ -12,7 +12,7 @@
 #include "tensor/operations.h"
 #include "tensor/pending.h"
 
-namespace forklift::tensor {
+namespace forklift::inline abi_0_1::tensor {
 namespace {
 
 // The storages of this process's GPUs, by their address: what another library was given comes back as what it is.
@@ -218,4 +218,4 @@ Status refuse_cpu(const Storage& storage) {
           "the tensor lies on " + device.name() + ", which the CPU cannot touch: copy it with to(\"CPU\")"};
 }
 
-}  // namespace forklift::tensor
+}  // namespace forklift::inline abi_0_1::tensor

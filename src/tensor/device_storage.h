@@ -19,7 +19,7 @@
 #include "forklift/status.h"
 #include "forklift/tensor.h"
 
-namespace forklift::tensor {
+namespace forklift::inline abi_0_1::tensor {
 
 // Null: the CPU's memory.
 const std::shared_ptr<device::Device>* device_of(const Tensor& tensor) noexcept;
@@ -51,4 +51,4 @@ Status check_usable(const Tensor& tensor);
 // Why the CPU cannot look at a storage of a device.
 Status refuse_cpu(const Storage& storage);
 
-}  // namespace forklift::tensor
+}  // namespace forklift::inline abi_0_1::tensor

@@ -5,7 +5,7 @@
 #include "device/cuda/gpu.h"
 #include "tensor/device_storage.h"
 
-namespace forklift::tensor {
+namespace forklift::inline abi_0_1::tensor {
 namespace {
 
 // The driver takes the same numbers for its two default streams.
@@ -46,4 +46,4 @@ void DeviceUse::end() noexcept {
   device_.reset();
 }
 
-}  // namespace forklift::tensor
+}  // namespace forklift::inline abi_0_1::tensor

@@ -18,7 +18,7 @@
 #include "forklift/status.h"
 #include "forklift/tensor.h"
 
-namespace forklift::tensor {
+namespace forklift::inline abi_0_1::tensor {
 
 class DeviceUse {
  public:
@@ -46,4 +46,4 @@ class DeviceUse {
   std::intptr_t stream_ = -1;
 };
 
-}  // namespace forklift::tensor
+}  // namespace forklift::inline abi_0_1::tensor

@@ -11,7 +11,7 @@
 #include "tensor/operations.h"
 #include "tensor/pending.h"
 
-namespace forklift::dlpack {
+namespace forklift::inline abi_0_1::dlpack {
 namespace {
 
 // The ABI, as the specification's header lays it out on a 64-bit machine.
@@ -213,9 +213,9 @@ std::string_view type_name(DataType type) noexcept {
   }
 }
 
-}  // namespace forklift::dlpack
+}  // namespace forklift::inline abi_0_1::dlpack
 
-namespace forklift::tensor {
+namespace forklift::inline abi_0_1::tensor {
 
 Result<dlpack::ManagedTensorVersioned*> export_versioned(const Tensor& tensor, bool copied,
                                                          std::optional<std::intptr_t> stream) {
@@ -249,4 +249,4 @@ Result<Tensor> import_legacy(dlpack::ManagedTensor* managed) {
   return dlpack::import_as(managed, false);
 }
 
-}  // namespace forklift::tensor
+}  // namespace forklift::inline abi_0_1::tensor

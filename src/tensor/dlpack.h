@@ -12,7 +12,7 @@
 #include "forklift/dlpack.h"
 #include "forklift/status.h"
 
-namespace forklift::tensor {
+namespace forklift::inline abi_0_1::tensor {
 
 // The result holds a reference to the tensor's storage until its deleter is called. `copied` says that the
 // caller made a copy for this export (the specification's IS_COPIED). `stream` is the consumer's, of a tensor on a GPU,
@@ -30,4 +30,4 @@ Result<dlpack::ManagedTensor*> export_legacy(const Tensor& tensor,
 Result<Tensor> import_versioned(dlpack::ManagedTensorVersioned* managed);
 Result<Tensor> import_legacy(dlpack::ManagedTensor* managed);
 
-}  // namespace forklift::tensor
+}  // namespace forklift::inline abi_0_1::tensor

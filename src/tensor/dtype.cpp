@@ -3,7 +3,7 @@
 #include <array>
 #include <ostream>
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 namespace {
 
 struct Row {
@@ -71,4 +71,4 @@ std::optional<DType> dtype_from_typestr(std::string_view typestr) noexcept {
   return std::nullopt;
 }
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -2,7 +2,7 @@
 
 #include <string>
 
-namespace forklift::tensor {
+namespace forklift::inline abi_0_1::tensor {
 
 Result<std::int64_t> numel(DimSpan shape) {
   if (shape.size() > kMaxDims) {
@@ -70,4 +70,4 @@ Status check_within(DimSpan shape, DimSpan strides, std::size_t item_size, std::
                               std::to_string(buffer_bytes) + " bytes"};
 }
 
-}  // namespace forklift::tensor
+}  // namespace forklift::inline abi_0_1::tensor

@@ -14,7 +14,7 @@
 #include "forklift/shape.h"
 #include "forklift/status.h"
 
-namespace forklift::tensor {
+namespace forklift::inline abi_0_1::tensor {
 
 // The number of elements. kInvalid if a length is negative, there are more than kMaxDims, or the product of
 // the non-zero lengths does not fit (also where another length is zero, as in NumPy, so that strides always
@@ -42,4 +42,4 @@ inline Result<Extent> byte_extent(DimSpan shape, DimSpan strides, std::size_t it
 Status check_within(DimSpan shape, DimSpan strides, std::size_t item_size, std::uint64_t byte_offset,
                     std::uint64_t buffer_bytes);
 
-}  // namespace forklift::tensor
+}  // namespace forklift::inline abi_0_1::tensor

@@ -8,7 +8,7 @@
 #include "tensor/device_storage.h"
 #include "tensor/pending.h"
 
-namespace forklift::tensor {
+namespace forklift::inline abi_0_1::tensor {
 namespace {
 
 struct Loan {
@@ -67,4 +67,4 @@ Status take_back_memory(void* memory, std::uintptr_t stream) {
   return ordered ? ordered : gpu.complete_all();
 }
 
-}  // namespace forklift::tensor
+}  // namespace forklift::inline abi_0_1::tensor

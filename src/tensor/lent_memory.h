@@ -20,11 +20,11 @@
 
 #include "forklift/status.h"
 
-namespace forklift::tensor {
+namespace forklift::inline abi_0_1::tensor {
 
 // `stream`: the driver's, 0 being the legacy default stream.
 Result<void*> lend_memory(int ordinal, std::size_t bytes, std::uintptr_t stream);
 // kInvalid: it was not lent.
 Status take_back_memory(void* memory, std::uintptr_t stream);
 
-}  // namespace forklift::tensor
+}  // namespace forklift::inline abi_0_1::tensor

@@ -11,7 +11,7 @@
 #include "tensor/pending.h"
 #include "tensor/storage.h"
 
-namespace forklift::tensor {
+namespace forklift::inline abi_0_1::tensor {
 namespace {
 
 Status no_dimension(std::int64_t dim, std::size_t ndim) {
@@ -257,4 +257,4 @@ Status copy_elements(const Tensor& into, const Tensor& source) {
   return {};
 }
 
-}  // namespace forklift::tensor
+}  // namespace forklift::inline abi_0_1::tensor

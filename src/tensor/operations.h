@@ -15,7 +15,7 @@
 #include "forklift/status.h"
 #include "forklift/tensor.h"
 
-namespace forklift::tensor {
+namespace forklift::inline abi_0_1::tensor {
 
 Result<Tensor> wrap(std::shared_ptr<Storage> storage, DType dtype, Dims shape, std::size_t byte_offset = 0,
                     bool readonly = false);
@@ -45,4 +45,4 @@ Status check_access(const Tensor& tensor, DType wanted, bool write, bool contigu
 // In elements, from the first one. Nothing: there is no such element.
 std::optional<std::int64_t> element_offset(const Tensor& tensor, DimSpan index) noexcept;
 
-}  // namespace forklift::tensor
+}  // namespace forklift::inline abi_0_1::tensor

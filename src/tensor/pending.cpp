@@ -9,7 +9,7 @@
 
 #include "tensor/device_storage.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 namespace {
 
 std::atomic<std::uint32_t> forks{0};
@@ -119,4 +119,4 @@ Status StorageAccess::failure(const Storage& storage) {
 }
 
 }  // namespace detail
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

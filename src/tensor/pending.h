@@ -22,7 +22,7 @@
 #include "forklift/status.h"
 #include "forklift/tensor.h"
 
-namespace forklift::detail {
+namespace forklift::inline abi_0_1::detail {
 
 // What an executor has still to do.
 class Work {
@@ -82,9 +82,9 @@ struct StorageAccess {
   static void drop(PendingAccess* pending) noexcept { delete pending; }
 };
 
-}  // namespace forklift::detail
+}  // namespace forklift::inline abi_0_1::detail
 
-namespace forklift::tensor {
+namespace forklift::inline abi_0_1::tensor {
 
 // Waits for the operations that still work on the tensor's memory, and opens it. The failure of the operation that
 // should have made its elements: it has none.
@@ -99,4 +99,4 @@ inline Status settle_for_reading(const Tensor& tensor) {
   return !storage || storage->is_open() ? Status() : detail::StorageAccess::settle(*storage, false);
 }
 
-}  // namespace forklift::tensor
+}  // namespace forklift::inline abi_0_1::tensor

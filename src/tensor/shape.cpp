@@ -5,7 +5,7 @@
 #include <ostream>
 #include <utility>
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 Dims::Dims(std::size_t count, std::int64_t value) {
   reserve_discarding(count);
@@ -107,4 +107,4 @@ bool is_f_contiguous(DimSpan shape, DimSpan strides) noexcept {
   return is_contiguous(shape, strides, [](std::size_t k) { return k; });
 }
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

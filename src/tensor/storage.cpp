@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-namespace forklift::tensor {
+namespace forklift::inline abi_0_1::tensor {
 namespace {
 
 constexpr std::size_t kCacheLine = 64;
@@ -49,4 +49,4 @@ Result<std::shared_ptr<Storage>> borrowed_storage(void* data, std::size_t bytes,
   return std::shared_ptr<Storage>(std::make_shared<BorrowedStorage>(data, bytes, std::move(owner)));
 }
 
-}  // namespace forklift::tensor
+}  // namespace forklift::inline abi_0_1::tensor

@@ -11,7 +11,7 @@
 #include "forklift/status.h"
 #include "forklift/tensor.h"
 
-namespace forklift::tensor {
+namespace forklift::inline abi_0_1::tensor {
 
 // kInvalid: more than an address space holds. kSystem: there is no memory.
 Result<std::shared_ptr<Storage>> heap_storage(std::size_t bytes);
@@ -19,4 +19,4 @@ Result<std::shared_ptr<Storage>> heap_storage(std::size_t bytes);
 Result<std::shared_ptr<Storage>> borrowed_storage(void* data, std::size_t bytes,
                                                   std::shared_ptr<const void> owner = nullptr);
 
-}  // namespace forklift::tensor
+}  // namespace forklift::inline abi_0_1::tensor

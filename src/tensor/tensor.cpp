@@ -9,7 +9,7 @@
 
 #include "tensor/copy.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 void Tensor::forget_layout() noexcept {
   offset_ = 0;
   numel_ = 0;
@@ -160,4 +160,4 @@ std::ostream& operator<<(std::ostream& out, const Tensor& tensor) {
   return out;
 }
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -19,10 +19,11 @@
 #include <cstdint>
 
 #include "sync/event_count.h"
+#include "sync/label.h"
 #include "sync/robust_mutex.h"
 #include "sync/word.h"
 
-namespace forklift::topic {
+namespace forklift::inline abi_0_1::topic {
 
 using sync::Word;
 
@@ -91,9 +92,11 @@ struct TopicRow {
   Word space_spinner;
   Word unused3;
 
+  sync::Label label;  // cleared with the making of a topic
+
   ReaderPlace readers[kMostReaders];
 };
-static_assert(sizeof(TopicRow) == 320 + kMostReaders * 64);
+static_assert(sizeof(TopicRow) == 384 + kMostReaders * 64);
 
 struct TopicTable {
   Word rows_used;
@@ -102,4 +105,4 @@ struct TopicTable {
 };
 static_assert(sizeof(TopicTable) == 512);
 
-}  // namespace forklift::topic
+}  // namespace forklift::inline abi_0_1::topic

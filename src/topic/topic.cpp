@@ -8,7 +8,7 @@
 #include "channel/waiting.h"
 #include "topic/topics.h"
 
-namespace forklift::topic {
+namespace forklift::inline abi_0_1::topic {
 
 namespace {
 
@@ -63,6 +63,7 @@ Result<TopicPtr> Topic::create(Topics& topics, const TopicOptions& options) {
     change.set(row.finished, 0);
     change.set(row.tail, 0);
     change.set(row.oldest, 0);
+    row.label.clear();
     topics.arena().give_within(change, **ring, arena::Holder::ring(*index));
     return {};
   };
@@ -186,4 +187,4 @@ void Reader::give_place() noexcept {
   topic_->row_.space.notify(INT_MAX);
 }
 
-}  // namespace forklift::topic
+}  // namespace forklift::inline abi_0_1::topic

@@ -24,7 +24,7 @@
 #include "topic/tables.h"
 #include "topic/topics.h"
 
-namespace forklift::topic {
+namespace forklift::inline abi_0_1::topic {
 
 using channel::Incoming;
 using channel::Outgoing;
@@ -87,7 +87,7 @@ class Reader {
   static constexpr std::uint32_t kNoPlace = 0xffffffffU;
   Reader(TopicPtr topic, std::uint32_t place, domain::SlotRef owner, std::uint64_t seen)
       : topic_(std::move(topic)), place_(place), owner_(owner), seen_(seen) {}
-  static Status end_of_topic();
+  Status end_of_topic() const;
   Status usable() const;
   Status try_get(Incoming& into, bool* done);
   Status try_next(Incoming& into, bool* done);
@@ -146,6 +146,7 @@ class Topic : public std::enable_shared_from_this<Topic> {
     return static_cast<WhenSlow>(row_.when_slow.load(std::memory_order_relaxed));
   }
   TopicId id() const noexcept { return id_; }
+  sync::Label& label() const noexcept { return row_.label; }
   arena::Arena& arena() const noexcept { return table_.arena(); }
   domain::Domain& domain() const noexcept { return table_.domain(); }
   // Notified with every message and at the end: for waiting on several objects.
@@ -184,4 +185,4 @@ class Topic : public std::enable_shared_from_this<Topic> {
   domain::SpinPolicy spin_policy_;  // of this process, for room
 };
 
-}  // namespace forklift::topic
+}  // namespace forklift::inline abi_0_1::topic

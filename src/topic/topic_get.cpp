@@ -8,7 +8,7 @@
 #include "topic/topic.h"
 #include "topic/topics.h"
 
-namespace forklift::topic {
+namespace forklift::inline abi_0_1::topic {
 
 namespace {
 
@@ -76,7 +76,10 @@ void Topic::release_passed() {
   if (guard.ok() && topics.whole(id_.index)) (void)topics.trim(id_.index);
 }
 
-Status Reader::end_of_topic() { return {Code::kClosed, "it is closed, and everything was read"}; }
+Status Reader::end_of_topic() const {
+  return {Code::kClosed,
+          sync::labelled("the topic", topic_->label()) + " is closed, and everything was read"};
+}
 
 Status Reader::usable() const {
   const domain::Domain& domain = topic_->domain();
@@ -215,4 +218,4 @@ bool Reader::at_end() const noexcept { return topic_->finished() && behind() == 
 
 bool Reader::ready() const noexcept { return behind() != 0 || topic_->finished() || left(); }
 
-}  // namespace forklift::topic
+}  // namespace forklift::inline abi_0_1::topic

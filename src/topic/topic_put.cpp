@@ -9,7 +9,7 @@
 #include "topic/topic.h"
 #include "topic/topics.h"
 
-namespace forklift::topic {
+namespace forklift::inline abi_0_1::topic {
 
 struct Topic::Plan {
   explicit Plan(const channel::Outgoing& outgoing) : message(outgoing) {}
@@ -82,7 +82,8 @@ Status Topic::try_put(const Plan& plan, bool* done, std::uint64_t* number) {
   const sync::LockGuard guard = topics.lock(id_.index);
   if (!guard.ok()) return guard.status();
   if (!topics.whole(id_.index)) return unrepaired();
-  if (finished()) return {Code::kClosed, "it is finished: nothing more can be put"};
+  if (finished())
+    return {Code::kClosed, sync::labelled("the topic", row_.label) + " is closed: nothing more can be put"};
   const std::uint64_t tail = row_.tail.load(std::memory_order_relaxed);
   if (!make_room(tail)) return {};
   write(plan, tail);
@@ -132,4 +133,4 @@ Status Topic::put(const channel::Outgoing& message, os::Deadline deadline, WaitH
   }
 }
 
-}  // namespace forklift::topic
+}  // namespace forklift::inline abi_0_1::topic

@@ -8,7 +8,7 @@
 
 #include "channel/tables.h"
 
-namespace forklift::topic {
+namespace forklift::inline abi_0_1::topic {
 
 namespace {
 
@@ -261,4 +261,4 @@ void Topics::audit_topic(std::uint32_t index, std::vector<std::string>& wrong) {
   }
 }
 
-}  // namespace forklift::topic
+}  // namespace forklift::inline abi_0_1::topic

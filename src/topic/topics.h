@@ -12,7 +12,7 @@
 #include "arena/object_table.h"
 #include "topic/tables.h"
 
-namespace forklift::topic {
+namespace forklift::inline abi_0_1::topic {
 
 // Copies into and out of the ring. A reader's may race with a writer that drops the message; the reader finds
 // that out afterwards. `ring` points to a multiple of 8 in the ring. Bytes behind the last one, up to the
@@ -31,6 +31,8 @@ class Topics {
 
   using Rows = arena::ObjectTable<TopicTable, TopicRow>;
   Rows& rows() noexcept { return rows_; }
+  // nullptr: no such row.
+  TopicRow* row(std::uint32_t index) const noexcept { return index < rows_.used() ? &rows_[index] : nullptr; }
   TopicRow& unchecked_row(std::uint32_t index) const noexcept { return rows_[index]; }
   // Part of the arena transaction that makes a topic: the row is free until it commits.
   Result<std::uint32_t> claim_row(sync::Transaction& change);
@@ -72,4 +74,4 @@ class Topics {
   Rows rows_;
 };
 
-}  // namespace forklift::topic
+}  // namespace forklift::inline abi_0_1::topic

@@ -3,7 +3,7 @@
 
 #include "watch/watches.h"
 
-namespace forklift::watch {
+namespace forklift::inline abi_0_1::watch {
 
 namespace {
 // Rows of a table that its free list names. W1.
@@ -62,4 +62,4 @@ void Watches::look(std::vector<std::string>& wrong) const {
   }
 }
 
-}  // namespace forklift::watch
+}  // namespace forklift::inline abi_0_1::watch

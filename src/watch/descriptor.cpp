@@ -2,7 +2,7 @@
 
 #include "watch/lookout.h"
 
-namespace forklift::watch {
+namespace forklift::inline abi_0_1::watch {
 
 Result<std::unique_ptr<Descriptor>> Descriptor::make(Watches& watches, sync::EventCount& event, Ready ready) {
   if (Status status = Lookout::keep(watches); !status) return status;
@@ -38,4 +38,4 @@ Result<int> DescriptorCell::get(Watches& watches, sync::EventCount& event, Descr
   }
 }
 
-}  // namespace forklift::watch
+}  // namespace forklift::inline abi_0_1::watch

@@ -24,7 +24,7 @@
 
 #include "watch/set.h"
 
-namespace forklift::watch {
+namespace forklift::inline abi_0_1::watch {
 
 class Descriptor {
  public:
@@ -66,4 +66,4 @@ class DescriptorCell {
   std::atomic<Descriptor*> descriptor_{nullptr};
 };
 
-}  // namespace forklift::watch
+}  // namespace forklift::inline abi_0_1::watch

@@ -13,7 +13,7 @@
 #include "os/thread.h"
 #include "watch/watches.h"
 
-namespace forklift::watch {
+namespace forklift::inline abi_0_1::watch {
 
 namespace {
 
@@ -102,4 +102,4 @@ Status Lookout::keep(Watches& watches) { return LookoutThread::instance().keep(w
 
 void Lookout::leave(Watches& watches) noexcept { LookoutThread::instance().leave(watches); }
 
-}  // namespace forklift::watch
+}  // namespace forklift::inline abi_0_1::watch

@@ -11,7 +11,7 @@
 
 #include "forklift/status.h"
 
-namespace forklift::watch {
+namespace forklift::inline abi_0_1::watch {
 
 class Watches;
 
@@ -23,4 +23,4 @@ class Lookout {
   static void leave(Watches& watches) noexcept;
 };
 
-}  // namespace forklift::watch
+}  // namespace forklift::inline abi_0_1::watch

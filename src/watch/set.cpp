@@ -4,7 +4,7 @@
 
 #include "os/local_socket.h"
 
-namespace forklift::watch {
+namespace forklift::inline abi_0_1::watch {
 
 Result<std::unique_ptr<Set>> Set::make(Watches& watches) {
   Result<std::uint32_t> row = watches.claim_set();
@@ -92,4 +92,4 @@ bool Set::arm() noexcept {
   return true;
 }
 
-}  // namespace forklift::watch
+}  // namespace forklift::inline abi_0_1::watch

@@ -21,7 +21,7 @@
 #include "domain/waiting.h"
 #include "watch/watches.h"
 
-namespace forklift::watch {
+namespace forklift::inline abi_0_1::watch {
 
 class Set {
  public:
@@ -94,4 +94,4 @@ class Set {
   os::Fd socket_;
 };
 
-}  // namespace forklift::watch
+}  // namespace forklift::inline abi_0_1::watch

@@ -22,7 +22,7 @@
 #include "sync/event_count.h"
 #include "sync/word.h"
 
-namespace forklift::watch {
+namespace forklift::inline abi_0_1::watch {
 
 using sync::Word;
 
@@ -73,4 +73,4 @@ struct alignas(64) WatchRow {
 };
 static_assert(sizeof(WatchRow) == 64);
 
-}  // namespace forklift::watch
+}  // namespace forklift::inline abi_0_1::watch

@@ -5,7 +5,7 @@
 #include "os/local_socket.h"
 #include "watch/lookout.h"
 
-namespace forklift::watch {
+namespace forklift::inline abi_0_1::watch {
 
 using arena::Holder;
 using sync::EventCount;
@@ -275,4 +275,4 @@ bool Watches::reap(domain::SlotRef slot) {
   return true;
 }
 
-}  // namespace forklift::watch
+}  // namespace forklift::inline abi_0_1::watch

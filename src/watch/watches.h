@@ -23,7 +23,7 @@
 #include "os/fd.h"
 #include "watch/tables.h"
 
-namespace forklift::watch {
+namespace forklift::inline abi_0_1::watch {
 
 struct Place;
 
@@ -85,4 +85,4 @@ class Watches {
   Place* place_;  // the domain's among those of this process
 };
 
-}  // namespace forklift::watch
+}  // namespace forklift::inline abi_0_1::watch

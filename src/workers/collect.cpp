@@ -5,7 +5,7 @@
 #include "os/thread.h"
 #include "workers/engine.h"
 
-namespace forklift::workers {
+namespace forklift::inline abi_0_1::workers {
 namespace {
 
 // A thread that wants all answers of many tasks is woken once for at most this many,
@@ -228,4 +228,4 @@ bool Engine::send_again_locked(std::uint64_t task, Task& entry) {
   return true;
 }
 
-}  // namespace forklift::workers
+}  // namespace forklift::inline abi_0_1::workers

@@ -7,9 +7,10 @@
 #include <exception>
 #include <utility>
 
+#include "base/log.h"
 #include "os/clock.h"
 
-namespace forklift::workers {
+namespace forklift::inline abi_0_1::workers {
 namespace {
 
 constexpr std::uint32_t kGenerationMask = (std::uint32_t{1} << (kTaskBits - kPlaceBits)) - 1;
@@ -311,9 +312,9 @@ void Engine::make_calls() {
     try {
       call();
     } catch (const std::exception& error) {
-      std::fprintf(stderr, "forklift: what follows a pool's job failed: %s\n", error.what());
+      log(Severity::kError, std::string("what follows a pool's job failed: ") + error.what());
     } catch (...) {
-      std::fprintf(stderr, "forklift: what follows a pool's job failed\n");
+      log(Severity::kError, "what follows a pool's job failed");
     }
   }
 }
@@ -369,4 +370,4 @@ std::uint64_t Engine::outstanding() {
   return outstanding_;
 }
 
-}  // namespace forklift::workers
+}  // namespace forklift::inline abi_0_1::workers

@@ -49,7 +49,7 @@
 #include "workers/worker.h"
 #include "workers/worker_table.h"
 
-namespace forklift::workers {
+namespace forklift::inline abi_0_1::workers {
 
 // The parent's handle on a worker process. Called by one thread at a time.
 class WorkerHandle {
@@ -328,4 +328,4 @@ class Engine {
   std::thread collector_;
 };
 
-}  // namespace forklift::workers
+}  // namespace forklift::inline abi_0_1::workers

@@ -14,7 +14,7 @@
 #include "os/thread.h"
 #include "workers/engine.h"
 
-namespace forklift::workers {
+namespace forklift::inline abi_0_1::workers {
 namespace {
 
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
@@ -355,4 +355,4 @@ void Engine::put_down() {
   kill_ns_ = now + kGraceNs;
 }
 
-}  // namespace forklift::workers
+}  // namespace forklift::inline abi_0_1::workers

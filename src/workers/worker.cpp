@@ -4,14 +4,14 @@
 
 #include <algorithm>
 #include <climits>
-#include <cstdio>
 #include <cstring>
 #include <string>
 
+#include "base/log.h"
 #include "os/clock.h"
 #include "os/limits.h"
 
-namespace forklift::workers {
+namespace forklift::inline abi_0_1::workers {
 namespace {
 
 // How often a worker checks how much memory it has.
@@ -115,7 +115,7 @@ bool Worker::should_leave() noexcept {
 void Worker::end_copy() const noexcept {
   const domain::Domain& domain = this->domain();
   if (domain.attached() && domain.self() == slot_) return;
-  std::fputs("forklift: a task forked, and its copy came back from it; the copy ends here\n", stderr);
+  log(Severity::kError, "a task forked, and its copy came back from it; the copy ends here");
   ::_exit(1);
 }
 
@@ -239,4 +239,4 @@ void Worker::tell() noexcept {
   worker_slot_.answers->items().notify(1);
 }
 
-}  // namespace forklift::workers
+}  // namespace forklift::inline abi_0_1::workers

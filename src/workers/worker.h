@@ -22,7 +22,7 @@
 
 #include "workers/worker_table.h"
 
-namespace forklift::workers {
+namespace forklift::inline abi_0_1::workers {
 
 // What a worker gets from its pool. A forked child inherits it; any other child opens the channels and the
 // block.
@@ -86,4 +86,4 @@ class Worker {
   bool untold_ = false;  // this worker has answered without waking the pool
 };
 
-}  // namespace forklift::workers
+}  // namespace forklift::inline abi_0_1::workers

@@ -18,7 +18,7 @@
 #include "channel/channel.h"
 #include "sync/event_count.h"
 
-namespace forklift::workers {
+namespace forklift::inline abi_0_1::workers {
 
 using sync::Word;
 
@@ -122,4 +122,4 @@ class WorkerTable {
   arena::LeasePtr block_;
 };
 
-}  // namespace forklift::workers
+}  // namespace forklift::inline abi_0_1::workers

@@ -9,7 +9,7 @@
 #include "modules.h"
 #include "plain_memory.h"
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 namespace {
 
 // A context's handle is an address that nothing has: a device's number from here on.
@@ -129,7 +129,7 @@ bool Contexts::may_access(DeviceNumber device, DeviceNumber memory) const {
   return found != peers_.end() && found->second.contains(memory);
 }
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake
 
 namespace fake = forklift::device::cuda::fake;
 using fake::contexts;

@@ -10,7 +10,7 @@
 
 #include "entry.h"
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 
 class Contexts {
  public:
@@ -41,4 +41,4 @@ class Contexts {
 
 Contexts& contexts();
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake

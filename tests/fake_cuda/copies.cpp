@@ -14,7 +14,7 @@
 #include "host_memory.h"
 #include "space.h"
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 namespace {
 
 Pointer number_of(const void* host) { return reinterpret_cast<std::uintptr_t>(host); }
@@ -98,7 +98,7 @@ CudaError fill(Pointer to, unsigned char value, std::size_t count, Stream handle
 }
 
 }  // namespace
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake
 
 namespace fake = forklift::device::cuda::fake;
 using fake::enter;

@@ -7,7 +7,7 @@
 #include "physical.h"
 #include "settings.h"
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 
 int device_count() { return static_cast<int>(settings().visible.size()); }
 
@@ -39,7 +39,7 @@ int attribute_of(DeviceAttribute attribute) {
   return 0;
 }
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake
 
 namespace fake = forklift::device::cuda::fake;
 using fake::enter;

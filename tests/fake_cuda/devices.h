@@ -3,7 +3,7 @@
 
 #include "entry.h"
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 
 int device_count();
 bool is_device(DeviceNumber device);
@@ -14,4 +14,4 @@ DeviceNumber visible_device(int machine_device);
 bool can_access_peer(DeviceNumber device, DeviceNumber peer);
 int attribute_of(DeviceAttribute attribute);
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake

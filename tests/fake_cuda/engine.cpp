@@ -8,7 +8,7 @@
 #include "event_page.h"
 #include "settings.h"
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 namespace {
 
 // How long a wait for another process goes on before it looks whether it is still wanted.
@@ -222,4 +222,4 @@ void Engine::run_thread(const std::shared_ptr<StreamState>& stream) {
   }
 }
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake

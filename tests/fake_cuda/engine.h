@@ -27,7 +27,7 @@
 
 #include "entry.h"
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 
 class EventPage;  // event_page.h
 struct StreamState;
@@ -115,4 +115,4 @@ Engine& engine();
 // Whether a query is to do the work, in lazy mode; counts it.
 bool query_does_work(unsigned& polls);
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake

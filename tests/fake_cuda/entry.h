@@ -19,7 +19,7 @@
 // The functions that the library exports, with the names that the driver has.
 #define FAKE_CUDA extern "C" __attribute__((visibility("default")))
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 
 using Lock = std::unique_lock<std::mutex>;
 
@@ -52,4 +52,4 @@ CudaError enter(const char* name, Needs needs, Body body) {
   return body(lock);
 }
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake

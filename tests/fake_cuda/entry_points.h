@@ -6,7 +6,7 @@
 
 #include "device/cuda/api.h"
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 
 template <auto Member>
 using TypeOf = std::remove_pointer_t<std::remove_reference_t<decltype(Functions{}.*Member)>>;
@@ -81,4 +81,4 @@ TypeOf<&Functions::module_get_function> cuModuleGetFunction;
 TypeOf<&Functions::launch_kernel> cuLaunchKernel;
 }
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake

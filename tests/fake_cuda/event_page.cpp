@@ -12,7 +12,7 @@
 
 #include "physical.h"
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 namespace {
 
 using Word = std::atomic<std::uint32_t>;
@@ -107,4 +107,4 @@ void EventPage::ring() {
   futex_wake(shared_->bell);
 }
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake

@@ -14,7 +14,7 @@
 #include <memory>
 #include <string>
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 
 class EventPage {
  public:
@@ -50,4 +50,4 @@ class EventPage {
   Shared* shared_;
 };
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake

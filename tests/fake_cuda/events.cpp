@@ -7,7 +7,7 @@
 #include "contexts.h"
 #include "settings.h"
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 namespace {
 
 constexpr std::chrono::milliseconds kSlice{20};
@@ -149,7 +149,7 @@ void Events::end_context(DeviceNumber device, Lock& lock) {
   }
 }
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake
 
 namespace fake = forklift::device::cuda::fake;
 using fake::enter;

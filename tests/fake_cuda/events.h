@@ -14,7 +14,7 @@
 #include "entry.h"
 #include "event_page.h"
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 
 // What an event captured in this process.
 struct Record {
@@ -69,4 +69,4 @@ class Events {
 
 Events& events();
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake

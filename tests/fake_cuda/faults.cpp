@@ -15,7 +15,7 @@
 #include "entry.h"
 #include "fake_cuda.h"
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 namespace {
 
 struct Fault {
@@ -121,7 +121,7 @@ void set_poison(CudaError error) {
   poisoned.compare_exchange_strong(none, static_cast<int>(error), std::memory_order_relaxed);
 }
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake
 
 namespace fake = forklift::device::cuda::fake;
 

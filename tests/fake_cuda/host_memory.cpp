@@ -11,7 +11,7 @@
 #include "devices.h"
 #include "physical.h"
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 namespace {
 
 constexpr unsigned kRegisterFlags = 15;  // portable, device map, I/O memory, read only
@@ -165,7 +165,7 @@ long HostMemory::bytes() const {
   return sum;
 }
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake
 
 namespace fake = forklift::device::cuda::fake;
 using fake::contexts;

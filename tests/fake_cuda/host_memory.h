@@ -9,7 +9,7 @@
 
 #include "entry.h"
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 
 struct HostRange {
   Pointer begin = 0;
@@ -51,4 +51,4 @@ class HostMemory {
 
 HostMemory& host_memory();
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake

@@ -8,7 +8,7 @@
 #include "settings.h"
 #include "symbols.h"
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 namespace {
 
 struct ErrorText {
@@ -90,7 +90,7 @@ CudaError proc_address(const char* name, void** address, int version, std::uint6
 }
 
 }  // namespace
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake
 
 namespace fake = forklift::device::cuda::fake;
 using fake::enter;

@@ -21,7 +21,7 @@
 #include "events.h"
 #include "fake_cuda.h"
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 
 namespace {
 
@@ -184,7 +184,7 @@ CudaError open_memory(const IpcMemoryHandle& handle, Pointer* memory) {
 }
 
 }  // namespace
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake
 
 namespace fake = forklift::device::cuda::fake;
 using fake::enter;

@@ -15,7 +15,7 @@
 #include "physical.h"
 #include "space.h"
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 
 // What an IPC handle says: which descriptor of which process.
 struct IpcName {
@@ -60,4 +60,4 @@ void poison_if_opened(const Physical& memory, char* alias);
 // Unmaps what cuIpcOpenMemHandle mapped.
 void close_ipc(Range& range);
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake

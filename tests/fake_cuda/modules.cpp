@@ -9,7 +9,7 @@
 #include "host_kernels/table.h"
 #include "space.h"
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 namespace {
 
 constexpr char kMagic[8] = FAKE_CUDA_MAGIC;
@@ -134,7 +134,7 @@ void Modules::end_context(DeviceNumber device) {
   for (Module module : gone) unload(module);
 }
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake
 
 namespace fake = forklift::device::cuda::fake;
 using fake::enter;

@@ -8,7 +8,7 @@
 #include "entry.h"
 #include "kernel_table.h"
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 
 class Modules {
  public:
@@ -37,4 +37,4 @@ class Modules {
 
 Modules& modules();
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake

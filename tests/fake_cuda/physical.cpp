@@ -20,7 +20,7 @@
 
 #include "settings.h"
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 namespace {
 
 constexpr const char* kPrefix = "fake-cuda";
@@ -205,4 +205,4 @@ std::size_t used_bytes(int machine_device) {
   return used;
 }
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake

@@ -18,7 +18,7 @@
 
 #include "entry.h"
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 
 class Physical {
  public:
@@ -75,4 +75,4 @@ std::string memfd_name(const std::string& link);
 // Words of this process's making that no other memory has.
 std::string new_token();
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake

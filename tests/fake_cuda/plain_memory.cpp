@@ -12,7 +12,7 @@
 #include "ipc_memory.h"
 #include "settings.h"
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 
 PlainMemory& plain_memory() {
   static auto* const made = new PlainMemory;
@@ -116,7 +116,7 @@ CudaError host_attribute(void* value, PointerAttribute attribute, const HostRang
 }
 
 }  // namespace
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake
 
 namespace fake = forklift::device::cuda::fake;
 using fake::contexts;

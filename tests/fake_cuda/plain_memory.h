@@ -4,7 +4,7 @@
 #include "entry.h"
 #include "space.h"
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 
 class PlainMemory {
  public:
@@ -16,4 +16,4 @@ class PlainMemory {
 
 PlainMemory& plain_memory();
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake

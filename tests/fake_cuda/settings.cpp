@@ -5,7 +5,7 @@
 #include <optional>
 #include <sstream>
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 namespace {
 
 std::string text_of(const char* name, const std::string& otherwise) {
@@ -113,4 +113,4 @@ std::string uuid_bytes(int device) {
   return bytes;
 }
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake

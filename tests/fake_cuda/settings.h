@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 
 struct Settings {
   int devices = 1;
@@ -31,4 +31,4 @@ const Settings& settings();
 // The 16 bytes of a device's UUID, the same in every process.
 std::string uuid_bytes(int device);
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake

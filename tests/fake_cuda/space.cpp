@@ -9,7 +9,7 @@
 #include "host_memory.h"
 #include "ipc_memory.h"
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 namespace {
 
 // Addresses without access that begin at a multiple of the alignment; null: there are none.
@@ -140,4 +140,4 @@ char* Space::peek(Pointer address, std::size_t bytes) {
   return resolve(address, bytes, [](const Range&, const Piece&) { return true; });
 }
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake

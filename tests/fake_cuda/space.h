@@ -20,7 +20,7 @@
 #include "entry.h"
 #include "physical.h"
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 
 class Origin;  // ipc_memory.h
 
@@ -101,4 +101,4 @@ class Space {
 
 Space& space();
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake

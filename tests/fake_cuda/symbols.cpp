@@ -4,7 +4,7 @@
 
 #include "entry_points.h"
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 namespace {
 
 template <class Type>
@@ -90,4 +90,4 @@ const Symbol* find_symbol(const char* name) {
   return nullptr;
 }
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake

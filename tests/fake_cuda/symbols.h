@@ -2,7 +2,7 @@
 // interface which is exported.
 #pragma once
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 
 struct Symbol {
   const char* name;
@@ -13,4 +13,4 @@ struct Symbol {
 // Null: the driver has no function of this name.
 const Symbol* find_symbol(const char* name);
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake

@@ -10,7 +10,7 @@
 #include "devices.h"
 #include "engine.h"
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 namespace {
 
 bool is_granular(std::size_t value) { return value % kGranularity == 0; }
@@ -165,7 +165,7 @@ long VirtualMemory::handles() const {
                        [](const auto& each) { return each.second.references > 0; });
 }
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake
 
 namespace fake = forklift::device::cuda::fake;
 using fake::enter;

@@ -12,7 +12,7 @@
 #include "physical.h"
 #include "space.h"
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 
 class VirtualMemory {
  public:
@@ -47,4 +47,4 @@ class VirtualMemory {
 
 VirtualMemory& virtual_memory();
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake

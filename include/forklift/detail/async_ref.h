@@ -1,7 +1,7 @@
 // What async.h defines, for the async_ members of the classes.
 #pragma once
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 class Reactor;
 
@@ -10,4 +10,4 @@ template <class Source>
 struct Async;
 }  // namespace detail
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -7,12 +7,13 @@
 // Invariant: empty, or on one channel for as long as it lives.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 namespace channel {
 class Channel;
@@ -26,8 +27,13 @@ class ChannelRef {
   explicit ChannelRef(std::shared_ptr<channel::Channel> channel) noexcept : channel_(std::move(channel)) {}
   // For the library's own parts; null: of an empty handle.
   const std::shared_ptr<channel::Channel>& get() const noexcept { return channel_; }
+  // Of the same channel, or both of none.
+  friend bool operator==(const ChannelRef& a, const ChannelRef& b) noexcept { return a.same_as(b); }
+  // Equal for handles on the same object.
+  std::size_t hash() const noexcept;
 
  private:
+  bool same_as(const ChannelRef& other) const noexcept;
   std::shared_ptr<channel::Channel> channel_;
 };
 
@@ -38,4 +44,4 @@ namespace detail {
 using ChannelPtr = std::shared_ptr<channel::Channel>;
 }  // namespace detail
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -15,7 +15,7 @@
 
 #include "forklift/shared_value.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 namespace container {
 class Block;
@@ -110,4 +110,4 @@ class Uninitialised {
 };
 
 }  // namespace detail
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -8,7 +8,7 @@
 #include "forklift/detail/channel_ref.h"
 #include "forklift/detail/topic_ref.h"
 
-namespace forklift::detail {
+namespace forklift::inline abi_0_1::detail {
 
 class ClaimHold;
 
@@ -57,4 +57,4 @@ class Endpoint {
   Kind kind_;
 };
 
-}  // namespace forklift::detail
+}  // namespace forklift::inline abi_0_1::detail

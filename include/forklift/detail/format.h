@@ -15,7 +15,7 @@
 #include "forklift/dtype.h"
 #include "forklift/shape.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 class Tensor;
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
@@ -31,7 +31,7 @@ struct StreamFormatter : std::formatter<std::string> {
   }
 };
 }  // namespace detail
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1
 
 template <>
 struct std::formatter<forklift::Tensor> : forklift::detail::StreamFormatter<forklift::Tensor> {};

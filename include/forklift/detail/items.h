@@ -17,10 +17,10 @@
 #include <type_traits>
 #include <utility>
 
-#include "forklift/error.h"
+#include "forklift/detail/caught.h"
 #include "forklift/wait.h"
 
-namespace forklift::detail {
+namespace forklift::inline abi_0_1::detail {
 
 template <class Stream>
 class ItemIterator {
@@ -36,15 +36,14 @@ class ItemIterator {
   value_type& operator*() const noexcept { return *item_; }
   value_type* operator->() const noexcept { return &*item_; }
   ItemIterator& operator++() {
-    try {
+    const bool closed = met_closed([this] {
       if (!item_) {
         item_ = stream_->try_get(wait_);
       } else if (!stream_->try_get_into(*item_, wait_)) {
         item_.reset();
       }
-    } catch (const Closed&) {
-      item_.reset();
-    }
+    });
+    if (closed) item_.reset();
     return *this;
   }
   void operator++(int) { ++*this; }
@@ -69,4 +68,4 @@ class Items {
   Wait wait_;
 };
 
-}  // namespace forklift::detail
+}  // namespace forklift::inline abi_0_1::detail

@@ -13,13 +13,14 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
 
 #include "forklift/error.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 namespace locks {
 // The core's, not the public classes of the same names.
@@ -43,8 +44,13 @@ class LockRef {
   explicit LockRef(std::shared_ptr<locks::Object> object) noexcept : object_(std::move(object)) {}
   // For the library's own parts.
   const std::shared_ptr<locks::Object>& get() const noexcept { return object_; }
+  // Of the same object, or both of none.
+  friend bool operator==(const LockRef& a, const LockRef& b) noexcept { return a.same_as(b); }
+  // Equal for handles on the same object.
+  std::size_t hash() const noexcept;
 
  private:
+  bool same_as(const LockRef& other) const noexcept;
   std::shared_ptr<locks::Object> object_;
 };
 
@@ -63,5 +69,22 @@ concept LockHandle = requires(const T& handle, LockName name) {
   { T::open(name) } -> std::same_as<T>;
 };
 
+// Of handles: the same object, whichever handle.
+struct HandleHash {
+  template <class Handle>
+  std::size_t operator()(const Handle& handle) const noexcept {
+    if (!handle) return 0;
+    return handle.ref().hash();
+  }
+};
+
 }  // namespace detail
-}  // namespace forklift
+
+// Two handles on the same object, or two on none.
+template <detail::LockHandle T>
+bool operator==(const T& a, const T& b) noexcept {
+  if (!a || !b) return !a && !b;
+  return a.ref() == b.ref();
+}
+
+}  // namespace forklift::inline abi_0_1

@@ -27,7 +27,7 @@
 
 #include "forklift/dtype.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 class Value;
 template <class T>
@@ -188,4 +188,4 @@ template <class T>
 concept CopiesPacked = Packs<T> && !std::same_as<typename PackedItem<T>::Number, bool>;
 
 }  // namespace detail
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

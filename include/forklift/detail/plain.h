@@ -21,7 +21,7 @@
 #include <variant>
 #include <vector>
 
-namespace forklift::detail {
+namespace forklift::inline abi_0_1::detail {
 
 template <class T>
 struct RefersElsewhere
@@ -75,4 +75,4 @@ T made_of_bytes(Fill&& fill) {
 template <class T>
 concept Callable = requires { &T::operator(); };
 
-}  // namespace forklift::detail
+}  // namespace forklift::inline abi_0_1::detail

@@ -33,7 +33,7 @@
 #include "forklift/future.h"
 #include "forklift/spawn.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 struct PoolOptions;
 struct CallOptions;
@@ -164,7 +164,7 @@ struct TaskKind {
   }
 
  private:
-  static constexpr std::uint64_t kSignature = hash_of(pretty_name<R(Params...)>());
+  static constexpr std::uint64_t kSignature = hash_of_type_name(pretty_name<R(Params...)>());
   static const bool kRegistered;
 
   template <class T>
@@ -229,15 +229,13 @@ template <class R>
 class Item {
  public:
   void take(Outcome& outcome) noexcept {
-    try {
+    error_ = caught([&] {
       if constexpr (std::is_void_v<R>) {
         expect_result(outcome);
       } else {
         result_.emplace(result_of<R>(outcome));
       }
-    } catch (...) {
-      error_ = std::current_exception();
-    }
+    });
   }
   void rethrow() const {
     if (error_) std::rethrow_exception(error_);
@@ -350,4 +348,4 @@ bool join_pool(PoolCore& pool, Limit limit);
 std::vector<pid_t> pool_pids(PoolCore& pool);
 
 }  // namespace detail
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

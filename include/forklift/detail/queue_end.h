@@ -22,7 +22,7 @@
 #include "forklift/sendable.h"
 #include "forklift/wait.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 // How often a message of a queue reaches a getter.
 enum class Delivery : std::uint8_t {
@@ -35,6 +35,7 @@ struct QueueOptions {
   std::uint32_t capacity = 0;  // messages; 0: as many as the memory budget allows
   // Of messages and their tensors, in transit; 0: likewise. A longer message waits until the queue is empty.
   std::uint64_t bytes = 0;
+  std::string_view label = {};  // for people: messages and tools name the queue so (label.h)
 };
 
 namespace detail {
@@ -136,13 +137,28 @@ class QueueEnd {
   void reset() noexcept { channel_.reset(); }
   explicit operator bool() const noexcept { return channel_ != nullptr; }
 
+  // Two handles on the same queue, or two on none.
+  friend bool operator==(const QueueEnd& a, const QueueEnd& b) noexcept { return a.ref() == b.ref(); }
+
   // As an argument of Process::spawn and Process::program.
   operator ChannelRef() const noexcept { return ChannelRef(channel_); }
 
  protected:
   explicit QueueEnd(ChannelPtr channel) noexcept : channel_(std::move(channel)) {}
+  QueueEnd() noexcept = default;
   ChannelPtr channel_;
+
+ private:
+  friend struct QueueHash;
+  ChannelRef ref() const noexcept { return ChannelRef(channel_); }
+};
+
+struct QueueHash {
+  template <class T, Delivery D>
+  std::size_t operator()(const QueueEnd<T, D>& queue) const noexcept {
+    return queue.ref().hash();
+  }
 };
 
 }  // namespace detail
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -24,7 +24,7 @@
 #include "forklift/loan.h"
 #include "forklift/sendable.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 namespace service {
 class Client;
@@ -250,6 +250,9 @@ std::size_t loan_size(std::size_t count) {
   }
 }
 
+// Without the release's namespace, which GCC writes and Clang does not.
+std::string plain_name(std::string_view name);
+
 template <class T>
 std::string type_text() {
   if constexpr (Named<T>) {
@@ -257,7 +260,7 @@ std::string type_text() {
   } else if constexpr (std::same_as<T, std::string>) {
     return "std::string";
   } else {
-    return std::string(pretty_name<T>());
+    return plain_name(pretty_name<T>());
   }
 }
 // A service's types are those that its messages hold: a Framed's hash is its own.
@@ -276,4 +279,4 @@ ServiceType service_type() {
 }
 
 }  // namespace detail
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -14,7 +14,7 @@
 #include <limits>
 #include <stop_token>
 
-namespace forklift::detail {
+namespace forklift::inline abi_0_1::detail {
 
 inline constexpr std::int64_t kForever = std::numeric_limits<std::int64_t>::max();
 
@@ -62,4 +62,4 @@ struct Limit {
   const std::stop_token* stop = nullptr;
 };
 
-}  // namespace forklift::detail
+}  // namespace forklift::inline abi_0_1::detail

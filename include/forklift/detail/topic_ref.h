@@ -8,10 +8,11 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <memory>
 #include <utility>
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 // The core's; programs have no use for them.
 namespace topic {
@@ -25,8 +26,13 @@ class TopicRef {
   explicit TopicRef(std::shared_ptr<topic::Topic> topic) noexcept : topic_(std::move(topic)) {}
   // For the library's own parts; null: closed.
   const std::shared_ptr<topic::Topic>& get() const noexcept { return topic_; }
+  // Of the same topic, or both of none.
+  friend bool operator==(const TopicRef& a, const TopicRef& b) noexcept { return a.same_as(b); }
+  // Equal for handles on the same object.
+  std::size_t hash() const noexcept;
 
  private:
+  bool same_as(const TopicRef& other) const noexcept;
   std::shared_ptr<topic::Topic> topic_;
 };
 
@@ -46,5 +52,12 @@ concept ReaderHandle = requires(const T& handle) {
   { handle.reader() } -> std::same_as<const ReaderPtr&>;
 };
 
+struct TopicHash {
+  template <class Handle>
+  std::size_t operator()(const Handle& handle) const noexcept {
+    return handle.ref().hash();
+  }
+};
+
 }  // namespace detail
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -28,7 +28,7 @@
 #include "forklift/error.h"
 #include "forklift/sendable.h"
 
-namespace forklift::detail {
+namespace forklift::inline abi_0_1::detail {
 
 bool put_bytes(Endpoint endpoint, std::uint64_t type, std::span<const std::byte> bytes, Limit limit);
 bool put_value(Endpoint endpoint, const Value& value, Limit limit);
@@ -169,4 +169,4 @@ struct Transfer {
   }
 };
 
-}  // namespace forklift::detail
+}  // namespace forklift::inline abi_0_1::detail

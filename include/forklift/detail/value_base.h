@@ -16,12 +16,13 @@
 #include <variant>
 #include <vector>
 
+#include "forklift/detail/caught.h"
 #include "forklift/detail/packed.h"
 #include "forklift/detail/plain.h"
 #include "forklift/error.h"
 #include "forklift/tensor.h"
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 class Value;
 
@@ -160,11 +161,9 @@ class Value {
   // The same; nothing where as() throws TypeMismatch.
   template <class T>
   std::optional<T> try_as() const {
-    try {
-      return as<T>();
-    } catch (const TypeMismatch&) {
-      return std::nullopt;
-    }
+    std::optional<T> item;
+    (void)detail::mismatch_in([&] { item.emplace(as<T>()); });
+    return item;
   }
 
   // The value of the first equal key; null if there is none or this is no map.
@@ -172,7 +171,8 @@ class Value {
   // The same; Error (kNotFound) where find() is null.
   const Value& at(const Value& key) const {
     const Value* const found = find(key);
-    if (found == nullptr) throw Error({Code::kNotFound, "a value without the key that was asked for"});
+    if (found == nullptr)
+      detail::throw_status({Code::kNotFound, "a value without the key that was asked for"});
     return *found;
   }
   // Elements of a list, entries of a map, bytes of a string or of bytes; 0 of anything else.
@@ -206,11 +206,11 @@ Status whole_number(const Value& value, std::string_view wanted, Whole& number);
 Status real_number(const Value& value, std::string_view wanted, double& number);
 
 inline void match(const Status& status) {
-  if (!status.ok()) throw TypeMismatch(status);
+  if (!status.ok()) throw_mismatch(status);
 }
 [[noreturn]] inline void mismatch(const Value& value, std::string_view wanted) {
-  throw TypeMismatch(wrong_kind(value, wanted));
+  throw_mismatch(wrong_kind(value, wanted));
 }
 }  // namespace detail
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

@@ -27,7 +27,7 @@
 
 #include "forklift/detail/value_base.h"
 
-namespace forklift::detail {
+namespace forklift::inline abi_0_1::detail {
 
 // --- one element of a container, one field of a struct
 
@@ -212,9 +212,9 @@ void read_array(const Value& value, T (&into)[N]) {
   }
 }
 
-}  // namespace forklift::detail
+}  // namespace forklift::inline abi_0_1::detail
 
-namespace forklift {
+namespace forklift::inline abi_0_1 {
 
 template <class T>
 struct ValueTraits<std::vector<T>> {
@@ -274,4 +274,4 @@ struct ValueTraits<std::complex<T>> : detail::KnownHere {
   }
 };
 
-}  // namespace forklift
+}  // namespace forklift::inline abi_0_1

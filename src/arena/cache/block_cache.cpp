@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
-namespace forklift::arena {
+namespace forklift::inline abi_0_1::arena {
 
 namespace {
 
@@ -98,4 +98,4 @@ void BlockCache::clear() {
   }
 }
 
-}  // namespace forklift::arena
+}  // namespace forklift::inline abi_0_1::arena

@@ -29,7 +29,7 @@
 #include "arena/ledger.h"
 #include "sync/spin_lock.h"
 
-namespace forklift::arena {
+namespace forklift::inline abi_0_1::arena {
 
 class BlockCache {
  public:
@@ -72,4 +72,4 @@ class BlockCache {
   std::uint64_t most_kept_ = 0;  // bytes; follows the budget
 };
 
-}  // namespace forklift::arena
+}  // namespace forklift::inline abi_0_1::arena

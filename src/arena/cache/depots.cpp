@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace forklift::arena {
+namespace forklift::inline abi_0_1::arena {
 
 namespace {
 
@@ -119,4 +119,4 @@ const char* Depots::problem_of(std::uint32_t row, Holder holder) {
   return nullptr;
 }
 
-}  // namespace forklift::arena
+}  // namespace forklift::inline abi_0_1::arena

@@ -23,7 +23,7 @@
 #include "arena/cache/magazine.h"
 #include "arena/rows.h"
 
-namespace forklift::arena {
+namespace forklift::inline abi_0_1::arena {
 
 class Depots {
  public:
@@ -56,4 +56,4 @@ class Depots {
   Rows rows_;
 };
 
-}  // namespace forklift::arena
+}  // namespace forklift::inline abi_0_1::arena

@@ -28,7 +28,7 @@
 
 #include "arena/tables.h"
 
-namespace forklift::arena {
+namespace forklift::inline abi_0_1::arena {
 
 struct CachedBlock {
   std::uint32_t block;
@@ -133,4 +133,4 @@ class Magazine {
   std::uint64_t bytes_ = 0;
 };
 
-}  // namespace forklift::arena
+}  // namespace forklift::inline abi_0_1::arena

@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <memory>
 
-namespace forklift::arena {
+namespace forklift::inline abi_0_1::arena {
 
 template <class T>
 class ThreadCache {
@@ -55,4 +55,4 @@ class ThreadCache {
   static inline thread_local Cached kept_;
 };
 
-}  // namespace forklift::arena
+}  // namespace forklift::inline abi_0_1::arena

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace forklift::device::cuda {
+namespace forklift::inline abi_0_1::device::cuda {
 
 // CUresult. Only what is told apart somewhere has a name here.
 enum class CudaError : int {
@@ -255,4 +255,4 @@ struct Functions {
                              Stream stream, void** parameters, void** extra) = nullptr;
 };
 
-}  // namespace forklift::device::cuda
+}  // namespace forklift::inline abi_0_1::device::cuda

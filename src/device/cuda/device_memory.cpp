@@ -3,15 +3,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "node/node.h"
 #include "os/clock.h"
 #include "os/limits.h"
 
-namespace forklift::device::cuda {
+namespace forklift::inline abi_0_1::device::cuda {
 
 using memory_pool::PoolRef;
 
@@ -190,11 +190,12 @@ Status DeviceMemory::make_pool(std::size_t bytes) {
                                           : table.enter_origin(handle, bytes, uuid_, memory);
   if (!ref) return ref.status();
   if (!*is_virtual && !std::exchange(said_, true)) {
-    std::fprintf(stderr,
-                 "forklift: %s has no virtual memory with descriptors (driver %d.%d): its tensors are shared "
-                 "by legacy handles, "
-                 "and other processes lose them when this one ends\n",
-                 name_.c_str(), place_.driver->version() / 1000, place_.driver->version() % 1000 / 10);
+    const int version = place_.driver->version();
+    log(Severity::kWarning,
+        name_ + " has no virtual memory with descriptors (driver " + std::to_string(version / 1000) + "." +
+            std::to_string(version % 1000 / 10) +
+            "): its tensors are shared by legacy handles, and other processes lose them when "
+            "this one ends");
   }
   const Pointer base = (*range)->base();
   Pool& pool = pools_[base];
@@ -265,4 +266,4 @@ DeviceMemory::Stats DeviceMemory::stats() {
   return stats;
 }
 
-}  // namespace forklift::device::cuda
+}  // namespace forklift::inline abi_0_1::device::cuda

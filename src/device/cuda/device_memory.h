@@ -37,7 +37,7 @@
 #include "device/cuda/device_range.h"
 #include "memory_pool/pools.h"
 
-namespace forklift::device::cuda {
+namespace forklift::inline abi_0_1::device::cuda {
 
 class DeviceMemory {
  public:
@@ -104,4 +104,4 @@ class DeviceMemory {
   std::set<std::pair<std::size_t, Pointer>> free_;  // the smallest that fits, and of these the lowest
 };
 
-}  // namespace forklift::device::cuda
+}  // namespace forklift::inline abi_0_1::device::cuda

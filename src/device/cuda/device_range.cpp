@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace forklift::device::cuda {
+namespace forklift::inline abi_0_1::device::cuda {
 namespace {
 
 AllocationProperties properties_for(const MemoryPlace& place) noexcept {
@@ -155,4 +155,4 @@ DeviceRange::~DeviceRange() {
   (void)driver.call("cuMemAddressFree", functions.mem_address_free, base_, bytes_);
 }
 
-}  // namespace forklift::device::cuda
+}  // namespace forklift::inline abi_0_1::device::cuda

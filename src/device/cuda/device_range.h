@@ -24,7 +24,7 @@
 #include "memory_pool/pool_ref.h"
 #include "os/fd.h"
 
-namespace forklift::device::cuda {
+namespace forklift::inline abi_0_1::device::cuda {
 
 // Where memory is made: a device of a driver, with the context through which this process uses it.
 struct MemoryPlace {
@@ -83,4 +83,4 @@ struct Imported {
   std::shared_ptr<const void> range;
 };
 
-}  // namespace forklift::device::cuda
+}  // namespace forklift::inline abi_0_1::device::cuda

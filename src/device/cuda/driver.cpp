@@ -8,7 +8,7 @@
 #include <mutex>
 #include <type_traits>
 
-namespace forklift::device::cuda {
+namespace forklift::inline abi_0_1::device::cuda {
 namespace {
 
 constexpr const char* kLibrary = "libcuda.so.1";
@@ -255,4 +255,4 @@ Current::~Current() {
   if (status_) driver_.functions().ctx_pop_current(&popped);
 }
 
-}  // namespace forklift::device::cuda
+}  // namespace forklift::inline abi_0_1::device::cuda

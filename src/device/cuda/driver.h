@@ -25,7 +25,7 @@
 #include "device/cuda/api.h"
 #include "forklift/status.h"
 
-namespace forklift::device::cuda {
+namespace forklift::inline abi_0_1::device::cuda {
 
 class Driver {
  public:
@@ -84,4 +84,4 @@ class Current {
   Status status_;
 };
 
-}  // namespace forklift::device::cuda
+}  // namespace forklift::inline abi_0_1::device::cuda

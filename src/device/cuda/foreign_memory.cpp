@@ -10,7 +10,7 @@
 
 #include "node/node.h"
 
-namespace forklift::device::cuda {
+namespace forklift::inline abi_0_1::device::cuda {
 
 using memory_pool::OriginHandle;
 using memory_pool::PoolRef;
@@ -286,4 +286,4 @@ std::string ForeignMemory::leave(os::Deadline deadline, bool wait_for_messages) 
   return lost;
 }
 
-}  // namespace forklift::device::cuda
+}  // namespace forklift::inline abi_0_1::device::cuda

@@ -34,7 +34,7 @@
 #include "device/cuda/device_memory.h"
 #include "os/clock.h"
 
-namespace forklift::device::cuda {
+namespace forklift::inline abi_0_1::device::cuda {
 
 class ForeignMemory {
  public:
@@ -106,4 +106,4 @@ class ForeignMemory {
   std::map<Pointer, Base> bases_;
 };
 
-}  // namespace forklift::device::cuda
+}  // namespace forklift::inline abi_0_1::device::cuda

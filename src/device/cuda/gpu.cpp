@@ -7,10 +7,11 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/log.h"
 #include "device/cuda/pinned_leases.h"
 #include "node/node.h"
 
-namespace forklift::device::cuda {
+namespace forklift::inline abi_0_1::device::cuda {
 namespace {
 
 constexpr std::string_view kName = "GPU";
@@ -212,8 +213,8 @@ void Gpu::leave() {
   const std::string lost = foreign_.leave(os::Deadline::after_seconds(patience),
                                           mode != nullptr && std::string_view(mode) == "wait");
   if (lost.empty()) return;
-  std::fprintf(stderr, "forklift: process %d leaves %s, on which other libraries of it have tensors: %s\n",
-               static_cast<int>(::getpid()), name().c_str(), lost.c_str());
+  log(Severity::kWarning, "process " + std::to_string(::getpid()) + " leaves " + name() +
+                              ", on which other libraries of it have tensors: " + lost);
 }
 
 // An event orders two streams without the CPU's waiting.
@@ -304,4 +305,4 @@ Status Gpu::copy_within(void* to, const void* from, std::size_t bytes) {
                        pointer_of(from), bytes, stream());
 }
 
-}  // namespace forklift::device::cuda
+}  // namespace forklift::inline abi_0_1::device::cuda

@@ -26,7 +26,7 @@
 #include "device/cuda/work_queue.h"
 #include "device/device.h"
 
-namespace forklift::device::cuda {
+namespace forklift::inline abi_0_1::device::cuda {
 
 class Gpu final : public Device {
  public:
@@ -97,4 +97,4 @@ Result<int> find_by_uuid(const memory_pool::DeviceUuid& uuid);
 // "GPU-01020304-0506-…", as nvidia-smi writes it.
 std::string to_string(const memory_pool::DeviceUuid& uuid);
 
-}  // namespace forklift::device::cuda
+}  // namespace forklift::inline abi_0_1::device::cuda

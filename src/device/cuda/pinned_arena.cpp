@@ -6,7 +6,7 @@
 #include "node/node.h"
 #include "os/limits.h"
 
-namespace forklift::device::cuda {
+namespace forklift::inline abi_0_1::device::cuda {
 namespace {
 
 constexpr std::uint64_t kPage = 4096;
@@ -304,4 +304,4 @@ Status PinnedArena::drop_stale(Lock& lock) {
   return {};
 }
 
-}  // namespace forklift::device::cuda
+}  // namespace forklift::inline abi_0_1::device::cuda

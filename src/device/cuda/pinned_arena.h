@@ -40,7 +40,7 @@
 #include "arena/arena.h"
 #include "device/cuda/device_range.h"
 
-namespace forklift::device::cuda {
+namespace forklift::inline abi_0_1::device::cuda {
 
 class PinnedArena final : public arena::PunchWatcher {
   struct Registration {
@@ -145,4 +145,4 @@ class PinnedArena final : public arena::PunchWatcher {
   Stats stats_;
 };
 
-}  // namespace forklift::device::cuda
+}  // namespace forklift::inline abi_0_1::device::cuda

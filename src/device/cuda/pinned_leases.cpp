@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-namespace forklift::device::cuda {
+namespace forklift::inline abi_0_1::device::cuda {
 namespace {
 
 // Does nobody but the entry hold the block? That stays so: another right can be had by a right only.
@@ -92,4 +92,4 @@ Status PinnedLeases::complete_all() const {
   return done;
 }
 
-}  // namespace forklift::device::cuda
+}  // namespace forklift::inline abi_0_1::device::cuda

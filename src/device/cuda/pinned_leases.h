@@ -23,7 +23,7 @@
 #include "arena/lease.h"
 #include "device/cuda/pinned_arena.h"
 
-namespace forklift::device::cuda {
+namespace forklift::inline abi_0_1::device::cuda {
 
 class PinnedLeases {
  public:
@@ -51,4 +51,4 @@ class PinnedLeases {
   std::vector<Entry> entries_;
 };
 
-}  // namespace forklift::device::cuda
+}  // namespace forklift::inline abi_0_1::device::cuda

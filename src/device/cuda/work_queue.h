@@ -9,7 +9,7 @@
 
 #include "device/cuda/driver.h"
 
-namespace forklift::device::cuda {
+namespace forklift::inline abi_0_1::device::cuda {
 
 struct Queue {
   const Driver* driver = nullptr;
@@ -17,4 +17,4 @@ struct Queue {
   Stream stream = nullptr;
 };
 
-}  // namespace forklift::device::cuda
+}  // namespace forklift::inline abi_0_1::device::cuda

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string>
 
-namespace forklift::kernels::cuda {
+namespace forklift::inline abi_0_1::kernels::cuda {
 namespace {
 
 using device::cuda::Current;
@@ -183,4 +183,4 @@ Status Blas::multiply(const Queue& queue, DType dtype, const MatmulParameters& p
   return {};
 }
 
-}  // namespace forklift::kernels::cuda
+}  // namespace forklift::inline abi_0_1::kernels::cuda

@@ -26,7 +26,7 @@
 #include "forklift/status.h"
 #include "kernels/cuda/parameters.h"
 
-namespace forklift::kernels::cuda {
+namespace forklift::inline abi_0_1::kernels::cuda {
 
 // Where NVIDIA's Python packages would have libcublas, if `library` (a file of Forklift's) is in the same site-packages.
 std::vector<std::string> cublas_beside(const std::string& library);
@@ -67,4 +67,4 @@ class Blas {
   std::vector<Known> handles_;
 };
 
-}  // namespace forklift::kernels::cuda
+}  // namespace forklift::inline abi_0_1::kernels::cuda

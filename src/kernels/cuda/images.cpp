@@ -34,7 +34,7 @@ extern "C" {
 
 #endif
 
-namespace forklift::kernels::cuda {
+namespace forklift::inline abi_0_1::kernels::cuda {
 namespace {
 
 constexpr std::array<const char*, kImages> kImageNames = {"map", "reduce", "matmul"};
@@ -102,4 +102,4 @@ Result<const void*> image_of(Image image) {
           "to(\"CPU\")"};
 }
 
-}  // namespace forklift::kernels::cuda
+}  // namespace forklift::inline abi_0_1::kernels::cuda

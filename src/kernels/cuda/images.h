@@ -15,7 +15,7 @@
 
 #include "forklift/status.h"
 
-namespace forklift::kernels::cuda {
+namespace forklift::inline abi_0_1::kernels::cuda {
 
 enum class Image : std::uint8_t {
   kMap,
@@ -28,4 +28,4 @@ Result<const void*> image_of(Image image);
 // Does the library itself have kernels?
 bool has_images() noexcept;
 
-}  // namespace forklift::kernels::cuda
+}  // namespace forklift::inline abi_0_1::kernels::cuda

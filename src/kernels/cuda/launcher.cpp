@@ -10,7 +10,7 @@
 #include "kernels/cuda/images.h"
 #include "kernels/loops.h"
 
-namespace forklift::kernels::cuda {
+namespace forklift::inline abi_0_1::kernels::cuda {
 namespace {
 
 using device::cuda::CudaError;
@@ -267,4 +267,4 @@ bool is_direct(std::uint16_t op, DType dtype) noexcept {
   }
 }
 
-}  // namespace forklift::kernels::cuda
+}  // namespace forklift::inline abi_0_1::kernels::cuda

@@ -21,7 +21,7 @@
 #include "kernels/cuda/parameters.h"
 #include "kernels/opcodes.h"
 
-namespace forklift::kernels::cuda {
+namespace forklift::inline abi_0_1::kernels::cuda {
 
 // In the order of kNames in launcher.cpp.
 enum class Kernel : std::uint8_t {
@@ -125,4 +125,4 @@ inline std::int64_t blocks_for(std::int64_t threads) noexcept {
   return blocks < kMostBlocks ? blocks : kMostBlocks;
 }
 
-}  // namespace forklift::kernels::cuda
+}  // namespace forklift::inline abi_0_1::kernels::cuda

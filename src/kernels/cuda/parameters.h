@@ -15,7 +15,7 @@
 
 #include "forklift/dtype.h"
 
-namespace forklift::kernels::cuda {
+namespace forklift::inline abi_0_1::kernels::cuda {
 
 // Threads in a block. Reductions and products of matrices share memory among so many.
 inline constexpr unsigned kBlock = 256;
@@ -134,4 +134,4 @@ inline constexpr std::size_t kAccumulatorBytes = 32;
 // A launch's parameters are limited to 4096 bytes (CUDA C++ Programming Guide, "Function Parameters").
 static_assert(sizeof(MapParameters) <= 4096 && sizeof(ReduceParameters) <= 4096);
 
-}  // namespace forklift::kernels::cuda
+}  // namespace forklift::inline abi_0_1::kernels::cuda

@@ -2,7 +2,7 @@
 
 #include <bit>
 
-namespace forklift::kernels::cuda {
+namespace forklift::inline abi_0_1::kernels::cuda {
 
 Divider divider_of(std::uint32_t length) noexcept {
   // The smallest shift with 2^shift >= length; then magic = floor(2^32 (2^shift - length) / length) + 1.
@@ -21,4 +21,4 @@ void seal(Layout& layout) noexcept {
   }
 }
 
-}  // namespace forklift::kernels::cuda
+}  // namespace forklift::inline abi_0_1::kernels::cuda

@@ -11,7 +11,7 @@
 
 #include "kernels/cuda/parameters.h"
 
-namespace forklift::kernels::cuda {
+namespace forklift::inline abi_0_1::kernels::cuda {
 
 // Of a length from 1 to 2^31 - 1; right for numbers below 2^31.
 Divider divider_of(std::uint32_t length) noexcept;
@@ -19,4 +19,4 @@ Divider divider_of(std::uint32_t length) noexcept;
 // Precondition: ndim, lengths and steps are set, and the product of the lengths fits.
 void seal(Layout& layout) noexcept;
 
-}  // namespace forklift::kernels::cuda
+}  // namespace forklift::inline abi_0_1::kernels::cuda

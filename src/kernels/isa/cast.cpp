@@ -1,7 +1,7 @@
 // Conversions between dtypes, and the choice between two arrays.
 #include "kernels/isa/isa.h"
 
-namespace forklift::kernels::FORKLIFT_ISA {
+namespace forklift::inline abi_0_1::kernels::FORKLIFT_ISA {
 namespace {
 
 template <class From, class To>
@@ -190,4 +190,4 @@ SelectLoop select(std::size_t item_size) noexcept {
   }
 }
 
-}  // namespace forklift::kernels::FORKLIFT_ISA
+}  // namespace forklift::inline abi_0_1::kernels::FORKLIFT_ISA

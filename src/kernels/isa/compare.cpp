@@ -1,7 +1,7 @@
 // Comparisons and logical operations: of any numbers, the results being bools.
 #include "kernels/isa/isa.h"
 
-namespace forklift::kernels::FORKLIFT_ISA {
+namespace forklift::inline abi_0_1::kernels::FORKLIFT_ISA {
 namespace {
 
 template <class T>
@@ -112,4 +112,4 @@ BinaryLoop compare(BinaryOp op, DType dtype) noexcept {
   });
 }
 
-}  // namespace forklift::kernels::FORKLIFT_ISA
+}  // namespace forklift::inline abi_0_1::kernels::FORKLIFT_ISA

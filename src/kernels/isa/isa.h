@@ -14,7 +14,7 @@
 #include "forklift/dtype.h"
 #include "kernels/loops.h"
 
-namespace forklift::kernels::FORKLIFT_ISA {
+namespace forklift::inline abi_0_1::kernels::FORKLIFT_ISA {
 
 UnaryLoop unary(UnaryOp op, DType dtype) noexcept;
 UnaryLoop math(UnaryOp op, DType dtype) noexcept;  // of float32 and float64
@@ -140,4 +140,4 @@ void binary_loop(const std::byte* a, std::ptrdiff_t a_step, const std::byte* b, 
 }
 
 }  // namespace
-}  // namespace forklift::kernels::FORKLIFT_ISA
+}  // namespace forklift::inline abi_0_1::kernels::FORKLIFT_ISA

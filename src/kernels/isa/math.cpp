@@ -9,7 +9,7 @@
 #include "kernels/isa/isa.h"
 #include "kernels/vector_math.h"
 
-namespace forklift::kernels::FORKLIFT_ISA {
+namespace forklift::inline abi_0_1::kernels::FORKLIFT_ISA {
 namespace {
 
 #if defined(__AVX512F__)
@@ -385,4 +385,4 @@ BinaryLoop math(BinaryOp op, DType dtype) noexcept {
   return nullptr;
 }
 
-}  // namespace forklift::kernels::FORKLIFT_ISA
+}  // namespace forklift::inline abi_0_1::kernels::FORKLIFT_ISA

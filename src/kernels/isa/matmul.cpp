@@ -13,7 +13,7 @@
 
 #include "kernels/isa/isa.h"
 
-namespace forklift::kernels::FORKLIFT_ISA {
+namespace forklift::inline abi_0_1::kernels::FORKLIFT_ISA {
 namespace {
 
 template <class T, int order>
@@ -105,4 +105,4 @@ MatrixLoop matmul(DType dtype) noexcept {
   });
 }
 
-}  // namespace forklift::kernels::FORKLIFT_ISA
+}  // namespace forklift::inline abi_0_1::kernels::FORKLIFT_ISA

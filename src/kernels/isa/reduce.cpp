@@ -1,7 +1,7 @@
 // Reductions: sums, products, extremes, all and any.
 #include "kernels/isa/isa.h"
 
-namespace forklift::kernels::FORKLIFT_ISA {
+namespace forklift::inline abi_0_1::kernels::FORKLIFT_ISA {
 namespace {
 
 #if defined(__AVX512F__)
@@ -252,4 +252,4 @@ ReduceLoops reduce(ReduceOp op, DType dtype) noexcept {
   });
 }
 
-}  // namespace forklift::kernels::FORKLIFT_ISA
+}  // namespace forklift::inline abi_0_1::kernels::FORKLIFT_ISA

@@ -8,7 +8,7 @@
 
 #include "kernels/isa/isa.h"
 
-namespace forklift::kernels::FORKLIFT_ISA {
+namespace forklift::inline abi_0_1::kernels::FORKLIFT_ISA {
 // NOLINTNEXTLINE(cert-dcl59-cpp): see isa.h
 namespace {
 
@@ -81,4 +81,4 @@ inline constexpr BinaryLoop binary_stream = nullptr;
 #endif
 
 }  // namespace
-}  // namespace forklift::kernels::FORKLIFT_ISA
+}  // namespace forklift::inline abi_0_1::kernels::FORKLIFT_ISA

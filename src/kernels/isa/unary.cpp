@@ -2,7 +2,7 @@
 #include "kernels/isa/isa.h"
 #include "kernels/isa/stream.h"
 
-namespace forklift::kernels::FORKLIFT_ISA {
+namespace forklift::inline abi_0_1::kernels::FORKLIFT_ISA {
 namespace {
 
 struct Negative {
@@ -316,4 +316,4 @@ UnaryLoop unary(UnaryOp op, DType dtype) noexcept {
   });
 }
 
-}  // namespace forklift::kernels::FORKLIFT_ISA
+}  // namespace forklift::inline abi_0_1::kernels::FORKLIFT_ISA

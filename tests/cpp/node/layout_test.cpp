@@ -46,7 +46,7 @@ using topic::SlotHeader;
 using topic::TopicRow;
 using topic::TopicTable;
 
-static_assert(domain::kLayoutVersion == 11);
+static_assert(domain::kLayoutVersion == 12);
 
 static_assert(offsetof(Header, magic) == 0 && offsetof(Header, layout_version) == 8);
 static_assert(offsetof(Header, mutex_bytes) == 12 && offsetof(Header, domain_id) == 16);
@@ -54,7 +54,8 @@ static_assert(offsetof(Header, control_bytes) == 24 && offsetof(Header, data_byt
 static_assert(offsetof(Header, page_bytes) == 40 && offsetof(Header, pid_namespace) == 48);
 static_assert(offsetof(Header, user) == 56 && offsetof(Header, regions) == 64);
 static_assert(offsetof(Header, ready) == 304 && offsetof(Header, slots_used) == 312);
-static_assert(offsetof(Header, budget) == 320 && offsetof(Header, reap_mutex) == 384);
+static_assert(offsetof(Header, budget) == 320 && offsetof(Header, huge_pages) == 328 &&
+              offsetof(Header, reap_mutex) == 384);
 static_assert(domain::kRegions == 15 && sizeof(domain::Extent) == 16 && domain::kSlotCount == 4096);
 
 static_assert(sizeof(Slot) == 64 && offsetof(Slot, state) == 0 && offsetof(Slot, pid) == 8);
@@ -91,16 +92,18 @@ static_assert(offsetof(LockTable, cells_free) == 24 && offsetof(LockTable, seque
 static_assert(sizeof(Cell) == 64 && offsetof(Cell, owner) == 0 && offsetof(Cell, object) == 8);
 static_assert(offsetof(Cell, next) == 16 && offsetof(Cell, units) == 24);
 static_assert(offsetof(Cell, ticket) == 32 && offsetof(Cell, bell) == 40);
-static_assert(sizeof(LockRow) == 128 && offsetof(LockRow, meta) == 0 && offsetof(LockRow, count) == 8);
+static_assert(sizeof(LockRow) == 192 && offsetof(LockRow, label) == 128 && offsetof(LockRow, meta) == 0 &&
+              offsetof(LockRow, count) == 8);
 static_assert(offsetof(LockRow, next) == 16 && offsetof(LockRow, most) == 24);
 static_assert(offsetof(LockRow, state) == 64 && offsetof(LockRow, depth) == 72);
 static_assert(offsetof(LockRow, strayed) == 80 && offsetof(LockRow, inside) == 88);
 static_assert(offsetof(LockRow, event) == 96 && offsetof(LockRow, spinner) == 112);
-static_assert(locks::cells_in(std::uint64_t{64} << 20) == 65'536);
-static_assert(locks::rows_in(std::uint64_t{64} << 20) == 491'516);
+static_assert(locks::cells_in(std::uint64_t{96} << 20) == 98'304);
+static_assert(locks::rows_in(std::uint64_t{96} << 20) == 491'517);
 
 static_assert(sizeof(ChannelTable) == 512 && offsetof(ChannelTable, rows_free) == 8);
-static_assert(sizeof(ChannelRow) == 448 && offsetof(ChannelRow, meta) == 0);
+static_assert(sizeof(ChannelRow) == 512 && offsetof(ChannelRow, label) == 448 &&
+              offsetof(ChannelRow, meta) == 0);
 static_assert(offsetof(ChannelRow, count) == 8 && offsetof(ChannelRow, next) == 16);
 static_assert(offsetof(ChannelRow, capacity) == 24 && offsetof(ChannelRow, byte_capacity) == 32);
 static_assert(offsetof(ChannelRow, flags) == 40 && offsetof(ChannelRow, drain_mark) == 48 &&
@@ -211,7 +214,8 @@ static_assert(offsetof(arena::Handle, lease) == 12 && offsetof(arena::Handle, of
 static_assert(offsetof(arena::Handle, length) == 24);
 
 static_assert(sizeof(TopicTable) == 512 && offsetof(TopicTable, rows_free) == 8);
-static_assert(sizeof(TopicRow) == 8512 && offsetof(TopicRow, meta) == 0 && offsetof(TopicRow, count) == 8);
+static_assert(sizeof(TopicRow) == 8576 && offsetof(TopicRow, label) == 320 && offsetof(TopicRow, meta) == 0 &&
+              offsetof(TopicRow, count) == 8);
 static_assert(offsetof(TopicRow, next) == 16 && offsetof(TopicRow, capacity) == 24);
 static_assert(offsetof(TopicRow, slot_bytes) == 32 && offsetof(TopicRow, keep) == 40);
 static_assert(offsetof(TopicRow, flags) == 48 && offsetof(TopicRow, when_slow) == 56);
@@ -222,7 +226,7 @@ static_assert(offsetof(TopicRow, mutex) == 128 && offsetof(TopicRow, tail) == 19
 static_assert(offsetof(TopicRow, oldest) == 200 && offsetof(TopicRow, put_cpu) == 208);
 static_assert(offsetof(TopicRow, items) == 256 && offsetof(TopicRow, item_spinner) == 272);
 static_assert(offsetof(TopicRow, space) == 288 && offsetof(TopicRow, space_spinner) == 304);
-static_assert(offsetof(TopicRow, readers) == 320 && topic::kMostReaders == 128);
+static_assert(offsetof(TopicRow, readers) == 384 && topic::kMostReaders == 128);
 static_assert(sizeof(ReaderPlace) == 64 && offsetof(ReaderPlace, owner) == 0);
 static_assert(offsetof(ReaderPlace, position) == 8);
 static_assert(sizeof(SlotHeader) == 32 && offsetof(SlotHeader, sequence) == 0);
@@ -283,11 +287,11 @@ TEST(Layout, PlanWithoutALimit) {
   EXPECT_EQ(plan.regions[0].offset, 4096u);
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
   EXPECT_EQ(plan.data_bytes, 1ULL << 40);
-  EXPECT_EQ((bytes(domain::Region::kChannels) - sizeof(ChannelTable)) / sizeof(ChannelRow), 74897u);
+  EXPECT_EQ((bytes(domain::Region::kChannels) - sizeof(ChannelTable)) / sizeof(ChannelRow), 65535u);
   EXPECT_EQ(bytes(domain::Region::kBlocks) / sizeof(BlockRow), 4194304u);
   EXPECT_EQ(bytes(domain::Region::kLeases) / sizeof(LeaseRow), 8388608u);
   EXPECT_EQ(bytes(domain::Region::kChunks) / sizeof(Chunk) - 1, 1048575u);
-  EXPECT_EQ((bytes(domain::Region::kTopics) - sizeof(TopicTable)) / sizeof(TopicRow), 3941u);
+  EXPECT_EQ((bytes(domain::Region::kTopics) - sizeof(TopicTable)) / sizeof(TopicRow), 3912u);
   EXPECT_EQ(bytes(domain::Region::kMemoryPools) / sizeof(memory_pool::PoolRow) - 1, 4095u);
   EXPECT_EQ(bytes(domain::Region::kPieces) / sizeof(memory_pool::PieceRow) - 1, 524287u);
   EXPECT_EQ(bytes(domain::Region::kServices) / sizeof(service::Row) - 1, 16383u);

@@ -18,7 +18,7 @@
 #define __grid_constant__
 #define __shared__ static
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 
 struct Index3 {
   unsigned x;
@@ -26,7 +26,7 @@ struct Index3 {
   unsigned z;
 };
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake
 
 inline thread_local forklift::device::cuda::fake::Index3 threadIdx;
 inline thread_local forklift::device::cuda::fake::Index3 blockIdx;

@@ -13,7 +13,7 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 namespace {
 
 constexpr std::size_t kStack = std::size_t{64} << 10;
@@ -108,6 +108,6 @@ void Fibers::wait() {
   if (running != nullptr) running->leave(false);
 }
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake
 
 void __syncthreads() { forklift::device::cuda::fake::Fibers::wait(); }

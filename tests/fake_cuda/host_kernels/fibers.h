@@ -14,7 +14,7 @@
 #include <functional>
 #include <vector>
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 
 class Fibers {
  public:
@@ -53,4 +53,4 @@ class Fibers {
   unsigned current_ = 0;
 };
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake

@@ -4,7 +4,7 @@
 #include "host_kernels/table.h"
 #include "kernels/cuda/map.cu"
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 
 std::vector<FakeCudaFunction> map_kernels() {
   using Map = Entry<kernels::cuda::MapParameters>;
@@ -35,4 +35,4 @@ std::vector<FakeCudaFunction> map_kernels() {
           Transpose::of<forklift_transpose_16, 16>("forklift_transpose_16")};
 }
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake

@@ -4,7 +4,7 @@
 #include "host_kernels/table.h"
 #include "kernels/cuda/matmul.cu"
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 
 std::vector<FakeCudaFunction> matmul_kernels() {
   using Matmul = Entry<kernels::cuda::MatmulParameters>;
@@ -20,4 +20,4 @@ std::vector<FakeCudaFunction> matmul_kernels() {
           Matmul::of<forklift_matmul_c128, 16>("forklift_matmul_c128")};
 }
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake

@@ -4,7 +4,7 @@
 #include "host_kernels/table.h"
 #include "kernels/cuda/reduce.cu"
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 
 std::vector<FakeCudaFunction> reduce_kernels() {
   using Reduce = Entry<kernels::cuda::ReduceParameters>;
@@ -17,4 +17,4 @@ std::vector<FakeCudaFunction> reduce_kernels() {
           Reduce::of<forklift_extreme_f64, 16>("forklift_extreme_f64")};
 }
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake

@@ -19,7 +19,7 @@
 #include "kernel_table.h"
 #include "kernels/cuda/parameters.h"
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 
 // The bytes that elements occupy, relative to the first one's address.
 struct Extent {
@@ -170,4 +170,4 @@ struct Entry {
   }
 };
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake

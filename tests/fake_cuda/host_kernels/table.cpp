@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 
 bool is_compiled_image(const void* image) {
   constexpr std::uint32_t kFatBinary = 0xBA55ED50;
@@ -23,4 +23,4 @@ const FakeCudaImage& host_kernels() {
   return image;
 }
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake

@@ -9,7 +9,7 @@
 
 #include "kernel_table.h"
 
-namespace forklift::device::cuda::fake {
+namespace forklift::inline abi_0_1::device::cuda::fake {
 
 // Does it begin as what nvcc makes: a fat binary, or PTX?
 bool is_compiled_image(const void* image);
@@ -21,4 +21,4 @@ std::vector<FakeCudaFunction> map_kernels();
 std::vector<FakeCudaFunction> reduce_kernels();
 std::vector<FakeCudaFunction> matmul_kernels();
 
-}  // namespace forklift::device::cuda::fake
+}  // namespace forklift::inline abi_0_1::device::cuda::fake
