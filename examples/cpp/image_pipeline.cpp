@@ -33,22 +33,25 @@ using std::chrono::seconds;
 Report with_loans(std::uint64_t count) {
   forklift::Queue<Frame> taken({.capacity = 4});
   forklift::Queue<Frame> smoothed({.capacity = 4});
-  auto camera = forklift::Process::fork([&] {
-                  for (std::uint64_t i = 0; i < count; ++i) {
-                    auto frame = taken.loan();
-                    capture(i, *frame);
-                    frame.publish();
-                  }
-                  taken.close();
-                }).start();
-  auto filter = forklift::Process::fork([&] {
-                  for (const auto& in : taken.each_loaned(seconds(60))) {
-                    auto out = smoothed.loan();
-                    smooth(*in, *out);
-                    out.publish();
-                  }
-                  smoothed.close();
-                }).start();
+  const auto run_camera = [&] {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      auto frame = taken.loan();
+      capture(i, *frame);
+      frame.publish();
+    }
+    taken.close();
+  };
+  const auto run_filter = [&] {
+    for (const auto& in : taken.each_loaned(seconds(60))) {
+      auto out = smoothed.loan();
+      smooth(*in, *out);
+      out.publish();
+    }
+    smoothed.close();
+  };
+  // Daemons: they end with this process, however it ends.
+  auto camera = forklift::Process::fork(run_camera).set_daemon(true).start();
+  auto filter = forklift::Process::fork(run_filter).set_daemon(true).start();
   Report report;
   for (const auto& frame : smoothed.each_loaned(seconds(60))) report.add(*frame);
   camera.join();  // what it threw is thrown here

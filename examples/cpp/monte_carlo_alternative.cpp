@@ -1,5 +1,6 @@
 // The same estimate by a process for each task, and by threads, without Forklift. See monte_carlo.cpp.
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -29,6 +30,7 @@ class Child {
     if (::pipe(ends.data()) != 0) fail("pipe");
     pid_ = ::fork();
     if (pid_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // one that hangs ends with this process
       suffer(accident);
       const std::int64_t inside = points_inside(task, points);
       ::_exit(::write(ends[1], &inside, sizeof inside) == sizeof inside ? 0 : 1);

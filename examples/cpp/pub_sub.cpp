@@ -115,7 +115,8 @@ std::int64_t with_broadcast(std::int64_t count, int readers) {
   Broadcast<Quote> quotes({.capacity = 1024, .when_slow = forklift::WhenSlow::kWait});
   Queue<Seen> reports;
   const auto read = [&](int) { watch(quotes, reports, nullptr); };
-  auto group = forklift::spawn({.context = forklift::fork_context(), .join = false}, read, readers);
+  auto group =
+      forklift::spawn({.context = forklift::fork_context(), .join = false, .daemon = true}, read, readers);
   quotes.wait_for_readers(static_cast<std::uint32_t>(readers));
   for (std::int64_t number = 0; number < count; ++number)
     quotes.put({.run = 0, .number = number, .price = price_of(number)});

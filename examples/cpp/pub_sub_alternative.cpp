@@ -1,5 +1,6 @@
 // The same quotes as Unix datagrams, without Forklift. See pub_sub.cpp.
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -7,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -101,6 +103,7 @@ std::int64_t with_datagrams(std::int64_t quotes, int readers) {
     if (children.back() < 0) fail("fork");
     if (children.back() > 0) continue;
     try {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a datagram socket has no end: not to wait for a dead publisher
       watch(publisher, id);
       ::_exit(0);
     } catch (...) {

@@ -42,7 +42,8 @@ static const forklift::Registered<&train> registered_train{"sgd: train"};
 
 Training with_ranks(const Tensor& x, const Tensor& y, std::int64_t steps, int ranks) {
   forklift::Queue<Training> results;
-  forklift::spawn(train, ranks, x, y, steps, results);  // throws if one of them fails
+  // Throws if one of them fails; daemons end with this process, however it ends.
+  forklift::spawn({.daemon = true}, train, ranks, x, y, steps, results);
   Training all = results.get();
   for (int i = 1; i < ranks; ++i) {
     const Training other = results.get();
