@@ -9,8 +9,8 @@
 // reach two readers. It prints:
 //
 //   5 publishers and 5 visitors were killed; the steady reader has lost 0 quotes
-//   broadcast to 2 readers: 4553492 quotes/s
-//   datagrams to 2 readers: 57305 quotes/s
+//   broadcast to 2 readers: 2880148 quotes/s
+//   datagrams to 2 readers: 299060 quotes/s
 //
 // The alternative (pub_sub_alternative.cpp) sends a datagram to the socket of each reader, one copy for each.
 //
