@@ -32,7 +32,6 @@
 
 using forklift::Broadcast;
 using forklift::Domain;
-using forklift::Queue;
 using forklift::SharedCounter;
 using std::chrono::seconds;
 
@@ -46,7 +45,7 @@ struct Market {
   forklift::Latest<Quote> newest = domain.open_or_create<forklift::Latest<Quote>>("newest");
   SharedCounter published = domain.open_or_create<SharedCounter>("published");
   SharedCounter visitors = domain.open_or_create<SharedCounter>("visitors");
-  Queue<Seen> reports = domain.open_or_create<Queue<Seen>>("reports");
+  forklift::Queue<Seen> reports = domain.open_or_create<forklift::Queue<Seen>>("reports");
 };
 
 // Until it is killed, or the Broadcast is closed.
@@ -65,8 +64,7 @@ void publish(Market& market) {
   }
 }
 
-// Until the Broadcast is closed.
-void watch(Broadcast<Quote>& quotes, Queue<Seen>& reports, SharedCounter* visitors) {
+void watch(Broadcast<Quote>& quotes, forklift::Queue<Seen>& reports, SharedCounter* visitors) {
   auto stream = quotes.subscribe();
   Seen seen{.visitor = visitors != nullptr};
   for (const Quote& quote : stream) {
@@ -113,7 +111,7 @@ bool programs_that_come_and_go(std::int64_t kills) {
 
 std::int64_t with_broadcast(std::int64_t count, int readers) {
   Broadcast<Quote> quotes({.capacity = 1024, .when_slow = forklift::WhenSlow::kWait});
-  Queue<Seen> reports;
+  forklift::Queue<Seen> reports;
   const auto read = [&](int) { watch(quotes, reports, nullptr); };
   auto group =
       forklift::spawn({.context = forklift::fork_context(), .join = false, .daemon = true}, read, readers);
