@@ -150,6 +150,12 @@ class Subscription {
   detail::ItemIterator<Subscription> begin() { return {*this, Wait::forever()}; }
   std::default_sentinel_t end() const noexcept { return {}; }
   detail::Items<Subscription> each(const Wait& wait) { return {*this, wait}; }
+  // Every message where it lies, until the Broadcast is closed, or a wait for one is over.
+  auto each_loaned(const Wait& wait = Wait::forever())
+    requires detail::Lendable<T>
+  {
+    return detail::LoanedItems<Subscription>(*this, wait);
+  }
 
   // Messages that were dropped before this reader had read them.
   std::uint64_t missed() const { return detail::missed_by(reader_); }

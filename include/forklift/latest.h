@@ -123,6 +123,12 @@ class Latest {
   detail::ItemIterator<Latest> begin() { return {*this, Wait::forever()}; }
   std::default_sentinel_t end() const noexcept { return {}; }
   detail::Items<Latest> each(const Wait& wait) { return {*this, wait}; }
+  // As each(), in place.
+  auto each_loaned(const Wait& wait = Wait::forever())
+    requires detail::Lendable<T>
+  {
+    return detail::LoanedItems<Latest>(*this, wait);
+  }
   // The newest value, seen or not; nothing: none was put yet.
   std::optional<T> peek() { return Transfer::get(detail::Endpoint(here(), detail::Endpoint::kPeek), 0); }
 

@@ -11,6 +11,7 @@
 //
 //   auto seen = frames.get_loaned();                // Loaned<const Frame>: the same memory
 //   show(seen->pixels);                             // until `seen` ends
+//   for (const auto& each : frames.each_loaned()) show(each->pixels);   // or all of them, one at a time
 //
 //   Queue<std::vector<float>> parts;                // slices: as many items as the message needs
 //   auto part = parts.loan(1'000);                  // Loaned<float[]>: part[i], part.items() is a span

@@ -109,6 +109,12 @@ class Queue : public detail::QueueEnd<T, D> {
   detail::ItemIterator<Queue> begin() { return {*this, Wait::forever()}; }
   std::default_sentinel_t end() const noexcept { return {}; }
   detail::Items<Queue> each(const Wait& wait) { return {*this, wait}; }
+  // Every message where it lies, until the queue is closed and empty, or a wait for one is over.
+  auto each_loaned(const Wait& wait = Wait::forever())
+    requires detail::Lendable<T>
+  {
+    return detail::LoanedItems<Queue>(*this, wait);
+  }
 
   // As coroutines, on an event loop: co_await queue.async_get(loop). Include forklift/async.h.
   auto async_get(Reactor& loop) {

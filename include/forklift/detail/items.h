@@ -68,4 +68,29 @@ class Items {
   Wait wait_;
 };
 
+// What each_loaned(wait) returns: every message where it lies. A loan goes back before the next message is waited for, so
+// that a loop never holds two of them.
+template <class Stream>
+class LoanedItems {
+ public:
+  LoanedItems(Stream& stream, Wait wait) : stream_(stream), wait_(std::move(wait)) {}
+  ItemIterator<LoanedItems> begin() { return {*this, wait_}; }
+  std::default_sentinel_t end() const noexcept { return {}; }
+
+  // For its iterator.
+  auto try_get(const Wait& wait) { return stream_.try_get_loaned(wait); }
+  template <class Loan>
+  bool try_get_into(Loan& loan, const Wait& wait) {
+    loan.reset();
+    auto next = stream_.try_get_loaned(wait);
+    if (!next) return false;
+    loan = *std::move(next);
+    return true;
+  }
+
+ private:
+  Stream& stream_;
+  Wait wait_;
+};
+
 }  // namespace forklift::inline abi_0_1::detail

@@ -100,6 +100,41 @@ TEST_F(LoanTest, PutsAndLoansMix) {
   EXPECT_EQ(into.number, 8U);
 }
 
+TEST_F(LoanTest, ALoopHoldsOneAtATime) {
+  Queue<Frame> frames;
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    auto frame = frames.loan();
+    frame->number = i;
+    frame.publish();
+  }
+  frames.close();
+  std::uint64_t seen = 0;
+  for (const auto& frame : frames.each_loaned()) {
+    EXPECT_EQ(frame->number, seen);
+    ++seen;
+    EXPECT_EQ(held(), blocks_ + 4 - seen);  // this one, and those that are still in the queue
+  }
+  EXPECT_EQ(seen, 3U);
+  EXPECT_EQ(held(), blocks_);
+}
+
+TEST_F(LoanTest, LoopsOverReadersAndUntilAWaitIsOver) {
+  Broadcast<std::vector<int>> parts;
+  Latest<Small> newest;
+  auto reader = parts.subscribe();
+  parts.loan(3).publish();
+  newest.put({5});
+  std::size_t items = 0;
+  for (const auto& part : reader.each_loaned(Wait::now())) items += part.size();
+  EXPECT_EQ(items, 3U);
+  std::uint64_t sum = 0;
+  for (const auto& value : newest.each_loaned(Wait::now())) sum += value->number;
+  EXPECT_EQ(sum, 5U);
+  Queue<Small> empty;
+  for ([[maybe_unused]] const auto& none : empty.each_loaned(Wait::now())) ADD_FAILURE();
+  newest.reset();
+}
+
 TEST_F(LoanTest, SlicesAndHeaders) {
   Queue<std::vector<float>> parts;
   auto part = parts.loan(1000);

@@ -153,12 +153,13 @@ TEST_F(PipeTest, AReaderThatSleepsLearnsOfTheWritersDeathAtOnce) {
   ASSERT_TRUE(ready.wait());
   pair_->second_fd.close();
   std::atomic<std::int64_t> killed{0};
-  const std::jthread killer = test::when_asleep([&] {
+  std::jthread killer = test::when_asleep([&] {
     killed = os::now_ns();
     writer.signal(SIGKILL);
   });
   EXPECT_CODE(Code::kClosed, receive(left));
   EXPECT_LT(os::now_ns() - killed.load(), 100 * kMs);
+  killer.join();  // it reads what wait() writes
   writer.wait();
 }
 
