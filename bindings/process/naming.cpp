@@ -57,6 +57,7 @@ rendezvous::NamedDomainPtr open_socket(Call&& call, const std::string& name, dou
   rendezvous::NamedDomainOptions options;
   options.deadline = os::Deadline::after_seconds(timeout);
   options.stand_by = stand_by;
+  options.home_only = true;
   options.hooks = &hooks;
   Result<rendezvous::NamedDomainPtr> served = call(name, options);
   released.acquire();

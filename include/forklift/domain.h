@@ -26,36 +26,57 @@
 //   domain.publish("weights", weights);                                  // a Tensor of the arena: the same memory
 //   auto prices = domain.open_or_create<SharedMap<int, Price>>("prices", 1000);
 //
-// A Tensor that is not in the arena (Tensor::empty is) is copied, and what has the name is the copy.
+// A Tensor that is not in this domain's arena (Tensor::empty's is) is copied, and what has the name is the copy.
 //
-// A process belongs to one domain. It must attach before it makes its first queue, lock, tensor or child;
-// afterwards it has a domain of its own, and attach() throws Error (kInvalid).
+// A process has a home: the first domain that it made, served, attached to or was started in. Everything is made there,
+// and its children are members of it. It can attach to further domains at any time, 64 in all:
+//
+//   auto camera = Domain::attach("camera");        // the home, if this process has none yet
+//   auto lidar = Domain::attach("lidar");          // beside it
+//   auto scans = lidar.open<Queue<Tensor>>("scans");
+//   auto frames = camera.open<Queue<Tensor>>("frames");
+//   frames.put(scans.get());                       // from one domain into the other: copied once
+//   auto lock = lidar.make<Lock>();                // made in that domain
+//   auto image = lidar.in([] { return Tensor::zeros({480, 640}, DType::kUInt8); });   // as all that is made in a call
+//
+// Each object stays in the domain that it was made in, and is used as any other; waits may be for objects of several.
+// What is put into a queue (a topic, ...) of another domain is copied there, once: the receiver shares the copy.
+// Where a copy would be another object (a SharedArray, a SharedMap, a group, a loan, memory of a GPU, a dead-letter
+// queue), it is an Error (kInvalid) that names both domains; and so is publishing an object in another domain than its
+// own, and passing one of a further domain to a child by spawn or forkserver, which is in the home only and may attach by
+// itself. A forked child is in all domains that its parent is in. Processes, pools and managers are of the home.
+//
+// serve() names the domain in which the thread makes things: the home, which can have several names, or that of an
+// in(). serve_apart() makes a domain for the name, and so does meet() where the home has another name already.
 //
 // Names: 1 to 64 letters, digits, '.', '_', '-'. Domains' names are a user's own: they are sockets in
 // $XDG_RUNTIME_DIR/forklift, or forklift-<uid> in the directory for temporary files.
 //
-// A Domain is a handle; with the last one, or close(), the process no longer answers for the name. It stays
-// in the domain, and what it opened stays open.
+// A Domain is a handle; with the last one, or close(), the process no longer answers for the name. It stays in the domain
+// until it ends, and what it opened stays open; to attach again is the same membership. A domain all of whose other
+// members are gone remains usable here.
 //
 // Thread safety: all functions any time, but assigning to a handle beside its use. Process safety: the point.
-// A process that serves or is attached has one more thread, which sleeps until somebody comes or goes
-// (attach: unless stand_by is false). It stops for the time of a fork; a forked child is in the domain and
-// does not answer.
+// A process has one more thread for each name that it serves or is attached to (unless stand_by is false), which sleeps
+// until a process comes or goes. It stops for the time of a fork; a forked child is in the domain and does not answer.
 //
 // Errors: Error. kNotFound: nobody serves the name, nothing is published under it. kExists: it is served, or
 // published, already. kVersion: the two programs have different versions of Forklift; both are named.
-// kRefused: another user, another pid namespace, no server of ours, an unsafe directory. kStalled: who should
-// answer is stopped. kInvalid: no possible name, or the process has a domain of its own. No call waits longer
-// than its Wait says.
+// kRefused: another user, another pid namespace, no Forklift server, an unsafe directory. kStalled: the process that
+// should answer is stopped. kInvalid: no possible name, an object of another domain. kNoSpace: the domain has no slot
+// left, or the process is in 64 domains. kNotAttached: the process is not in the domain that an object which came in a
+// message lives in. No call waits longer than its Wait says.
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "forklift/detail/lock_ref.h"
@@ -65,6 +86,9 @@
 
 namespace forklift::inline abi_0_1 {
 
+namespace node {
+class Node;
+}  // namespace node
 namespace rendezvous {
 class NamedDomain;
 }  // namespace rendezvous
@@ -92,6 +116,18 @@ struct AttachOptions {
 inline constexpr std::chrono::seconds kServerAnswers{5};
 
 namespace detail {
+
+// While it lives, this thread makes things in that domain.
+class MakingIn {
+ public:
+  explicit MakingIn(node::Node* node) noexcept;
+  ~MakingIn();
+  MakingIn(const MakingIn&) = delete;
+  MakingIn& operator=(const MakingIn&) = delete;
+
+ private:
+  node::Node* before_;
+};
 
 // Waits a little. False: the wait is over.
 bool pause_to_look_again(const Wait& wait);
@@ -245,6 +281,9 @@ class Domain {
  public:
   // Gives this process's domain a name, under which others attach; waits while the name is changing hands.
   static Domain serve(std::string_view name, const Wait& wait = kServerAnswers);
+  // The same for a domain that is made for the name, beside those that the process has (it is the home of a process that
+  // has none).
+  static Domain serve_apart(std::string_view name, const Wait& wait = kServerAnswers);
   // Joins the domain of that name. Error: kNotFound where nobody serves it; kTimeout, kInterrupted where the server
   // does not answer before the wait is over.
   static Domain attach(std::string_view name, const Wait& wait = kServerAnswers,
@@ -253,34 +292,56 @@ class Domain {
   // kServerAnswers to answer, whatever the wait.)
   [[nodiscard]] static std::optional<Domain> try_attach(std::string_view name, const Wait& wait = Wait::now(),
                                                         const AttachOptions& options = {});
-  // Attaches if the name is served, and serves it if not.
+  // Attaches if the name is served, and serves it if not: with the home, or apart where the home has a name already.
   static Domain meet(std::string_view name, const Wait& wait = kServerAnswers,
                      const AttachOptions& options = {});
-  // This process's own, without a name for others: what is published is found by its children.
+  // This process's home, without a name for others: what is published is found by its children.
   static Domain own();
 
   // Empty for own().
   const std::string& name() const noexcept;
+  // The same in all handles and processes, and no other domain's.
+  std::uint64_t id() const noexcept;
   // Does this process answer for the name just now?
   bool serving() const noexcept;
   // No longer answers, nor stands by to. Not needed before the process ends.
   void close() noexcept;
 
+  // Makes an object in this domain: make<Queue<int>>(), make<Lock>(), make<Tensor>(Dims{480, 640}, DType::kUInt8), zeroed.
+  template <class T, class... Args>
+  [[nodiscard]] T make(Args&&... args) const {
+    const detail::MakingIn here(node_);
+    if constexpr (requires { T(std::forward<Args>(args)...); }) {
+      return T(std::forward<Args>(args)...);
+    } else {
+      return T::zeros(std::forward<Args>(args)...);
+    }
+  }
+  // Returns call(): whatever this thread makes meanwhile is made in this domain. What stats(), trim() and set_budget()
+  // speak of is this domain, too.
+  template <std::invocable Call>
+  decltype(auto) in(Call&& call) const {
+    const detail::MakingIn here(node_);
+    return std::forward<Call>(call)();
+  }
+
   // Gives an object a name in this domain; and opens what has it.
   template <detail::Publishable T>
   void publish(std::string_view name, const T& object) {
+    const detail::MakingIn here(node_);
     if (!detail::Publishing<T>::publish(name, object)) detail::throw_published(name);
   }
   template <class T>
     requires(!detail::Publishable<T>)
   void publish(std::string_view, const T&) {
-    static_assert(detail::Publishable<T>,
-                  "forklift: what is published is a queue, a lock, a Broadcast, a Latest, a Tensor or other "
-                  "shared memory; anything "
-                  "that can be sent goes to others through one of these");
+    static_assert(
+        detail::Publishable<T>,
+        "forklift: what is published is a queue, a lock, a Broadcast, a Latest, a Tensor or other shared "
+        "memory; anything that can be sent goes to others through one of these");
   }
   template <detail::Publishable T>
   T open(std::string_view name) const {
+    const detail::MakingIn here(node_);
     std::optional<T> found = detail::Publishing<T>::find(name);
     if (!found) detail::throw_not_published(name);
     return *std::move(found);
@@ -289,6 +350,7 @@ class Domain {
   template <detail::Publishable T>
   [[nodiscard]] std::optional<T> try_open(std::string_view name, const Wait& wait = Wait::now()) const {
     const Wait begun = wait.begun();
+    const detail::MakingIn here(node_);
     for (;;) {
       if (std::optional<T> found = detail::Publishing<T>::find(name)) return found;
       if (!detail::pause_to_look_again(begun)) return std::nullopt;
@@ -299,6 +361,7 @@ class Domain {
   // shape or dtype, or a barrier of other parties, is an Error (kInvalid).
   template <detail::Publishable T, class... Args>
   T open_or_create(std::string_view name, const Args&... args) {
+    const detail::MakingIn here(node_);
     for (;;) {
       if (std::optional<T> found = detail::Publishing<T>::find(name)) {
         if constexpr (requires { detail::Publishing<T>::check(name, *found, args...); })
@@ -306,7 +369,12 @@ class Domain {
         return *std::move(found);
       }
       T made(args...);
-      if (detail::Publishing<T>::publish(name, made)) return made;
+      if (!detail::Publishing<T>::publish(name, made)) continue;
+      // A tensor from elsewhere is copied, and the copy has the name.
+      if constexpr (std::same_as<T, Tensor>) {
+        if (std::optional<T> found = detail::Publishing<T>::find(name)) return *std::move(found);
+      }
+      return made;
     }
   }
   // False: it was not published. Those who have it open keep it.
@@ -320,7 +388,10 @@ class Domain {
   std::vector<Published> published() const;
 
  private:
-  explicit Domain(std::shared_ptr<rendezvous::NamedDomain> served) noexcept : served_(std::move(served)) {}
+  Domain(node::Node& node, std::shared_ptr<rendezvous::NamedDomain> served) noexcept
+      : node_(&node), served_(std::move(served)) {}
+  static Domain of(std::shared_ptr<rendezvous::NamedDomain> served) noexcept;
+  node::Node* node_;
   std::shared_ptr<rendezvous::NamedDomain> served_;
 };
 

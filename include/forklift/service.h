@@ -372,10 +372,12 @@ class Service {
 
  public:
   // Begins to serve the name, beside others that do. Error: kInvalid (no possible name), kNoSpace; TypeMismatch.
-  static Server<Request, Response> serve(const Domain&, std::string_view name,
+  static Server<Request, Response> serve(const Domain& domain, std::string_view name,
                                          const ServiceOptions& options = {}) {
-    return Server<Request, Response>(
-        detail::serve_requests(name, detail::service_type<Request, Response>(), options.capacity));
+    return domain.in([&] {
+      return Server<Request, Response>(
+          detail::serve_requests(name, detail::service_type<Request, Response>(), options.capacity));
+    });
   }
   // A client of those that serve the name; waits until there is one. Error (kNotFound), nothing: there was none before
   // the wait was over.
@@ -385,11 +387,11 @@ class Service {
     if (!client) detail::throw_not_served(name);
     return *std::move(client);
   }
-  [[nodiscard]] static std::optional<Client<Request, Response>> try_connect(const Domain&,
+  [[nodiscard]] static std::optional<Client<Request, Response>> try_connect(const Domain& domain,
                                                                             std::string_view name,
                                                                             const Wait& wait = Wait::now()) {
-    detail::ServiceClientPtr client =
-        detail::connect_requests(name, detail::service_type<Request, Response>(), wait);
+    detail::ServiceClientPtr client = domain.in(
+        [&] { return detail::connect_requests(name, detail::service_type<Request, Response>(), wait); });
     if (!client) return std::nullopt;
     return Client<Request, Response>(std::move(client));
   }

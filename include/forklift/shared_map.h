@@ -137,7 +137,7 @@ class SharedMap : public detail::ContainerBase {
 
 template <class K, class V>
 struct ValueTraits<SharedMap<K, V>> {
-  static Value to(const SharedMap<K, V>& map) { return Value(map.memory()); }
+  static Value to(const SharedMap<K, V>& map) { return Value(detail::bound_to_its_domain(map.memory())); }
   static SharedMap<K, V> from(const Value& value) {
     const Tensor* memory = value.get_if<Tensor>();
     if (memory == nullptr) detail::mismatch(value, "a SharedMap");

@@ -90,11 +90,15 @@ class MovedCount {
   std::size_t count_;
 };
 
+// The memory of an object that processes share, on its way to others: in another domain there can be no copy of it.
+const Tensor& bound_to_its_domain(const Tensor& memory);
+
 // {type, items, memory}
 template <class T>
 Value describe_shared(const Tensor& memory, std::size_t count) {
   check_not_moved_from(memory);
-  return Value(Value::List{Value(type_hash<T>()), Value(std::uint64_t{count}), Value(memory)});
+  return Value(
+      Value::List{Value(type_hash<T>()), Value(std::uint64_t{count}), Value(bound_to_its_domain(memory))});
 }
 
 template <class T>

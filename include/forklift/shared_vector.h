@@ -110,7 +110,9 @@ class SharedVector : public detail::ContainerBase {
 
 template <class T>
 struct ValueTraits<SharedVector<T>> {
-  static Value to(const SharedVector<T>& vector) { return Value(vector.memory()); }
+  static Value to(const SharedVector<T>& vector) {
+    return Value(detail::bound_to_its_domain(vector.memory()));
+  }
   static SharedVector<T> from(const Value& value) {
     const Tensor* memory = value.get_if<Tensor>();
     if (memory == nullptr) detail::mismatch(value, "a SharedVector");

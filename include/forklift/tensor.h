@@ -105,6 +105,8 @@ class Storage {
   std::byte* data_;
   std::size_t bytes_;
   mutable std::atomic<Access> access_{kOpen};
+  mutable std::atomic<bool> bound_{
+      false};  // what lies here is an object of its domain, of which there are no copies
   mutable std::uint32_t forks_ = 0;                   // how many forks there had been when it was made
   mutable detail::PendingAccess* pending_ = nullptr;  // owned; under the lock of src/tensor/pending.cpp
 };

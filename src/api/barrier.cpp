@@ -12,7 +12,7 @@ Barrier::Barrier(std::uint32_t parties, std::function<void()> completion)
     : barrier_(value_or_throw(locks::Barrier::create(detail::lock_table(), parties))),
       completion_(std::move(completion)) {}
 Barrier Barrier::open(detail::LockName name) {
-  return Barrier(value_or_throw(locks::Barrier::open(detail::lock_table(), detail::id_of(name))));
+  return Barrier(value_or_throw(locks::Barrier::open(detail::lock_table(name), detail::id_of(name))));
 }
 
 std::optional<std::uint32_t> Barrier::pass(detail::Limit limit) {

@@ -17,6 +17,7 @@
 #include "process/identity.h"
 #include "tensor/arena_storage.h"
 #include "tensor/operations.h"
+#include "tensor/pending.h"
 
 namespace forklift::inline abi_0_1 {
 
@@ -115,7 +116,9 @@ Result<arena::LeasePtr> lease_of(const GroupHandle& handle) {
 
 GroupHandle handle_over(const arena::LeasePtr& block) {
   const auto bytes = static_cast<std::int64_t>(block->size());
-  return {value_or_throw(tensor::wrap(tensor::storage_over(block), DType::kUInt8, {bytes}))};
+  std::shared_ptr<Storage> memory = tensor::storage_over(block);
+  StorageAccess::bind(*memory);
+  return {value_or_throw(tensor::wrap(std::move(memory), DType::kUInt8, {bytes}))};
 }
 
 // The group that spawn() made, of this process; a forked child finds its parent's, which says so when it is used.
@@ -130,6 +133,7 @@ World& world() {
 
 std::shared_ptr<RankCore> join_core(const GroupHandle& handle, int rank) {
   arena::LeasePtr block = value_or_throw(lease_of(handle));
+  StorageAccess::bind(*handle.memory.storage());
   std::unique_ptr<collective::Transport> transport =
       value_or_throw(collective::SharedMemory::join(std::move(block), rank));
   return std::make_shared<RankCore>(handle, std::move(transport));
@@ -143,7 +147,7 @@ GroupHandle claimed_handle(const std::string& text) {
     throw Error({Code::kNotFound,
                  "this process is no rank of a group: it was not started by spawn(). Group::create() and "
                  "Group::join() make a group of any processes"});
-  return handle_over(value_or_throw(attached_node().arena().claim(handle)));
+  return handle_over(value_or_throw(home_node().arena().claim(handle)));
 }
 
 }  // namespace
@@ -180,7 +184,7 @@ GroupHandle Group::create(int size) {
 }
 
 Group Group::join(const GroupHandle& handle, int rank) {
-  (void)detail::attached_node();
+  (void)detail::attached_node();  // a child that got no slot at its fork may get one now
   return Group(detail::join_core(handle, rank));
 }
 

@@ -23,7 +23,7 @@ void throw_not_owned() { throw Error({Code::kInvalid, "a wait on a condition wit
 
 Condition::Condition() : condition_(value_or_throw(locks::Condition::create(detail::lock_table()))) {}
 Condition Condition::open(detail::LockName name) {
-  return Condition(value_or_throw(locks::Condition::open(detail::lock_table(), detail::id_of(name))));
+  return Condition(value_or_throw(locks::Condition::open(detail::lock_table(name), detail::id_of(name))));
 }
 std::size_t Condition::notify(std::size_t most) { return detail::object_of(condition_).notify(most); }
 std::size_t Condition::waiting() const { return detail::object_of(condition_).waiting(); }

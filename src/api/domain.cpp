@@ -63,18 +63,35 @@ bool pause_to_look_again(const Wait& wait) {
   return true;
 }
 
+MakingIn::MakingIn(node::Node* node) noexcept : before_(node::MakeIn::choose(node)) {}
+MakingIn::~MakingIn() { node::MakeIn::choose(before_); }
+
+namespace {
+
+// Precondition of publishing an object: it lives here.
+node::Names& names_for(const domain::Domain& of_object, std::string_view name) {
+  node::Node& here = attached_node();
+  if (&here.domain() == &of_object) return here.names();
+  throw Error({Code::kInvalid, "\"" + std::string(name) + "\" cannot be published in " +
+                                   here.domain().described() + ": the object lives in " +
+                                   of_object.described() +
+                                   ". Publish it there, or make it here (Domain::make)"});
+}
+
+}  // namespace
+
 bool publish_queue(std::string_view name, const ChannelRef& queue, std::uint64_t object_type) {
   if (!queue.get()) throw Error({Code::kClosed, "an empty handle cannot be published"});
-  return published(node::publish(detail::attached_node().names(), *queue.get(),
+  return published(node::publish(names_for(queue.get()->domain(), name), *queue.get(),
                                  static_cast<node::ObjectType>(object_type), name));
 }
 
 bool publish_lock(std::string_view name, const LockRef& lock) {
-  return published(node::publish(detail::attached_node().names(), *lock.get(), name));
+  return published(node::publish(names_for(lock.get()->table().domain(), name), *lock.get(), name));
 }
 
 bool publish_topic(std::string_view name, const TopicRef& topic, std::uint64_t object_type) {
-  return published(node::publish(detail::attached_node().names(), *topic.get(),
+  return published(node::publish(names_for(topic.get()->domain(), name), *topic.get(),
                                  static_cast<node::ObjectType>(object_type), name));
 }
 
@@ -126,7 +143,7 @@ std::optional<LockName> find_published_lock(std::string_view name) {
   const std::optional<node::Published> found = look_up(name);
   if (!found) return std::nullopt;
   if (found->object.kind != arena::ObjectKind::kLock) throw_published_otherwise(name);
-  return LockName{found->object.index, found->generation};
+  return LockName{found->object.index, found->generation, 0};
 }
 
 namespace {
@@ -171,11 +188,13 @@ void check_published(std::string_view name, const Tensor& tensor, const Tensor& 
 }
 
 void throw_not_published(std::string_view name) {
-  throw Error({Code::kNotFound, "nothing is published as \"" + std::string(name) + "\" in this domain"});
+  throw Error({Code::kNotFound, "nothing is published as \"" + std::string(name) + "\" in " +
+                                    attached_node().domain().described()});
 }
 
 void throw_published(std::string_view name) {
-  throw Error({Code::kExists, "\"" + std::string(name) + "\" is published in this domain already"});
+  throw Error({Code::kExists, "\"" + std::string(name) + "\" is published in " +
+                                  attached_node().domain().described() + " already"});
 }
 
 void throw_published_otherwise(std::string_view name) {
@@ -188,11 +207,19 @@ void throw_published_otherwise(std::string_view name) {
 }  // namespace detail
 
 Domain Domain::serve(std::string_view name, const Wait& wait) {
-  return Domain(value_or_throw(with_domain(name, wait, {}, rendezvous::NamedDomain::serve)));
+  return of(value_or_throw(with_domain(name, wait, {}, rendezvous::NamedDomain::serve)));
+}
+
+Domain Domain::serve_apart(std::string_view name, const Wait& wait) {
+  return of(value_or_throw(
+      with_domain(name, wait, {}, [](std::string_view at, rendezvous::NamedDomainOptions options) {
+        options.apart = true;
+        return rendezvous::NamedDomain::serve(at, options);
+      })));
 }
 
 Domain Domain::attach(std::string_view name, const Wait& wait, const AttachOptions& options) {
-  return Domain(value_or_throw(with_domain(name, wait, options, rendezvous::NamedDomain::attach)));
+  return of(value_or_throw(with_domain(name, wait, options, rendezvous::NamedDomain::attach)));
 }
 
 std::optional<Domain> Domain::try_attach(std::string_view name, const Wait& wait,
@@ -201,7 +228,7 @@ std::optional<Domain> Domain::try_attach(std::string_view name, const Wait& wait
   for (;;) {
     auto attached =
         with_domain(name, Wait(kServerAnswers, wait.stop()), options, rendezvous::NamedDomain::attach);
-    if (attached) return Domain(*std::move(attached));
+    if (attached) return of(*std::move(attached));
     if (attached.code() == Code::kInterrupted) return std::nullopt;
     if (attached.code() != Code::kNotFound) throw Error(attached.status());
     if (!detail::pause_to_look_again(begun)) return std::nullopt;
@@ -209,13 +236,17 @@ std::optional<Domain> Domain::try_attach(std::string_view name, const Wait& wait
 }
 
 Domain Domain::meet(std::string_view name, const Wait& wait, const AttachOptions& options) {
-  return Domain(value_or_throw(with_domain(name, wait, options, rendezvous::NamedDomain::meet)));
+  return of(value_or_throw(with_domain(name, wait, options, rendezvous::NamedDomain::meet)));
 }
 
-Domain Domain::own() {
-  (void)detail::attached_node();
-  return Domain(nullptr);
+Domain Domain::own() { return {detail::home_node(), nullptr}; }
+
+Domain Domain::of(std::shared_ptr<rendezvous::NamedDomain> served) noexcept {
+  node::Node& node = served->node();
+  return {node, std::move(served)};
 }
+
+std::uint64_t Domain::id() const noexcept { return node_->domain().header().domain_id; }
 
 const std::string& Domain::name() const noexcept {
   static const std::string none;
@@ -229,6 +260,7 @@ void Domain::close() noexcept {
 }
 
 bool Domain::unpublish(std::string_view name) {
+  const detail::MakingIn here(node_);
   const Status status = detail::attached_node().names().unpublish(name);
   if (status.code() == Code::kNotFound) return false;
   throw_if_failed(status);
@@ -236,6 +268,7 @@ bool Domain::unpublish(std::string_view name) {
 }
 
 std::vector<Domain::Published> Domain::published() const {
+  const detail::MakingIn here(node_);
   std::vector<Published> all;
   for (const node::Published& one : value_or_throw(detail::attached_node().names().list())) {
     all.push_back({one.name, node::type_name(one)});

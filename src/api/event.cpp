@@ -8,7 +8,7 @@ namespace forklift::inline abi_0_1 {
 
 Event::Event() : event_(value_or_throw(locks::Event::create(detail::lock_table()))) {}
 Event Event::open(detail::LockName name) {
-  return Event(value_or_throw(locks::Event::open(detail::lock_table(), detail::id_of(name))));
+  return Event(value_or_throw(locks::Event::open(detail::lock_table(name), detail::id_of(name))));
 }
 void Event::set() { throw_if_failed(detail::object_of(event_).set()); }
 void Event::clear() { throw_if_failed(detail::object_of(event_).clear()); }

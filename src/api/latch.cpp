@@ -8,7 +8,7 @@ namespace forklift::inline abi_0_1 {
 Latch::Latch(std::uint64_t count)
     : latch_(value_or_throw(locks::Latch::create(detail::lock_table(), count))) {}
 Latch Latch::open(detail::LockName name) {
-  return Latch(value_or_throw(locks::Latch::open(detail::lock_table(), detail::id_of(name))));
+  return Latch(value_or_throw(locks::Latch::open(detail::lock_table(name), detail::id_of(name))));
 }
 void Latch::count_down(std::uint64_t by) { throw_if_failed(detail::object_of(latch_).count_down(by)); }
 std::uint64_t Latch::left() const { return detail::object_of(latch_).left(); }

@@ -8,14 +8,14 @@ namespace detail {
 
 LockName name_of(const LockRef& lock) {
   const locks::LockId id = lock.get()->id();
-  return {id.index, id.generation};
+  return {id.index, id.generation, 0};
 }
 
 MutexHandle::MutexHandle(bool recursive)
     : mutex_(value_or_throw(locks::Mutex::create(lock_table(), recursive))) {}
 
 MutexHandle::MutexHandle(LockName name, bool recursive)
-    : mutex_(value_or_throw(locks::Mutex::open(lock_table(), id_of(name)))) {
+    : mutex_(value_or_throw(locks::Mutex::open(lock_table(name), id_of(name)))) {
   if (mutex_->recursive() != recursive)
     throw TypeMismatch({Code::kInvalid, "a Lock where an RLock was expected, or the reverse"});
 }

@@ -15,6 +15,9 @@
 namespace forklift::inline abi_0_1::detail {
 
 inline locks::Table& lock_table() { return attached_node().locks(); }
+inline locks::Table& lock_table(LockName name) {
+  return name.domain == 0 ? lock_table() : node_numbered(name.domain).locks();
+}
 
 // `wait(deadline, hooks)`; `wake()` makes it look at the hooks. False: the wait is over.
 template <class Call, class Wake>

@@ -83,7 +83,7 @@ bool serve_one(detail::ManagerStore& store, node::Node& node, const Value& reque
 }
 
 void serve_manager(Queue<Value>& requests, Queue<Value>& ready) {
-  node::Node& node = detail::attached_node();
+  node::Node& node = detail::node_of(ChannelRef(requests).get()->arena());
   const domain::SlotRef self = node.domain().self();
   ready.put(Value::List{self.index, self.generation});
   ready.reset();
@@ -107,10 +107,10 @@ const Registered<&serve_manager> kServeManager{"forklift::Manager"};
 namespace detail {
 
 Value ManagedHandle::call(ManagerOp op, Value::List arguments) const {
-  node::Node& node = detail::attached_node();
+  if (!requests_.get()) throw Error(server_is_gone(object_));
+  node::Node& node = node_of(requests_.get()->arena());
   const domain::SlotRef server{slot_, generation_};
   CallHooks hooks(node.domain(), server, object_, wait_.stop());
-  if (!requests_.get()) throw Error(server_is_gone(object_));
   throw_if_failed(hooks.poll());
   const os::Deadline deadline = deadline_of(wait_);
   // A channel of its own for each answer: no thread or process takes another's, and nothing is left of a
@@ -136,15 +136,16 @@ Value ManagedHandle::call(ManagerOp op, Value::List arguments) const {
 Value ManagedHandle::describe() const {
   if (!requests_.get()) throw Error(server_is_gone(object_));
   const channel::ChannelId id = requests_.get()->id();
-  return Value::List{id.index, id.generation, slot_, generation_, object_};
+  return Value::List{id.index,    id.generation, slot_,
+                     generation_, object_,       requests_.get()->domain().header().domain_id};
 }
 
 ManagedHandle ManagedHandle::from(const Value& value) {
-  const auto parts = value.try_as<std::array<std::uint64_t, 5>>();
+  const auto parts = value.try_as<std::array<std::uint64_t, 6>>();
   if (!parts) mismatch(value, "a manager's object");
   const auto number = [&](std::size_t i) { return static_cast<std::uint32_t>((*parts)[i]); };
   Result<channel::ChannelPtr> requests =
-      channel::Channel::open(attached_node().channels(), {number(0), number(1)});
+      channel::Channel::open(node_numbered((*parts)[5]).channels(), {number(0), number(1)});
   if (!requests) throw Error(server_is_gone((*parts)[4]));
   return ManagedHandle(ChannelRef(*std::move(requests)), number(2), number(3), (*parts)[4]);
 }
@@ -158,6 +159,7 @@ struct Manager::State {
 };
 
 Manager::Manager() {
+  const node::MakeIn at_home(detail::home_node());  // where its server is invited to
   Queue<Value> requests;
   Queue<Value> ready;
   const Context context = process::initialised() ? forkserver_context() : fork_context();

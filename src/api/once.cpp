@@ -7,7 +7,7 @@ namespace forklift::inline abi_0_1 {
 
 Once::Once() : once_(value_or_throw(locks::Once::create(detail::lock_table()))) {}
 Once Once::open(detail::LockName name) {
-  return Once(value_or_throw(locks::Once::open(detail::lock_table(), detail::id_of(name))));
+  return Once(value_or_throw(locks::Once::open(detail::lock_table(name), detail::id_of(name))));
 }
 bool Once::begin(detail::Limit limit, bool& mine) {
   locks::Once& once = detail::object_of(once_);

@@ -157,7 +157,7 @@ workers::Engine& PoolCore::engine() const {
 }
 
 void PoolCore::start() {
-  node::Node& node = attached_node();
+  node::Node& node = home_node();
   if (options_.workers > UINT32_MAX / 2 || options_.spares > UINT32_MAX / 2)
     throw Error({Code::kInvalid, "a pool of " + std::to_string(options_.workers) + " workers"});
   const workers::EngineOptions engine{static_cast<std::uint32_t>(options_.workers),

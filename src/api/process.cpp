@@ -48,7 +48,7 @@ class ProcessCore {
 
   void start() {
     if (child) throw Error({Code::kInvalid, identity.name + " was started already"});
-    node::Node& node = attached_node();
+    node::Node& node = home_node();
     if (entry || prepare) reports = value_or_throw(channel::Channel::create(node.channels(), {}));
     child = launch(node);
     entry = nullptr;  // what it captured lives in the child now
@@ -88,7 +88,7 @@ class ProcessCore {
     if (settled) return;
     settled = true;
     process::children().remove(this);
-    if (node::Node* node = node::Node::existing()) node->domain().reap();
+    node::Node::reap_all();
     prepare = nullptr;
     channels.clear();
     if (!reports) return;
@@ -275,6 +275,7 @@ Process Process::set_rank(int rank) && {
 }
 
 void detail::make_ranks(std::vector<Process>& members) {
+  const node::MakeIn at_home(home_node());
   std::optional<GroupHandle> group;
   if (!members.empty() && members.size() <= static_cast<std::size_t>(collective::kMostRanks))
     group = Group::create(static_cast<int>(members.size()));

@@ -17,7 +17,7 @@ void throw_unless(locks::Released released, const locks::Object& lock, const cha
 
 RWLock::RWLock() : lock_(value_or_throw(locks::ReadWriteLock::create(detail::lock_table()))) {}
 RWLock RWLock::open(detail::LockName name) {
-  return RWLock(value_or_throw(locks::ReadWriteLock::open(detail::lock_table(), detail::id_of(name))));
+  return RWLock(value_or_throw(locks::ReadWriteLock::open(detail::lock_table(name), detail::id_of(name))));
 }
 
 bool RWLock::lock_within(detail::Limit limit) {

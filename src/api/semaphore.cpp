@@ -9,7 +9,7 @@ Semaphore::Semaphore(const SemaphoreOptions& options)
     : semaphore_(value_or_throw(
           locks::Semaphore::create(detail::lock_table(), {options.value, options.most, options.recover}))) {}
 Semaphore Semaphore::open(detail::LockName name) {
-  return Semaphore(value_or_throw(locks::Semaphore::open(detail::lock_table(), detail::id_of(name))));
+  return Semaphore(value_or_throw(locks::Semaphore::open(detail::lock_table(name), detail::id_of(name))));
 }
 bool Semaphore::acquire_within(detail::Limit limit) {
   locks::Semaphore& semaphore = detail::object_of(semaphore_);

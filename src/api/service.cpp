@@ -92,7 +92,7 @@ bool call_settled(const Status& status) {
 // A child that got no slot at its fork may get one now.
 void attach(const service::Calls& calls) {
   if (!calls.domain().attached()) [[unlikely]]
-    (void)attached_node();
+    throw_if_failed(calls.domain().try_attach());
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "api/stop.h"
 #include "os/clock.h"
 #include "sync/event_count.h"
+#include "tensor/pending.h"
 
 namespace forklift::inline abi_0_1::detail {
 namespace {
@@ -18,6 +19,11 @@ sync::EventCount& event_at(std::byte* bell) noexcept { return *reinterpret_cast<
 static_assert(sizeof(sync::EventCount) <= kBellBytes);
 
 }  // namespace
+
+const Tensor& bound_to_its_domain(const Tensor& memory) {
+  if (memory.storage()) StorageAccess::bind(*memory.storage());
+  return memory;
+}
 
 bool wait_shared(std::byte* bell, Changed changed, const void* item, const void* old, Limit limit) {
   sync::EventCount& event = event_at(bell);

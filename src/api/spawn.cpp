@@ -7,11 +7,32 @@
 
 #include "api/attached.h"
 #include "forklift/context.h"
+#include "locks/table.h"
 #include "message/transport.h"
 #include "process/registry.h"
 #include "topic/topic.h"
 
 namespace forklift::inline abi_0_1::detail {
+
+namespace {
+
+// An object among the arguments: a forked child has it in the domain that its parent has it in.
+Value describe(std::uint32_t index, std::uint32_t generation, const domain::Domain& domain) {
+  return Value::List{index, generation, domain.header().domain_id};
+}
+
+struct Described {
+  explicit Described(const Value& value) : Described(value.as<std::array<std::uint64_t, 3>>()) {}
+  explicit Described(const std::array<std::uint64_t, 3>& parts)
+      : index(static_cast<std::uint32_t>(parts[0])),
+        generation(static_cast<std::uint32_t>(parts[1])),
+        node(node_numbered(parts[2])) {}
+  std::uint32_t index;
+  std::uint32_t generation;
+  node::Node& node;
+};
+
+}  // namespace
 
 void register_function(const char* name, Address function, Runner runner) {
   process::register_function(name != nullptr ? name : "", function, runner);
@@ -20,7 +41,7 @@ void register_function(const char* name, Address function, Runner runner) {
 std::string registered_name(Address function) { return value_or_throw(process::name_of(function)); }
 
 ChannelRef send_arguments(Value::List arguments) {
-  node::Node& node = attached_node();
+  node::Node& node = home_node();
   channel::ChannelPtr channel =
       value_or_throw(channel::Channel::create(node.channels(), {.flags = channel::kPortable}));
   message::MessageBuilder builder(node.arena());
@@ -53,33 +74,35 @@ void throw_not_registered(StartMethod method) {
 Value describe_queue(const ChannelRef& queue) {
   if (!queue.get()) throw Error({Code::kClosed, "an empty handle as an argument of a spawned function"});
   const channel::ChannelId id = queue.get()->id();
-  return Value::List{id.index, id.generation};
+  return describe(id.index, id.generation, queue.get()->domain());
 }
 
 ChannelRef find_queue(const Value& described) {
-  const auto id = described.as<std::array<std::uint32_t, 2>>();
-  return ChannelRef(value_or_throw(channel::Channel::open(attached_node().channels(), {id[0], id[1]})));
+  const Described object(described);
+  return ChannelRef(
+      value_or_throw(channel::Channel::open(object.node.channels(), {object.index, object.generation})));
 }
 
 Value describe_lock(const LockRef& lock) {
   const LockName name = name_of(lock);
-  return Value::List{name.index, name.generation};
+  return describe(name.index, name.generation, lock.get()->table().domain());
 }
 
 LockName lock_named(const Value& described) {
-  const auto id = described.as<std::array<std::uint32_t, 2>>();
-  return {id[0], id[1]};
+  const Described object(described);
+  return {object.index, object.generation, object.node.domain().header().domain_id};
 }
 
 Value describe_topic(const TopicRef& topic) {
   if (!topic.get()) throw Error({Code::kClosed, "an empty handle as an argument of a spawned function"});
   const topic::TopicId id = topic.get()->id();
-  return Value::List{id.index, id.generation};
+  return describe(id.index, id.generation, topic.get()->domain());
 }
 
 TopicRef find_topic(const Value& described) {
-  const auto id = described.as<std::array<std::uint32_t, 2>>();
-  return TopicRef(value_or_throw(topic::Topic::open(attached_node().topics(), {id[0], id[1]})));
+  const Described object(described);
+  return TopicRef(
+      value_or_throw(topic::Topic::open(object.node.topics(), {object.index, object.generation})));
 }
 
 // Many bytes lie in shared memory, where the receiver reads them: copied once, not into MessagePack, from

@@ -278,9 +278,11 @@ Result<LeasePtr> Arena::claim_row_for_self(Object object) {
 
 Status Arena::check_child() const {
   if (!domain_.is_set_aside()) return {};
-  return {Code::kInvalid,
-          "the child is of another domain: what a module that the fork server has preloaded made cannot be "
-          "an argument of processes"};
+  return {Code::kInvalid, "a started process is in the home domain of this one only, and this object is of " +
+                              domain_.described() +
+                              ": fork the process, or let it attach to that domain by its name (what a "
+                              "module that the fork server has "
+                              "preloaded made cannot be an argument of processes at all)"};
 }
 
 // --- memory

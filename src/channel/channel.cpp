@@ -45,7 +45,10 @@ Result<ChannelPtr> Channel::create(Channels& channels, const ChannelOptions& opt
   Result<arena::LeasePtr> letters = arena::LeasePtr();
   if (*receipts && options.dead_letters) {
     if (&options.dead_letters->arena() != &arena)
-      return Status(Code::kInvalid, "the dead-letter queue is of another domain");
+      return Status(Code::kInvalid, "the dead-letter queue is of " +
+                                        options.dead_letters->arena().domain().described() +
+                                        ", and the queue is to be made in " + arena.domain().described() +
+                                        ": both must be of one domain");
     letters = arena.hold({arena::ObjectKind::kChannel, options.dead_letters->id().index});
     if (!letters) return letters.status();
   }

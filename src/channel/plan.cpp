@@ -31,7 +31,10 @@ Status check_leases(std::span<const arena::LeasePtr> leases, arena::Arena& arena
   for (const arena::LeasePtr& lease : leases) {
     if (!lease || !lease->held()) return {Code::kInvalid, "a lease of the message was passed on already"};
     if (!arena::travels(lease->object().kind)) return {Code::kInvalid, "channels cannot travel in messages"};
-    if (&lease->arena() != &arena) return {Code::kInvalid, "a lease of the message is of another domain"};
+    if (&lease->arena() != &arena)
+      return {Code::kInvalid, "memory of " + lease->arena().domain().described() +
+                                  " cannot go into a message in " + arena.domain().described() +
+                                  " as it is: make it there, or send a tensor, which is copied"};
   }
   if (names_one_twice(leases)) return {Code::kInvalid, "a lease is in the message twice"};
   for (const arena::LeasePtr& lease : leases)

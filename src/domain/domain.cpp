@@ -129,6 +129,19 @@ Result<std::unique_ptr<Domain>> Domain::attach(os::Fd control, os::Fd data, std:
 Domain::~Domain() {
   disown_foreign_descriptors();
   if (alive_here_) ::munmap(alive_here_, os::page_size());
+  delete called_.load(std::memory_order_relaxed);
+}
+
+void Domain::call_it(std::string_view name) {
+  auto called = std::make_unique<const std::string>(name);
+  const std::string* none = nullptr;
+  if (called_.compare_exchange_strong(none, called.get(), std::memory_order_acq_rel)) (void)called.release();
+}
+
+std::string Domain::described() const {
+  if (const std::string* const called = called_.load(std::memory_order_acquire))
+    return "the domain \"" + *called + '"';
+  return set_aside_ ? "a domain without a name" : "this process's own domain";
 }
 
 Status Domain::map_files() {

@@ -10,11 +10,13 @@
 // Thread safety: all functions may be called from any thread. Fork: see domain/fork.h.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "domain/layout.h"
@@ -109,6 +111,11 @@ class Domain {
   // From here on this process uses another domain for its children: nothing of this one can be offered to
   // them.
   void set_aside() noexcept { set_aside_ = true; }
+  // For errors: what this process calls the domain. The first name stays.
+  void call_it(std::string_view name);
+  bool has_a_name() const noexcept { return called_.load(std::memory_order_acquire) != nullptr; }
+  // `the domain "camera"`, `this process's own domain`, `a domain without a name`.
+  std::string described() const;
   bool is_set_aside() const noexcept { return set_aside_; }
   // In the child: makes this process the occupant of that slot and drops its copy of the parent's.
   void adopt(ChildSlot child) noexcept;
@@ -145,7 +152,9 @@ class Domain {
   os::Mapping control_;
   os::Fd slot_lock_;  // the description whose lock proves that this process lives
   SlotRef self_;
-  bool set_aside_ = false;  // stored once, while a child joins its parent's domain
+  bool set_aside_ =
+      false;  // stored once, before other threads know the domain, or while a child joins its parent's
+  std::atomic<const std::string*> called_{nullptr};
   // alive_here_ points at a word in a page that the kernel zeroes in every child, however the child was made
   // (MADV_WIPEONFORK).
   static constexpr std::uint64_t kAttached = 1;

@@ -77,9 +77,16 @@ Result<std::uint32_t> MessageBuilder::lease_of(const Tensor& tensor) {
   const arena::LeasePtr* const lease = *found;
   if (lease == nullptr) return kNoLease;
   if (&(*lease)->arena() != arena_) {
-    if (!storage->on_device()) return kNoLease;
-    return Status(Code::kInvalid,
-                  "a tensor on " + tensor.device() + " belongs to another domain; copy it with to(\"CPU\")");
+    const auto says = [&](const std::string& what, const char* remedy) {
+      return Status(Code::kInvalid, what + " of " + (*lease)->arena().domain().described() +
+                                        " cannot go into a message in " + arena_->domain().described() +
+                                        remedy);
+    };
+    if (storage->on_device()) return says("a tensor on " + tensor.device(), "; copy it with to(\"CPU\")");
+    if (detail::StorageAccess::is_bound(*storage))
+      return says("shared memory that is an object (SharedArray, SharedMap, a group, ...)",
+                  ": a copy would be another object. Make it there (Domain::make), or send its contents");
+    return kNoLease;
   }
   // By memory, not by storage: two storages may hold leases on the same block.
   const std::uint64_t memory = (*lease)->object().pack();
@@ -146,10 +153,31 @@ void MessageBuilder::share_instead(std::uint32_t lease, arena::LeasePtr held) {
   pending_shares_.push_back({std::move(held), lease});
 }
 
+// A block of another domain: the whole of it is copied, so that what lies in it has its places in the copy, too.
+Status MessageBuilder::copy_instead(arena::Arena& arena, const PendingShare& share) {
+  if (share.held->object().kind != arena::ObjectKind::kBlock)
+    return {Code::kInvalid, "memory of a device or a segment of " + share.held->arena().domain().described() +
+                                " cannot go into a message in " + arena.domain().described() +
+                                ": copy it first"};
+  Result<arena::LeasePtr> block = arena.allocate(arena::Kind::kShare, share.held->size());
+  if (!block) return block.status();
+  leases_[share.lease] = *std::move(block);
+  PendingCopy& copy = pending_copies_.emplace_back();
+  copy.data = share.held->data();
+  copy.bytes = copy.block_bytes = share.held->size();
+  copy.kind = arena::Kind::kShare;
+  copy.lease = share.lease;
+  return {};
+}
+
 Status MessageBuilder::allocate(arena::Arena& arena) {
   // Shares first: the lease of a copy that became a share must not be allocated again.
   for (const PendingShare& share : pending_shares_) {
     if (leases_[share.lease]) continue;
+    if (&share.held->arena() != &arena) [[unlikely]] {
+      if (Status status = copy_instead(arena, share); !status) return status;
+      continue;
+    }
     Result<arena::LeasePtr> another = arena.another(share.held);
     if (!another) return another.status();
     shared_bytes_ += share.held->size();

@@ -131,6 +131,7 @@ class MessageBuilder {
     std::uint32_t lease;
   };
 
+  Status copy_instead(arena::Arena& arena, const PendingShare& share);
   // Of a tensor that travels as it lies; kNoLease: it is to be copied.
   Result<std::uint32_t> lease_of(const Tensor& tensor);
   Result<wire::TensorMeta> place_copy(const Tensor& tensor);

@@ -3,10 +3,12 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "os/library_copies.h"
 #include "segment/files.h"
@@ -25,6 +27,13 @@ std::atomic<Node*> inherited_node{nullptr};
 // process.
 std::atomic<pid_t> process_node_owner{0};
 std::atomic<const Status*> stays_out{nullptr};
+
+// The domains beside the home; an entry is stored before it is counted, under process_node_mutex.
+std::array<Node*, kMostNodes - 1> further_nodes{};
+std::atomic<std::size_t> further_count{0};
+
+// Where this thread makes things; null: at home. Looked at only in a process that has a further domain.
+thread_local Node* chosen_node = nullptr;
 
 // Makes the process's own node, if no other copy of this library in the process has one.
 template <class Make>
@@ -50,10 +59,30 @@ Node* publish(std::unique_ptr<Node> node) {
 }
 }  // namespace
 
-void Node::mark_all_clean() noexcept {
-  for (const std::atomic<Node*>* const node : {&process_node, &inherited_node}) {
-    if (Node* const each = node->load(std::memory_order_acquire)) each->domain().mark_clean();
+Node* MakeIn::choose(Node* node) noexcept { return std::exchange(chosen_node, node); }
+MakeIn::MakeIn(Node& node) noexcept : before_(choose(&node)) {}
+MakeIn::~MakeIn() { choose(before_); }
+void MakeIn::forget() noexcept { choose(nullptr); }
+
+// Home, the inherited one, the further ones.
+Node* Node::at(std::size_t index) noexcept {
+  Node* const home = process_node.load(std::memory_order_acquire);
+  if (home == nullptr) return nullptr;
+  if (index == 0) return home;
+  --index;
+  if (Node* const inherited = inherited_node.load(std::memory_order_acquire); inherited != nullptr) {
+    if (index == 0) return inherited;
+    --index;
   }
+  return index < further_count.load(std::memory_order_acquire) ? further_nodes[index] : nullptr;
+}
+
+void Node::mark_all_clean() noexcept {
+  for_each([](Node& node) { node.domain().mark_clean(); });
+}
+
+void Node::reap_all() {
+  for_each([](Node& node) { node.domain().reap(); });
 }
 
 void Node::stay_out(const Status& why) {
@@ -64,11 +93,26 @@ void Node::stay_out(const Status& why) {
 Node* Node::existing() noexcept { return process_node.load(std::memory_order_acquire); }
 
 Node* Node::of(const arena::Arena& arena) noexcept {
-  for (const std::atomic<Node*>* const node : {&process_node, &inherited_node}) {
-    Node* const each = node->load(std::memory_order_acquire);
-    if (each != nullptr && &each->arena() == &arena) return each;
+  Node* found = nullptr;
+  for_each([&](Node& node) {
+    if (&node.arena() == &arena) found = &node;
+  });
+  return found;
+}
+
+Node* Node::of_domain(std::uint64_t domain_id) noexcept {
+  Node* found = nullptr;
+  for_each([&](Node& node) {
+    if (node.domain().header().domain_id == domain_id) found = &node;
+  });
+  return found;
+}
+
+Result<Node*> Node::chosen() noexcept {
+  if (!chosen_node->domain().attached()) {
+    if (Status status = chosen_node->domain().try_attach(); !status) return status;
   }
-  return nullptr;
+  return chosen_node;
 }
 
 Status Node::configure(const domain::Options& options) {
@@ -83,6 +127,12 @@ Status Node::configure(const domain::Options& options) {
 }
 
 Result<Node*> Node::current() {
+  if (further_count.load(std::memory_order_relaxed) != 0 && chosen_node != nullptr) [[unlikely]]
+    return chosen();
+  return home();
+}
+
+Result<Node*> Node::home() {
   if (Node* node = existing()) {
     if (node->domain().attached()) [[likely]]
       return node;
@@ -120,6 +170,55 @@ Result<Node*> Node::join(os::Fd control, os::Fd data, std::optional<domain::Chil
       make_own([&] { return attach(std::move(control), std::move(data), std::move(slot)); });
   if (!made) return made.status();
   return publish(*std::move(made));
+}
+
+Status Node::room_for_another() {
+  if (further_count.load(std::memory_order_relaxed) < further_nodes.size()) return {};
+  return {Code::kNoSpace, "this process is in " + std::to_string(kMostNodes) +
+                              " domains already, and can be in no more: it stays in each until it ends"};
+}
+
+namespace {
+
+// With process_node_mutex held.
+Node* publish_further(std::unique_ptr<Node> node) {
+  Node* const made = node.release();
+  made->domain().set_aside();
+  const std::size_t count = further_count.load(std::memory_order_relaxed);
+  further_nodes[count] = made;
+  further_count.store(count + 1, std::memory_order_release);
+  return made;
+}
+
+}  // namespace
+
+Result<Node*> Node::attach_to(os::Fd control, os::Fd data, std::optional<domain::ChildSlot> slot) {
+  const std::lock_guard<std::mutex> lock(process_node_mutex);
+  // Another thread of this process may have attached to the same domain meanwhile: the second slot is given up.
+  Node* same = nullptr;
+  for_each([&](Node& node) {
+    if (control.inode() == node.domain().control_file().inode()) same = &node;
+  });
+  if (same != nullptr) return same;
+  if (existing() == nullptr) {
+    Result<std::unique_ptr<Node>> made =
+        make_own([&] { return attach(std::move(control), std::move(data), std::move(slot)); });
+    if (!made) return made.status();
+    return publish(*std::move(made));
+  }
+  if (Status room = room_for_another(); !room) return room;
+  Result<std::unique_ptr<Node>> made = attach(std::move(control), std::move(data), std::move(slot));
+  if (!made) return made.status();
+  return publish_further(*std::move(made));
+}
+
+Result<Node*> Node::make_another() {
+  if (existing() == nullptr) return home();
+  const std::lock_guard<std::mutex> lock(process_node_mutex);
+  if (Status room = room_for_another(); !room) return room;
+  Result<std::unique_ptr<Node>> made = create();
+  if (!made) return made.status();
+  return publish_further(*std::move(made));
 }
 
 Result<std::unique_ptr<Node>> Node::create(const domain::Options& options) {

@@ -1,7 +1,19 @@
 // What a process needs to pass messages: its domain, the arena, the tables of locks, channels and named
-// segments, the chunk pool, made or joined together. A program has one in each process; tests make several.
+// segments, the chunk pool, made or joined together.
+//
+//   Result<Node*> home = Node::home();             // the process's own: made by the first call
+//   Result<Node*> other = Node::join(...);         // of a process that has a home: beside it
+//   {
+//     const MakeIn here(*other);
+//     Result<Node*> node = Node::current();        // the other one: what this thread makes meanwhile is made there
+//   }
+//
+// A process has one home and up to 63 further attachments (docs/decisions/0234). Its children are invited to the home
+// only. No node of the process is ever destroyed: objects and handles refer to it for as long as they live.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 
@@ -25,23 +37,46 @@ struct Invitation {
   domain::ChildSlot child;
 };
 
+// How many domains a process can be in.
+inline constexpr std::size_t kMostNodes = 64;
+
 class Node {
  public:
+  // Where this thread makes things: the home, or what a MakeIn says.
+  static Result<Node*> current();
   // The process's own node; makes the domain on the first call, and removes the named segments that no living
   // program has any more. Never destroyed.
-  static Result<Node*> current();
+  static Result<Node*> home();
   // How the domain is made, if this process makes one. kInvalid: it has one already.
   static Status configure(const domain::Options& options);
   // The process's own node if there is one.
   static Node* existing() noexcept;
-  // The one with this arena: the process's own, or the one that it inherited and set aside. Null: neither.
+  // The one with this arena: the process's own, a further one, or the one that it inherited and set aside. Null: none.
   static Node* of(const arena::Arena& arena) noexcept;
+  // The one whose domain has this number. Null: this process is in no such domain.
+  static Node* of_domain(std::uint64_t domain_id) noexcept;
+  // Calls visit(node) for each domain that this process is in, the home first.
+  template <class Visit>
+  static void for_each(Visit&& visit) {
+    for (std::size_t i = 0;; ++i) {
+      Node* const node = at(i);
+      if (node == nullptr) return;
+      visit(*node);
+    }
+  }
   // Joins a parent's domain as this process's own. kInvalid if the process has one already that is another
   // domain; with `beside_inherited`, only if it has made or joined that one itself. One that it inherited by
   // fork (a fork server's, whose modules made locks) then stays beside the new one: what was made there stays
   // usable, and nothing new is made there.
   static Result<Node*> join(os::Fd control, os::Fd data, std::optional<domain::ChildSlot> slot,
                             bool beside_inherited = false);
+  // Joins a domain that was found by its name: as the process's own if it has none yet, else beside it. One that the
+  // process is in already is no second membership. kNoSpace: the process is in as many domains as it can be.
+  static Result<Node*> attach_to(os::Fd control, os::Fd data, std::optional<domain::ChildSlot> slot);
+  // kNoSpace: there is none.
+  static Status room_for_another();
+  // Makes a domain: the process's own if it has none yet, else one beside it. kNoSpace as above.
+  static Result<Node*> make_another();
 
   // This process could not join the domain that it was invited to: from now on current() fails with `why` and
   // makes no domain.
@@ -49,6 +84,8 @@ class Node {
 
   // Tells the others, of each domain that this process is in, that it leaves in good order.
   static void mark_all_clean() noexcept;
+  // Gives back what dead processes held, in each domain that this process is in.
+  static void reap_all();
 
   static Result<std::unique_ptr<Node>> create(const domain::Options& options = {});
   static Result<std::unique_ptr<Node>> attach(os::Fd control, os::Fd data,
@@ -77,8 +114,11 @@ class Node {
   std::vector<std::string> audit();
 
  private:
+  friend class MakeIn;
   Node() = default;
   Status open(std::unique_ptr<domain::Domain> domain);
+  static Result<Node*> chosen() noexcept;
+  static Node* at(std::size_t index) noexcept;
 
   std::unique_ptr<domain::Domain> domain_;
   std::unique_ptr<arena::Arena> arena_;
@@ -91,6 +131,23 @@ class Node {
   std::unique_ptr<memory_pool::Pools> memory_pools_;
   std::unique_ptr<service::Calls> calls_;
   std::unique_ptr<Names> names_;
+};
+
+// While it lives, this thread makes things in that domain; then again where it made them before. For the thread that
+// made it, and the last one first.
+class MakeIn {
+ public:
+  explicit MakeIn(Node& node) noexcept;
+  ~MakeIn();
+  MakeIn(const MakeIn&) = delete;
+  MakeIn& operator=(const MakeIn&) = delete;
+  // In a child that begins anew: this thread makes things at home.
+  static void forget() noexcept;
+  // From here on this thread makes things there; null: at home. Returns what was said before.
+  static Node* choose(Node* node) noexcept;
+
+ private:
+  Node* before_;
 };
 
 }  // namespace forklift::inline abi_0_1::node

@@ -78,11 +78,21 @@ class OnEvents {
     if (std::none_of(watched_.begin(), watched_.end(), [](const Watched& each) { return each.ready(); }))
       how = os::futex_wait_any(words, deadline.left_ns(sync::lengthened(sync::kSliceNs)));
     for (std::size_t i = 0; i < tickets.size(); ++i) watched_[i].event().cancel(tickets[i]);
-    if (how == os::FutexWait::kTimedOut && !watched_.empty()) watched_.front().domain().check_deaths();
+    if (how == os::FutexWait::kTimedOut) check_deaths();
     return how != os::FutexWait::kNoSuchCall;
   }
 
  private:
+  // Of each domain that the objects are in.
+  void check_deaths() const {
+    domain::Domain* last = nullptr;
+    for (const Watched& watched : watched_) {
+      domain::Domain& domain = watched.domain();
+      if (&domain != last) domain.check_deaths();
+      last = &domain;
+    }
+  }
+
   std::vector<Watched> watched_;
   Alarm alarm_;
 };

@@ -36,12 +36,36 @@ WaitSet::~WaitSet() = default;
 
 bool WaitSet::mine() const noexcept { return node_.domain().attached() && node_.domain().self() == owner_; }
 
-Status WaitSet::need_set() {
-  if (set_) return {};
-  Result<std::unique_ptr<watch::Set>> made = watch::Set::make(node_.watches());
+Status WaitSet::need_set() { return part_of(node_).status(); }
+
+Result<WaitSet::Part*> WaitSet::part_of(Node& node) {
+  for (const std::unique_ptr<Part>& part : parts_) {
+    if (&part->node == &node) return part.get();
+  }
+  if (&node != &node_) {
+    // Several sets at once are waited for in epoll only.
+    if (Status status = need_epoll(); !status) return status;
+  }
+  Result<std::unique_ptr<watch::Set>> made = watch::Set::make(node.watches());
   if (!made) return made.status();
-  set_ = *std::move(made);
-  return {};
+  auto part = std::unique_ptr<Part>(new Part{node, *std::move(made), {}, {}});
+  if (parts_.empty()) {
+    set_ = part->set.get();
+  } else {
+    if (Status status = poll_part(*part); !status) return status;
+    if (as_descriptor_) {
+      if (Status status = watch::Lookout::keep(node.watches()); !status) return status;
+      node.watches().deliver_to(part->set->number());
+    }
+  }
+  parts_.push_back(std::move(part));
+  return parts_.back().get();
+}
+
+Status WaitSet::poll_part(Part& part) {
+  Result<int> marks = part.set->descriptor();
+  if (!marks) return marks.status();
+  return add_to(epoll_.get(), *marks, kMarks);
 }
 
 Status WaitSet::need_epoll() {
@@ -71,13 +95,20 @@ Result<WaitSet::Key> WaitSet::add_shared(const Source& source) {
   if (Status status = need_set(); !status) return status;
   Result<Watched> watched = Watched::of(source);
   if (!watched) return watched.status();
-  Result<std::uint32_t> member = set_->add(watched->event());
+  Node* const node = &watched->domain() == &node_.domain() ? &node_ : Node::of(watched->arena());
+  if (node == nullptr)
+    return Status(Code::kInvalid,
+                  "this object is of another domain than the wait set, and this process is not in it");
+  Result<Part*> part = part_of(*node);
+  if (!part) return part.status();
+  Result<std::uint32_t> member = (*part)->set->add(watched->event());
   if (!member) return member.status();
   const Key key = next_key_++;
   if (watched->is_lock()) locks_.push_back(key);
-  shared_.emplace(key, Shared{*std::move(watched), *member});
-  if (*member >= key_of_.size()) key_of_.resize(*member + 1);
-  key_of_[*member] = key;
+  shared_.emplace(key, Shared{*std::move(watched), *part, *member});
+  std::vector<Key>& key_of = (*part)->key_of;
+  if (*member >= key_of.size()) key_of.resize(*member + 1);
+  key_of[*member] = key;
   return key;
 }
 
@@ -112,8 +143,9 @@ bool WaitSet::remove(Key key) {
   if (!mine()) return false;
   const std::lock_guard<std::mutex> lock(mutex_);
   if (const auto found = shared_.find(key); found != shared_.end()) {
-    set_->remove(found->second.member);
-    std::erase(held_, found->second.member);
+    Part& part = *found->second.part;
+    part.set->remove(found->second.member);
+    std::erase(part.held, found->second.member);
     std::erase(locks_, key);
     shared_.erase(found);
     return true;
@@ -131,23 +163,25 @@ std::size_t WaitSet::size() const {
   return shared_.size() + polled_.size();
 }
 
-void WaitSet::collect_shared(std::vector<Key>& ready, bool all) {
-  std::vector<std::uint32_t> look = std::move(held_);
-  held_.clear();
-  set_->take_marks([&](std::uint32_t member) { look.push_back(member); }, all);
+void WaitSet::collect_shared(Part& part, std::vector<Key>& ready, bool all) {
+  std::vector<std::uint32_t> look = std::move(part.held);
+  part.held.clear();
+  part.set->take_marks([&](std::uint32_t member) { look.push_back(member); }, all);
   if (all) {
-    for (const Key key : locks_) look.push_back(shared_.at(key).member);
+    for (const Key key : locks_) {
+      if (const Shared& lock = shared_.at(key); lock.part == &part) look.push_back(lock.member);
+    }
   }
   std::sort(look.begin(), look.end());
   look.erase(std::unique(look.begin(), look.end()), look.end());
   for (const std::uint32_t member : look) {
     // A mark that was on its way when its member was removed.
-    const auto found = member < key_of_.size() ? shared_.find(key_of_[member]) : shared_.end();
-    if (found == shared_.end() || found->second.member != member) continue;
+    const auto found = member < part.key_of.size() ? shared_.find(part.key_of[member]) : shared_.end();
+    if (found == shared_.end() || found->second.member != member || found->second.part != &part) continue;
     Watched& watched = found->second.watched;
     if (!watched.ready_after_deaths()) continue;
     watched.look_anew();
-    held_.push_back(member);
+    part.held.push_back(member);
     ready.push_back(found->first);
   }
 }
@@ -176,7 +210,7 @@ Status WaitSet::collect_polled(std::vector<Key>& ready) {
 
 Status WaitSet::collect(std::vector<Key>& ready, bool all) {
   if (Status status = need_set(); !status) return status;
-  collect_shared(ready, all);
+  for (const std::unique_ptr<Part>& part : parts_) collect_shared(*part, ready, all);
   if (epoll_.valid()) {
     if (Status status = collect_polled(ready); !status) return status;
   }
@@ -207,7 +241,11 @@ Status WaitSet::wait(std::vector<Key>& ready, os::Deadline deadline, const std::
       const std::lock_guard<std::mutex> lock(mutex_);
       Status status = collect(ready, all);
       polls = epoll_.valid();
-      if (as_descriptor_ && (!held_.empty() || !set_->arm())) node_.watches().deliver_to(set_->number());
+      if (as_descriptor_) {
+        for (const std::unique_ptr<Part>& part : parts_) {
+          if (!part->held.empty() || !part->set->arm()) part->node.watches().deliver_to(part->set->number());
+        }
+      }
       if (!status || !ready.empty()) return status;
     }
     if (woken_.exchange(false, std::memory_order_acq_rel)) return {Code::kInterrupted, "wake() was called"};
@@ -218,25 +256,43 @@ Status WaitSet::wait(std::vector<Key>& ready, os::Deadline deadline, const std::
     if (deadline.passed()) return {Code::kTimeout, "the deadline passed"};
     Status slept = polls ? sleep_in_epoll(deadline, hooks) : set_->wait(deadline, hooks);
     if (!slept && slept.code() != Code::kTimeout) return slept;
-    all = !set_->any_marked();
+    all = !any_marked();
   }
 }
 
+bool WaitSet::any_marked() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::any_of(parts_.begin(), parts_.end(), [](const auto& part) { return part->set->any_marked(); });
+}
+
+bool WaitSet::arm() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::all_of(parts_.begin(), parts_.end(), [](const auto& part) { return part->set->arm(); });
+}
+
 Status WaitSet::sleep_in_epoll(os::Deadline deadline, domain::WaitHooks* hooks) {
-  if (set_->spin() || !set_->arm()) return {};
+  if (set_->spin() || !arm()) return {};
   const std::int64_t left = deadline.left_ns(domain::look_ns(hooks));
   const timespec time{static_cast<time_t>(left / 1'000'000'000), static_cast<long>(left % 1'000'000'000)};
   pollfd item{epoll_.get(), POLLIN, 0};
-  if (::ppoll(&item, 1, &time, nullptr) == 0) node_.domain().check_deaths();
+  if (::ppoll(&item, 1, &time, nullptr) != 0) return {};
+  std::vector<Node*> nodes;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const std::unique_ptr<Part>& part : parts_) nodes.push_back(&part->node);
+  }
+  for (Node* const node : nodes) node->domain().check_deaths();
   return {};
 }
 
 Result<int> WaitSet::descriptor() {
   if (!mine()) return node_.domain().not_attached();
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (Status status = watch::Lookout::keep(node_.watches()); !status) return status;
   if (Status status = need_epoll(); !status) return status;
-  if (!as_descriptor_) node_.watches().deliver_to(set_->number());  // until a wait has looked
+  for (const std::unique_ptr<Part>& part : parts_) {
+    if (Status status = watch::Lookout::keep(part->node.watches()); !status) return status;
+    if (!as_descriptor_) part->node.watches().deliver_to(part->set->number());  // until a wait has looked
+  }
   as_descriptor_ = true;
   return epoll_.get();
 }

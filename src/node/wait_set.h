@@ -6,9 +6,9 @@
 //   std::vector<WaitSet::Key> ready;
 //   Status status = set.wait(ready, deadline, stop, hooks);
 //
-// Sources in shared memory are members of a watch::Set, and looked at when they were marked; pipe ends and descriptors
-// are in an epoll set. A wait for the former alone spins, then sleeps on a futex; where there are both it sleeps in
-// epoll, in which the set's own descriptor is, too.
+// Sources in shared memory are members of a watch::Set of their domain, and looked at when they were marked; pipe ends
+// and descriptors are in an epoll set. A wait for the former alone spins, then sleeps on a futex; where there are both,
+// or sources of several domains, it sleeps in epoll, in which the sets' own descriptors are, too.
 //
 // What is ready is reported by each wait until it is not ready any more. An event that was set and cleared between two
 // waits is reported once.
@@ -43,7 +43,7 @@ class WaitSet {
   WaitSet(const WaitSet&) = delete;
   WaitSet& operator=(const WaitSet&) = delete;
 
-  // kInvalid: a condition, a barrier, a writing end, an object of another domain. kNoSpace, kStalled, kSystem,
+  // kInvalid: a condition, a barrier, a writing end, an object of a domain that this process is not in. kNoSpace, kStalled, kSystem,
   // kNotAttached.
   Result<Key> add(const Source& source);
   // False: there is no such member (any more).
@@ -61,9 +61,17 @@ class WaitSet {
   Result<int> descriptor();
 
  private:
-  // A member in shared memory, with its number in the set.
+  // The members of one domain. Once made it stays where it is until the wait set ends.
+  struct Part {
+    Node& node;
+    std::unique_ptr<watch::Set> set;
+    std::vector<Key> key_of;          // by member number
+    std::vector<std::uint32_t> held;  // members that the last wait found ready: they are looked at again
+  };
+  // A member in shared memory, with its number in its part's set.
   struct Shared {
     Watched watched;
+    Part* part;
     std::uint32_t member;
   };
   // A member that epoll knows. `always`: one that epoll cannot know, such as a file, which is always readable.
@@ -75,31 +83,35 @@ class WaitSet {
   };
 
   bool mine() const noexcept;
+  Result<Part*> part_of(Node& node);
   Status need_set();
   Status need_epoll();
+  Status poll_part(Part& part);
   Result<Key> add_shared(const Source& source);
   Result<Key> add_polled(const Source& source);
   // With the lock.
   Status collect(std::vector<Key>& ready, bool all);
-  void collect_shared(std::vector<Key>& ready, bool all);
+  void collect_shared(Part& part, std::vector<Key>& ready, bool all);
   Status collect_polled(std::vector<Key>& ready);
 
   void stir() noexcept;
+  bool any_marked() const;
+  // False: a member is marked already.
+  bool arm();
   Status sleep_in_epoll(os::Deadline deadline, domain::WaitHooks* hooks);
 
   Node& node_;
-  mutable std::mutex mutex_;  // of what follows; not held while a wait sleeps
-  std::unique_ptr<watch::Set> set_;
+  mutable std::mutex mutex_;                  // of what follows; not held while a wait sleeps
+  std::vector<std::unique_ptr<Part>> parts_;  // that of node_ first
+  watch::Set* set_ = nullptr;                 // of node_
   domain::SlotRef owner_;
   Key next_key_ = 0;
   std::unordered_map<Key, Shared> shared_;
-  std::vector<Key> key_of_;  // by member number
-  std::vector<Key> locks_;   // members that a death may make ready
+  std::vector<Key> locks_;  // members that a death may make ready
   std::unordered_map<Key, Polled> polled_;
   std::vector<Key> always_;
   os::Fd epoll_;
-  os::Fd alarm_;                     // an eventfd in epoll_
-  std::vector<std::uint32_t> held_;  // members that the last wait found ready: they are looked at again
+  os::Fd alarm_;  // an eventfd in epoll_
   bool as_descriptor_ = false;
   std::atomic<bool> woken_{false};
 };

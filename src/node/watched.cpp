@@ -21,6 +21,11 @@ domain::Domain& Watched::domain() const {
   return source_.channel != nullptr ? source_.channel->domain() : source_.reader->topic()->domain();
 }
 
+const arena::Arena& Watched::arena() const {
+  if (lock_) return source_.lock->table().arena();
+  return source_.channel != nullptr ? source_.channel->arena() : source_.reader->topic()->arena();
+}
+
 bool Watched::ready() const {
   if (lock_) return lock_->ready();
   if (source_.channel != nullptr) return !source_.channel->empty() || source_.channel->at_end();

@@ -18,6 +18,7 @@ class Watched {
 
   sync::EventCount& event() const;
   domain::Domain& domain() const;
+  const arena::Arena& arena() const;
   bool ready() const;
   bool ready_after_deaths() const { return lock_ ? lock_->ready_after_deaths() : ready(); }
   // Is it one whose readiness a death may bring about without a notification?

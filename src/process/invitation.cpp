@@ -158,7 +158,7 @@ Result<channel::ChannelPtr> inherited_channel(std::string_view name) {
     return {Code::kInvalid, "this process inherited no queue \"" + std::string(name) + "\"" +
                                 (known.empty() ? "; it was given none" : "; it was given: " + known)};
   }
-  Result<node::Node*> node = node::Node::current();
+  Result<node::Node*> node = node::Node::home();
   if (!node) return node.status();
   return channel::Channel::open((*node)->channels(), at->second);
 }

@@ -126,11 +126,12 @@ Result<pid_t> fork_child(const std::function<int()>& entry, const channel::Chann
   if (pid < 0) return Status::system("fork", errno);
   if (pid > 0) return pid;
   const NoWayBack here;
+  node::MakeIn::forget();
   become(identity, parent);
   const int code = run_and_report(entry, reports, identity);
   flush_streams();
   device::leave();
-  if (node::Node* node = node::Node::existing()) node->domain().mark_clean();
+  node::Node::mark_all_clean();
   ::_exit(code & 0xff);
 }
 

@@ -105,34 +105,54 @@ Status judge(const NameLock& name_lock, const Handshake& own, const Handshake& s
     case MessageType::kOtherUser:
     case MessageType::kOtherNamespace: return {Code::kRefused, text_of(said)};
     case MessageType::kOtherDomain:
-      return {Code::kInvalid,
-              "this process has a domain of its own already, and can be in one only: attach to \"" +
-                  name_lock.name() + "\" before the first queue, lock, tensor or child is made"};
+      return {Code::kInvalid, "\"" + name_lock.name() + "\" is the name of another domain now"};
     default: return no_server(name_lock);
   }
 }
 
-// Ok: this process is a member, unless `again` is set: then try once more.
-Result<os::Fd> enter(NameLock& name_lock, const NamedDomainOptions& options, bool& again) {
-  node::Node* const mine = node::Node::existing();
+// Ok: this process is a member, unless no node is there: then try once more. `mine` (may be null): the domain that the
+// name is expected to be of; where it is of another one, that one's number is left in `other`.
+Result<Joined> enter_as(NameLock& name_lock, const NamedDomainOptions& options, node::Node* mine,
+                        std::uint64_t& other) {
   const Handshake own = handshake(mine ? MessageType::kStandBy : MessageType::kJoin,
                                   mine ? mine->domain().header().domain_id : 0);
   Result<Conversation> answer = converse(name_lock, own, options.deadline, options.hooks, -1);
   if (!answer) {
     return answer.code() == Code::kTimeout ? does_not_answer(name_lock) : answer.status();
   }
-  again = answer->again;
-  if (again) return os::Fd();
+  if (answer->again) return Joined();
+  if (mine && answer->said.type == MessageType::kOtherDomain) {
+    other = answer->said.domain_id;
+    return Joined();
+  }
   if (Status status = judge(name_lock, own, answer->said); !status) return status;
-  if (mine) return std::move(answer->socket);
+  if (mine) return Joined{mine, std::move(answer->socket)};
   if (answer->files.size() != 3)
     return Status(Code::kCorrupt, "the server of \"" + name_lock.name() + "\" sent " +
                                       std::to_string(answer->files.size()) + " descriptors, not 3");
   domain::ChildSlot slot{{answer->said.slot, answer->said.generation}, std::move(answer->files[2])};
   Result<node::Node*> node =
-      node::Node::join(std::move(answer->files[0]), std::move(answer->files[1]), std::move(slot));
+      node::Node::attach_to(std::move(answer->files[0]), std::move(answer->files[1]), std::move(slot));
   if (!node) return node.status();
-  return std::move(answer->socket);
+  return Joined{*node, std::move(answer->socket)};
+}
+
+// A member says which domain it is a member of; the answer says which one the name is of. No node: try once more.
+Result<Joined> enter(NameLock& name_lock, const NamedDomainOptions& options) {
+  std::uint64_t other = 0;
+  node::Node* const home = node::Node::existing();
+  Result<Joined> joined = enter_as(name_lock, options, home, other);
+  if (!joined || joined->node != nullptr || other == 0) return joined;
+  if (options.home_only)
+    return Status(Code::kInvalid,
+                  "this process has a domain of its own already, and can be in one only: attach to \"" +
+                      name_lock.name() + "\" before the first queue, lock, tensor or child is made");
+  node::Node* const member = node::Node::of_domain(other);
+  other = 0;
+  if (member == nullptr) {
+    if (Status room = node::Node::room_for_another(); !room) return room;
+  }
+  return enter_as(name_lock, options, member, other);
 }
 
 }  // namespace
@@ -165,7 +185,7 @@ Status does_not_answer(NameLock& name_lock) {
                               (state == 'T' || state == 't' ? ": it is stopped (continue or kill it)" : "")};
 }
 
-Result<os::Fd> join_at(NameLock& name_lock, const NamedDomainOptions& options) {
+Result<Joined> join_at(NameLock& name_lock, const NamedDomainOptions& options) {
   RetryPause pause(options);
   for (;;) {
     if (Status opened = name_lock.open_lock(false); !opened) return opened;
@@ -182,15 +202,14 @@ Result<os::Fd> join_at(NameLock& name_lock, const NamedDomainOptions& options) {
                       "nobody serves \"" + name_lock.name() + "\" (looked in " + name_lock.directory() + ")");
       }
       if (*server) {
-        bool again = false;
-        Result<os::Fd> connection = enter(name_lock, options, again);
-        if (!connection) return connection;
-        if (!again) {
+        Result<Joined> joined = enter(name_lock, options);
+        if (!joined) return joined;
+        if (joined->node != nullptr) {
           if (options.stand_by) {
             if (const Result<bool> member = name_lock.share(Role::kMember); !member) return member.status();
           }
           if (Status left = name_lock.leave(Role::kJoiner); !left) return left;
-          return connection;
+          return joined;
         }
       }
     }

@@ -20,9 +20,16 @@ class RetryPause {
   std::int64_t pause_ns_ = 1'000'000;
 };
 
-// Joins the domain that is served under the name, as a member that stands by if the options say so. Returns
-// the connection to the server; it ends when the server ends. Errors: those of NamedDomain::attach.
-Result<os::Fd> join_at(NameLock& name_lock, const NamedDomainOptions& options);
+// A membership, and the connection to the server, which ends when the server ends.
+struct Joined {
+  node::Node* node = nullptr;
+  os::Fd connection;
+};
+
+// Joins the domain that is served under the name, as a member that stands by if the options say so: as this process's
+// home, or beside it. One that the process is in already is joined no second time. Errors: those of
+// NamedDomain::attach.
+Result<Joined> join_at(NameLock& name_lock, const NamedDomainOptions& options);
 
 // For a member whose server is gone: a connection to the next server. kTimeout: none has answered (yet). The
 // wait ends when `stop` becomes readable.

@@ -49,6 +49,12 @@ struct NamedDomains {
     NameLock& name_lock_;
   };
 
+  // Also one that it does not answer for any more: programs know the home by it.
+  static bool home_has_a_name() {
+    const node::Node* const home = node::Node::existing();
+    return home != nullptr && home->domain().has_a_name();
+  }
+
   static NamedDomains& all() {
     static NamedDomains* const domains = new NamedDomains;  // at-fork handlers outlive main
     return *domains;
@@ -121,7 +127,7 @@ Result<NamedDomainPtr> NamedDomain::serve(std::string_view name, const NamedDoma
     if (!waited) return waited.code() == Code::kTimeout ? does_not_answer(*name_lock) : waited;
   }
   // Not before: a process that finds the name served must still be able to attach.
-  Result<node::Node*> node = node::Node::current();
+  Result<node::Node*> node = options.apart ? node::Node::make_another() : node::Node::current();
   if (!node) {
     name_lock->clear();
     return node.status();
@@ -135,9 +141,9 @@ Result<NamedDomainPtr> NamedDomain::serve(std::string_view name, const NamedDoma
 Result<NamedDomainPtr> NamedDomain::attach(std::string_view name, const NamedDomainOptions& options) {
   Result<NameLock> name_lock = NameLock::find(name);
   if (!name_lock) return name_lock.status();
-  Result<os::Fd> connection = join_at(*name_lock, options);
-  if (!connection) return connection.status();
-  return make(*node::Node::existing(), *std::move(name_lock), os::Fd(), *std::move(connection),
+  Result<Joined> joined = join_at(*name_lock, options);
+  if (!joined) return joined.status();
+  return make(*joined->node, *std::move(name_lock), os::Fd(), std::move(joined->connection),
               options.stand_by);
 }
 
@@ -146,7 +152,9 @@ Result<NamedDomainPtr> NamedDomain::meet(std::string_view name, const NamedDomai
   for (;;) {
     Result<NamedDomainPtr> attached = attach(name, options);
     if (attached || attached.code() != Code::kNotFound) return attached;
-    Result<NamedDomainPtr> served = serve(name, options);
+    NamedDomainOptions as_server = options;
+    as_server.apart = !options.home_only && NamedDomains::home_has_a_name();
+    Result<NamedDomainPtr> served = serve(name, as_server);
     if (served || served.code() != Code::kExists) return served;
     if (Status waited = pause.wait(); !waited) return waited;
   }
@@ -166,6 +174,7 @@ NamedDomain::NamedDomain(node::Node& node, NameLock name_lock, os::Fd listener, 
 Result<NamedDomainPtr> NamedDomain::make(node::Node& node, NameLock name_lock, os::Fd listener,
                                          os::Fd connection, bool threaded) {
   NamedDomains::install();
+  node.domain().call_it(name_lock.name());
   NamedDomainPtr served(
       new NamedDomain(node, std::move(name_lock), std::move(listener), std::move(connection)));
   NamedDomains& domains = NamedDomains::all();

@@ -33,6 +33,11 @@ struct NamedDomainOptions {
   os::Deadline deadline = os::Deadline::after_seconds(5);
   // Take over when the server is gone. A member that does not stand by has no thread.
   bool stand_by = true;
+  // serve(): a domain that is made for the name, beside what the process has; not the one in which things are made.
+  bool apart = false;
+  // attach() and meet(): only to the domain that the process has, if it has one; kInvalid otherwise. For Python, whose
+  // objects are of one domain.
+  bool home_only = false;
   domain::WaitHooks* hooks = nullptr;
 };
 
@@ -45,10 +50,11 @@ class NamedDomain {
   // kStalled: the process that could serve is stopped. kInterrupted.
   static Result<NamedDomainPtr> serve(std::string_view name, const NamedDomainOptions& options = {});
   // kNotFound: no process serves the name. kVersion, kRefused (another user, another pid namespace, no server
-  // of ours), kStalled (the server does not answer), kInvalid (this process has a domain of its own),
-  // kNoSpace.
+  // of ours), kStalled (the server does not answer), kNoSpace (no slot; or this process is in as many domains as it
+  // can be in). A process that has a domain is in this one beside it.
   static Result<NamedDomainPtr> attach(std::string_view name, const NamedDomainOptions& options = {});
-  // Attaches if the name is served; serves it if not.
+  // Attaches if the name is served; serves it if not: with the home, or with a domain made for the name where the home
+  // has another name already.
   static Result<NamedDomainPtr> meet(std::string_view name, const NamedDomainOptions& options = {});
 
   ~NamedDomain();

@@ -80,7 +80,7 @@ Executor& Executor::instance() {
   static Executor* const executor = [] {
     // Handlers that run before a fork do so in the reverse order of their registration. While ours waits for the
     // jobs, these must be able to give memory back: no lock of the arena or of tensors may be held yet.
-    static_cast<void>(node::Node::current());
+    static_cast<void>(node::Node::home());
     detail::StorageAccess::prepare_for_forks();
     made.store(new Executor, std::memory_order_release);
     ::pthread_atfork([] { made.load()->before_fork(); }, [] { made.load()->after_fork_in_parent(); },

@@ -56,6 +56,12 @@ struct StorageAccess {
     storage.access_.store(Storage::kDevice, std::memory_order_relaxed);
   }
 
+  // What lies here is an object (a SharedMap, a group, ...): a message in another domain cannot hold a copy of it.
+  static void bind(const Storage& storage) noexcept { storage.bound_.store(true, std::memory_order_relaxed); }
+  static bool is_bound(const Storage& storage) noexcept {
+    return storage.bound_.load(std::memory_order_relaxed);
+  }
+
   static bool is_busy(const Storage& storage) noexcept {
     return storage.access_.load(std::memory_order_acquire) == Storage::kBusy;
   }

@@ -60,6 +60,7 @@ namespace detail {
 struct LockName {
   std::uint32_t index = 0;
   std::uint32_t generation = 0;
+  std::uint64_t domain = 0;  // 0: the one in which this thread makes things
 };
 LockName name_of(const LockRef& lock);
 

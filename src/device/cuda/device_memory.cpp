@@ -174,7 +174,7 @@ Status DeviceMemory::add_pool(std::size_t bytes) {
 }
 
 Status DeviceMemory::make_pool(std::size_t bytes) {
-  const Result<node::Node*> node = node::Node::current();
+  const Result<node::Node*> node = node::Node::home();
   if (!node) return node.status();
   if (Status status = check_budget(bytes); !status) return status;
   const Result<bool> is_virtual = DeviceRange::has_virtual_memory(place_);

@@ -21,7 +21,7 @@ constexpr useconds_t kPollMicroseconds = 2000;
 
 // The pools of this process's domain, which it makes if there is none.
 Result<memory_pool::Pools*> pools() {
-  const Result<node::Node*> node = node::Node::current();
+  const Result<node::Node*> node = node::Node::home();
   if (!node) return node.status();
   return &(*node)->memory_pools();
 }

@@ -101,6 +101,35 @@ TEST_F(MessageBuilderTest, ASharedBlockGetsAnotherLease) {
   builder_.clear();
 }
 
+TEST_F(MessageBuilderTest, ABlockOfAnotherDomainIsCopied) {
+  const std::vector<std::uint8_t> numbers = counting(5000);
+  const Result<std::unique_ptr<node::Node>> other = node::Node::create(test::kTinyDomain);
+  ASSERT_TRUE(other.ok());
+  Result<arena::LeasePtr> made = (*other)->arena().allocate(arena::Kind::kShare, numbers.size());
+  ASSERT_TRUE(made.ok());
+  arena::LeasePtr block = *std::move(made);
+  std::memcpy(block->data(), numbers.data(), numbers.size());
+  builder_.note_share(block);
+  ASSERT_TRUE(builder_.allocate(arena()).ok());
+  ASSERT_TRUE(builder_.allocate(arena()).ok());  // changes nothing
+  builder_.copy();
+  EXPECT_EQ(&builder_.leases()[0]->arena(), &arena());
+  EXPECT_TRUE(begins_with(*builder_.leases()[0], numbers));
+  EXPECT_EQ(builder_.copied_bytes(), block->size());
+  EXPECT_EQ(builder_.shared_bytes(), 0U);
+  const channel::ChannelPtr channel = make_channel();
+  EXPECT_TRUE(channel->put(builder_.message(kNativeCodec), os::Deadline::never()).ok());
+  builder_.clear();
+  // As it is it does not cross, and the error says between which domains.
+  const Status refused = channel->put({{}, {&block, 1}, kNativeCodec, 0}, os::Deadline::never());
+  EXPECT_EQ(refused.code(), Code::kInvalid);
+  (*other)->domain().call_it("camera");
+  EXPECT_NE(std::string((*other)->domain().described()).find("camera"), std::string::npos);
+  EXPECT_NE(
+      channel->put({{}, {&block, 1}, kNativeCodec, 0}, os::Deadline::never()).to_string().find("camera"),
+      std::string::npos);
+}
+
 TEST_F(MessageBuilderTest, AShareReplacesACopy) {
   const std::vector<std::uint8_t> numbers = counting(5000);
   arena::LeasePtr block = allocate(arena::Kind::kShare, 5000);

@@ -172,6 +172,17 @@ TEST_F(HandshakeTest, AServerOfAnotherVersionIsNamed) {
               HasSubstr("(layout " + std::to_string(domain::kLayoutVersion)));
 }
 
+TEST_F(HandshakeTest, AServerOfAnotherVersionIsNamedToAProcessWithADomain) {
+  ASSERT_OK(node::Node::home());
+  FalseServer server;
+  rendezvous::Handshake other = handshake(rendezvous::MessageType::kOtherDomain, 5);
+  other.layout_version = 99;
+  server.answer_with(other);
+  const Status status = rendezvous::NamedDomain::attach("x").status();
+  EXPECT_CODE(Code::kVersion, status);
+  EXPECT_THAT(std::string(status.what()), HasSubstr("(layout 99"));
+}
+
 TEST_F(HandshakeTest, AnotherPidNamespaceIsRefused) {
   const Result<rendezvous::NamedDomainPtr> served = rendezvous::NamedDomain::serve("x");
   ASSERT_OK(served);

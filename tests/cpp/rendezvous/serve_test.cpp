@@ -66,14 +66,6 @@ int be_a_member(const std::vector<std::string>& arguments) {
 }
 const bool kMember = test::add_helper("member", be_a_member);
 
-int make_a_queue_first(const std::vector<std::string>& arguments) {
-  const Queue<int> queue;
-  std::string words;
-  const Code code = code_of([&] { Domain::attach(arguments.at(0)); }, &words);
-  return code == Code::kInvalid && words.find("before the first queue") != std::string::npos ? 0 : 1;
-}
-const bool kHasItsOwn = test::add_helper("has its own domain", make_a_queue_first);
-
 class ServeTest : public testing::Test {
  protected:
   Child start(const std::string& how, const std::string& what) {
@@ -246,12 +238,6 @@ TEST_F(ServeTest, AStopEndsTheWaitForANameThatIsChangingHands) {
   EXPECT_EQ(code_of([&] { Domain::serve(name_, patient); }), Code::kInterrupted);
   EXPECT_EQ(code_of([&] { Domain::serve(name_, std::chrono::nanoseconds(1)); }), Code::kStalled);
   directory_.empty();
-}
-
-TEST_F(ServeTest, AProcessThatHasADomainOfItsOwnCannotAttach) {
-  ASSERT_TRUE(kHasItsOwn);
-  const Domain domain = Domain::serve(name_);
-  EXPECT_EQ(test::start_helper("has its own domain", {name_}).wait(), 0);
 }
 
 TEST_F(ServeTest, WhoeverComesFirstServes) {

@@ -1,5 +1,7 @@
-// The leak check's view of the core: what this process's own domain holds. Domains that a test makes for
-// itself must be gone after it: set_domain_count excuses the memory files of the process's own only.
+// The leak check's view of the core: what this process's own domains hold. Domains that a test makes for
+// itself must be gone after it: set_domain_count excuses the memory files of the process's own ones only.
+#include <set>
+
 #include "node/node.h"
 #include "support/leak_check.h"
 
@@ -7,13 +9,17 @@ namespace forklift::test {
 namespace {
 
 std::int64_t from_node(std::uint64_t (*ask)(node::Node&)) {
-  node::Node* node = node::Node::existing();
-  return node ? static_cast<std::int64_t>(ask(*node)) : 0;
+  std::int64_t all = 0;
+  node::Node::for_each([&](node::Node& node) { all += static_cast<std::int64_t>(ask(node)); });
+  return all;
 }
 
 const bool kAdded =
-    set_domain_count([] { return node::Node::existing() ? 1 : 0; }) && set_kept_descriptor([] {
-      return node::Node::existing() ? node::Node::existing()->watches().sender() : -1;
+    set_domain_count([] { return from_node([](node::Node&) { return std::uint64_t{1}; }); }) &&
+    set_kept_descriptors([] {
+      std::set<int> kept;
+      node::Node::for_each([&](node::Node& node) { kept.insert(node.watches().sender()); });
+      return kept;
     }) &&
     add_leak_probe(
         "held blocks",

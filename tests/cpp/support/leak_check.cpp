@@ -36,7 +36,7 @@ constexpr const char* kShm = "/dev/shm";
 struct Registry {
   std::map<std::string, Count> probes;
   Count domains;
-  std::function<int()> kept_descriptor;
+  std::function<std::set<int>()> kept_descriptors;
 };
 
 Registry& registry() {
@@ -49,9 +49,9 @@ bool is_forklift_memfd(const std::string& target) { return target.starts_with("/
 std::map<std::string, std::size_t> read_descriptors() {
   std::map<std::string, std::size_t> found;
   std::error_code error;
-  const std::string kept = registry().kept_descriptor ? std::to_string(registry().kept_descriptor()) : "";
+  const std::set<int> kept = registry().kept_descriptors ? registry().kept_descriptors() : std::set<int>();
   for (const fs::directory_entry& entry : fs::directory_iterator("/proc/self/fd", error)) {
-    if (entry.path().filename() == kept) continue;
+    if (kept.contains(std::stoi(entry.path().filename()))) continue;
     fs::path target = fs::read_symlink(entry.path(), error);
     if (error) continue;
     // The descriptor of this very listing ends with the loop.
@@ -178,8 +178,8 @@ bool add_leak_probe(std::string name, Count count) {
   return true;
 }
 
-bool set_kept_descriptor(std::function<int()> number) {
-  registry().kept_descriptor = std::move(number);
+bool set_kept_descriptors(std::function<std::set<int>()> numbers) {
+  registry().kept_descriptors = std::move(numbers);
   return true;
 }
 

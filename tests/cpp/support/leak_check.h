@@ -36,8 +36,8 @@ bool add_leak_probe(std::string name, Count count);
 // How many domains this process is attached to at the moment.
 bool set_domain_count(Count count);
 
-// The number of a descriptor that the process's own domain opens on demand and keeps, or -1.
-bool set_kept_descriptor(std::function<int()> number);
+// The numbers of descriptors that the process's domains open on demand and keep.
+bool set_kept_descriptors(std::function<std::set<int>()> numbers);
 
 // What one domain may keep open for as long as its process lives.
 struct DomainAllowance {
