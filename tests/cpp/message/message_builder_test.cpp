@@ -125,8 +125,9 @@ TEST_F(MessageBuilderTest, ABlockOfAnotherDomainIsCopied) {
   EXPECT_EQ(refused.code(), Code::kInvalid);
   (*other)->domain().call_it("camera");
   EXPECT_NE(std::string((*other)->domain().described()).find("camera"), std::string::npos);
-  EXPECT_NE(channel->put({{}, {&block, 1}, kNativeCodec, 0}, os::Deadline::never()).to_string().find("camera"),
-            std::string::npos);
+  EXPECT_NE(
+      channel->put({{}, {&block, 1}, kNativeCodec, 0}, os::Deadline::never()).to_string().find("camera"),
+      std::string::npos);
 }
 
 TEST_F(MessageBuilderTest, AShareReplacesACopy) {
