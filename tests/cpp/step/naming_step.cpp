@@ -237,7 +237,7 @@ class Join : public Operation {
     directory_.empty();
   }
   void enter() override { name_lock_ = must(NameLock::find("x")); }
-  void act() override { connection_ = must(rendezvous::join_at(name_lock_, {})); }
+  void act() override { connection_ = must(rendezvous::join_at(name_lock_, {})).connection; }
   void check(const Death&, Findings& found) override {
     pass_the_door(found);
     settle_slots(world_, slots_, found);
