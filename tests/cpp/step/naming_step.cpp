@@ -259,6 +259,20 @@ class Join : public Operation {
   os::Fd connection_;
 };
 
+// By a process that has a domain of its own already: it says so, is told which domain the name is of, and joins beside.
+class JoinBeside : public Join {
+ public:
+  void enter() override {
+    (void)must(node::Node::home());
+    Join::enter();
+  }
+};
+
+TEST(MeetingStep, JoinBeside) {
+  JoinBeside operation;
+  EXPECT_TRUE(survives_every_kill("join by name beside a home", operation, {.most_points = 1500}));
+}
+
 TEST(MeetingStep, Join) {
   Join operation;
   EXPECT_TRUE(survives_every_kill("join by name", operation, {.most_points = 1500}));
