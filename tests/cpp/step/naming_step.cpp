@@ -237,7 +237,7 @@ class Join : public Operation {
     directory_.empty();
   }
   void enter() override { name_lock_ = must(NameLock::find("x")); }
-  void act() override { connection_ = must(rendezvous::join_at(name_lock_, {})); }
+  void act() override { connection_ = must(rendezvous::join_at(name_lock_, {})).connection; }
   void check(const Death&, Findings& found) override {
     pass_the_door(found);
     settle_slots(world_, slots_, found);
@@ -258,6 +258,20 @@ class Join : public Operation {
   NameLock name_lock_;
   os::Fd connection_;
 };
+
+// By a process that has a domain of its own already: it says so, is told which domain the name is of, and joins beside.
+class JoinBeside : public Join {
+ public:
+  void enter() override {
+    (void)must(node::Node::home());
+    Join::enter();
+  }
+};
+
+TEST(MeetingStep, JoinBeside) {
+  JoinBeside operation;
+  EXPECT_TRUE(survives_every_kill("join by name beside a home", operation, {.most_points = 1500}));
+}
 
 TEST(MeetingStep, Join) {
   Join operation;
