@@ -33,6 +33,7 @@
 #include <utility>
 
 #include "forklift/broadcast.h"
+#include "forklift/detail/caught.h"
 #include "forklift/event.h"
 #include "forklift/future.h"
 #include "forklift/latest.h"

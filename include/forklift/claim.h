@@ -54,6 +54,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "forklift/detail/caught.h"
 #include "forklift/queue.h"
 
 namespace forklift::inline abi_0_1 {
@@ -118,6 +119,12 @@ class ClaimHold {
   // What the end of the scope does.
   void end() noexcept {
     if (open()) leave(std::uncaught_exceptions() > exceptions_);
+  }
+
+  // Nothing was got, or what cannot be read: it holds nothing from here on.
+  void fail(bool unreadable) noexcept {
+    if (open()) leave(!unreadable);
+    channel_.reset();
   }
 
   // For transfer.cpp, which fills it in.
@@ -241,9 +248,9 @@ class Queue<T, Delivery::kAtLeastOnce> : public detail::QueueEnd<T, Delivery::kA
   template <class Read>
   static auto reading(detail::ClaimHold& hold, Read&& read) {
     std::optional<std::invoke_result_t<Read&>> item;
-    if (const std::exception_ptr failure = detail::caught([&] { item.emplace(read()); })) {
-      if (hold.open() && detail::unreadable(failure)) hold.acknowledge();
-      std::rethrow_exception(failure);
+    if (std::exception_ptr failure = detail::caught([&] { item.emplace(read()); })) {
+      hold.fail(detail::unreadable(failure));
+      detail::rethrow(failure);
     }
     return *std::move(item);
   }

@@ -29,6 +29,7 @@
 #include <stop_token>
 #include <utility>
 
+#include "forklift/detail/caught.h"
 #include "forklift/lock.h"
 
 namespace forklift::inline abi_0_1 {
@@ -140,9 +141,9 @@ class Condition {
     detail::ConditionPlace place(condition_);
     guard.unlock();
     bool notified = false;
-    const std::exception_ptr failure = detail::caught([&] { notified = place.wait(limit); });
+    std::exception_ptr failure = detail::caught([&] { notified = place.wait(limit); });
     guard.lock();
-    if (failure) std::rethrow_exception(failure);
+    if (failure) detail::rethrow(failure);
     return notified;
   }
 

@@ -79,6 +79,7 @@
 #include <utility>
 #include <vector>
 
+#include "forklift/detail/caught.h"
 #include "forklift/detail/lock_ref.h"
 #include "forklift/detail/topic_ref.h"
 #include "forklift/queue.h"

@@ -30,6 +30,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "forklift/detail/caught.h"
 #include "forklift/value_traits.h"
 
 namespace forklift::inline abi_0_1 {

@@ -47,6 +47,7 @@
 #include <vector>
 
 #include "forklift/context.h"
+#include "forklift/detail/caught.h"
 #include "forklift/detail/pool_task.h"
 #include "forklift/future.h"
 #include "forklift/wait.h"
@@ -297,10 +298,9 @@ class ResultStream {
     detail::Batch& batch = this->batch();
     while (!has_next()) {
       if (fetched_ == fed_) break;
-      if (const std::exception_ptr failure =
-              detail::caught([&] { batch.collect_in_time(deliver, &arrived_); })) {
+      if (std::exception_ptr failure = detail::caught([&] { batch.collect_in_time(deliver, &arrived_); })) {
         if (batch.over()) finish();
-        std::rethrow_exception(failure);
+        detail::rethrow(failure);
       }
     }
     return take();

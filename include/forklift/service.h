@@ -63,6 +63,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "forklift/detail/caught.h"
 #include "forklift/detail/items.h"
 #include "forklift/detail/service_core.h"
 #include "forklift/domain.h"

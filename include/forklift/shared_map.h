@@ -29,6 +29,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "forklift/detail/caught.h"
 #include "forklift/detail/container.h"
 
 namespace forklift::inline abi_0_1 {

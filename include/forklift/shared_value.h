@@ -38,6 +38,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "forklift/detail/caught.h"
 #include "forklift/error.h"
 #include "forklift/sendable.h"
 #include "forklift/tensor.h"

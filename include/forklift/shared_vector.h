@@ -27,6 +27,7 @@
 
 #include <stdexcept>
 
+#include "forklift/detail/caught.h"
 #include "forklift/detail/container.h"
 
 namespace forklift::inline abi_0_1 {

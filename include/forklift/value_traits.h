@@ -33,6 +33,7 @@
 #include <variant>
 #include <vector>
 
+#include "forklift/detail/caught.h"
 #include "forklift/detail/value_base.h"
 #include "forklift/detail/value_lists.h"
 

@@ -1,6 +1,7 @@
 #include "forklift/detail/caught.h"
 
 #include <stdexcept>
+#include <utility>
 
 #include "forklift/error.h"
 
@@ -54,6 +55,8 @@ std::optional<std::string> message_of(Guarded call) {
   }
   return std::nullopt;
 }
+
+void rethrow(std::exception_ptr& failure) { std::rethrow_exception(std::exchange(failure, nullptr)); }
 
 bool unreadable(const std::exception_ptr& failure) noexcept {
   try {

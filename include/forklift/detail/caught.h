@@ -69,6 +69,8 @@ template <class Call>
 std::optional<std::string> message_in(Call&& call) {
   return message_of(Guarded(call));
 }
+// Throws it. The frame that has it holds nothing of it any more.
+[[noreturn]] void rethrow(std::exception_ptr& failure);
 // Is this an Error of a message that can never be read?
 bool unreadable(const std::exception_ptr& failure) noexcept;
 

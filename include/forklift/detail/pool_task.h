@@ -30,6 +30,7 @@
 #include <utility>
 #include <vector>
 
+#include "forklift/detail/caught.h"
 #include "forklift/future.h"
 #include "forklift/spawn.h"
 

@@ -60,7 +60,8 @@ TEST(WithoutExceptions, AMessageOfAnotherTypeLeavesNothing) {
   EXPECT_TRUE(attempt([&] { return tensors.get(); }).ok());
   EXPECT_EQ(attempt([&] { return tensors.get(); }).code(), Code::kInvalid);
   EXPECT_TRUE(tensors.empty()) << "what was taken for a tensor is gone";
-  EXPECT_EQ(attempt([&] { return Queue<Pose>(ChannelRef(values)); }).code(), Code::kInvalid);
+  const ChannelRef behind(values);
+  EXPECT_EQ(attempt([&] { return Queue<Pose>(behind); }).code(), Code::kInvalid);
 }
 
 TEST(WithoutExceptions, AnEmptyHandleAnswers) {
