@@ -41,7 +41,7 @@ package_of(msgpack-cxx 4.1.3 ${msgpack} msgpack*)
 
 file(COPY ${source}/../../packaging/conan DESTINATION ${scratch}/tree/packaging)
 foreach(part IN ITEMS CMakeLists.txt LICENSE cmake include src)
-  file(CREATE_LINK ${source}/../../${part} ${scratch}/tree/${part} SYMBOLIC)
+  file(COPY ${source}/../../${part} DESTINATION ${scratch}/tree)
 endforeach()
 file(COPY ${source}/../../examples/tutorial/first.cpp DESTINATION ${scratch}/tree/packaging/conan/test_package)
 set(launch)
