@@ -79,7 +79,7 @@ Status publish(const std::string& name, arena::ObjectKind kind, std::uint32_t in
     what.kind = static_cast<std::uint64_t>(node::ObjectType::kLocks) +
                 static_cast<std::uint64_t>((*node)->locks().kind_of({index, generation}));
   }
-  return (*node)->names().publish(name, what);
+  return node::publish(**node, what, name);
 }
 
 // (type of the object, flags of the channel or topic, index, generation, the type's name)

@@ -5,10 +5,9 @@ namespace forklift::inline abi_0_1::node {
 namespace {
 
 // What has no label is called as it is published.
-template <class Object>
-Status enter(Names& names, const Object& object, std::string_view name, const Published& as) {
+Status enter(Names& names, sync::Label& label, std::string_view name, const Published& as) {
   Status entered = names.publish(name, as);
-  if (entered.ok() && object.label().empty()) (void)object.label().set(name);
+  if (entered.ok() && label.empty()) (void)label.set(name);
   return entered;
 }
 
@@ -17,20 +16,20 @@ Status enter(Names& names, const Object& object, std::string_view name, const Pu
 Status publish(Names& names, const channel::Channel& channel, ObjectType type, std::string_view name) {
   const channel::ChannelId id = channel.id();
   return enter(
-      names, channel, name,
+      names, channel.label(), name,
       {{arena::ObjectKind::kChannel, id.index}, id.generation, static_cast<std::uint64_t>(type), {}});
 }
 
 Status publish(Names& names, const topic::Topic& topic, ObjectType type, std::string_view name) {
   const topic::TopicId id = topic.id();
-  return enter(names, topic, name,
+  return enter(names, topic.label(), name,
                {{arena::ObjectKind::kTopic, id.index}, id.generation, static_cast<std::uint64_t>(type), {}});
 }
 
 Status publish(Names& names, const locks::Object& lock, std::string_view name) {
   const locks::LockId id = lock.id();
   const auto kind = static_cast<std::uint64_t>(lock.table().kind_of(id));
-  return enter(names, lock, name,
+  return enter(names, lock.label(), name,
                {{arena::ObjectKind::kLock, id.index},
                 id.generation,
                 static_cast<std::uint64_t>(ObjectType::kLocks) + kind,
@@ -52,6 +51,12 @@ Result<sync::Label*> label_of(Node& node, const arena::Object& object, std::uint
     default: break;
   }
   return Status(Code::kInvalid, "there is no such queue, topic or lock (any more)");
+}
+
+Status publish(Node& node, const Published& what, std::string_view name) {
+  const Result<sync::Label*> label = label_of(node, what.object, what.generation);
+  if (!label) return label.status();
+  return enter(node.names(), **label, name, what);
 }
 
 std::string type_name(const Published& published) {

@@ -37,6 +37,8 @@ Status publish(Names& names, const channel::Channel& channel, ObjectType type, s
 Status publish(Names& names, const topic::Topic& topic, ObjectType type, std::string_view name);
 Status publish(Names& names, const locks::Object& lock, std::string_view name);
 
+// The same for what is known by its row; kInvalid, too: there is no such object (any more).
+Status publish(Node& node, const Published& what, std::string_view name);
 // The label in the object's row. kInvalid: there is no such object (any more).
 Result<sync::Label*> label_of(Node& node, const arena::Object& object, std::uint32_t generation);
 
