@@ -17,7 +17,7 @@ WHEEL_STAMP := build/wheel.stamp
 WHEEL_SOURCES := $(shell find CMakeLists.txt pyproject.toml cmake src include bindings python \
 	-type f -not -path '*/__pycache__/*' 2>/dev/null)
 
-.PHONY: help setup setup-demo setup-lint setup-bench setup-compilers compilers demo examples test bench lint docs format core wheel test-cpp test-py soak chaos conformance conformance-full suites slices folders weekly step storm model \
+.PHONY: help setup setup-demo setup-lint setup-bench setup-compilers compilers demo examples test bench lint docs format core wheel test-cpp test-py soak chaos conformance conformance-full suites slices folders packages weekly step storm model \
 	asan tsan clang seedfault clean
 
 help: ## this list
@@ -118,7 +118,10 @@ slices: setup ## all tests in a build whose sleepers do not look around: finds w
 folders: ## demo, tests and benchmarks in clones at awkward paths, and as an ordinary user (hours; see tests/folders.sh)
 	tests/folders.sh $(FOLDERS_ARGS)
 
-weekly: slices folders ## what takes too long for each change
+packages: setup-compilers core ## Meson, Bazel, Conan, vcpkg and libc++: the package in other builds
+	FORKLIFT_SLOW_TESTS=1 $(CTEST) --preset release -R '^package[.](meson|bazel|conan|vcpkg|libcxx)$$' --output-on-failure
+
+weekly: slices folders packages ## what takes too long for each change
 	$(MAKE) conformance-full
 	$(MAKE) suites SUITES_ARGS="--suite joblib --suite scikit-learn"  # those whose packages carry their tests
 

@@ -17,9 +17,9 @@
 // Python one with forklift.inherited(name).
 //
 // A Process that goes out of scope joins its child, however long that takes; after 5 s it says so in the log (log.h:
-// stderr, unless there is a sink), as it says there what nobody asked for: an exception of the child. A daemon, or any child while an exception leaves the scope, is terminated instead (SIGTERM,
-// after a second SIGKILL). A daemon also ends with its parent when that is killed (a program: if it calls
-// init).
+// stderr, unless there is a sink), and there it says what nobody asked for: an exception of the child. A daemon, or any
+// child while an exception leaves the scope, is terminated instead (SIGTERM, after a second SIGKILL). A daemon also ends
+// with its parent when that is killed (a program: if it calls init).
 //
 // Thread safety: one thread at a time per object. Process safety: an object means something in the process
 // that made it only; in a forked child all its members but name() throw, and its destructor does nothing.

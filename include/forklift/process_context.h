@@ -9,8 +9,9 @@
 // ProcessRaisedError for an exception (with type, message, stack, rank, pid), ProcessExitedError for a signal
 // or an exit code other than 0. It throws the same each time it is called.
 //
-// A group that goes out of scope is joined, and a failure that nobody asked for is said on stderr; while an
-// exception leaves the scope its members are stopped instead.
+// A group that goes out of scope is joined, however long that takes, and a failure that nobody asked for is logged
+// (log.h); while an exception leaves the scope its members are stopped instead. Where this process is killed, members go
+// on unless they are daemons (SpawnOptions::daemon).
 //
 // Thread safety: one thread at a time per object. Process safety: an object means something in the process
 // that made it only.

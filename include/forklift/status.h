@@ -141,7 +141,7 @@ class [[nodiscard]] Result {
   // The value. Where there is none: Error (error.h), with the status's words.
   T& operator*() & { return checked(); }
   const T& operator*() const& { return checked(); }
-  // By value, so that `for (float& x : *tensor.span<float>())` does not walk through what is gone already.
+  // By value, so that `for (int x : *numbers())` does not walk through what is gone already.
   T operator*() && { return std::move(checked()); }
   T* operator->() { return &checked(); }
   const T* operator->() const { return &checked(); }

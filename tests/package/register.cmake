@@ -17,8 +17,8 @@ add_test(NAME package.shared COMMAND ${CMAKE_COMMAND}
   -D compiler=${CMAKE_CXX_COMPILER} -D source=${CMAKE_CURRENT_LIST_DIR} -D generator=${CMAKE_GENERATOR}
   -D scratch=${PROJECT_BINARY_DIR}/package/shared -P ${CMAKE_CURRENT_LIST_DIR}/use_shared.cmake)
 set_tests_properties(package.shared PROPERTIES LABELS package TIMEOUT 600)
-# Other build systems, package managers and standard libraries, where they are here. Meson and Bazel install what was built, so one at a
-# time; the others build the library anew.
+# Other build systems, package managers and standard libraries, where they are here. Meson and Bazel install what was
+# built, so one at a time. The others build the library anew, minutes each: with FORKLIFT_SLOW_TESTS (make weekly).
 foreach(system IN ITEMS meson bazel conan vcpkg libcxx)
   add_test(NAME package.${system} COMMAND ${CMAKE_COMMAND} -D build=${PROJECT_BINARY_DIR}
     -D source=${CMAKE_CURRENT_LIST_DIR} -D generator=${CMAKE_GENERATOR} -D eigen=${EIGEN3_INCLUDE_DIR}
