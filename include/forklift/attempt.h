@@ -21,7 +21,8 @@
 // leaves what it had unpacked in this process until it ends. The compiler must write unwind tables, as GCC and Clang do
 // on x86-64 and AArch64 unless -fno-asynchronous-unwind-tables is given.
 //
-// Thread and process safety: a function of its argument. A failure costs some microseconds, a success two calls.
+// Thread and process safety: a function of its argument. A failure costs what throwing and catching does; a
+// success, two calls.
 #pragma once
 
 #include <concepts>
