@@ -139,9 +139,10 @@ TEST_F(Fileno, FuturesLeaveNoDescriptors) {
     }
   };
   rounds();
+  // Those of the last futures may be open for a moment still, here as after the rounds.
   const std::size_t before = open_descriptors();
   rounds();
-  EXPECT_TRUE(eventually([&] { return open_descriptors() == before; }, 30'000));
+  EXPECT_TRUE(eventually([&] { return open_descriptors() <= before; }, 30'000));
 }
 
 TEST_F(Fileno, AFutureBelongsToTheProcessThatMadeIt) {
