@@ -123,8 +123,10 @@ std::optional<RemoteError::Details> failure_of(const std::function<void()>& body
   try {
     body();
     return std::nullopt;
+#if defined(__GLIBCXX__)  // of other C++ libraries catch (...) does not see it
   } catch (const abi::__forced_unwind&) {
     throw;  // the thread is ending: the C library's unwinding must go on
+#endif
   } catch (const ThrowSite&) {
     return std::nullopt;  // never
   } catch (...) {

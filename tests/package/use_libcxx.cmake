@@ -1,7 +1,7 @@
 # cmake -D source=... -D scratch=... -D generator=... -P use_libcxx.cmake
 #
-# The library built with Clang and LLVM's standard library, in C++23, and the tutorial's programs against it. It needs a
-# libc++ that has std::stop_token and std::atomic_ref (LLVM 20).
+# The library built with Clang and LLVM's standard library, and the tutorial's programs against it. It needs a libc++
+# that has std::stop_token and std::atomic_ref (LLVM 20).
 cmake_minimum_required(VERSION 3.25)
 if(NOT DEFINED ENV{FORKLIFT_SLOW_TESTS})
   message(STATUS "SKIPPED: it builds the library anew; set FORKLIFT_SLOW_TESTS (make weekly)")
@@ -22,7 +22,7 @@ if(code)
 endif()
 
 cmake_path(SET root NORMALIZE ${source}/../..)
-list(APPEND cheaply -D CMAKE_CXX_FLAGS=-stdlib=libc++ -D CMAKE_CXX_STANDARD=23)
+list(APPEND cheaply -D CMAKE_CXX_FLAGS=-stdlib=libc++)
 run(${CMAKE_COMMAND} -S ${root} -B ${scratch}/library -G ${generator} -D CMAKE_CXX_COMPILER=${compiler_path}
   ${cheaply} -D FORKLIFT_BUILD_TESTS=OFF -D FORKLIFT_WERROR=ON -D FORKLIFT_CUDA_KERNELS=OFF)
 run(${CMAKE_COMMAND} --build ${scratch}/library)
