@@ -80,5 +80,5 @@ def test_they_are_shared_by_the_servers_children(tmp_path: Path) -> None:
     assert lines[0] == "[1, 1, 1]"
     assert lines[1] == "[300, 300, 300]"
     for line in lines[2:4]:
-        assert "of another domain" in line
+        assert "the fork server has preloaded" in line
     assert lines[4:] == ["held", "[0, 0, 0, 0] 0"]
