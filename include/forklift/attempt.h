@@ -9,8 +9,8 @@
 //   auto maybe = forklift::attempt([&] { return frames->try_get(5ms); });   // Result<std::optional<Frame>>
 //
 // It answers what Forklift throws: Error and its kinds (their Status), an exception of another process (RemoteError,
-// ProcessExitedError: kRemote), std::out_of_range of containers (kInvalid), no memory (kOverBudget). The program's own
-// exceptions pass through it. What a call returns by reference is copied.
+// ProcessExitedError: kRemote), std::out_of_range, which containers throw (kInvalid), std::bad_alloc (kOverBudget). Other
+// exceptions of the program pass through it. What a call returns by reference is copied.
 //
 // In programs that are compiled with -fno-exceptions too: every header compiles, the throwing functions are there, and a
 // failure that no attempt() is around ends the program by std::terminate. The call inside runs to its end or to the

@@ -23,7 +23,6 @@
 #include <concepts>
 #include <condition_variable>
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <stop_token>

@@ -13,7 +13,6 @@
 
 #include <concepts>
 #include <cstddef>
-#include <functional>
 #include <memory>
 
 #include "forklift/detail/async_ref.h"

@@ -39,8 +39,8 @@ struct DomainOptions {
   std::uint64_t reservation_bytes = 0;
   std::uint64_t budget_bytes = 0;  // as set_budget()
   // Transparent huge pages, where the kernel has them for shared memory (/sys/kernel/mm/transparent_hugepage/
-  // shmem_enabled: advise, within_size or always); elsewhere this changes nothing. Fresh memory is then made by 2 MiB:
-  // faster for large tensors, and more than was asked for where small ones lie far apart. FORKLIFT_HUGE_PAGES=1, too.
+  // shmem_enabled: advise, within_size or always); elsewhere this changes nothing. Fresh memory is then made by 2 MiB,
+  // which is more than was asked for where small tensors lie far apart. FORKLIFT_HUGE_PAGES=1 asks for them, too.
   bool huge_pages = false;
 };
 

@@ -24,7 +24,6 @@
 
 #include <concepts>
 #include <cstddef>
-#include <functional>
 #include <string_view>
 
 #include "forklift/queue.h"

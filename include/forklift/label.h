@@ -1,4 +1,4 @@
-// Labels: names for people, which messages and tools show.
+// Labels: names for people, which messages show.
 //
 //   forklift::Queue<Frame> frames({.capacity = 8, .label = "frames"});
 //   forklift::Lock journal;

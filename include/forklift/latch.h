@@ -21,7 +21,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 
 #include "forklift/detail/lock_ref.h"

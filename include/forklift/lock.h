@@ -26,7 +26,6 @@
 #include <chrono>
 #include <concepts>
 #include <cstddef>
-#include <functional>
 #include <memory>
 
 #include "forklift/detail/lock_ref.h"

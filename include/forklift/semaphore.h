@@ -20,7 +20,6 @@
 #include <chrono>
 #include <concepts>
 #include <cstddef>
-#include <functional>
 #include <memory>
 
 #include "forklift/detail/lock_ref.h"

@@ -13,7 +13,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -135,7 +134,7 @@ class [[nodiscard]] Result {
   template <class Next>
   auto and_then(Next&& next) && -> std::invoke_result_t<Next, T&&> {
     if (!ok()) return std::move(status_);
-    return std::invoke(std::forward<Next>(next), std::move(*value_));
+    return std::forward<Next>(next)(std::move(*value_));
   }
 
   // The value. Where there is none: Error (error.h), with the status's words.

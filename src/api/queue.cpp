@@ -42,7 +42,7 @@ Channel& opened(Channel* channel) {
   return *channel;
 }
 
-ChannelPtr labelled(const QueueOptions& options, Result<channel::ChannelPtr> made) {
+ChannelPtr with_label(const QueueOptions& options, Result<channel::ChannelPtr> made) {
   ChannelPtr channel = value_or_throw(std::move(made));
   if (!options.label.empty()) throw_if_failed(channel->label().set(options.label));
   return channel;
@@ -51,7 +51,7 @@ ChannelPtr labelled(const QueueOptions& options, Result<channel::ChannelPtr> mad
 }  // namespace
 
 ChannelPtr make_queue(std::uint64_t type, const QueueOptions& options) {
-  return labelled(
+  return with_label(
       options, channel::Channel::create(
                    attached_node().channels(),
                    {.capacity = options.capacity, .byte_capacity = options.bytes, .flags = flags_for(type)}));
@@ -62,13 +62,13 @@ ChannelPtr make_redelivering_queue(std::uint64_t type, const QueueOptions& optio
   if (claims == 0)
     throw Error(
         {Code::kInvalid, "no message could be got from a queue with room for 0 claims: make it 1 or more"});
-  return labelled(options,
-                  channel::Channel::create(attached_node().channels(), {.capacity = options.capacity,
-                                                                        .byte_capacity = options.bytes,
-                                                                        .flags = flags_for(type),
-                                                                        .receipts = claims,
-                                                                        .tries = tries,
-                                                                        .dead_letters = dead_letters.get()}));
+  return with_label(
+      options, channel::Channel::create(attached_node().channels(), {.capacity = options.capacity,
+                                                                     .byte_capacity = options.bytes,
+                                                                     .flags = flags_for(type),
+                                                                     .receipts = claims,
+                                                                     .tries = tries,
+                                                                     .dead_letters = dead_letters.get()}));
 }
 
 void check_queue_type(const channel::Channel& channel, std::string_view name, std::uint64_t type) {

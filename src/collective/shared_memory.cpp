@@ -24,10 +24,6 @@ std::uint64_t broken_word(std::uint64_t reason, int rank, std::uint64_t pid) noe
   return reason | static_cast<std::uint64_t>(rank + 1) << 8 | pid << 32;
 }
 
-// How often a rank looks at the others before it waits: some two microseconds. Ranks that run side by side meet within
-// them, and a wait reads the clock and takes a place first, which costs more than the meeting.
-constexpr int kFirstLooks = 64;
-
 }  // namespace
 
 Result<arena::LeasePtr> SharedMemory::create(arena::Arena& arena, int size) {
@@ -223,7 +219,6 @@ Status SharedMemory::wait(int first, int last, const Ready& ready, const WaitLim
     return at == last;
   };
   const auto settled = [&] { return all() || header().broken.load(std::memory_order_relaxed) != 0; };
-  for (int look = 0; look < kFirstLooks && !settled(); ++look) sync::cpu_relax();
   for (;;) {
     if (all()) return {};
     if (Status status = broken(); !status) return status;

@@ -35,7 +35,7 @@ struct QueueOptions {
   std::uint32_t capacity = 0;  // messages; 0: as many as the memory budget allows
   // Of messages and their tensors, in transit; 0: likewise. A longer message waits until the queue is empty.
   std::uint64_t bytes = 0;
-  std::string_view label = {};  // for people: messages and tools name the queue so (label.h)
+  std::string_view label = {};  // for people: messages name the queue so (label.h)
 };
 
 namespace detail {

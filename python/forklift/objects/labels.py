@@ -1,9 +1,10 @@
-"""Labels: names for people, which error messages and tools show.
+"""Labels: names for people.
 
     frames = forklift.PortableQueue(8)
     forklift.set_label(frames, "frames")
-    ...
-    ValueError: the queue "frames" is closed
+    forklift.label_of(frames)                 # "frames", in every process
+
+Messages of C++ programs show them; Python's keep the standard library's words.
 
 A label belongs to the object in shared memory: every process sees it. It need not be unique, and nothing is
 found by it (``Domain.publish`` is for that, which also labels what has no label yet). In C++:
