@@ -1,6 +1,6 @@
 // cpp-rtt-64B: a message of 64 bytes there and back between two processes; the time of one round trip.
-// cpp-rtt-64B-apart: the same where each end is bound to a processor of its own. cpp-rtt-64B-waiting: the
-// same where each end sleeps until its message comes.
+// cpp-rtt-64B-apart: the same where each end is bound to a processor of its own. cpp-rtt-64B-together: the same where
+// both are bound to one. cpp-rtt-64B-waiting: the same where each end sleeps until its message comes.
 #include <vector>
 
 #include "cpp/case.h"
@@ -18,8 +18,9 @@ using Ring = SpscRing<kBytes, 256>;
 
 enum class Wait {
   kAsItLikes,
-  kBound,  // as it likes, but each end is bound to a processor of its own
-  kAsleep  // asleep, with the ends on the same two processors
+  kBound,     // as it likes, but each end is bound to a processor of its own
+  kTogether,  // as it likes, but both ends are bound to one processor
+  kAsleep     // asleep, with the ends on the same two processors
 };
 
 template <class Out, class In>
@@ -42,7 +43,8 @@ void pong(Out& out, In& in, std::size_t count) {
 
 template <class Queue>
 double round_trip_us(const Run& run, std::size_t count, Queue& there, Queue& back, Wait wait) {
-  const bool pin = run.pin || wait != Wait::kAsItLikes;
+  const bool apart = run.pin || wait != Wait::kAsItLikes;
+  const Bound bound = wait == Wait::kTogether ? Bound::kTogether : apart ? Bound::kApart : Bound::kNowhere;
   const std::size_t warm = count / 10 + 1;
   const std::function<void()> finish = leaving(there, back);
   const double ns = race({{.warm_up = [&] { ping(there, back, warm); },
@@ -51,7 +53,7 @@ double round_trip_us(const Run& run, std::size_t count, Queue& there, Queue& bac
                           {.warm_up = [&] { pong(back, there, warm); },
                            .work = [&] { pong(back, there, count); },
                            .finish = finish}},
-                         pin);
+                         bound);
   return ns / static_cast<double>(count) / 1e3;
 }
 
@@ -59,7 +61,8 @@ template <class Queue>
 double ours(const Run& run, Wait wait) {
   Queue there;
   Queue back;
-  return round_trip_us(run, run.count(wait == Wait::kAsleep ? 30'000 : 500'000), there, back, wait);
+  return round_trip_us(run, run.count(wait == Wait::kAsleep || wait == Wait::kTogether ? 30'000 : 500'000),
+                       there, back, wait);
 }
 
 // Its getters never spin: they find the spinner's word claimed.
@@ -86,6 +89,11 @@ const Contender forklift_bound{"cpp-rtt-64B-apart", "forklift", Role::kOurs, "us
 const Contender forklift_unbound{
     "cpp-rtt-64B-apart", "forklift, unbound", Role::kPeer, "us",
     [](const Run& run) { return ours<OurQueue<kBytes>>(run, Wait::kAsItLikes); }};
+const Contender forklift_together{"cpp-rtt-64B-together", "forklift", Role::kOurs, "us", [](const Run& run) {
+                                    return ours<OurQueue<kBytes>>(run, Wait::kTogether);
+                                  }};
+const Contender pipe_together{"cpp-rtt-64B-together", "pipe", Role::kPeer, "us",
+                              [](const Run& run) { return pipe(run, Wait::kTogether); }};
 const Contender ring_bound{"cpp-rtt-64B-apart", "SPSC ring", Role::kFloor, "us", [](const Run& run) {
                              Shared<Ring> there;
                              Shared<Ring> back;

@@ -28,14 +28,15 @@ struct Start {
   } times[kMostWorkers];
 };
 
-[[noreturn]] void run_worker(const Worker& worker, std::size_t index, std::size_t workers, bool pin,
+[[noreturn]] void run_worker(const Worker& worker, std::size_t index, std::size_t workers, Bound bound,
                              Start& start) {
   // A child begins on its parent's processor; two that begin on the same one may stay there for a whole
   // measurement.
   cpu_set_t allowed;
   if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) fail("sched_getaffinity");
-  pin_to(static_cast<int>(index));
-  if (!pin && ::sched_setaffinity(0, sizeof allowed, &allowed) != 0) fail("sched_setaffinity");
+  pin_to(bound == Bound::kTogether ? 0 : static_cast<int>(index));
+  if (bound == Bound::kNowhere && ::sched_setaffinity(0, sizeof allowed, &allowed) != 0)
+    fail("sched_setaffinity");
   if (worker.warm_up) worker.warm_up();
   start.ready.fetch_add(1);
   SpinPolicy spin_policy;
@@ -54,14 +55,14 @@ struct Start {
 
 }  // namespace
 
-double race(const std::vector<Worker>& workers, bool pin) {
+double race(const std::vector<Worker>& workers, Bound bound) {
   if (workers.size() > kMostWorkers) fail("too many workers");
   Shared<Start> start;
   std::vector<pid_t> pids;
   for (std::size_t i = 0; i < workers.size(); ++i) {
     const pid_t pid = ::fork();
     if (pid < 0) fail("fork");
-    if (pid == 0) run_worker(workers[i], i, workers.size(), pin, *start);
+    if (pid == 0) run_worker(workers[i], i, workers.size(), bound, *start);
     pids.push_back(pid);
   }
   std::int64_t begin = INT64_MAX;

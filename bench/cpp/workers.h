@@ -33,7 +33,16 @@ std::function<void()> leaving(Queues&... queues) {
   }
 }
 
-double race(const std::vector<Worker>& workers, bool pin);
+// Where workers run after they have begun.
+enum class Bound {
+  kNowhere,
+  kApart,    // worker i on processor i, modulo their number
+  kTogether  // all on one processor
+};
+double race(const std::vector<Worker>& workers, Bound bound);
+inline double race(const std::vector<Worker>& workers, bool pin) {
+  return race(workers, pin ? Bound::kApart : Bound::kNowhere);
+}
 
 std::int64_t now_ns();
 int processors();

@@ -23,6 +23,12 @@ ROWS = (
         floor_of=RING,
         note="each end may use one processor, another one each",
     ),
+    Row(
+        "cpp-rtt-64B-together",
+        "us",
+        goal=1.0,
+        note="both ends may use the same one processor",
+    ),
     # Most of this is the kernel's wake-up, which differs between machines by a factor of four.
     Row(
         "cpp-rtt-64B-waiting",
@@ -150,8 +156,13 @@ ROWS = (
         note="two ranks of a group",
         repeat=9,
     ),
-    Row("cpp-all-reduce-1M", "us", note="two ranks, float32, in place"),
-    Row("cpp-all-reduce-64M", "us", note="likewise"),
+    Row(
+        "cpp-all-reduce-1M",
+        "us",
+        goal=1.2,
+        note="two ranks, float32, in place",
+    ),
+    Row("cpp-all-reduce-64M", "us", goal=1.2, note="likewise"),
     Row("cpp-pool", "ns", floor_of="two channels", note="a trivial task, two workers, Pool::map"),
     Row("cpp-pool-apply", "us", floor_of="two channels", note="one task, from call to result"),
     Row(

@@ -9,7 +9,7 @@ peer.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,8 +79,34 @@ class Figures:
     floors: dict[str, list[float]] = field(default_factory=dict)
     parts: dict[str, list[float]] = field(default_factory=dict)
 
+    def extend(self, more: Figures) -> None:
+        """Adds the values of another measurement of the same row."""
+        self.ours += more.ours
+        for mine, theirs in (
+            (self.peers, more.peers),
+            (self.floors, more.floors),
+            (self.parts, more.parts),
+        ):
+            for name, values in theirs.items():
+                mine.setdefault(name, []).extend(values)
+
 
 Comparison = dict[str, Any]
+
+
+# A row that spreads more is measured again.
+WIDE_SPREAD = 0.20
+# What is assumed of values that were not kept: what a whole run shows on a busy virtual machine.
+UNKNOWN_SPREAD = 0.20
+
+
+def spread(values: Sequence[float]) -> float:
+    """The distance of the quartiles as a part of the median; of less than three values it is unknown."""
+    middle = statistics.median(values) if values else 0.0
+    if len(values) < 3 or middle <= 0:
+        return UNKNOWN_SPREAD
+    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+    return float((high - low) / middle)
 
 
 def compare(row: Row, figures: Figures) -> list[Comparison]:
@@ -93,6 +119,8 @@ def compare(row: Row, figures: Figures) -> list[Comparison]:
     remarks = [row.note] if row.note else []
     remarks += [f"{name} {statistics.median(v):.3g}" for name, v in figures.parts.items()]
     remarks += [f"{name} {value:.3g}" for name, value in floors.items()]
+    if len(figures.ours) >= 3 and spread(figures.ours) > WIDE_SPREAD:
+        remarks.append(f"ours spreads by {spread(figures.ours):.0%}")
 
     def entry(peer: str, theirs: float, goal: float | None) -> Comparison:
         better, worse = (ours, theirs) if row.more_is_better else (theirs, ours)

@@ -1,8 +1,8 @@
-"""Tasks that take their time, machines that are busy, and processes that are bound to a processor.
+"""Tasks that take their time, and machines that are busy.
 
 The rows of trivial tasks and small arguments show what a message costs. These rows show what a program
-notices: tasks of a millisecond with arguments and results of a realistic size, beside another process that
-computes, or with each process on a processor of its own.
+notices: tasks of a millisecond with arguments and results of a realistic size, and beside another process
+that computes.
 """
 
 from __future__ import annotations
@@ -154,48 +154,6 @@ def _loader(library: Library, scale: Scale) -> float:
     return seconds / (2 * each - 1) * 1e6
 
 
-# --- processes that are bound
-
-
-@contextlib.contextmanager
-def _bound(processor: int) -> Iterator[None]:
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {processor})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
-
-
-def _echo_on(processor: int, there: Any, back: Any, count: int) -> None:
-    os.sched_setaffinity(0, {processor})
-    for _ in range(count):
-        back.put(there.get())
-
-
-def _pinned(peer: int) -> Callable[[Library, Scale], float]:
-    """Microseconds of a round trip from processor 0 to the processor `peer`."""
-
-    def measure(library: Library, scale: Scale) -> float:
-        context = library.context()
-        warm_up, count = 500, scale.count(4_000, 500)
-        there, back = context.Queue(), context.Queue()
-        process = context.Process(target=_echo_on, args=(peer, there, back, warm_up + count))
-        process.start()
-        begin = 0.0
-        with _bound(0):
-            for i in range(-warm_up, count):
-                if i == 0:
-                    begin = time.perf_counter()
-                there.put(5)
-                back.get()
-            seconds = time.perf_counter() - begin
-        process.join()
-        return seconds / count * 1e6
-
-    return measure
-
-
 ROWS = (
     *(
         Row(
@@ -217,6 +175,4 @@ ROWS = (
     Row("busy-pool-apply", "us", 1.0, measure=_busy(_apply), note="the same"),
     Row("busy-executor", "us", 1.0, measure=_busy(_executor), note="the same; tasks of 1 ms"),
     Row("busy-loader", "us", 1.0, measure=_busy(_loader), note="the same; batches of 6 MB of two workers"),
-    Row("pinned-apart", "us", 10, measure=_pinned(1), note="queue-rtt, each end bound to a processor"),
-    Row("pinned-together", "us", 1.0, measure=_pinned(0), note="both ends bound to one processor"),
 )

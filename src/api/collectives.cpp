@@ -86,14 +86,22 @@ Thrown set_reduction(Request& request, const Reduction& how) {
   return thrown;
 }
 
-void run(RankCore& core, Request request, const Reduction* how, const Wait& wait) {
-  const Thrown thrown = how != nullptr ? set_reduction(request, *how) : nullptr;
+// What `call(limits)` answers.
+template <class Call>
+Status limited(RankCore& core, const Wait& wait, const Call& call) {
   const Limit limit = wait;
   const os::Deadline deadline = deadline_of(limit);
-  const Status status = wait_stoppable(
-      limit.stop, [&](domain::WaitHooks* hooks) { return core.communicator.run(request, {deadline, hooks}); },
+  return wait_stoppable(
+      limit.stop, [&](domain::WaitHooks* hooks) { return call(collective::WaitLimits{deadline, hooks}); },
       [&] { core.communicator.transport().wake(); });
-  require(status, thrown);
+}
+
+void run(RankCore& core, Request request, const Reduction* how, const Wait& wait) {
+  const Thrown thrown = how != nullptr ? set_reduction(request, *how) : nullptr;
+  require(
+      limited(core, wait,
+              [&](const collective::WaitLimits& limits) { return core.communicator.run(request, limits); }),
+      thrown);
 }
 
 CollectiveFuture start(RankCore& core, Request request, const Reduction* how) {
@@ -207,7 +215,12 @@ int Group::rank() const { return core().communicator.transport().rank(); }
 int Group::size() const { return core().communicator.transport().size(); }
 const GroupHandle& Group::handle() const { return core().handle; }
 
-void Group::barrier(const Wait& wait) const { detail::run(core(), {}, nullptr, wait); }
+void Group::barrier(const Wait& wait) const {
+  detail::RankCore& rank = core();
+  const Status met = detail::limited(
+      rank, wait, [&](const collective::WaitLimits& limits) { return rank.communicator.barrier(limits); });
+  if (!met) detail::throw_collective(met);
+}
 void Group::broadcast(const Tensor& x, int root, const Wait& wait) const {
   detail::run(core(), {.operation = Operation::kBroadcast, .in = x, .out = x, .root = root}, nullptr, wait);
 }

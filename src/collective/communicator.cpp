@@ -12,6 +12,8 @@
 namespace forklift::inline abi_0_1::collective {
 namespace {
 
+const Call kBarrier{};
+
 bool is_in_place(Operation operation) {
   return operation == Operation::kBroadcast || operation == Operation::kReduce ||
          operation == Operation::kAllReduce;
@@ -54,19 +56,29 @@ bool breaks_group(const Status& status) {
 
 }  // namespace
 
-Status Communicator::run_in_turn(std::uint64_t turn, const Request& request, const WaitLimits& limits) {
+template <class Work>
+Status Communicator::in_turn(std::uint64_t turn, const WaitLimits& limits, const Work& work) {
   if (Status status = turns_.wait(turn, limits); !status) {
     transport_->give_up();  // this rank will not come to a call that the others come to
     return status;
   }
-  Status status = perform(request, limits);
+  Status status = work();
   turns_.pass(turn);
   return status;
 }
 
+Status Communicator::run_in_turn(std::uint64_t turn, const Request& request, const WaitLimits& limits) {
+  return in_turn(turn, limits, [&] { return perform(request, limits); });
+}
+
+Status Communicator::barrier(const WaitLimits& limits) {
+  if (Status status = transport_->check(); !status) return status;
+  return in_turn(turns_.take(), limits, [&] { return transport_->meet(kBarrier, {}, true, limits); });
+}
+
 Status Communicator::perform(const Request& request, const WaitLimits& limits) {
   if (Status status = transport_->check(); !status) return status;
-  if (request.operation == Operation::kBarrier) return transport_->meet({}, {}, true, limits);
+  if (request.operation == Operation::kBarrier) return transport_->meet(kBarrier, {}, true, limits);
   Plan plan = this->plan(request);
   if (plan.refused) plan.refused = post_from(request, plan);
   if (!plan.refused) {

@@ -49,9 +49,13 @@ class Communicator {
       return status;  // a forked child may not touch the turns
     return run_in_turn(turns_.take(), request, limits);
   }
+  // As run() of a barrier, which has neither tensors nor a function.
+  Status barrier(const WaitLimits& limits);
 
  private:
   struct Plan;
+  template <class Work>
+  Status in_turn(std::uint64_t turn, const WaitLimits& limits, const Work& work);
   Status perform(const Request& request, const WaitLimits& limits);
   Plan plan(const Request& request) const;
   Status post_from(const Request& request, Plan& plan);

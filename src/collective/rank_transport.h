@@ -56,7 +56,7 @@ class Transport {
   // Payloads of at most this many bytes can be copied by meet(): any memory will do, and finish() returns at once.
   virtual std::size_t small_bytes() const noexcept = 0;
 
-  // Posts the call and its memory, waits until all ranks have posted, and compares the calls. `small`: no rank posts
+  // After a check(): posts the call and its memory, waits until all ranks have posted, and compares the calls. `small`: no rank posts
   // more than small_bytes(); in one call it is the same at all ranks.
   virtual Status meet(const Call& call, std::span<const std::byte> memory, bool small,
                       const WaitLimits& limits) = 0;

@@ -24,6 +24,11 @@ std::uint64_t broken_word(std::uint64_t reason, int rank, std::uint64_t pid) noe
   return reason | static_cast<std::uint64_t>(rank + 1) << 8 | pid << 32;
 }
 
+// Stores only what changes. The other ranks poll these lines, and each store may have to fetch its line back from them.
+void set(Word& word, std::uint64_t value) noexcept {
+  if (word.load(std::memory_order_relaxed) != value) word.store(value, std::memory_order_relaxed);
+}
+
 }  // namespace
 
 Result<arena::LeasePtr> SharedMemory::create(arena::Arena& arena, int size) {
@@ -91,7 +96,7 @@ SharedMemory::~SharedMemory() {
 
 void SharedMemory::wake() noexcept { header().event.notify(INT_MAX); }
 
-Status SharedMemory::check() const {
+Status SharedMemory::why_unusable() const {
   if (!domain().attached()) return domain().not_attached();
   if (!(domain().self() == slot_)) [[unlikely]]
     return {Code::kBrokenByFork, "rank " + std::to_string(rank_) +
@@ -118,38 +123,50 @@ Result<std::byte*> SharedMemory::stage(std::size_t bytes) {
 
 void SharedMemory::post_call(const Call& call, std::span<const std::byte> memory) {
   Post& mine = cell(rank_).posts[++sequence_ & 1];
-  mine.call.store(call.word(), std::memory_order_relaxed);
-  mine.count.store(call.count(), std::memory_order_relaxed);
-  mine.layout.store(call.layout(), std::memory_order_relaxed);
-  mine.bytes.store(memory.size(), std::memory_order_relaxed);
+  set(mine.call, call.word());
+  set(mine.count, call.count());
+  set(mine.layout, call.layout());
+  set(mine.bytes, memory.size());
   for (std::size_t i = 0; i < std::min(call.shape.size(), kShownDims); ++i)
-    mine.dims[i].store(static_cast<std::uint64_t>(call.shape[i]), std::memory_order_relaxed);
+    set(mine.dims[i], static_cast<std::uint64_t>(call.shape[i]));
   if (small_ || memory.empty()) {
-    mine.offset.store(kInPost, std::memory_order_relaxed);
+    set(mine.offset, kInPost);
     if (!memory.empty()) std::memcpy(mine.payload, memory.data(), memory.size());
   } else {
-    mine.offset.store(static_cast<std::uint64_t>(memory.data() - block_->arena().share_half().data()),
-                      std::memory_order_relaxed);
+    set(mine.offset, static_cast<std::uint64_t>(memory.data() - block_->arena().share_half().data()));
   }
-  cell(rank_).progress.store(0, std::memory_order_relaxed);
+  set(cell(rank_).progress, 0);
   mine.sequence.store(sequence_, std::memory_order_release);
-  wake();
 }
 
 Status SharedMemory::meet(const Call& call, std::span<const std::byte> memory, bool small,
                           const WaitLimits& limits) {
-  if (Status status = check(); !status) return status;
   small_ = small;
   post_call(call, memory);
   const auto posted = [this](int rank) {
     return post(rank).sequence.load(std::memory_order_acquire) == sequence_;
   };
+  look_briefly(posted);
+  wake();
   if (Status status = wait(0, size_, posted, limits); !status) {
     if (status.code() == Code::kTimeout)
       return {Code::kTimeout, call.to_string() + ": " + std::string(status.what())};
     return status;
   }
+  sync::fetch_to_write(&cell(rank_).posts[(sequence_ + 1) & 1]);  // the next call's
   return compare();
+}
+
+// wake() begins with a fence, which waits until the cache line of the post has come from the rank that read it last.
+// Ranks that come together see each other's posts in that time; a rank that sleeps is woken a microsecond later.
+template <class Ready>
+void SharedMemory::look_briefly(const Ready& ready) const {
+  int at = 0;
+  for (int looks = 0; looks < kBriefLooks; ++looks) {
+    while (at < size_ && ready(at)) ++at;
+    if (at == size_) return;
+    sync::cpu_relax();
+  }
 }
 
 Status SharedMemory::compare() const {
@@ -159,6 +176,7 @@ Status SharedMemory::compare() const {
   };
   bool equal = !is_refused(mine.call.load(std::memory_order_relaxed));
   for (int rank = 0; rank < size_ && equal; ++rank) {
+    if (rank == rank_) continue;
     const Post& other = post(rank);
     equal = same(mine.call, other.call) && same(mine.count, other.count) && same(mine.layout, other.layout);
   }
@@ -221,10 +239,9 @@ Status SharedMemory::wait(int first, int last, const Ready& ready, const WaitLim
   const auto settled = [&] { return all() || header().broken.load(std::memory_order_relaxed) != 0; };
   for (;;) {
     if (all()) return {};
-    if (Status status = broken(); !status) return status;
-    Status status =
-        domain::wait_for({header().event, spinner_, domain::kUnknownCpu, sync::kSpinNs, &spin_policy_},
-                         settled, domain(), limits.deadline, limits.hooks);
+    if (is_broken()) return broken();
+    Status status = domain::wait_for({header().event, spinner_, domain::kUnknownCpu, kSpinNs, &spin_policy_},
+                                     settled, domain(), limits.deadline, limits.hooks);
     if (all()) return {};
     if (status) status = look_for_deaths(at, last, ready);
     if (status) continue;

@@ -39,7 +39,11 @@ class SharedMemory final : public Transport {
 
   int rank() const noexcept override { return rank_; }
   int size() const noexcept override { return size_; }
-  Status check() const override;
+  Status check() const override {
+    if (usable()) [[likely]]
+      return {};
+    return why_unusable();
+  }
   bool reachable(const std::byte* memory, std::size_t bytes) const noexcept override;
   Result<std::byte*> stage(std::size_t bytes) override;
   std::size_t small_bytes() const noexcept override { return kInlineBytes; }
@@ -53,6 +57,9 @@ class SharedMemory final : public Transport {
   void give_up() noexcept override;
 
  private:
+  static constexpr int kBriefLooks = 32;
+  // Ranks come together as a rule, so a rank spins for longer than a getter does that may wait for anything.
+  static constexpr std::int64_t kSpinNs = domain::SpinPolicy::kLongestNs;
   enum class Reason : std::uint8_t {
     kDied = 1,
     kWithdrawn,
@@ -66,14 +73,20 @@ class SharedMemory final : public Transport {
   }
   const Post& post(int rank) const noexcept { return cell(rank).posts[sequence_ & 1]; }
   domain::Domain& domain() const noexcept { return block_->arena().domain(); }
+  Status why_unusable() const;
   void post_call(const Call& call, std::span<const std::byte> memory);
   Status compare() const;
+  template <class Ready>
+  void look_briefly(const Ready& ready) const;
   // Waits until ready(rank) for the ranks from `first` to before `last`.
   template <class Ready>
   Status wait(int first, int last, const Ready& ready, const WaitLimits& limits);
   template <class Ready>
   Status look_for_deaths(int first, int last, const Ready& ready);
   void break_group(Reason reason, int rank) noexcept;
+  // May this process use the group, and is it whole?
+  bool usable() const noexcept { return domain().attached() && domain().self() == slot_ && !is_broken(); }
+  bool is_broken() const noexcept { return header().broken.load(std::memory_order_acquire) != 0; }
   Status broken() const;
 
   arena::LeasePtr block_;

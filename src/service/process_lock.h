@@ -13,11 +13,18 @@
 #include <atomic>
 #include <cstdint>
 
+#include "sync/spin_lock.h"
+
 namespace forklift::inline abi_0_1::service {
 
 class ProcessLock {
  public:
   ProcessLock(std::atomic<std::uint64_t>& word, std::uint64_t self) noexcept : word_(word) {
+    if (sync::single_threaded()) {  // then no locked instruction is needed
+      inherited_ = word_.load(std::memory_order_relaxed) != 0;
+      word_.store(self, std::memory_order_relaxed);
+      return;
+    }
     for (;;) {
       std::uint64_t holder = 0;
       if (word_.compare_exchange_strong(holder, self, std::memory_order_acquire)) return;

@@ -22,6 +22,15 @@
 
 namespace forklift::inline abi_0_1::sync {
 
+// Has this process only one thread, as glibc knows? What is true stays true until this thread starts another one.
+inline bool single_threaded() noexcept {
+#if __has_include(<sys/single_threaded.h>) && !defined(__SANITIZE_THREAD__)
+  return __libc_single_threaded != 0;
+#else
+  return false;
+#endif
+}
+
 class SpinLock {
  public:
   SpinLock() = default;
@@ -39,13 +48,6 @@ class SpinLock {
   void unlock() noexcept { taken_.store(false, std::memory_order_release); }
 
  private:
-  static bool single_threaded() noexcept {
-#if __has_include(<sys/single_threaded.h>) && !defined(__SANITIZE_THREAD__)
-    return __libc_single_threaded != 0;
-#else
-    return false;
-#endif
-  }
   void wait() noexcept;
   std::atomic<bool> taken_{false};
 };
