@@ -121,6 +121,16 @@ install_peers() {
   done
 }
 
+# Packages of Python that are peers, into .venv.
+install_python_peers() {
+  local package
+  for package in faster-fifo==1.5.2; do
+    # shellcheck disable=SC2086 -- PIP_ARGS is a list of words
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check ${PIP_ARGS-} "$package" ||
+      say "$package could not be installed: the benchmarks leave that peer out"
+  done
+}
+
 check_python() {
   "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || {
     say "$("$python" --version 2>&1) is too old: Python 3.10 or newer is needed (set PYTHON=...)"
@@ -180,3 +190,4 @@ fi
 if [ "$want" = bench ]; then install_peers; fi
 check_python
 make_venv
+if [ "$want" = bench ]; then install_python_peers; fi

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rows import (
     arrays,
+    batches,
     collectives,
     cpp,
     cross,
@@ -25,6 +26,7 @@ from rows.spec import Row
 
 ROWS: tuple[Row, ...] = (
     *queues.ROWS,
+    *batches.ROWS,
     *pipes.ROWS,
     *arrays.ROWS,
     *values.ROWS,

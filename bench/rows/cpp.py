@@ -63,6 +63,15 @@ ROWS = (
         note="8 bytes, one and one; claimed and acknowledged, beside a plain get",
         repeat=9,
     ),
+    # The floor, one cache line a message, is what a queue without packed records cannot go below.
+    Row(
+        "cpp-batch-8B",
+        "ns",
+        at_most=8,
+        floor_of="ring of lines",
+        note="batches of 64, put_many and get_many, one and one",
+    ),
+    Row("cpp-batch-8B-2p2c", "ns", at_most=15, note="likewise, two and two"),
     Row("cpp-oneway-64B", "ns", at_most=150, floor_of=RING, repeat=9),
     # Most of this is moving 64 lines between two caches: the goal was 1.45 times the ring on the machine
     # where it was set.

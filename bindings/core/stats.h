@@ -34,12 +34,12 @@ Status count_into(int file, std::uint64_t offset, bool from_zero);
 inline void bump(std::atomic<std::uint64_t>& counter, std::uint64_t by) noexcept {
   counter.store(counter.load(std::memory_order_relaxed) + by, std::memory_order_relaxed);
 }
-// Counts a sent message with `inline_bytes` bytes inside it.
-inline void count_put(std::uint64_t inline_bytes) noexcept {
-  bump(counters.messages_put, 1);
+// Counts sent messages with `inline_bytes` bytes inside them.
+inline void count_put(std::uint64_t inline_bytes, std::uint64_t messages = 1) noexcept {
+  bump(counters.messages_put, messages);
   bump(counters.inline_bytes, inline_bytes);
 }
-inline void count_got() noexcept { bump(counters.messages_got, 1); }
+inline void count_got(std::uint64_t messages = 1) noexcept { bump(counters.messages_got, messages); }
 inline void count_block_bytes(std::uint64_t bytes) noexcept {
   counters.block_bytes.fetch_add(bytes, std::memory_order_relaxed);
 }

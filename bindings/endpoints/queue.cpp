@@ -9,6 +9,7 @@
 
 #include "bindings/core/errors.h"
 #include "bindings/core/gil.h"
+#include "bindings/endpoints/batches.h"
 #include "bindings/endpoints/loan.h"
 #include "bindings/endpoints/queue_object.h"
 #include "bindings/message/reader.h"
@@ -55,12 +56,12 @@ PyObject* raise_named(const char* name) {
   return nullptr;
 }
 
+}  // namespace
+
 PyObject* raise_handle_closed() {
   PyErr_SetString(PyExc_OSError, "handle is closed");
   return nullptr;
 }
-
-}  // namespace
 
 PyObject* raise_closed(PyObject* self) {
   PyErr_Format(PyExc_ValueError, "Queue %R is closed", self);
@@ -77,12 +78,8 @@ PyObject* raise_failure(const Status& status, const char* timed_out) {
   return raise(status);
 }
 
-namespace {
-
-// Fills `out` from positional and keyword arguments; the last ones may be keywords only. False with TypeError
-// set.
 bool parse_arguments(const char* function, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords,
-                     const char* const* names, int most, int needed, PyObject** out, int positional = -1) {
+                     const char* const* names, int most, int needed, PyObject** out, int positional) {
   if (positional < 0) positional = most;
   if (count > positional) {
     PyErr_Format(PyExc_TypeError, "%s() takes at most %d arguments (%zd given)", function, positional, count);
@@ -112,8 +109,6 @@ bool parse_arguments(const char* function, PyObject* const* arguments, Py_ssize_
   return true;
 }
 
-// Gives an object that could not be pickled to the queue's hook, as the standard library's feeder thread
-// does. With strict=True, and for an exception that is no Exception, the caller gets it.
 PyObject* report_unpicklable(PyObject* self, PyObject* object) {
   if (as_queue(self)->strict || !PyErr_ExceptionMatches(PyExc_Exception)) return nullptr;
   PyObject* exception = take_exception();
@@ -121,6 +116,17 @@ PyObject* report_unpicklable(PyObject* self, PyObject* object) {
   Py_DECREF(exception);
   return done;
 }
+
+bool open_delivery(Delivery& delivery, const QueueObject& queue, PyObject* as) {
+  PyObject* framework = as && as != Py_None ? as : queue.framework;
+  if (!framework) return true;
+  Py_INCREF(framework);
+  const bool opened = delivery.open(framework);
+  Py_DECREF(framework);
+  return opened;
+}
+
+namespace {
 
 PyObject* do_put(PyObject* self, PyObject* object, const Waiting& waiting) {
   QueueObject* queue = as_queue(self);
@@ -139,16 +145,6 @@ PyObject* do_put(PyObject* self, PyObject* object, const Waiting& waiting) {
     case Sent::kFailed: return raise_failure(result.status, "Full");
   }
   return nullptr;
-}
-
-// `as` is what the call asked for, nullptr where it did not.
-bool open_delivery(Delivery& delivery, const QueueObject& queue, PyObject* as) {
-  PyObject* framework = as && as != Py_None ? as : queue.framework;
-  if (!framework) return true;
-  Py_INCREF(framework);
-  const bool opened = delivery.open(framework);
-  Py_DECREF(framework);
-  return opened;
 }
 
 PyObject* do_get(PyObject* self, const Waiting& waiting, PyObject* as) {
@@ -276,6 +272,9 @@ PyMethodDef queue_methods[] = {
      "Take the oldest object; when there is none, wait for at most timeout seconds (None: without end),\n"
      "or not at all if block is false, and raise queue.Empty. as_ names the framework whose arrays are\n"
      "wanted: 'numpy', 'torch', 'jax', 'cupy' or 'forklift'."},
+    {"put_many", fast(queue_put_many), METH_FASTCALL | METH_KEYWORDS, put_many_text},
+    {"get_many", fast(queue_get_many), METH_FASTCALL | METH_KEYWORDS, get_many_text},
+    {"drain", fast(queue_drain), METH_FASTCALL | METH_KEYWORDS, drain_text},
     {"loan", fast(queue_loan), METH_FASTCALL | METH_KEYWORDS,
      "loan($self, /, shape, dtype=float, block=True, timeout=None)\n--\n\n"
      "A context manager whose array lies in shared memory already; leaving the block puts it without a "
@@ -292,6 +291,9 @@ PyMethodDef simple_methods[] = {
      "put($self, obj, /)\n--\n\nPut obj into the queue, waiting while it is full."},
     {"get", fast(simple_get), METH_FASTCALL | METH_KEYWORDS,
      "get($self, /, *, as_=None)\n--\n\nTake the oldest object, waiting until there is one."},
+    {"put_many", fast(simple_put_many), METH_FASTCALL | METH_KEYWORDS, simple_put_many_text},
+    {"get_many", fast(simple_get_many), METH_FASTCALL | METH_KEYWORDS, simple_get_many_text},
+    {"drain", fast(simple_drain), METH_FASTCALL | METH_KEYWORDS, drain_text},
     {"loan", fast(simple_loan), METH_FASTCALL | METH_KEYWORDS,
      "loan($self, /, shape, dtype=float)\n--\n\n"
      "A context manager whose array lies in shared memory already; leaving the block puts it without a "

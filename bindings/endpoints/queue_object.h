@@ -66,6 +66,17 @@ inline void after_get(QueueObject& queue, const channel::Channel& channel) {
   if (queue.bell && queue.bell->usable() && channel.empty()) queue.bell->rearm();
 }
 
+// Fills `out` from positional and keyword arguments; the last ones may be keywords only. False with TypeError
+// set.
+bool parse_arguments(const char* function, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords,
+                     const char* const* names, int most, int needed, PyObject** out, int positional = -1);
+// `as` is what the call asked for, nullptr where it did not.
+bool open_delivery(Delivery& delivery, const QueueObject& queue, PyObject* as);
+// Gives an object that could not be pickled to the queue's hook, as the standard library's feeder thread
+// does. With strict=True, and for an exception that is no Exception, the caller gets it.
+PyObject* report_unpicklable(PyObject* self, PyObject* object);
+PyObject* raise_handle_closed();
+
 // The exceptions of put and get, shared with loans. All return nullptr.
 PyObject* raise_failure(const Status& status, const char* timed_out);
 PyObject* raise_closed(PyObject* queue);

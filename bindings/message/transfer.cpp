@@ -53,10 +53,15 @@ SendResult send_object(Endpoint endpoint, PyObject* object, Format format, os::D
   if (format != Format::kPython) return send_value(endpoint, object, deadline, block, orphan_fd);
   const WriterLoan writer;
   if (!encode_object(object, *writer)) return {Sent::kUnpicklable, {}};
-  const std::size_t inline_bytes = writer->message.bytes().size();
+  return send_encoded(endpoint, *writer, deadline, block, orphan_fd);
+}
+
+SendResult send_encoded(Endpoint endpoint, MessageWriter& writer, os::Deadline deadline, bool block,
+                        int orphan_fd) {
+  const std::size_t inline_bytes = writer.message.bytes().size();
   Status status;
   {
-    Sending sending(node::arena_of(endpoint), *writer, deadline, block, orphan_fd);
+    Sending sending(node::arena_of(endpoint), writer, deadline, block, orphan_fd);
     do {
       status = sending.prepare();
       if (status) status = node::put(endpoint, sending.message(), deadline, &sending.hooks());
@@ -123,7 +128,9 @@ PyObject* unpickle(std::span<const std::byte> bytes) {
   return object;
 }
 
-PyObject* decode(Endpoint endpoint, MessageReader& reader, Format format, Status& status) {
+}  // namespace
+
+PyObject* decode_message(Endpoint endpoint, MessageReader& reader, Format format, Status& status) {
   if (!reader.unopened) {
     status = reader.unopened;
     return nullptr;
@@ -145,17 +152,15 @@ PyObject* decode(Endpoint endpoint, MessageReader& reader, Format format, Status
   }
 }
 
-}  // namespace
-
 PyObject* receive_object(Endpoint endpoint, Format format, os::Deadline deadline, int orphan_fd,
                          Status& status, const Delivery* delivery, std::uint64_t* version,
                          channel::Receipt* receipt) {
   const ReaderLoan reader;
   status = get_message(endpoint, *reader, deadline, orphan_fd, version, receipt);
   if (!status) return nullptr;
-  if (!delivery) return decode(endpoint, *reader, format, status);
+  if (!delivery) return decode_message(endpoint, *reader, format, status);
   const Delivery::Scope scope(delivery);
-  return delivery->finish(decode(endpoint, *reader, format, status));
+  return delivery->finish(decode_message(endpoint, *reader, format, status));
 }
 
 PyObject* receive_raw_or_object(Endpoint endpoint, os::Deadline deadline, Status& status, bool* raw) {
@@ -163,7 +168,7 @@ PyObject* receive_raw_or_object(Endpoint endpoint, os::Deadline deadline, Status
   status = get_message(endpoint, *reader, deadline, -1);
   if (!status) return nullptr;
   *raw = reader->message.codec() == message::kRawCodec && reader->message.tag() == 0;
-  if (!*raw) return decode(endpoint, *reader, Format::kPython, status);
+  if (!*raw) return decode_message(endpoint, *reader, Format::kPython, status);
   const std::span<const std::byte> bytes = reader->message.bytes();
   return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(bytes.data()),
                                    static_cast<Py_ssize_t>(bytes.size()));

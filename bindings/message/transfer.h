@@ -6,6 +6,8 @@
 #include <span>
 
 #include "bindings/message/foreign.h"
+#include "bindings/message/reader.h"
+#include "bindings/message/writer.h"
 #include "node/endpoint.h"
 #include "os/clock.h"
 
@@ -35,6 +37,9 @@ using node::Endpoint;
 // `block`: whether to wait while memory is over the budget. `orphan_fd`: see PyHooks.
 SendResult send_object(Endpoint endpoint, PyObject* object, Format format, os::Deadline deadline, bool block,
                        int orphan_fd);
+// The same for an object that is encoded already (object.h).
+SendResult send_encoded(Endpoint endpoint, MessageWriter& writer, os::Deadline deadline, bool block,
+                        int orphan_fd);
 // Puts a message that the caller has built. Its leases become empty if it is sent, and stay otherwise.
 Status send_made(Endpoint endpoint, const channel::Outgoing& message, os::Deadline deadline, int orphan_fd);
 // Allocates a block; with `block`, waits while memory is over the budget. Releases the interpreter lock.
@@ -47,6 +52,9 @@ Result<arena::LeasePtr> allocate_patiently(Endpoint endpoint, arena::Kind kind, 
 PyObject* receive_object(Endpoint endpoint, Format format, os::Deadline deadline, int orphan_fd,
                          Status& status, const Delivery* delivery = nullptr, std::uint64_t* version = nullptr,
                          channel::Receipt* receipt = nullptr);
+
+// Decodes a message that was taken: as receive_object().
+PyObject* decode_message(Endpoint endpoint, MessageReader& reader, Format format, Status& status);
 
 // Puts bytes without encoding them (codec kRawCodec, tag 0). Through pipes only.
 Status send_raw(Endpoint endpoint, std::span<const std::byte> bytes, os::Deadline deadline);

@@ -10,6 +10,8 @@
 //   Frame frame = frames.get();                         // or one by one: as long as it takes
 //   if (auto next = frames.try_get(5ms)) show(*next);   // or no longer than that (wait.h)
 //
+// Many at a time, for small messages by a tenth of the price: put_many(range) and get_many(span).
+//
 // T: any type that is Sendable (sendable.h): structs of numbers, strings, vectors of these, Tensor, Value, and what
 // Value knows. A Tensor in the arena (Tensor::empty) travels as a handle: both ends then see the same elements; any
 // other is copied once. Queue<Value> and Queue<Tensor> can have a Python end.
@@ -20,7 +22,7 @@
 // Messages that hold queues do not exist.
 //
 // What was put and not taken survives the death of any process; a process that is killed inside get() takes that one
-// message along. A process that is killed does not close a queue.
+// message along, and inside get_many() at most those that this call has taken. A process that is killed does not close a queue.
 //
 // Thread safety: puts and gets through one handle may run in any number of threads; assigning to, moving from and
 // resetting a handle may not run beside them. Process safety: the whole point.
@@ -45,6 +47,7 @@
 #include <cstdint>
 #include <iterator>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -91,6 +94,15 @@ class Queue : public detail::QueueEnd<T, D> {
   void get_into(T& item) { (void)Transfer::get_into(this->channel_.get(), item, detail::kForever); }
   [[nodiscard]] bool try_get_into(T& item, const Wait& wait = Wait::now()) {
     return Transfer::get_into(this->channel_.get(), item, wait);
+  }
+  // Waits for a message and then takes those that are there, as many as fit, in order. How many: 1 or more. A message
+  // that has another type or is corrupt throws, with those before it in `into`.
+  std::size_t get_many(std::span<T> into) {
+    return detail::Batches<T>::get(this->channel_.get(), into, Wait::forever());
+  }
+  // 0: none came before the wait was over.
+  [[nodiscard]] std::size_t try_get_many(std::span<T> into, const Wait& wait = Wait::now()) {
+    return detail::Batches<T>::get(this->channel_.get(), into, wait);
   }
   // In place: a message that is read in shared memory (loan.h).
   [[nodiscard]] auto get_loaned()

@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # not `from typing import`: every child that is a fresh inter
     from forklift.cli.cmake import get_cmake_dir
     from forklift.errors import (
         AbandonedLockWarning,
+        BatchFull,
         BrokenByForkError,
         BrokenGroupError,
         CollectiveMismatchError,
@@ -92,6 +93,7 @@ _LATER = {
     "cli.cmake": ("get_cmake_dir",),
     "errors": (
         "AbandonedLockWarning",
+        "BatchFull",
         "BrokenByForkError",
         "BrokenGroupError",
         "CollectiveMismatchError",
@@ -155,6 +157,7 @@ if "FORKLIFT_DOMAIN" in _os.environ:
 
 __all__ = [
     "AbandonedLockWarning",
+    "BatchFull",
     "Broadcast",
     "BrokenByForkError",
     "BrokenGroupError",

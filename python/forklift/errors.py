@@ -19,6 +19,7 @@ else:
 
 __all__ = [
     "AbandonedLockWarning",
+    "BatchFull",
     "BrokenByForkError",
     "BrokenGroupError",
     "CollectiveMismatchError",
@@ -53,6 +54,20 @@ class OverBudgetError(ForkliftError, MemoryError):
 
     Nothing was sent. Memory comes back when receivers drop what they have received.
     """
+
+
+class BatchFull(queue.Full):
+    """``put_many`` did not put all its objects before its time was over.
+
+    ``put``: how many it put, which stay in the queue. ``left``: the objects that it had taken from the
+    iterable and not put, oldest first. What the iterable still has comes after these, so
+    ``itertools.chain(error.left, iterator)`` goes on.
+
+    Any other exception that ``put_many`` raises has the same two attributes.
+    """
+
+    put: int = 0
+    left: list[Any]
 
 
 class NoSpaceError(ForkliftError, MemoryError):

@@ -86,7 +86,7 @@ std::string_view codec_name(std::uint8_t codec) {
   }
 }
 
-[[noreturn]] void throw_mismatch(const channel::Incoming& message, std::uint8_t wanted) {
+[[noreturn]] void throw_wrong_kind(const channel::Incoming& message, std::uint8_t wanted) {
   if (message.codec() != wanted) {
     throw TypeMismatch({Code::kInvalid, "the message holds " + std::string(codec_name(message.codec())) +
                                             " where " + std::string(codec_name(wanted)) + " was expected"});
@@ -104,6 +104,11 @@ Tensor received_tensor(Received& message) {
 }
 
 }  // namespace
+
+void check_mismatch(const channel::Incoming& message, std::uint8_t codec, std::uint64_t type) {
+  if (codec != message::kRawCodec || message.codec() != message::kLoanCodec || message.tag() != type)
+    throw_wrong_kind(message, codec);
+}
 
 Received::Received() noexcept : message_(incoming()) {}
 
@@ -143,10 +148,7 @@ bool receive(Received& message, Endpoint endpoint, std::uint8_t codec, std::uint
     got = receive_from(*endpoint.pipe(), *message, limit);
   }
   if (!settled(got)) return false;
-  if (message->codec() != codec || (type != 0 && message->tag() != type)) [[unlikely]] {
-    if (codec != message::kRawCodec || message->codec() != message::kLoanCodec || message->tag() != type)
-      throw_mismatch(*message, codec);
-  }
+  check_kind(*message, codec, type);
   return true;
 }
 

@@ -43,6 +43,12 @@ Status put_message(Endpoint endpoint, const channel::Outgoing& message, Limit li
 // False: the wait is over. A message of another codec or type is gone then, and a TypeMismatch; but that one which was
 // lent arrives as a raw one.
 bool receive(Received& message, Endpoint endpoint, std::uint8_t codec, std::uint64_t type, Limit limit);
+// As receive() checks a message: TypeMismatch.
+void check_mismatch(const channel::Incoming& message, std::uint8_t codec, std::uint64_t type);
+inline void check_kind(const channel::Incoming& message, std::uint8_t codec, std::uint64_t type) {
+  if (message.codec() != codec || (type != 0 && message.tag() != type)) [[unlikely]]
+    check_mismatch(message, codec, type);
+}
 // A raw message's bytes, or where it was lent the block's. Error (kCorrupt).
 std::span<const std::byte> payload_of(channel::Incoming& message);
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "channel/channel.h"
+#include "channel/record.h"
 
 namespace forklift::inline abi_0_1::channel {
 
@@ -71,8 +72,12 @@ void Channels::audit_channel(std::uint32_t index, std::vector<std::uint8_t>& see
       continue;
     }
     RecordHeader header{};
-    std::memcpy(&header, chunk->units + (at.unit() - 1) * std::size_t{kUnitBytes}, sizeof header);
-    if (header.sequence != at.sequence() || header.units == 0 || at.unit() + header.units > kChunkUnits) {
+    std::memcpy(&header, unit_address(*chunk, at.unit()), sizeof header);
+    std::size_t offset = 0;
+    const bool packed = header.spilled == kPacked;
+    const bool good =
+        packed ? pick(header, at, offset) : header.sequence == at.sequence() && header.units != 0;
+    if (!good || at.unit() + header.units > kChunkUnits) {
       wrong.push_back(name + "C1: record " + std::to_string(at.sequence()) + " is wrong");
       return;
     }

@@ -239,14 +239,14 @@ Status Channel::take(Incoming& into, bool* done, Claim* claim, TakeMark* mark) {
   return got;
 }
 
-// Behind the unlocking of the head.
-void Channel::tell_room() noexcept {
+// Behind the unlocking of the head, under which so many messages were taken.
+void Channel::tell_room(int messages) noexcept {
   // Where bytes count, the first waiting putter may need more room than there is, and a later one less: wake all.
   const bool several_kinds = row_.byte_capacity.load(std::memory_order_relaxed) != 0;
   const std::uint64_t mark = row_.drain_mark.load(std::memory_order_relaxed);
   if (mark == 0) {
     // An unbounded channel too: its sequence numbers bound it, so a putter may be waiting.
-    row_.space.notify_after_unlock(several_kinds ? INT_MAX : 1);
+    row_.space.notify_after_unlock(several_kinds ? INT_MAX : messages);
   } else {
     sync::unlock_fence();
     if (row_.space.is_awaited() && size() < mark) row_.space.notify(INT_MAX);
@@ -263,11 +263,15 @@ Status Channel::get(Incoming& into, os::Deadline deadline, WaitHooks* hooks, Cla
     bool done = false;
     Status got = take(into, &done, claim, mark);
     if (!got || done) return got;
-    if (at_end()) return {Code::kClosed, sync::labelled("the queue", row_.label) + " is closed and empty"};
-    Status status = wait_for_message(deadline, hooks);
-    if (!status) return status;
-    fetch_first();
+    if (Status status = wait_for_next(deadline, hooks); !status) return status;
   }
+}
+
+Status Channel::wait_for_next(os::Deadline deadline, WaitHooks* hooks) {
+  if (at_end()) return {Code::kClosed, sync::labelled("the queue", row_.label) + " is closed and empty"};
+  Status status = wait_for_message(deadline, hooks);
+  if (status) fetch_first();
+  return status;
 }
 
 bool Channel::claim_taken(const Claim& claim) const noexcept {

@@ -81,6 +81,7 @@ class Incoming {
   Incoming extract();
 
  private:
+  friend class Batch;
   friend class Channel;
   friend class topic::Topic;
   void drop() noexcept;
@@ -103,6 +104,7 @@ class Incoming {
   std::uint64_t tag_ = 0;
 };
 
+class Batch;
 class Channel;
 using ChannelPtr = std::shared_ptr<Channel>;
 
@@ -153,6 +155,21 @@ class Channel {
   // kTimeout, kInterrupted, kCorrupt (that message is gone, the channel goes on), kStalled, kClosed.
   Status get(Incoming& into, os::Deadline deadline, WaitHooks* hooks = nullptr, Claim* claim = nullptr,
              TakeMark* mark = nullptr);
+  // Several messages in one step where they are plain (batch.h): one lock, one commit, one wake-up. `count` says how
+  // many were put, the first ones, also after a failure, which is one of put()'s. All, if ok.
+  Status put_many(std::span<const Outgoing> messages, std::size_t& count, os::Deadline deadline,
+                  WaitHooks* hooks = nullptr);
+  // The same for messages of one length, which lie one behind the other in `items`.
+  Status put_items(std::span<const std::byte> items, std::size_t item_bytes, const Outgoing& like,
+                   std::size_t& count, os::Deadline deadline, WaitHooks* hooks = nullptr);
+  // Waits for a message as get(), then takes those that are there in one step, at most `most` and not always all. The
+  // batch has plain messages; where it is empty, `single` has one that is not. Errors as of get(), with nothing taken.
+  Status get_many(Batch& batch, Incoming& single, std::size_t most, os::Deadline deadline,
+                  WaitHooks* hooks = nullptr);
+  // The same for raw messages of one length, which are written to `items` one behind the other; `count` says how many.
+  // Where it is 0, `single` has a message that is of another kind, or not plain.
+  Status get_items(std::span<std::byte> items, std::size_t item_bytes, const Outgoing& like,
+                   std::size_t& count, Incoming& single, os::Deadline deadline, WaitHooks* hooks = nullptr);
   // Is the message with this sequence, which was put, no longer in the channel? Right for 2^29 messages.
   bool passed(std::uint32_t sequence) const noexcept;
   // For a channel with receipts, in place of get(). The message stays until it is acknowledged; it comes back, before
@@ -255,10 +272,48 @@ class Channel {
 
   struct Plan;
   Status plan_put(const Outgoing& message, Plan& plan);
+  // What can be put now: so many messages, of so many bytes; or the first one whatever its length.
+  struct Room {
+    std::uint64_t messages = 0;
+    std::uint64_t bytes = ~std::uint64_t{0};
+    bool whole = false;
+    bool takes(std::uint64_t weight) const noexcept { return messages != 0 && (whole || weight <= bytes); }
+    // How many of `most` messages of so many bytes, behind others of `weight` in all.
+    std::size_t fitting(std::uint64_t weight, std::size_t each, std::size_t most) const noexcept;
+  };
+  // It may be less than there is where `wanted` messages fit.
+  Room look_for_room(Position tail, std::uint64_t wanted, bool locked) const noexcept;
   bool has_room(Position tail, std::uint64_t weight, bool locked = false) const noexcept;
   // `done` stays false when there was no room (no message), which is no error.
   Status try_put(Plan& plan, bool* done);
   Status start_chunk(Position& start, Chunk*& chunk);
+  // batch.cpp. A source has the messages.
+  template <class Source>
+  Status put_each(const Source& source, std::size_t& count, os::Deadline deadline, WaitHooks* hooks);
+  template <class Source>
+  std::size_t put_plain(const Source& source, std::size_t first);
+  template <class Source>
+  std::size_t write_plain(const Source& source, std::size_t first, std::size_t most, Chunk& chunk,
+                          Position& place);
+  template <class Source>
+  Position write_plain_header(const Source& source, std::size_t first, std::size_t count, Chunk& chunk,
+                              Position place);
+  void commit_batch(Position tail, Position behind, std::uint64_t weight, std::uint64_t last) noexcept;
+  template <class TakePlain>
+  Status get_each(Incoming& single, std::size_t& count, os::Deadline deadline, WaitHooks* hooks,
+                  TakePlain&& take_plain);
+  template <class Take>
+  std::size_t take_plain(std::size_t most, Take&& take);
+  struct Walk {
+    Position head;  // behind the messages that were taken,
+    Position last;  // at the last of them
+    std::uint64_t last_weight = 0;
+    std::uint64_t weight = 0;
+    std::size_t count = 0;
+  };
+  template <class Take>
+  static void walk_plain(Walk& walk, const Chunk& chunk, std::size_t limit, std::uint64_t end, Take&& take);
+  const Chunk* first_chunk(Position& head, Position tail);
   void write_record(Plan& plan, Position tail, std::byte* out);
   void commit_put(const Plan& plan, Position tail, Position behind) noexcept;
   template <class Take>
@@ -276,7 +331,7 @@ class Channel {
   Status check_open(const Receipt& receipt) const;
   Status end_laden(const Receipt& receipt);
   bool can_claim() const noexcept;
-  void tell_room() noexcept;
+  void tell_room(int messages = 1) noexcept;
   void tell_ended() noexcept;
   // As try_get; tells those who wait for room.
   Status take(Incoming& into, bool* done, Claim* claim = nullptr, TakeMark* mark = nullptr);
@@ -284,6 +339,8 @@ class Channel {
   // Prefetches the first record, so that it arrives while the lock is being taken.
   void fetch_first() const noexcept;
   Status wait_for_message(os::Deadline deadline, WaitHooks* hooks);
+  // For a getter that found none: kClosed at the end.
+  Status wait_for_next(os::Deadline deadline, WaitHooks* hooks);
   // Where to wait, and how long without sleeping.
   domain::WaitPoint for_message() const noexcept;
   domain::WaitPoint for_room() const noexcept;
@@ -291,7 +348,13 @@ class Channel {
   static Status unrepaired();
   // Under the tail's lock: repairs what a dead putter left. kStalled.
   Status check_tail();
-  bool look_at_tail(Position head, Position& tail) noexcept;
+  // Head lock held. Is there a message by now?
+  bool look_at_tail(Position head, Position& tail) noexcept {
+    tail = Position::unpack(row_.tail.load(std::memory_order_acquire));
+    if (head.sequence() == tail.sequence()) return false;
+    row_.seen_tail.store(tail.pack(), std::memory_order_relaxed);
+    return true;
+  }
   Status next_chunk(Position& head);
   static void copy_record(Incoming& into, const RecordHeader& header, const std::byte* in);
   void commit_get(Position head, const RecordHeader& header, Claim* claim, TakeMark* mark) noexcept;

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "channel/channel.h"
+#include "channel/record.h"
 #include "channel/waiting.h"
 
 namespace forklift::inline abi_0_1::channel {
@@ -22,13 +23,16 @@ Status bad_receipt(const char* why, std::uint32_t place) {
 
 void fetch_ahead(const Chunk& chunk, std::uint32_t unit) {
   if (unit + 1 >= kChunkUnits) return;
-  const std::byte* record = chunk.units + (unit - 1) * std::size_t{kUnitBytes};
+  const std::byte* record = unit_address(chunk, unit);
   __builtin_prefetch(record);
   __builtin_prefetch(record + kUnitBytes);
 }
 
-// `framed`: its sequence and length are good, so it is known where the next record begins.
-[[gnu::always_inline]] inline Status check_record(const RecordHeader& header, Position head, bool* framed) {
+// `framed`: its sequence and length are good, so it is known where the next record begins. Makes the header of a packed
+// record that of its message, which lies `offset` behind it.
+[[gnu::always_inline]] inline Status check_record(RecordHeader& header, Position head, bool* framed,
+                                                  std::size_t* offset) {
+  if (header.spilled == kPacked && pick(header, head, *offset)) return {};
   if (header.sequence != head.sequence()) return bad_record("another sequence", head);
   if (header.units == 0 || header.units > kChunkUnits - head.unit()) return bad_record("its length", head);
   *framed = true;
@@ -118,15 +122,7 @@ void Channel::fetch_first() const noexcept {
   if (chunk != nullptr && head.unit() != 0) fetch_ahead(*chunk, head.unit());
 }
 
-// Head lock held, as in all functions below but make_leases. Is there a message by now?
-inline bool Channel::look_at_tail(Position head, Position& tail) noexcept {
-  tail = Position::unpack(row_.tail.load(std::memory_order_acquire));
-  if (head.sequence() == tail.sequence()) return false;
-  row_.seen_tail.store(tail.pack(), std::memory_order_relaxed);
-  return true;
-}
-
-// `in`: behind the checked header.
+// Head lock held, as in all functions below but make_leases. `in`: behind the checked header.
 [[gnu::always_inline]] inline void Channel::copy_record(Incoming& into, const RecordHeader& header,
                                                         const std::byte* in) {
   into.make_buffer();
@@ -178,12 +174,13 @@ template <class Take>
   if (head.unit() == 0 || head.unit() >= kChunkUnits)
     return lose_all(head, bad_record("its place is outside the chunk", head), done);
 
-  const std::byte* in = chunk->units + (head.unit() - 1) * std::size_t{kUnitBytes};
+  const std::byte* in = unit_address(*chunk, head.unit());
   std::memcpy(&header, in, sizeof header);
   bool framed = false;
-  if (Status bad = check_record(header, head, &framed); !bad)
+  std::size_t offset = 0;
+  if (Status bad = check_record(header, head, &framed, &offset); !bad)
     return framed ? lose_record(header, head, std::move(bad), done) : lose_all(head, bad, done);
-  take(head, in + sizeof header);
+  take(head, in + sizeof header + offset);
   *done = true;
   // The next record is there already, written by another processor: fetching it is half the price of the
   // next get. Not while it is still being written, which would only take the line away from its writer.
@@ -246,7 +243,7 @@ Status Channel::try_claim(Incoming& into, Receipt& receipt, bool* exhausted, boo
   ReceiptRow& row = receipts_.row(place);
   row.header = header;
   if (body <= sizeof(std::uint64_t)) {
-    std::memcpy(row.body, in, sizeof(std::uint64_t));  // it lies in the record's first unit in any case
+    std::memcpy(row.body, in, sizeof(std::uint64_t));  // a record has whole words
   } else {
     std::memcpy(row.body, in, body);
   }

@@ -1,43 +1,19 @@
 // Putting a message: everything is prepared outside of the lock; inside, the record is written, the leases
 // change hands, and one store commits.
 #include <algorithm>
-#include <bit>
-#include <cstddef>
 #include <cstring>
 
 #include "channel/channel.h"
 #include "channel/plan.h"
+#include "channel/record.h"
 #include "channel/waiting.h"
 
 namespace forklift::inline abi_0_1::channel {
 
 namespace {
 
-constexpr std::uint32_t units_for(std::size_t bytes) {
-  return static_cast<std::uint32_t>((bytes + kUnitBytes - 1) / kUnitBytes);
-}
-
 // Half the sequence space: beyond it older and newer could not be told apart.
 constexpr std::uint32_t kMostInTransit = 1U << (kSequenceBits - 1);
-
-// Writes a RecordHeader in whole words. Filled in field by field on the stack, it would be copied by loads
-// that are wider than the stores right before them, which stalls the processor.
-void write_header(std::byte* out, const auto& plan) noexcept {
-  static_assert(std::endian::native == std::endian::little);
-  static_assert(offsetof(RecordHeader, sequence) == 4 && offsetof(RecordHeader, bytes) == 8 &&
-                offsetof(RecordHeader, handles) == 12 && offsetof(RecordHeader, codec) == 14 &&
-                offsetof(RecordHeader, spilled) == 15 && offsetof(RecordHeader, weight) == 16 &&
-                offsetof(RecordHeader, tag) == 24 && sizeof(RecordHeader) == 32);
-  const auto write = [out](std::size_t at, std::uint64_t word) { std::memcpy(out + at, &word, sizeof word); };
-  write(0, plan.units | std::uint64_t{plan.sequence} << 32);
-  write(8, plan.bytes | plan.handles << 32 | std::uint64_t{plan.message.codec} << 48 | plan.spilled << 56);
-  write(16, plan.weight);
-  write(24, plan.message.tag);
-}
-
-std::byte* unit_address(Chunk& chunk, std::uint32_t unit) {
-  return chunk.units + (unit - 1) * std::size_t{kUnitBytes};
-}
 
 }  // namespace
 
@@ -68,25 +44,34 @@ Status Channel::plan_put(const Outgoing& message, Plan& plan) {
 
 // Reads the other end's state without its lock. That state may be outdated, but getters only add room, so the
 // room that is seen is there.
-bool Channel::has_room(Position tail, std::uint64_t weight, bool locked) const noexcept {
+Channel::Room Channel::look_for_room(Position tail, std::uint64_t wanted, bool locked) const noexcept {
   const std::uint64_t capacity = row_.capacity.load(std::memory_order_relaxed);
   const std::uint64_t byte_limit = row_.byte_capacity.load(std::memory_order_relaxed);
   const std::uint64_t limit =
       capacity != 0 ? std::min<std::uint64_t>(capacity, kMostInTransit) : kMostInTransit;
   const auto seen = static_cast<std::uint32_t>(row_.seen_head.load(std::memory_order_relaxed));
-  if (byte_limit == 0 && ((tail.sequence() - seen) & kSequenceMask) < limit) return true;
+  const std::uint64_t most_there = (tail.sequence() - seen) & kSequenceMask;
+  if (byte_limit == 0 && most_there + wanted <= limit) return {limit - most_there};
 
-  const std::uint64_t head_word = row_.head.load(std::memory_order_acquire);
-  const Position head = Position::unpack(head_word);
-  // Only with the lock: a process that is stopped here would later store a head that is long outdated.
-  if (locked) row_.seen_head.store(head.sequence(), std::memory_order_relaxed);
-  const std::uint32_t in_transit = (tail.sequence() - head.sequence()) & kSequenceMask;
-  if (in_transit >= limit) return false;
-  if (byte_limit == 0 || in_transit == 0) return true;
-  const std::uint64_t left = row_.head_bytes[head.sequence() & 1].load(std::memory_order_acquire);
-  if (row_.head.load(std::memory_order_acquire) != head_word) return has_room(tail, weight, locked);
-  const std::uint64_t bytes = row_.tail_bytes[tail.sequence() & 1].load(std::memory_order_relaxed) - left;
-  return bytes + weight <= byte_limit;
+  for (;;) {
+    const std::uint64_t head_word = row_.head.load(std::memory_order_acquire);
+    const Position head = Position::unpack(head_word);
+    // Only with the lock: a process that is stopped here would later store a head that is long outdated.
+    if (locked) row_.seen_head.store(head.sequence(), std::memory_order_relaxed);
+    const std::uint64_t in_transit = (tail.sequence() - head.sequence()) & kSequenceMask;
+    if (in_transit >= limit) return {};
+    if (byte_limit == 0) return {limit - in_transit};
+    if (in_transit == 0) return {limit, byte_limit, true};
+    const std::uint64_t left = row_.head_bytes[head.sequence() & 1].load(std::memory_order_acquire);
+    if (row_.head.load(std::memory_order_acquire) != head_word) continue;
+    const std::uint64_t bytes = row_.tail_bytes[tail.sequence() & 1].load(std::memory_order_relaxed) - left;
+    if (bytes > byte_limit) return {};
+    return {limit - in_transit, byte_limit - bytes};
+  }
+}
+
+bool Channel::has_room(Position tail, std::uint64_t weight, bool locked) const noexcept {
+  return look_for_room(tail, 1, locked).takes(weight);
 }
 
 Status Channel::try_put(Plan& plan, bool* done) {
@@ -122,7 +107,7 @@ Status Channel::try_put(Plan& plan, bool* done) {
 
 // Tail lock held, as below. Links a chunk behind the last one (none: the channel is empty) and moves both
 // arguments to its first unit. Until the put commits, `spare` names the chunk.
-inline Status Channel::start_chunk(Position& start, Chunk*& chunk) {
+Status Channel::start_chunk(Position& start, Chunk*& chunk) {
   ChunkPool& pool = table_.chunks();
   if (row_.spare.load(std::memory_order_relaxed) == 0) {
     if (Status status = pool.take_into(row_.spare); !status) return status;

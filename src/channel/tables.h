@@ -46,10 +46,11 @@ class Position {
   std::uint32_t sequence() const noexcept { return static_cast<std::uint32_t>(word_) & kSequenceMask; }
   std::uint64_t pack() const noexcept { return word_; }
 
-  // Behind a record of so many units, which are known to lie in its chunk.
-  Position past(std::uint64_t units) const noexcept {
+  // Behind so many messages, and a record of so many units, which are known to lie in its chunk. 0 units: the next
+  // message is in the same record.
+  Position past(std::uint64_t units, std::uint64_t messages = 1) const noexcept {
     return Position(((word_ & ~std::uint64_t{kSequenceMask}) + (units << 30)) |
-                    ((word_ + 1) & kSequenceMask));
+                    ((word_ + messages) & kSequenceMask));
   }
 
  private:
@@ -73,17 +74,22 @@ struct alignas(kUnitBytes) Chunk {
 static_assert(sizeof(Chunk) == kChunkBytes);
 
 // What precedes a message's bytes. Written before the tail commits, copied and checked by the receiver.
+//
+// A packed record holds several messages of one length, codec and tag, which have consecutive sequences, no handles, and
+// lie one behind the other, each in whole words. The head stays at the record until the last of them is taken, so which
+// one is next follows from its sequence.
 struct RecordHeader {
   std::uint32_t units;     // of the whole record
-  std::uint32_t sequence;  // must be head.seq
+  std::uint32_t sequence;  // must be head.seq; packed: of the first message
   std::uint32_t bytes;     // inline: payload bytes behind the handles
-  std::uint16_t handles;   // inline
+  std::uint16_t handles;   // inline; packed: how many messages
   std::uint8_t codec;      // how to read the payload; opaque here
-  std::uint8_t spilled;    // 1: one handle, of a block that holds {SpillHeader, handles, payload}
-  std::uint64_t weight;    // bytes that count against the channel's byte bound
+  std::uint8_t spilled;    // 1: one handle, of a block that holds {SpillHeader, handles, payload}; kPacked
+  std::uint64_t weight;    // bytes that count against the channel's byte bound; packed: of each message
   std::uint64_t tag;       // the codec's own
 };
 static_assert(sizeof(RecordHeader) == 32);
+inline constexpr std::uint8_t kPacked = 2;
 
 struct SpillHeader {
   std::uint64_t bytes;

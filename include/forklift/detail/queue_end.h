@@ -14,6 +14,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "forklift/detail/batch_transfer.h"
 #include "forklift/detail/channel_ref.h"
 #include "forklift/detail/items.h"
 #include "forklift/detail/transfer.h"
@@ -101,6 +102,18 @@ class QueueEnd {
     requires std::same_as<T, Tensor>
   {
     return give_tensor(channel_.get(), item, wait);
+  }
+  // Every item of a range, in order: numbers and structs of bytes, strings and vectors in few steps, many at a time, any
+  // others one by one. An input range is read as it is put. What was put before a failure stays.
+  template <RangeOf<T> Items>
+  void put_many(Items&& items) {
+    (void)Batches<T>::put(channel_.get(), items, Wait::forever(), Partly::kThrows);
+  }
+  // How many were put, the first ones: all, unless the wait was over. After a failure that is no zero either: the next
+  // put throws what it was. With Wait::forever() put_many() that counts.
+  template <RangeOf<T> Items>
+  [[nodiscard]] std::size_t try_put_many(Items&& items, const Wait& wait = Wait::now()) {
+    return Batches<T>::put(channel_.get(), items, wait, Partly::kCounts);
   }
   // In place: a message that is written in shared memory (loan.h). With a count where T is a vector or a Framed.
   [[nodiscard]] auto loan()

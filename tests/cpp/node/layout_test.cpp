@@ -46,7 +46,7 @@ using topic::SlotHeader;
 using topic::TopicRow;
 using topic::TopicTable;
 
-static_assert(domain::kLayoutVersion == 12);
+static_assert(domain::kLayoutVersion == 13);
 
 static_assert(offsetof(Header, magic) == 0 && offsetof(Header, layout_version) == 8);
 static_assert(offsetof(Header, mutex_bytes) == 12 && offsetof(Header, domain_id) == 16);
@@ -192,6 +192,7 @@ static_assert(offsetof(RecordHeader, sequence) == 4 && offsetof(RecordHeader, by
 static_assert(offsetof(RecordHeader, handles) == 12 && offsetof(RecordHeader, codec) == 14);
 static_assert(offsetof(RecordHeader, spilled) == 15 && offsetof(RecordHeader, weight) == 16);
 static_assert(offsetof(RecordHeader, tag) == 24 && sizeof(channel::SpillHeader) == 16);
+static_assert(channel::kPacked == 2);
 
 using workers::WorkerRow;
 using workers::WorkerTableHeader;

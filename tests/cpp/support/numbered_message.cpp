@@ -37,12 +37,10 @@ Message::Message(Node& node, const Shape& shape, std::uint64_t number) : bytes_(
 }
 
 Status Message::put(channel::Channel& channel, os::Deadline deadline) {
-  return channel.put({.bytes = bytes_, .leases = leases_, .codec = 7, .tag = 42}, deadline);
+  return channel.put(outgoing(), deadline);
 }
 
-Status Message::put(topic::Topic& topic, os::Deadline deadline) {
-  return topic.put({.bytes = bytes_, .leases = leases_, .codec = 7, .tag = 42}, deadline);
-}
+Status Message::put(topic::Topic& topic, os::Deadline deadline) { return topic.put(outgoing(), deadline); }
 
 std::uint64_t read_message(Incoming& message, const Shape& shape, Findings& found) {
   std::uint64_t head[2] = {};

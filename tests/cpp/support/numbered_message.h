@@ -47,6 +47,10 @@ class Message {
  public:
   // Allocates and fills the leases: everything that comes before a put. Aborts on failure.
   Message(Node& node, const Shape& shape, std::uint64_t number);
+  // Refers to this object.
+  channel::Outgoing outgoing() const noexcept {
+    return {.bytes = bytes_, .leases = leases_, .codec = 7, .tag = 42};
+  }
   Status put(channel::Channel& channel, os::Deadline deadline = os::Deadline::after_seconds(2));
   Status put(topic::Topic& topic, os::Deadline deadline = os::Deadline::after_seconds(2));
 
