@@ -37,6 +37,11 @@ def both(*args: Any, **kwargs: Any) -> Any:
     return args, kwargs
 
 
+def add_in_place(array: Any) -> Any:
+    array += 1
+    return array
+
+
 def fail(x: Any) -> Any:
     raise ValueError(f"no {x}")
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import collections
 import threading
 import weakref
+from concurrent.futures import _base
 from concurrent.futures import process as _std
 
 from forklift import _core
-from forklift.multiprocessing._executor.failures import BROKEN
+from forklift.multiprocessing._executor.failures import BROKEN, broken
 from forklift.multiprocessing._executor.future import Future
 from forklift.multiprocessing._executor.results import Mapping
 from forklift.multiprocessing._executor.workers import Plan, WorkerFactory
@@ -154,11 +155,28 @@ class Calls:
         self.core.close()
         self.core.join(None)
 
+    def give_up(self, error: BaseException) -> None:
+        """In the manager thread, when it cannot receive outcomes any more: fail all calls."""
+        made = broken(self, error)
+        with self.lock:
+            futures = [each[0] for each in self._waiting] + self.futures.pending()
+            self._waiting.clear()
+        self.core.terminate()
+        for future in futures:
+            try:
+                future.set_exception(made)
+            except _base.InvalidStateError:
+                pass  # it was cancelled
+
 
 def _manage(calls: Calls, executor: Callable[[], Any]) -> None:
-    while calls.futures.settle() or not (calls.shut or calls.broken or _is_over(executor)):
-        pass
-    calls.end()
+    try:
+        while calls.futures.settle() or not (calls.shut or calls.broken or _is_over(executor)):
+            pass
+        calls.end()
+    except BaseException as error:
+        calls.give_up(error)
+        raise
 
 
 def _is_over(executor: Callable[[], Any]) -> bool:

@@ -68,9 +68,7 @@ def test_an_initializer_that_fails_breaks_the_pool(make: Kind, capfd: Any) -> No
         with pytest.raises(BrokenProcessPool):
             executor.submit(targets.square, 1)
     text = capfd.readouterr().err
-    if (
-        make.method == "spawn"
-    ):  # a forked child has the handlers of pytest, the fork server a stderr of its own
+    if make.method == "spawn":  # a forked child has pytest's handlers, the fork server its own stderr
         assert "Exception in initializer:" in text
         assert "cannot begin with that" in text
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -49,10 +50,13 @@ def test_a_call_runs_again(ctx: Any, tmp_path: Path) -> None:
 def test_an_initializer_that_fails_breaks_every_pool(ctx: Any) -> None:
     for on_death in ("break", "retry", "fail-task"):
         with make(ctx, on_death, initializer=targets.refuse, initargs=("it",)) as executor:
-            future = executor.submit(targets.square, 1)
+            try:
+                future = executor.submit(targets.square, 1)
+            except BrokenProcessPool:
+                continue  # it broke before
             error = future.exception(DEADLINE)
             assert isinstance(error, BrokenProcessPool)
-            # Workers that are ended by the first one's failure may be the ones that are seen.
+            # A worker may have ended before what the other one said was read.
             assert isinstance(error.__cause__, (RuntimeError, forklift.WorkerDiedError))
 
 
@@ -111,8 +115,9 @@ def test_kills_at_random_moments(ctx: Any, on_death: str) -> None:
                 for _ in range(1 if on_death == "break" else 6):
                     if stop.wait(chance.uniform(0.0, 0.03)):
                         return
-                    for pid in chance.sample(list(executor._processes), 1):
-                        os.kill(pid, signal.SIGKILL)
+                    with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+                        for pid in list(executor._processes)[:1]:
+                            os.kill(pid, signal.SIGKILL)
 
             futures = [executor.submit(time.sleep, 0.001) for _ in range(100)]
             killer = threading.Thread(target=kill)
