@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import executor_targets as targets
+import forklift
 import numpy as np
 import pytest
 import support
@@ -82,3 +83,52 @@ def test_an_iterator_that_ends_early_cancels_the_rest(make: Kind, tmp_path: Path
         results.close()
         (tmp_path / "end").touch()
         assert blocked.result(DEADLINE) == "end"
+
+
+def test_map_with_a_buffer(ctx: Any) -> None:
+    taken: list[int] = []
+
+    def items() -> Any:
+        for i in range(40):
+            taken.append(i)
+            yield i
+
+    with forklift.ProcessPoolExecutor(2, mp_context=ctx) as executor:
+        results = executor.map(targets.square, items(), buffersize=3)
+        assert taken == [0, 1, 2]
+        assert next(results) == 0
+        assert taken == [0, 1, 2, 3]
+        assert list(results) == [i * i for i in range(1, 40)]
+        chunks = executor.map(targets.square, range(10), chunksize=4, buffersize=1)
+        assert list(chunks) == [i * i for i in range(10)]
+        with pytest.raises(ValueError, match="buffersize must be None or > 0"):
+            executor.map(targets.square, [1], buffersize=0)
+        with pytest.raises(TypeError, match="buffersize must be an integer or None"):
+            executor.map(targets.square, [1], buffersize=1.5)  # type: ignore[arg-type]
+
+
+def test_a_map_of_more_than_the_workers_have_room_for(ctx: Any, tmp_path: Path) -> None:
+    """What is more than 4096 tasks follows from a thread, in order, and calls wait behind it."""
+    with forklift.ProcessPoolExecutor(1, mp_context=ctx) as executor:
+        first = executor.submit(targets.wait_for, str(tmp_path), "go", "begun")
+        results = executor.map(targets.square, range(9_000))
+        future = executor.submit(targets.square, 3)
+        late = executor.submit(targets.square, 4)
+        assert late.cancel()
+        (tmp_path / "go").touch()
+        assert first.result(support.DEADLINE) == "go"
+        assert list(results) == [i * i for i in range(9_000)]
+        assert future.result(support.DEADLINE) == 9
+        assert late.cancelled()
+
+
+def test_a_shutdown_cancels_maps(ctx: Any, tmp_path: Path) -> None:
+    executor = forklift.ProcessPoolExecutor(1, mp_context=ctx)
+    first = executor.submit(targets.wait_for, str(tmp_path), "go", "begun")
+    support.until((tmp_path / "begun").exists, "the call to begin")
+    results = executor.map(targets.square, range(9_000))
+    executor.shutdown(wait=False, cancel_futures=True)
+    (tmp_path / "go").touch()
+    assert first.result(support.DEADLINE) == "go"
+    with pytest.raises(concurrent.futures.CancelledError):
+        list(results)

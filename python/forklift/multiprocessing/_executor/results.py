@@ -50,6 +50,8 @@ class Mapping:
             with self._changed:
                 self._sent = upto
                 self._changed.notify_all()
+        if self._stopped:
+            self._job.cancel_all()  # those that were sent while cancel() ran
         del self._call
 
     def cancel(self) -> None:
