@@ -26,7 +26,7 @@ ROOMS = (
     ("forklift.fork",),
     ("forklift.ops", "forklift.context"),
     ("forklift.multiprocessing",),
-    ("forklift.adapters.torch.loader", "forklift.adapters.torch.loading"),
+    ("forklift.adapters.torch.loader", "forklift.adapters.torch.loading", "forklift.adapters.joblib"),
     ("forklift.patch", "forklift.collectives"),
     ("forklift.objects",),
     ("forklift.cli", "forklift.__main__"),

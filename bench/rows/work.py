@@ -13,9 +13,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
+from rows import executors
 from rows.queues import _round_trips
 from rows.spec import Library, Row, Scale
 
@@ -121,7 +121,7 @@ def _apply(library: Library, scale: Scale) -> float:
 def _executor(library: Library, scale: Scale) -> float:
     """Microseconds per task of a millisecond through ProcessPoolExecutor(2), the work included."""
     count = scale.count(TASKS, 100)
-    with ProcessPoolExecutor(2, mp_context=library.context()) as executor:
+    with executors.make(library, 2) as executor:
         list(executor.map(_same, range(4)))
         begin = time.perf_counter()
         list(executor.map(_work, range(count)))

@@ -42,13 +42,13 @@ struct PoolJob::Batch {
   workers::TaskOptions options;
 };
 
-PoolJob::PoolJob(nb::object core, nb::object label, std::uint64_t number, bool eager)
+PoolJob::PoolJob(nb::object core, nb::object label, std::uint64_t number, bool eager, bool cancellable)
     : keeper_(std::move(core)),
       core_(nb::cast<PoolCore&>(keeper_)),
       label_(std::move(label)),
       number_(number) {
   (void)core_.engine();  // raises if another process made the pool
-  workers::JobOptions options{.bulk = true};
+  workers::JobOptions options{.bulk = true, .cancellable = cancellable};
   if (eager) {
     options.on_end = [state = state_, ended = core_.ended(), number] {
       const std::lock_guard<std::mutex> lock(ended->mutex);
@@ -71,6 +71,26 @@ nb::object PoolJob::failure(const Status& status, std::uint64_t index) {
 
 // --- sending
 
+Sent send_task(PoolCore& core, const workers::JobPtr& job, MessageWriter& writer, std::uint64_t index,
+               const workers::TaskOptions& options, bool patient) {
+  const bool large = !writer.message.leases().empty();
+  if (core.full(large) && !patient) return {{}, true};
+  workers::Engine& engine = core.engine();
+  const std::size_t inline_bytes = writer.message.bytes().size();
+  Status sent;
+  {
+    Sending sending(core.tasks().arena(), writer, os::Deadline::never(), true, -1);
+    do {
+      sent = sending.prepare();
+      if (sent && patient) sent = core.wait_for_room(large, sending.hooks());
+      if (sent) sent = engine.submit(job, index, sending.message(), options);
+    } while (sending.again(sent));
+  }
+  if (sent) count_put(inline_bytes);
+  if (sent.code() == Code::kInterrupted) raise(sent);
+  return {std::move(sent), false};
+}
+
 // Sends one task in a message of its own.
 PoolJob::Fed PoolJob::send(Callee& callee, PyObject* arguments, Style style, std::uint64_t index,
                            const workers::TaskOptions& options, bool patient) {
@@ -80,27 +100,10 @@ PoolJob::Fed PoolJob::send(Callee& callee, PyObject* arguments, Style style, std
     fail(index, nb::steal(take_exception()));
     return Fed::kFailed;
   }
-  const bool large = !writer->message.leases().empty();
-  if (core_.full(large) && !patient) return Fed::kFull;
-  workers::Engine& engine = core_.engine();
-  const std::size_t inline_bytes = writer->message.bytes().size();
-  Status sent;
-  {
-    Sending sending(core_.tasks().arena(), *writer, os::Deadline::never(), true, -1);
-    do {
-      sent = sending.prepare();
-      if (sent && patient) sent = core_.wait_for_room(large, sending.hooks());
-      if (sent) sent = engine.submit(job_, index, sending.message(), options);
-    } while (sending.again(sent));
-  }
-  if (sent) {
-    count_put(inline_bytes);
-    return Fed::kSent;
-  }
-  if (sent.code() == Code::kInterrupted) {
-    raise(sent);
-    throw nb::python_error();
-  }
+  const auto [sent, full] = send_task(core_, job_, *writer, index, options, patient);
+  if (full) return Fed::kFull;
+  if (sent) return Fed::kSent;
+  if (sent.code() == Code::kInterrupted) throw nb::python_error();
   fail(index, failure(sent, index));
   return Fed::kFailed;
 }
@@ -208,6 +211,12 @@ void PoolJob::seal() {
   engine.seal(job_);
 }
 
+void PoolJob::cancel_all() {
+  workers::Engine& engine = core_.engine();
+  const GilRelease released;
+  engine.cancel_all(*job_);
+}
+
 int PoolJob::visit(visitproc visitor, void* argument) const {
   const auto see = [&](const nb::object& each) {
     return each.is_valid() ? visitor(each.ptr(), argument) : 0;
@@ -245,12 +254,13 @@ void bind_pool_job(nb::module_& module) {
                                 {Py_tp_clear, reinterpret_cast<void*>(clear_job)},
                                 {0, nullptr}};
   nb::class_<PoolJob>(module, "PoolJob", nb::type_slots(slots))
-      .def(nb::init<nb::object, nb::object, std::uint64_t, bool>(), nb::arg("core"), nb::arg("label").none(),
-           nb::arg("number"), nb::arg("eager"))
+      .def(nb::init<nb::object, nb::object, std::uint64_t, bool, bool>(), nb::arg("core"),
+           nb::arg("label").none(), nb::arg("number"), nb::arg("eager"), nb::arg("cancellable") = false)
       .def("submit", &PoolJob::submit)
       .def("feed", &PoolJob::feed)
       .def("fail", &PoolJob::fail)
       .def("seal", &PoolJob::seal)
+      .def("cancel_all", &PoolJob::cancel_all)
       .def("map", &PoolJob::map, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
            nb::arg().none())
       .def("call", &PoolJob::call)

@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -27,8 +28,8 @@ struct Ended {
 
 class PoolCore {
  public:
-  PoolCore(nb::object factory, std::uint32_t workers, std::uint32_t spares, std::uint64_t most_tasks,
-           std::uint64_t most_memory);
+  // `failures`: the module whose functions make the exceptions of tasks that have no value.
+  PoolCore(nb::object factory, const workers::EngineOptions& options, std::string failures);
   ~PoolCore();
   PoolCore(const PoolCore&) = delete;
   PoolCore& operator=(const PoolCore&) = delete;
@@ -44,10 +45,15 @@ class PoolCore {
   // The outcome of a task: (true, its value) or (false, its exception). Takes the payload out of `answer`.
   std::pair<bool, nb::object> outcome(workers::Answer& answer, nb::handle label);
   nb::object stopped(nb::handle label, std::uint64_t index);
+  // Calls a function of the module `failures`.
+  nb::object failure(const char* function, nb::tuple arguments) const;
 
   void close();
   void terminate();
   bool join(nb::handle timeout);
+  // Waits until the workers that the tasks so far need have been started. True: no more will be needed.
+  bool wait_started() const;
+  bool is_broken() const { return !engine().health().ok(); }
   nb::object next_ended();
   void end_notices();
   nb::list pids() const;
@@ -60,14 +66,25 @@ class PoolCore {
   std::uint32_t workers_;
   pid_t owner_;
   nb::object last_words_;
+  std::string failures_;
 };
+
+// Sends the task whose message `writer` has. `full`: nothing was sent, since the pool is full and the caller
+// is not `patient`. For kInterrupted an exception is set.
+struct Sent {
+  Status status;
+  bool full = false;
+};
+Sent send_task(PoolCore& core, const workers::JobPtr& job, MessageWriter& writer, std::uint64_t index,
+               const workers::TaskOptions& options, bool patient);
 
 // One job of the engine: a call, a map, an iteration.
 class PoolJob {
  public:
   // `eager`: the engine receives the job's answers even when no thread waits for them, so that has_ended()
   // and wait() work without collect().
-  PoolJob(nb::object core, nb::object label, std::uint64_t number, bool eager);
+  // `cancellable`: cancel_all() has an effect.
+  PoolJob(nb::object core, nb::object label, std::uint64_t number, bool eager, bool cancellable);
 
   // Sends one task. Returns None, or False if the pool is full and the caller is not `patient`. A task that
   // cannot be sent ends with the exception that says why, as by fail().
@@ -83,6 +100,8 @@ class PoolJob {
     ++refused_;
   }
   void seal();
+  // Ends the tasks that have not begun as cancelled.
+  void cancel_all();
   // Sends all tasks and receives their results into `values`, all in the calling thread. Returns the first
   // error or None.
   nb::object map(nb::handle function, nb::handle items, bool starred, std::size_t chunk, double seconds,

@@ -1,6 +1,7 @@
 // PoolCore: the pool's construction and end, and the outcomes of its tasks as Python values and exceptions.
 #include "bindings/pool/pool.h"
 
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 #include <unistd.h>
 
@@ -24,14 +25,6 @@ constexpr std::uint32_t kMostQueued = 4096;
 // The same for tasks whose messages have blocks, per worker.
 constexpr std::uint32_t kMostLargeQueued = 2;
 
-nb::object call_failures(const char* name, nb::tuple arguments) {
-  const nb::object function = nb::steal(import_attribute("forklift.multiprocessing._pool.failures", name));
-  if (!function.is_valid()) throw nb::python_error();
-  nb::object made = nb::steal(PyObject_Call(function.ptr(), arguments.ptr(), nullptr));
-  if (!made.is_valid()) throw nb::python_error();
-  return made;
-}
-
 // The value of an answer; an invalid object with an exception set if it cannot be decoded.
 nb::object decode_answer(channel::Incoming& payload) {
   const ReaderLoan reader;
@@ -45,9 +38,11 @@ nb::object decode_answer(channel::Incoming& payload) {
 
 }  // namespace
 
-PoolCore::PoolCore(nb::object factory, std::uint32_t workers, std::uint32_t spares, std::uint64_t most_tasks,
-                   std::uint64_t most_memory)
-    : factory_(std::make_unique<WorkerFactory>()), workers_(workers), owner_(::getpid()) {
+PoolCore::PoolCore(nb::object factory, const workers::EngineOptions& options, std::string failures)
+    : factory_(std::make_unique<WorkerFactory>()),
+      workers_(options.workers),
+      owner_(::getpid()),
+      failures_(std::move(failures)) {
   factory_->python = factory.release().ptr();
   Status status;
   {
@@ -56,9 +51,7 @@ PoolCore::PoolCore(nb::object factory, std::uint32_t workers, std::uint32_t spar
     status = node.status();
     if (node) {
       Result<std::unique_ptr<workers::Engine>> made = workers::Engine::create(
-          **node,
-          {.workers = workers, .spares = spares, .most_tasks = most_tasks, .most_memory = most_memory},
-          [factory = factory_.get()](const workers::WorkerSlot& worker_slot) {
+          **node, options, [factory = factory_.get()](const workers::WorkerSlot& worker_slot) {
             return factory->start(worker_slot);
           });
       status = made.status();
@@ -113,6 +106,14 @@ Status PoolCore::wait_for_room(bool large, PyHooks& hooks) const {
                                 os::Deadline::never(), &hooks);
 }
 
+nb::object PoolCore::failure(const char* function, nb::tuple arguments) const {
+  const nb::object found = nb::steal(import_attribute(failures_.c_str(), function));
+  if (!found.is_valid()) throw nb::python_error();
+  nb::object made = nb::steal(PyObject_Call(found.ptr(), arguments.ptr(), nullptr));
+  if (!made.is_valid()) throw nb::python_error();
+  return made;
+}
+
 nb::object PoolCore::stopped(nb::handle label, std::uint64_t index) {
   channel::Incoming words;
   const Status health = engine_->health(&words);
@@ -122,8 +123,8 @@ nb::object PoolCore::stopped(nb::handle label, std::uint64_t index) {
     PyErr_Clear();
   }
   const std::string why = health ? std::string() : health.to_string();
-  return call_failures("stopped", nb::make_tuple(label, index, nb::str(why.c_str()),
-                                                 last_words_.is_valid() ? last_words_ : nb::none()));
+  return failure("stopped", nb::make_tuple(label, index, nb::str(why.c_str()),
+                                           last_words_.is_valid() ? last_words_ : nb::none()));
 }
 
 std::pair<bool, nb::object> PoolCore::outcome(workers::Answer& answer, nb::handle label) {
@@ -133,24 +134,24 @@ std::pair<bool, nb::object> PoolCore::outcome(workers::Answer& answer, nb::handl
       count_got();
       nb::object value = decode_answer(answer.payload);
       if (!value.is_valid()) {
-        if (!PyErr_ExceptionMatches(PyExc_Exception)) throw nb::python_error();
         const nb::object error = nb::steal(take_exception());
-        return {false, call_failures("undecodable", nb::make_tuple(label, answer.index, error))};
+        return {false, failure("undecodable", nb::make_tuple(label, answer.index, error))};
       }
       if (answer.ending == workers::Ending::kValue) return {true, std::move(value)};
-      return {false, call_failures("revive", nb::make_tuple(label, answer.index, value))};
+      return {false, failure("revive", nb::make_tuple(label, answer.index, value))};
     }
     case workers::Ending::kUnreadable: {
       const std::span<const std::byte> text = answer.payload.bytes();
       const nb::str why(reinterpret_cast<const char*>(text.data()), text.size());
-      return {false, call_failures("unreadable", nb::make_tuple(label, answer.index, why))};
+      return {false, failure("unreadable", nb::make_tuple(label, answer.index, why))};
     }
     case workers::Ending::kDied:
     case workers::Ending::kTimedOut: {
       const bool late = answer.ending == workers::Ending::kTimedOut;
       return {false,
-              call_failures("ended", nb::make_tuple(label, answer.index, late, answer.pid, answer.exitcode))};
+              failure("ended", nb::make_tuple(label, answer.index, late, answer.pid, answer.exitcode))};
     }
+    case workers::Ending::kCancelled: return {false, failure("cancelled", nb::make_tuple(label))};
     default: return {false, stopped(label, answer.index)};
   }
 }
@@ -177,6 +178,17 @@ bool PoolCore::join(nb::handle timeout) {
   released.acquire();
   if (status) return true;
   if (status.code() == Code::kTimeout) return false;
+  raise(status);
+  throw nb::python_error();
+}
+
+bool PoolCore::wait_started() const {
+  workers::Engine& engine = this->engine();
+  GilRelease released;
+  PyHooks hooks(released);
+  const Status status = engine.wait_started(os::Deadline::never(), &hooks);
+  released.acquire();
+  if (status.code() != Code::kInterrupted) return engine.pids().size() >= workers_;
   raise(status);
   throw nb::python_error();
 }
@@ -213,17 +225,34 @@ std::uint64_t PoolCore::outstanding() const { return engine().outstanding(); }
 
 void bind_pool(nb::module_& module) {
   nb::class_<PoolCore>(module, "PoolCore", nb::is_weak_referenceable())
-      .def(nb::init<nb::object, std::uint32_t, std::uint32_t, std::uint64_t, std::uint64_t>(),
-           nb::arg("factory"), nb::arg("workers"), nb::arg("spares"), nb::arg("most_tasks"),
-           nb::arg("most_memory"))
+      .def(
+          "__init__",
+          [](PoolCore* self, nb::object factory, std::uint32_t workers, std::uint32_t spares,
+             std::uint64_t most_tasks, std::uint64_t most_memory, std::uint32_t first, unsigned replace,
+             std::string failures) {
+            new (self) PoolCore(std::move(factory),
+                                {.workers = workers,
+                                 .spares = spares,
+                                 .most_tasks = most_tasks,
+                                 .most_memory = most_memory,
+                                 .first = first,
+                                 .replace = static_cast<workers::Replace>(replace)},
+                                std::move(failures));
+          },
+          nb::arg("factory"), nb::arg("workers"), nb::arg("spares") = 0, nb::arg("most_tasks") = 0,
+          nb::arg("most_memory") = 0, nb::arg("first") = 0, nb::arg("replace") = 0,
+          nb::arg("failures") = "forklift.multiprocessing._pool.failures")
       .def("close", &PoolCore::close)
       .def("terminate", &PoolCore::terminate)
       .def("join", &PoolCore::join, nb::arg("timeout").none())
+      .def("wait_started", &PoolCore::wait_started)
+      .def("is_broken", &PoolCore::is_broken)
       .def("next_ended", &PoolCore::next_ended)
       .def("end_notices", &PoolCore::end_notices)
       .def("pids", &PoolCore::pids)
       .def("outstanding", &PoolCore::outstanding);
   bind_pool_job(module);
+  bind_pool_futures(module);
   bind_pool_worker(module);
 }
 

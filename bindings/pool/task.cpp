@@ -217,7 +217,7 @@ PyObject* perform_task(MessageReader& reader, KeptFunctions& functions, Failure&
   std::memcpy(&head, bytes.data(), sizeof head);
   if (head.function_bytes > bytes.size() - sizeof head) return corrupt_message("a task's function");
   reader.begin = sizeof head + head.function_bytes;
-  Ref function;
+  failure.undecoded = true;
   if (head.function_bytes != 0) {
     const auto* text = reinterpret_cast<const char*>(bytes.data() + sizeof head);
     PyObject* loaded = functions.load({text, head.function_bytes}, head.keep != 0);
@@ -225,16 +225,19 @@ PyObject* perform_task(MessageReader& reader, KeptFunctions& functions, Failure&
       failure.place = Failure::kFunction;
       return nullptr;
     }
-    Ref owned(loaded);
+    const Ref owned(loaded);
     const Ref arguments(decode_object(reader));
     reader.clear();
-    return arguments ? call(loaded, arguments.get(), head.style, failure) : nullptr;
+    if (!arguments) return nullptr;
+    failure.undecoded = false;
+    return call(loaded, arguments.get(), head.style, failure);
   }
   const Ref both(decode_object(reader));
   reader.clear();
   PyObject* called = nullptr;
   PyObject* arguments = nullptr;
   if (!both || !PyArg_ParseTuple(both.get(), "OO", &called, &arguments)) return nullptr;
+  failure.undecoded = false;
   return call(called, arguments, head.style, failure);
 }
 

@@ -47,6 +47,8 @@ class Callee {
   bool open(PyObject* function);
   // Writes the whole message of a task. False with an exception set; the writer is then empty.
   bool encode(PyObject* arguments, Style style, MessageWriter& writer);
+  // Whether the function is sent as its name, so that this object can serve further calls of it.
+  bool by_name() const noexcept { return how_ == How::kByName; }
 
  private:
   enum class How : std::uint8_t {
@@ -85,6 +87,7 @@ struct Failure {
   Failure(const Failure&) = delete;
   Failure& operator=(const Failure&) = delete;
 
+  bool undecoded = false;    // the task could not be decoded, so nothing was called
   Py_ssize_t place = 0;      // the item's index in the task
   PyObject* item = nullptr;  // owned: a tuple that holds the item; nullptr: not known
 };

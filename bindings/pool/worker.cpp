@@ -59,14 +59,22 @@ class PoolWorker {
   }
 
   // Performs tasks until the worker shall leave. For a task that raises, sends describe(exception, place,
-  // item); for a result that cannot be sent, unsendable(exception, result).
-  void run(nb::object describe, nb::object unsendable) {
+  // item); for a result that cannot be sent, unsendable(exception, result). `ends`: what ends the worker
+  // instead (Ends).
+  void run(nb::object describe, nb::object unsendable, unsigned ends) {
+    ends_ = static_cast<Ends>(ends);
     KeptFunctions functions;
     while (take_one(functions, describe, unsendable)) {
     }
   }
 
  private:
+  // The failures of a task that end the worker, with the exception, instead of being sent.
+  enum class Ends : std::uint8_t {
+    kNoException,  // what is no Exception, such as SystemExit
+    kUndecoded,    // whatever is raised while the task is decoded
+    kNothing
+  };
   // False: the worker shall leave, since the pool told it to or the parent is dead. Raises for other
   // failures.
   static bool go_on(const Status& status) {
@@ -94,6 +102,7 @@ class PoolWorker {
       result = nb::steal(perform_task(*reader, functions, failure));
     }
     if (!result.is_valid()) {
+      if (failure.undecoded && ends_ == Ends::kUndecoded) throw nb::python_error();
       const nb::object error = exception();
       return answer_error(
           describe(error, failure.place, failure.item ? nb::borrow(failure.item) : nb::none()));
@@ -105,9 +114,9 @@ class PoolWorker {
   }
 
   // Takes the exception that is set. One that is no Exception (SystemExit, KeyboardInterrupt) passes through
-  // and ends the worker.
-  static nb::object exception() {
-    if (!PyErr_ExceptionMatches(PyExc_Exception)) throw nb::python_error();
+  // and ends the worker, if it shall.
+  nb::object exception() const {
+    if (ends_ == Ends::kNoException && !PyErr_ExceptionMatches(PyExc_Exception)) throw nb::python_error();
     return nb::steal(take_exception());
   }
 
@@ -141,6 +150,7 @@ class PoolWorker {
 
   std::optional<workers::Worker> worker_;
   int orphan_fd_;
+  Ends ends_ = Ends::kNoException;
 };
 
 }  // namespace
@@ -152,7 +162,7 @@ void bind_pool_worker(nb::module_& module) {
            nb::arg("most_memory"), nb::arg("orphan_fd"))
       .def("ready", &PoolWorker::ready)
       .def("fail", &PoolWorker::fail)
-      .def("run", &PoolWorker::run);
+      .def("run", &PoolWorker::run, nb::arg("describe"), nb::arg("unsendable"), nb::arg("ends") = 0);
 }
 
 }  // namespace forklift::py

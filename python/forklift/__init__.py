@@ -61,6 +61,7 @@ if TYPE_CHECKING:  # not `from typing import`: every child that is a fresh inter
         WorkerDiedError,
     )
     from forklift.fork import fork_report, get_fork_policy, register_fork_guard, set_fork_policy
+    from forklift.multiprocessing._executor.executor import ProcessPoolExecutor
     from forklift.multiprocessing._pool.failures import ResultDecodingError, TaskTimeoutError
     from forklift.objects.broadcast import Broadcast, Latest, Subscription
     from forklift.objects.frozen import FrozenDict, FrozenList, FrozenTuple, freeze, open_frozen, share, thaw
@@ -123,6 +124,7 @@ _LATER = {
     "objects.frozen": ("FrozenDict", "FrozenList", "FrozenTuple", "freeze", "open_frozen", "share", "thaw"),
     "patch": ("install",),
     "objects.naming": ("Domain", "attach", "meet", "own_domain", "serve"),
+    "multiprocessing._executor.executor": ("ProcessPoolExecutor",),
     "multiprocessing._pool.failures": ("ResultDecodingError", "TaskTimeoutError"),
     "objects.portable": ("PortableQueue", "Program", "inherited"),
 }
@@ -187,6 +189,7 @@ __all__ = [
     "PeerDiedError",
     "PoolStoppedError",
     "PortableQueue",
+    "ProcessPoolExecutor",
     "Program",
     "RefusedError",
     "ResultDecodingError",

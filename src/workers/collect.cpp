@@ -152,6 +152,21 @@ Status Engine::wait_for_room(std::uint32_t most, os::Deadline deadline, channel:
   }
 }
 
+void Engine::want_worker() {
+  After after;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    after.mind = wanted_ < options_.workers;
+    if (after.mind) ++wanted_;
+  }
+  finish(after);
+}
+
+Status Engine::wait_started(os::Deadline deadline, channel::WaitHooks* hooks) {
+  return await([this] { return pids_.size() >= wanted_ || !broken_.ok() || mode_ != Mode::kRunning; },
+               nullptr, deadline, hooks);
+}
+
 Status Engine::join(os::Deadline deadline, channel::WaitHooks* hooks) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -181,6 +181,10 @@ Status Engine::submit(const JobPtr& job, std::uint64_t index, const channel::Out
     Result<std::uint64_t> entered = enter_locked(job, index, options);
     if (!entered) return entered.status();
     task = *entered;
+    if (wanted_ < options_.workers && outstanding_ > wanted_) {
+      ++wanted_;
+      after.mind = true;
+    }
     find_locked(task)->retained = std::move(retained);
     if (options.time_ns > 0) {
       const std::int64_t earliest = os::Deadline::after_ns(options.time_ns).when_ns();
@@ -250,6 +254,22 @@ Status Engine::after(const JobPtr& job, std::function<void()> on_end) {
   return {};
 }
 
+bool Engine::is_claimed(std::uint64_t task) const noexcept {
+  bool claimed = false;
+  for (std::size_t worker_slot = 0; worker_slot < table_.worker_slots(); ++worker_slot) {
+    const channel::Claim& claim = table_.worker_slot(worker_slot).claim;
+    claimed |= claim.place.load(std::memory_order_acquire) != 0 &&
+               (claim.tag.load(std::memory_order_relaxed) & kTaskMask) == task;
+  }
+  return claimed;
+}
+
+bool Engine::has_begun(Job& job, std::uint64_t index) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::uint64_t task = index < job.tasks.size() ? job.tasks[index] : 0;
+  return task != 0 && is_claimed(task);
+}
+
 bool Engine::cancel(Job& job, std::uint64_t index) {
   After after;
   bool cancelled = false;
@@ -258,12 +278,7 @@ bool Engine::cancel(Job& job, std::uint64_t index) {
     const std::uint64_t task = index < job.tasks.size() ? job.tasks[index] : 0;
     if (task == 0 || !table_.enter_cancelled(task)) return false;
     sync::full_fence();
-    bool begun = false;
-    for (std::size_t worker_slot = 0; worker_slot < table_.worker_slots(); ++worker_slot) {
-      const channel::Claim& claim = table_.worker_slot(worker_slot).claim;
-      begun |= claim.place.load(std::memory_order_acquire) != 0 &&
-               (claim.tag.load(std::memory_order_relaxed) & kTaskMask) == task;
-    }
+    bool begun = is_claimed(task);
     if (!begun) {
       // The task may have been answered, so that no claim names it any more.
       drain_locked(&job, after);

@@ -64,11 +64,23 @@ class WorkerHandle {
 };
 using WorkerFactory = std::function<Result<std::unique_ptr<WorkerHandle>>(const WorkerSlot& worker_slot)>;
 
+// Which workers are replaced when they die. Any other death breaks the pool: every task ends as kStopped, the
+// other workers are terminated, and health() says which worker it was. A worker that leaves in good order is
+// always replaced.
+enum class Replace : std::uint8_t {
+  kAll,        // all of them, unless too many die before they are ready
+  kUnlessBad,  // those that have not reported by Worker::fail() that they cannot be made ready
+  kNone
+};
+
 struct EngineOptions {
   std::uint32_t workers = 1;
   std::uint32_t spares = 0;       // more workers, started and ready, each to replace one that is gone
   std::uint64_t most_tasks = 0;   // a worker is replaced after this many tasks; 0: never
   std::uint64_t most_memory = 0;  // a worker is replaced when it has grown by more bytes; 0: never
+  // How many workers create() starts; each other one starts when a task finds all started ones busy. 0: all.
+  std::uint32_t first = 0;
+  Replace replace = Replace::kAll;
 };
 
 struct TaskOptions {
@@ -184,6 +196,8 @@ class Engine {
   // Does so for all tasks of the job, beginning with the one that was submitted last, which workers reach
   // last.
   void cancel_all(Job& job);
+  // Whether a worker has taken the task, which is of a cancellable job, and the task has not ended.
+  bool has_begun(Job& job, std::uint64_t index);
 
   // Accepts no more tasks; the workers leave when all tasks have ended.
   void close();
@@ -196,6 +210,10 @@ class Engine {
   // gets what the last such worker sent by Worker::fail() (empty: nothing).
   Status health(channel::Incoming* last_words = nullptr);
   std::vector<pid_t> pids();
+  // Starts one more worker, if not all have been started, as if a task had found the others busy.
+  void want_worker();
+  // Waits until all workers that the tasks so far need have been started, or cannot be.
+  Status wait_started(os::Deadline deadline, channel::WaitHooks* hooks = nullptr);
   std::uint64_t outstanding();
   node::Node& node() const noexcept { return node_; }
   // For events that no waiter notices by itself: wakes the threads in the waiting calls, which then poll
@@ -255,6 +273,7 @@ class Engine {
   void take_in_locked(const Job* mine, After& after);
   void end_all_locked(Ending ending, After& after);
   Status admit_locked() const;
+  bool is_claimed(std::uint64_t task) const noexcept;
   void finish(After& after);
   void make_calls();
   class Waiting;
@@ -275,6 +294,8 @@ class Engine {
   void collect_dead();
   void settle_death_locked(std::size_t worker_slot, int exitcode, After& after);
   void note_failure_locked(unsigned weight, const std::string& why, After& after);
+  bool breaks_locked(WorkerState state) const noexcept;
+  void break_locked(const std::string& why, After& after);
   std::int64_t enforce_deadlines();
   std::int64_t check_deadline_locked(std::size_t worker_slot, std::int64_t now);
   void tell_to_leave();
@@ -303,6 +324,7 @@ class Engine {
   std::unique_ptr<channel::Incoming> last_words_;
   Status broken_;
   unsigned failures_ = 0;
+  std::uint32_t wanted_;  // how many workers are to be there, without spares
   bool closing_ = false;
   Mode mode_ = Mode::kRunning;
   bool supervisor_ended_ = false;

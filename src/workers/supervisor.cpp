@@ -41,6 +41,7 @@ Engine::Engine(node::Node& node, const EngineOptions& options, WorkerFactory fac
       options_(options),
       factory_(std::move(factory)),
       check_ns_(kNever),
+      wanted_(options.first == 0 ? options.workers : std::min(options.first, options.workers)),
       signals_(os::SignalMask::current()) {}
 
 Result<std::unique_ptr<Engine>> Engine::create(node::Node& node, const EngineOptions& options,
@@ -153,26 +154,35 @@ bool Engine::anybody_left() const noexcept {
 // --- starting
 
 void Engine::fill_slots() {
+  std::size_t wanted = 0;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!broken_.ok()) return;
+    wanted = wanted_;
   }
   if (retry_ns_ != 0 && os::now_ns() < retry_ns_) return;
   retry_ns_ = 0;
   std::size_t working = 0;
-  for (const Place& place : places_) working += place.worker && !place.spare ? 1 : 0;
-  while (working < options_.workers && promote_spare()) ++working;
+  std::size_t spares = 0;
+  for (const Place& place : places_) {
+    if (place.worker) ++(place.spare ? spares : working);
+  }
+  for (; working < wanted && promote_spare(); ++working) --spares;
   for (std::size_t worker_slot = 0; worker_slot < places_.size() && retry_ns_ == 0; ++worker_slot) {
     if (places_[worker_slot].worker) continue;
-    const bool spare = working >= options_.workers;
+    const bool spare = working >= wanted;
+    if (spare && spares >= options_.spares) break;
     if (!start(worker_slot, spare)) retry_ns_ = os::now_ns() + kStartAgainNs;
-    working += spare ? 0 : 1;
+    ++(spare ? spares : working);
   }
-  const std::lock_guard<std::mutex> lock(mutex_);
-  pids_.clear();
-  for (const Place& place : places_) {
-    if (place.worker) pids_.push_back(place.pid);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    pids_.clear();
+    for (const Place& place : places_) {
+      if (place.worker) pids_.push_back(place.pid);
+    }
   }
+  if (options_.first != 0) wake();  // wait_started()
 }
 
 bool Engine::start(std::size_t worker_slot, bool spare) {
@@ -254,6 +264,13 @@ void Engine::settle_death_locked(std::size_t worker_slot, int exitcode, After& a
     }
   }
   drain_locked(nullptr, after);
+  const auto state = static_cast<WorkerState>(row.state.load(std::memory_order_relaxed));
+  if (breaks_locked(state)) {
+    break_locked("worker " + std::to_string(place.pid) +
+                     (exitcode < 0 ? " was killed by signal " : " ended with exit code ") +
+                     std::to_string(exitcode < 0 ? -exitcode : exitcode),
+                 after);
+  }
   const std::uint64_t task = tag & kTaskMask;
   Task* const entry = its_own ? find_locked(task) : nullptr;
   if (entry != nullptr && entry->cancelled) {
@@ -265,7 +282,6 @@ void Engine::settle_death_locked(std::size_t worker_slot, int exitcode, After& a
     free_locked(task, after);
     after.others = true;
   }
-  const auto state = static_cast<WorkerState>(row.state.load(std::memory_order_relaxed));
   if (state == WorkerState::kReady || state == WorkerState::kLeaving) {
     failures_ = 0;
   } else if (mode_ == Mode::kRunning) {
@@ -277,6 +293,20 @@ void Engine::settle_death_locked(std::size_t worker_slot, int exitcode, After& a
                         after);
   }
   clear_row(row);
+}
+
+// Whether the death of a worker in this state breaks the pool.
+bool Engine::breaks_locked(WorkerState state) const noexcept {
+  if (mode_ != Mode::kRunning || state == WorkerState::kLeaving) return false;
+  return options_.replace == Replace::kNone ||
+         (options_.replace == Replace::kUnlessBad && state == WorkerState::kFailed);
+}
+
+void Engine::break_locked(const std::string& why, After& after) {
+  if (broken_.ok()) broken_ = Status(Code::kPeerDied, why);
+  closing_ = true;
+  mode_ = Mode::kTerminating;
+  end_all_locked(Ending::kStopped, after);
 }
 
 // Workers are not started anew for ever: a pool whose workers cannot be made ready reports that.

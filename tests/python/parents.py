@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import json
 import multiprocessing
 import os
@@ -46,16 +47,20 @@ def main() -> None:
         process.start()
     pool = context.Pool(2)
     pool.map_async(busy, [1])
-    executor = ProcessPoolExecutor(2, mp_context=context)
-    doing = [executor.submit(busy), executor.submit(abs, 1)]
-    doing[1].result()
+    # The standard library's class, imported before it was replaced, and what replaces it.
+    executors = [
+        kind(2, mp_context=context) for kind in (ProcessPoolExecutor, concurrent.futures.ProcessPoolExecutor)
+    ]
+    for executor in executors:
+        executor.submit(busy)
+        executor.submit(abs, 1).result()
     manager = context.Manager()
     shared = manager.list([1])
     assert shared[0] == 1
     serving: dict[str, list[int | None]] = {
         "daemons": [idle.pid, at_work.pid],
         "pool": [worker.pid for worker in pool._pool],
-        "executor": list(executor._processes),
+        "executor": [pid for executor in executors for pid in executor._processes],
         "manager": [manager._process.pid],  # type: ignore[attr-defined]
         "helpers": [
             forkserver._forkserver._forkserver_pid,

@@ -32,6 +32,7 @@ else:
 __all__ = ["begin_children_with", "install", "install_for_children"]
 
 _STD = "multiprocessing."
+_EXECUTORS = "concurrent.futures.process"
 _OURS = "forklift.multiprocessing."
 
 # Module of the standard library: Forklift's module, and the names that the standard library looks up there.
@@ -86,6 +87,7 @@ def install() -> None:
         if _STD + name in sys.modules:
             _replace(name)
     _patch_managers()
+    _patch_executors()
 
 
 def _watch_forks() -> None:
@@ -135,7 +137,9 @@ class _Watcher:
     """A finder that delegates to the other finders, and patches a module after it has been executed."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        if not name.startswith((_STD, _OURS)) or name.rpartition(".")[2] not in _names:
+        if name != _EXECUTORS and (
+            not name.startswith((_STD, _OURS)) or name.rpartition(".")[2] not in _names
+        ):
             return None
         for finder in sys.meta_path:
             if finder is not self and hasattr(finder, "find_spec"):
@@ -157,6 +161,7 @@ class _Watcher:
                 if module.__name__ in (_STD + name, _OURS + ours):
                     _replace(name)
             _patch_managers()
+            _patch_executors()
 
         loader.exec_module = exec_module
 
@@ -283,6 +288,38 @@ def _make_client(*args: Any, **named: Any) -> Any:
 
 def _make_pool(*args: Any, **named: Any) -> Any:
     return sys.modules[_STD + "pool"].Pool(*args, **named)
+
+
+def _patch_executors() -> None:
+    """Have concurrent.futures hand out Forklift's ProcessPoolExecutor, which the first use imports.
+
+    The module may be incomplete: it imports `multiprocessing`, and the program may patch that at its import.
+    """
+    module: Any = sys.modules.get(_EXECUTORS)
+    if "executors" in _done or type(module) is not types.ModuleType:
+        return
+    _done.add("executors")
+    module.__class__ = type("module", (_Deferred,), {"ProcessPoolExecutor": _Executor()})
+    # Of an earlier use. The package looks the name up in the module when it is asked for it again.
+    vars(sys.modules["concurrent.futures"]).pop("ProcessPoolExecutor", None)
+
+
+class _Executor:
+    """The name ProcessPoolExecutor of concurrent.futures.process, until the program uses it."""
+
+    def __get__(self, module: Any, owner: Any = None) -> Any:
+        if module is None:
+            return self
+        if "ProcessPoolExecutor" not in vars(module):
+            raise AttributeError(f"module {_EXECUTORS!r} has no attribute 'ProcessPoolExecutor' yet")
+        ours = _imported(_OURS + "_executor.executor").ProcessPoolExecutor
+        module.__class__ = types.ModuleType
+        _replace_one(module, "ProcessPoolExecutor", ours)
+        return ours
+
+    def __set__(self, module: Any, value: Any) -> None:
+        module.__class__ = types.ModuleType
+        module.ProcessPoolExecutor = value
 
 
 def _fix_executors(module: Any) -> None:

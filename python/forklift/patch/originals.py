@@ -13,11 +13,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_MODULES = {name: module for module, (_, names) in patch._REPLACED.items() for name in names}
+_MODULES = {
+    name: "multiprocessing." + module for module, (_, names) in patch._REPLACED.items() for name in names
+} | {"ProcessPoolExecutor": "concurrent.futures.process"}
 
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module("multiprocessing." + _MODULES[name])
+    module = importlib.import_module(_MODULES[name])
     return patch.replaced_classes.get(name) or getattr(module, name)

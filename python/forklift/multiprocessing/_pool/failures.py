@@ -103,7 +103,9 @@ def revive(label: Label, task: int, description: Description) -> BaseException:
 
 
 def undecodable(label: Label, task: int, reason: BaseException) -> BaseException:
-    """The exception for a result that cannot be unpickled."""
+    """The exception for a result that cannot be unpickled. Raises `reason` if that is no Exception."""
+    if not isinstance(reason, Exception):
+        raise reason
     index = label.first(task)
     return _unreadable(reason, f"the result of {label.task(task)}", "", index, label.item(index))
 
@@ -128,11 +130,11 @@ def ended(label: Label, number: int, late: bool, pid: int, exitcode: int) -> Bas
     if late:
         text = f"{task} was over its time; its worker {pid} was killed"
         return TaskTimeoutError(text, task=task, index=index, item=item)
-    text = f"{task}: its worker (pid {pid}) {_how(exitcode)}"
+    text = f"{task}: its worker (pid {pid}) {how_it_ended(exitcode)}"
     return WorkerDiedError(text, pid=pid, exitcode=exitcode, task=task, index=index, item=item)
 
 
-def _how(exitcode: int) -> str:
+def how_it_ended(exitcode: int) -> str:
     if exitcode >= 0:
         return f"ended with exit code {exitcode}"
     try:

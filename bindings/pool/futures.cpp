@@ -1,0 +1,360 @@
+// PoolFutures: the calls of an executor. submit() sends a call; settle(), in a thread of its own, gives the
+// outcomes that have come to their futures, all of them under one hold of the interpreter lock.
+//
+// A future is an object of forklift.multiprocessing._executor.future.Future. It makes its condition when
+// somebody waits for it or watches it. Without one, nobody can be looking at it but under the interpreter
+// lock, and its outcome is two stores into its dictionary.
+#include <nanobind/nanobind.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "bindings/core/errors.h"
+#include "bindings/core/gil.h"
+#include "bindings/message/object.h"
+#include "bindings/pool/object.h"
+#include "bindings/pool/pool.h"
+
+namespace forklift::py {
+namespace {
+
+// How many outcomes are given to their futures at a time.
+constexpr std::size_t kMostAtOnce = 1024;
+
+struct Names {
+  PyObject* condition = PyUnicode_InternFromString("_condition");
+  PyObject* state = PyUnicode_InternFromString("_state");
+  PyObject* result = PyUnicode_InternFromString("_result");
+  PyObject* exception = PyUnicode_InternFromString("_exception");
+  PyObject* finished = PyUnicode_InternFromString("FINISHED");
+  PyObject* owner = PyUnicode_InternFromString("_owner");
+  PyObject* sending = PyUnicode_InternFromString("_sending");
+  PyObject* place = PyUnicode_InternFromString("_place");
+  PyObject* set_result = PyUnicode_InternFromString("set_result");
+  PyObject* set_exception = PyUnicode_InternFromString("set_exception");
+  PyObject* note_cancelled = PyUnicode_InternFromString("set_running_or_notify_cancel");
+};
+
+const Names& names() {
+  static const Names all;
+  return all;
+}
+
+// Exceptions of callbacks have been logged; what is left cannot reach the program in any other way.
+void tell(nb::handle future, PyObject* method, PyObject* argument) {
+  const nb::object done = nb::steal(argument ? PyObject_CallMethodOneArg(future.ptr(), method, argument)
+                                             : PyObject_CallMethodNoArgs(future.ptr(), method));
+  if (!done.is_valid()) PyErr_WriteUnraisable(future.ptr());
+}
+
+// Gives an outcome to the future, which then refers to its executor no more.
+void deliver(nb::handle future, bool ok, nb::handle value) {
+  const Names& name = names();
+  const nb::object members = nb::steal(PyObject_GenericGetDict(future.ptr(), nullptr));
+  if (!members.is_valid()) {
+    PyErr_WriteUnraisable(future.ptr());
+    return;
+  }
+  PyObject* const dict = members.ptr();
+  // The owner lives on: settle() and submit() are its methods.
+  if (PyDict_DelItem(dict, name.owner) != 0) PyErr_Clear();
+  if (PyDict_Contains(dict, name.condition) == 0) {
+    // No Python code can run between these: the keys are strings, and no value is replaced.
+    if (PyDict_SetItem(dict, ok ? name.result : name.exception, value.ptr()) == 0 &&
+        PyDict_SetItem(dict, name.state, name.finished) == 0)
+      return;
+    PyErr_WriteUnraisable(future.ptr());
+    return;
+  }
+  tell(future, ok ? name.set_result : name.set_exception, value.ptr());
+}
+
+class PoolFutures {
+ public:
+  PoolFutures(nb::object core, nb::object label, std::uint32_t retries)
+      : keeper_(std::move(core)),
+        core_(nb::cast<PoolCore&>(keeper_)),
+        label_(std::move(label)),
+        options_(task_options(0, retries)),
+        owner_(::getpid()),
+        job_(workers::Engine::make_job({.bulk = true, .cancellable = true})) {}
+
+  // Sends a call and notes its future, which gets the outcome. A call that cannot be sent has the reason as
+  // its outcome. False: the pool is full, and the caller is not `patient`.
+  bool submit(nb::handle self, nb::handle future, nb::handle function, nb::handle arguments, nb::handle named,
+              bool patient) {
+    const bool plain = PyDict_GET_SIZE(named.ptr()) == 0;
+    const nb::object both =
+        plain ? nb::borrow(arguments) : nb::steal(PyTuple_Pack(2, arguments.ptr(), named.ptr()));
+    if (!both.is_valid()) throw nb::python_error();
+    const WriterLoan writer;
+    Callee callee;
+    if (!open(function, callee) ||
+        !callee.encode(both.ptr(), plain ? Style::kCall : Style::kCallNamed, *writer)) {
+      if (!PyErr_ExceptionMatches(PyExc_Exception)) throw nb::python_error();
+      const nb::object error = nb::steal(take_exception());
+      // As in the standard library, which starts a worker for a call before it pickles the call.
+      if (entered_ + unsent_++ != 0) core_.engine().want_worker();
+      deliver(future, false, core_.failure("unsent", nb::make_tuple(label_, error)));
+      return true;
+    }
+    const std::uint64_t place = enter(self, future);
+    const auto [sent, full] = send(*writer, place, patient);
+    if (sent && !full) {
+      note_sent();
+      return true;
+    }
+    const nb::object kept = leave(place);
+    if (full) {
+      if (PyObject_DelAttr(future.ptr(), names().owner) != 0) throw nb::python_error();
+      return false;
+    }
+    if (sent.code() == Code::kInterrupted) throw nb::python_error();
+    deliver(future, false, reason(sent, place));
+    return true;
+  }
+
+  // Notes that a call that had to wait for room is about to be sent. False: it was cancelled before.
+  bool claim(nb::handle future) const {
+    const Names& name = names();
+    const nb::object members = nb::steal(PyObject_GenericGetDict(future.ptr(), nullptr));
+    if (!members.is_valid()) throw nb::python_error();
+    // Who cancels a future makes its condition first.
+    if (PyDict_Contains(members.ptr(), name.condition) == 0) {
+      if (PyDict_SetItem(members.ptr(), name.sending, Py_True) != 0) throw nb::python_error();
+      return true;
+    }
+    return nb::cast<bool>(future.attr("claim")());
+  }
+
+  // Ends the call as cancelled. False: it has begun or ended.
+  bool cancel(nb::handle future, std::uint64_t place) {
+    return holds(future, place) && core_.engine().cancel(*job_, place);
+  }
+  bool has_begun(nb::handle future, std::uint64_t place) {
+    return holds(future, place) && core_.engine().has_begun(*job_, place);
+  }
+
+  // Waits for outcomes and gives them to their futures. False: no call is left, and ring() was called since
+  // the last time.
+  bool settle() {
+    std::vector<workers::Answer> answers;
+    Status status;
+    {
+      const GilRelease released;
+      status = wait(answers);
+    }
+    if (!status) {
+      raise(status);
+      throw nb::python_error();
+    }
+    for (workers::Answer& answer : answers) settle_one(answer);
+    return !answers.empty();
+  }
+
+  void ring() {
+    if (::getpid() != owner_) return;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    rung_ = true;
+    bell_.notify_one();
+  }
+
+  // The futures of the calls that have not ended, the latest call first.
+  nb::list pending() const {
+    std::vector<const Entry*> there;
+    for (const Entry& each : entries_) {
+      if (each.future.is_valid()) there.push_back(&each);
+    }
+    std::sort(there.begin(), there.end(),
+              [](const Entry* a, const Entry* b) { return a->number > b->number; });
+    nb::list out;
+    for (const Entry* each : there) out.append(each->future);
+    return out;
+  }
+
+  int visit(visitproc visitor, void* argument) const {
+    const auto see = [&](const nb::object& each) {
+      return each.is_valid() ? visitor(each.ptr(), argument) : 0;
+    };
+    for (const Entry& each : entries_) {
+      if (const int stop = see(each.future); stop != 0) return stop;
+    }
+    if (const int stop = see(label_); stop != 0) return stop;
+    return see(function_);
+  }
+
+  void clear() {
+    // Empty the members first: the destructors of what they held may look at this object.
+    const auto entries = std::exchange(entries_, {});
+    const nb::object label = std::exchange(label_, nb::none());
+    const nb::object function = std::exchange(function_, {});
+  }
+
+ private:
+  // Pickles the function, unless it is the one of the call before and goes as its name.
+  bool open(nb::handle function, Callee& callee) {
+    if (function_.is_valid() && function_.is(function)) {
+      callee = callee_;
+      return true;
+    }
+    if (!callee.open(function.ptr())) return false;
+    if (!callee.by_name()) return true;
+    const nb::object before = std::exchange(function_, nb::borrow(function));
+    callee_ = callee;
+    return true;
+  }
+
+  // A small message is sent under the interpreter lock: giving it away and waiting for its return would take
+  // longer, since the manager thread waits for it, too.
+  Sent send(MessageWriter& writer, std::uint64_t place, bool patient) {
+    if (!patient && !writer.message.noted() && writer.message.leases().empty()) {
+      if (core_.full(false)) return {{}, true};
+      Status sent = core_.engine().submit(job_, place, writer.message.message(writer.codec), options_);
+      if (sent || sent.code() != Code::kOverBudget) return {std::move(sent), false};
+    }
+    return send_task(core_, job_, writer, place, options_, patient);
+  }
+
+  std::uint64_t enter(nb::handle self, nb::handle future) {
+    if (free_.empty()) {
+      free_.push_back(entries_.size());
+      entries_.emplace_back();
+    }
+    const std::uint64_t place = free_.back();
+    const nb::int_ number(place);
+    if (PyObject_SetAttr(future.ptr(), names().place, number.ptr()) != 0 ||
+        PyObject_SetAttr(future.ptr(), names().owner, self.ptr()) != 0)
+      throw nb::python_error();
+    free_.pop_back();
+    entries_[place] = {nb::borrow(future), ++entered_};
+    return place;
+  }
+
+  nb::object leave(std::uint64_t place) {
+    if (place >= entries_.size()) return nb::none();  // after clear()
+    free_.push_back(place);
+    return std::exchange(entries_[place].future, {});
+  }
+
+  bool holds(nb::handle future, std::uint64_t place) const {
+    return place < entries_.size() && entries_[place].future.is(future);
+  }
+
+  nb::object reason(const Status& status, std::uint64_t place) {
+    if (status.code() == Code::kPeerDied || status.code() == Code::kClosed)
+      return core_.stopped(label_, place);
+    raise(status);
+    return nb::steal(take_exception());
+  }
+
+  void note_sent() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++sent_;
+    if (waits_) bell_.notify_one();
+  }
+
+  // Without the interpreter lock. No answers: ring() was called.
+  Status wait(std::vector<workers::Answer>& answers) {
+    for (;;) {
+      std::uint64_t seen = 0;
+      {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        seen = sent_;
+      }
+      Status status = core_.engine().collect(*job_, answers, kMostAtOnce, os::Deadline::never());
+      if (!status || !answers.empty()) return status;
+      // No call is left. Wait here for the next one, so that callers who wait for their own jobs collect
+      // their answers without this thread.
+      std::unique_lock<std::mutex> lock(mutex_);
+      waits_ = true;
+      bell_.wait(lock, [&] { return rung_ || sent_ != seen; });
+      waits_ = false;
+      if (sent_ == seen) {
+        rung_ = false;
+        return {};
+      }
+    }
+  }
+
+  void settle_one(workers::Answer& answer) {
+    const nb::object future = leave(answer.index);
+    if (!future.is_valid() || future.is_none()) return;
+    if (answer.ending == workers::Ending::kCancelled) {
+      tell(future, names().note_cancelled, nullptr);
+      return;
+    }
+    bool ok = false;
+    nb::object value;
+    try {
+      std::tie(ok, value) = core_.outcome(answer, label_);
+    } catch (nb::python_error& error) {
+      value = nb::borrow(error.value());  // the other outcomes must still reach their futures
+    }
+    deliver(future, ok, value);
+  }
+
+  nb::object keeper_;
+  PoolCore& core_;
+  nb::object label_;
+  workers::TaskOptions options_;
+  pid_t owner_;
+  workers::JobPtr job_;
+  // Under the interpreter lock: the futures by the indices of their tasks, and the free indices.
+  struct Entry {
+    nb::object future{};
+    std::uint64_t number = 0;  // calls are numbered in the order in which they are given to the engine
+  };
+  std::vector<Entry> entries_;
+  std::vector<std::uint64_t> free_;
+  std::uint64_t entered_ = 0;
+  std::uint64_t unsent_ = 0;  // calls that could not be pickled
+  nb::object function_;       // the last one that goes as its name; `callee_` has its pickle
+  Callee callee_;
+
+  std::mutex mutex_;  // guards the members below
+  std::condition_variable bell_;
+  std::uint64_t sent_ = 0;
+  bool rung_ = false;
+  bool waits_ = false;
+};
+
+int traverse_futures(PyObject* self, visitproc visitor, void* argument) {
+  if (const int stop = visitor(reinterpret_cast<PyObject*>(Py_TYPE(self)), argument); stop != 0) return stop;
+  return nb::inst_ready(self) ? nb::inst_ptr<PoolFutures>(self)->visit(visitor, argument) : 0;
+}
+
+int clear_futures(PyObject* self) {
+  if (nb::inst_ready(self)) nb::inst_ptr<PoolFutures>(self)->clear();
+  return 0;
+}
+
+}  // namespace
+
+void bind_pool_futures(nb::module_& module) {
+  static PyType_Slot slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse_futures)},
+                                {Py_tp_clear, reinterpret_cast<void*>(clear_futures)},
+                                {0, nullptr}};
+  nb::class_<PoolFutures>(module, "PoolFutures", nb::type_slots(slots))
+      .def(nb::init<nb::object, nb::object, std::uint32_t>(), nb::arg("core"), nb::arg("label"),
+           nb::arg("retries"))
+      .def(
+          "submit",
+          [](nb::handle self, nb::handle future, nb::handle function, nb::handle arguments, nb::handle named,
+             bool patient) {
+            return nb::cast<PoolFutures&>(self).submit(self, future, function, arguments, named, patient);
+          },
+          nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg())
+      .def("claim", &PoolFutures::claim)
+      .def("cancel", &PoolFutures::cancel)
+      .def("has_begun", &PoolFutures::has_begun)
+      .def("settle", &PoolFutures::settle)
+      .def("ring", &PoolFutures::ring)
+      .def("pending", &PoolFutures::pending);
+}
+
+}  // namespace forklift::py

@@ -1,0 +1,105 @@
+"""joblib's backend "forklift": ``Parallel`` on ``forklift.ProcessPoolExecutor``.
+
+    import forklift.adapters.joblib                     # registers the backend
+    with joblib.parallel_config(backend="forklift"):
+        joblib.Parallel(n_jobs=4)(joblib.delayed(f)(x) for x in xs)
+
+Arguments and results travel through shared memory: an array arrives as private, writable memory, and joblib's
+files of memory maps (``max_nbytes``, ``temp_folder``) are not used. The workers are started for each call of
+``Parallel``, or once for a ``with Parallel(...)`` block. Functions go by name, so a worker that was forked
+must have seen their definition; lambdas and closures go where ``cloudpickle`` is installed.
+
+``parallel_config(backend="forklift", mp_context=..., on_death=...)`` and ``initializer``, ``initargs`` and
+``max_tasks_per_child`` are passed on to the executor. ImportError without joblib.
+"""
+
+from __future__ import annotations
+
+import os
+from multiprocessing import process as _std_process
+
+try:
+    import joblib  # type: ignore[import-untyped,unused-ignore]
+    from joblib import _parallel_backends as _theirs
+except ImportError as error:
+    raise ImportError("the backend for joblib needs joblib: python -m pip install joblib") from error
+
+from forklift.multiprocessing._executor.executor import ProcessPoolExecutor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+__all__ = ["NAME", "ForkliftBackend"]
+
+NAME = "forklift"
+
+_Base: Any = _theirs.ParallelBackendBase
+_AutoBatching: Any = _theirs.AutoBatchingMixin
+# The options of Parallel for memory maps, which this backend does not need.
+_FOR_MEMORY_MAPS = ("max_nbytes", "mmap_mode", "temp_folder", "verbose")
+
+
+class ForkliftBackend(_AutoBatching, _Base):  # type: ignore[misc]
+    """The backend that joblib knows as "forklift"."""
+
+    supports_retrieve_callback = True
+    _executor: ProcessPoolExecutor | None = None
+
+    def effective_n_jobs(self, n_jobs: int | None) -> int:
+        """How many workers `n_jobs` stands for: -1 is one for each processor, -2 one less, and so on."""
+        if n_jobs == 0:
+            raise ValueError("n_jobs == 0 in Parallel has no meaning")
+        if n_jobs is None or _std_process.current_process().daemon:
+            return 1
+        if n_jobs < 0:
+            return max(len(os.sched_getaffinity(0)) + 1 + n_jobs, 1)
+        return n_jobs
+
+    def configure(
+        self, n_jobs: int = 1, parallel: Any = None, prefer: Any = None, require: Any = None, **options: Any
+    ) -> int:
+        """Make the executor, and return its number of workers."""
+        n_jobs = self.effective_n_jobs(n_jobs)
+        if n_jobs == 1:
+            raise _theirs.FallbackToBackend(_theirs.SequentialBackend(nesting_level=self.nesting_level))
+        given = {**self.backend_kwargs, **options}
+        given = {name: value for name, value in given.items() if name not in _FOR_MEMORY_MAPS}
+        context = given.pop("context", None)  # joblib's own name
+        if context is not None:
+            given.setdefault("mp_context", context)
+        self._executor = ProcessPoolExecutor(n_jobs, **given)
+        self.parallel = parallel
+        return n_jobs
+
+    def submit(self, func: Callable[[], Any], callback: Callable[[Any], Any] | None = None) -> Any:
+        """Call a batch in a worker. Returns its future, which calls `callback`."""
+        if self._executor is None:
+            raise RuntimeError("the backend's workers have been ended")
+        future = self._executor.submit(func)
+        if callback is not None:
+            future.add_done_callback(callback)
+        return future
+
+    def retrieve_result_callback(self, future: Any) -> Any:
+        """The results of a batch."""
+        return future.result()
+
+    def terminate(self) -> None:
+        """End the workers, when the calls have ended."""
+        executor, self._executor = self._executor, None
+        if executor is not None:
+            executor.shutdown()
+        self.reset_batch_stats()
+
+    def abort_everything(self, ensure_ready: bool = True) -> None:
+        """Kill the workers, and start new ones if more calls may come."""
+        executor, self._executor = self._executor, None
+        if executor is not None:
+            executor.kill_workers()
+        if ensure_ready:
+            self.configure(n_jobs=self.parallel.n_jobs, parallel=self.parallel)
+
+
+joblib.register_parallel_backend(NAME, ForkliftBackend)

@@ -1,0 +1,1 @@
+"""``forklift.ProcessPoolExecutor``: the standard library's executor on the engine of Forklift's pools."""
