@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -123,6 +124,18 @@ def test_other_packages_programs(
         assert 0 <= int(said[0]) <= 10  # qsize()
         said, expected = said[1:], expected[1:]
     assert sorted(said) == sorted(filter(None, expected))
+
+
+def test_the_demo_runs_other_packages_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FORKLIFT_SIMULATE_DEVICE", raising=False)
+    found = importlib.util.spec_from_file_location("demo", EXAMPLES / "demo.py")
+    assert found is not None
+    assert found.loader is not None
+    demo = importlib.util.module_from_spec(found)
+    found.loader.exec_module(demo)
+    steps = demo.Steps()
+    demo.seeds(steps)
+    assert steps.failed == []
 
 
 def test_the_real_job_gives_the_same_losses_on_both_libraries(tmp_path: Path) -> None:
