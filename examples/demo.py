@@ -79,9 +79,8 @@ class Steps:
 
 def seeds(steps: Steps) -> None:
     console.rule("other packages' programs, with their import changed")
+    simulated = {"FORKLIFT_SIMULATE_DEVICE": "Ascend"}  # two of them use an accelerator
     for program in sorted((HERE / "seeds").glob("*.py")):
-        # Two of them use an accelerator, which is simulated here.
-        simulated = {"FORKLIFT_SIMULATE_DEVICE": "Ascend"}
         steps.run(program.relative_to(HERE).as_posix(), program, show=False, environment=simulated)
 
 

@@ -13,8 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from rows.locks import WARM_UP as LOCK_WARM_UP
-from rows.locks import _turns
+from rows import locks
 from rows.spec import OURS, Library, Measure, Row, Scale
 
 # Where the two ends run; None: wherever the kernel puts them.
@@ -106,11 +105,9 @@ def pool(library: Library, scale: Scale, places: Places) -> float:
         return _round_trip_us(lambda: workers.apply(_same, (1,)), scale.count(2_000, 300), places)
 
 
-def _contend(processor: int | None, lock: Any, barrier: Any, count: int, done: Any) -> None:
+def _contend_on(processor: int | None, lock: Any, barrier: Any, count: int, done: Any) -> None:
     bind(processor)
-    _turns(lock, LOCK_WARM_UP)
-    barrier.wait()
-    done.send(_turns(lock, count))
+    locks._contend(lock, barrier, count, done)
 
 
 def lock(library: Library, scale: Scale, places: Places) -> float:
@@ -119,12 +116,12 @@ def lock(library: Library, scale: Scale, places: Places) -> float:
     one, barrier = context.Lock(), context.Barrier(2)
     mine, theirs = context.Pipe()
     count = scale.count(500_000)
-    other = context.Process(target=_contend, args=(_peer_of(places), one, barrier, count, theirs))
+    other = context.Process(target=_contend_on, args=(_peer_of(places), one, barrier, count, theirs))
     other.start()
     with bound(places):
-        _turns(one, LOCK_WARM_UP)
+        locks._turns(one, locks.WARM_UP)
         barrier.wait()
-        own = _turns(one, count)
+        own = locks._turns(one, count)
     both: float = (own + mine.recv()) / 2
     other.join()
     return both
