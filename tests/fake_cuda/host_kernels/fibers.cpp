@@ -40,19 +40,21 @@ Fibers::~Fibers() {
   ::munmap(stacks_, fibers_.size() * kStack);
 }
 
+// A function of its own: getcontext may return twice as far as the compiler knows, which no loop's variable is to outlive.
+void Fibers::prepare(Fiber& fiber, char* stack) {
+  fiber.ended = false;
+  ::getcontext(&fiber.context);
+  fiber.context.uc_stack.ss_sp = stack;
+  fiber.context.uc_stack.ss_size = kStack;
+  fiber.context.uc_link = nullptr;
+  ::makecontext(&fiber.context, &Fibers::begin, 0);
+}
+
 void Fibers::run(const std::function<void(unsigned)>& body) {
   body_ = &body;
   Fibers* const before = running;
   running = this;
-  for (unsigned i = 0; i < fibers_.size(); ++i) {
-    Fiber& fiber = fibers_[i];
-    fiber.ended = false;
-    ::getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = stacks_ + i * kStack;
-    fiber.context.uc_stack.ss_size = kStack;
-    fiber.context.uc_link = nullptr;
-    ::makecontext(&fiber.context, &Fibers::begin, 0);
-  }
+  for (unsigned i = 0; i < fibers_.size(); ++i) prepare(fibers_[i], stacks_ + i * kStack);
   for (bool any = true; any;) {
     any = false;
     for (unsigned i = 0; i < fibers_.size(); ++i) {

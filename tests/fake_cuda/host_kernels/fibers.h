@@ -34,6 +34,7 @@ class Fibers {
     void* sanitizer = nullptr;  // what a sanitizer knows of it
   };
   static void begin();
+  static void prepare(Fiber& fiber, char* stack);
   void go_on(unsigned number);
   void leave(bool ended);
 
