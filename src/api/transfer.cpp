@@ -49,15 +49,17 @@ Status receive_from(channel::Channel& channel, channel::Incoming& message, Limit
 Status receive_from(ClaimHold& hold, channel::Incoming& message, Limit limit) {
   channel::Channel* channel = hold.channel();
   if (channel == nullptr) throw_empty_handle();
-  const os::Deadline until = deadline_of(limit);
   channel::Receipt receipt;
-  Status got =
-      limit.stop == nullptr && limit.ns == kForever
-          ? channel->claim(message, receipt, os::Deadline::never())
-          : wait_stoppable(
-                until.passed() ? nullptr : limit.stop,
-                [&](channel::WaitHooks* hooks) { return channel->claim(message, receipt, until, hooks); },
-                [channel] { channel->wake_all(); });
+  Status got;
+  if (limit.stop == nullptr && limit.ns == kForever) [[likely]] {
+    got = channel->claim(message, receipt, os::Deadline::never());
+  } else {
+    const os::Deadline until = deadline_of(limit);
+    got = wait_stoppable(
+        until.passed() ? nullptr : limit.stop,
+        [&](channel::WaitHooks* hooks) { return channel->claim(message, receipt, until, hooks); },
+        [channel] { channel->wake_all(); });
+  }
   if (got) hold.fill(receipt.place, receipt.state);
   return got;
 }
@@ -133,7 +135,8 @@ Status put_message(Endpoint endpoint, const channel::Outgoing& message, Limit li
       [endpoint] { node::wake_all(endpoint); });
 }
 
-bool receive(Received& message, Endpoint endpoint, std::uint8_t codec, std::uint64_t type, Limit limit) {
+bool receive(Received& message, Endpoint endpoint, std::uint8_t codec, std::uint64_t type,
+             const Limit& limit) {
   Status got;
   if (endpoint.channel() != nullptr) [[likely]] {
     got = limit.stop == nullptr && limit.ns == kForever
@@ -158,7 +161,7 @@ std::span<const std::byte> payload_of(channel::Incoming& message) {
   return value_or_throw(message::lent_bytes(message));
 }
 
-bool put_bytes(Endpoint endpoint, std::uint64_t type, std::span<const std::byte> bytes, Limit limit) {
+bool put_bytes(Endpoint endpoint, std::uint64_t type, std::span<const std::byte> bytes, const Limit& limit) {
   return put_with_memory(endpoint, bytes.size(), limit, [&](Limit left) {
     return put_message(endpoint, {bytes, {}, message::kRawCodec, type}, left);
   });
@@ -203,7 +206,7 @@ bool give_tensor(Endpoint endpoint, Tensor& tensor, Limit limit) {
   return true;
 }
 
-bool get_bytes(Endpoint endpoint, std::uint64_t type, std::span<std::byte> out, Limit limit) {
+bool get_bytes(Endpoint endpoint, std::uint64_t type, std::span<std::byte> out, const Limit& limit) {
   Received message;
   message->aim(out);
   if (!receive(message, endpoint, message::kRawCodec, type, limit)) return false;
@@ -214,7 +217,7 @@ bool get_bytes(Endpoint endpoint, std::uint64_t type, std::span<std::byte> out, 
   return true;
 }
 
-bool get_sequence(Endpoint endpoint, std::uint64_t type, Sink sink, void* into, Limit limit) {
+bool get_sequence(Endpoint endpoint, std::uint64_t type, Sink sink, void* into, const Limit& limit) {
   Received message;
   if (!receive(message, endpoint, message::kRawCodec, type, limit)) return false;
   sink(into, payload_of(*message));

@@ -165,10 +165,13 @@ Status Channel::not_mine() {
           "the claim belongs to the process that got the message: a forked child's copy of it is none"};
 }
 
-Status Channel::check_open(const Receipt& receipt) const {
+bool Channel::is_open(const Receipt& receipt) const noexcept {
+  return is_mine(receipt.state) &&
+         receipts_.row(place_of(receipt)).state.load(std::memory_order_relaxed) == receipt.state;
+}
+
+Status Channel::not_open(const Receipt& receipt) const {
   if (!is_mine(receipt.state)) return not_mine();
-  if (receipts_.row(place_of(receipt)).state.load(std::memory_order_relaxed) == receipt.state) [[likely]]
-    return {};
   return {Code::kInvalid, "the claim was acknowledged or given back already"};
 }
 
@@ -192,7 +195,8 @@ void Channel::tell_ended() noexcept {
 }
 
 Status Channel::acknowledge(const Receipt& receipt) {
-  if (Status open = check_open(receipt); !open) return open;
+  if (!is_open(receipt)) [[unlikely]]
+    return not_open(receipt);
   ReceiptRow& row = receipts_.row(place_of(receipt));
   Status ended;
   if (row.header.handles != 0) {
@@ -205,7 +209,8 @@ Status Channel::acknowledge(const Receipt& receipt) {
 }
 
 Status Channel::give_back(const Receipt& receipt) {
-  if (Status open = check_open(receipt); !open) return open;
+  if (!is_open(receipt)) [[unlikely]]
+    return not_open(receipt);
   receipts_.put_back(place_of(receipt), receipt.tries());
   row_.items.notify_after_unlock(1);
   return {};

@@ -186,7 +186,7 @@ class Channel {
   // Did this process make the claim? check_mine() says so in words: kBrokenByFork.
   bool is_mine(std::uint64_t state) const noexcept {
     const domain::Domain& here = table_.domain();
-    return here.attached() && ReceiptState::unpack(state).holder == here.self();
+    return here.attached() && ReceiptState::names(state, here.self());
   }
   Status check_mine(const Receipt& receipt) const { return is_mine(receipt.state) ? Status() : not_mine(); }
   bool redelivers() const noexcept { return static_cast<bool>(receipts_); }
@@ -328,7 +328,9 @@ class Channel {
   Status open_contents(Incoming& into, const Receipt& receipt);
   Status to_dead_letters(Incoming& into, const Receipt& receipt, os::Deadline deadline, WaitHooks* hooks);
   static Status not_mine();
-  Status check_open(const Receipt& receipt) const;
+  // Is it this process's, and not ended yet? And why not.
+  bool is_open(const Receipt& receipt) const noexcept;
+  Status not_open(const Receipt& receipt) const;
   Status end_laden(const Receipt& receipt);
   bool can_claim() const noexcept;
   void tell_room(int messages = 1) noexcept;

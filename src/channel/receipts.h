@@ -92,6 +92,13 @@ struct ReceiptState {
     return (kind == Kind::kClaimed || kind == Kind::kEnding) && holder.index == slot.index &&
            holder.generation == slot.generation;
   }
+  // Does the word of a claim name this holder? Without taking it apart: each claim is checked more than once.
+  static bool names(std::uint64_t word, domain::SlotRef slot) noexcept {
+    return (word & kHolderBits) == (std::uint64_t{slot.index} << 32 | slot.generation);
+  }
+
+ private:
+  static constexpr std::uint64_t kHolderBits = (std::uint64_t{0x3ffff} << 32) | 0xffffffffU;
 };
 
 // A view, as std::span. Empty (false): the channel delivers at most once.
