@@ -17,6 +17,7 @@
 #include "bindings/message/frozen.h"
 #include "bindings/message/native.h"
 #include "bindings/message/pickling.h"
+#include "bindings/message/reducer_table.h"
 #include "bindings/ops/ops.h"
 #include "bindings/ops/runtime.h"
 #include "bindings/pool/pool.h"
@@ -60,9 +61,9 @@ NB_MODULE(_core, m) {
   nanobind::set_leak_warnings(false);
   forget_cleanup();
   if (forklift::py::add_block_type(m.ptr()) != 0 || forklift::py::add_pickling_types(m.ptr()) != 0 ||
-      forklift::py::add_queue_types(m.ptr()) != 0 || forklift::py::add_frozen_type(m.ptr()) != 0 ||
-      forklift::py::add_pipe_type(m.ptr()) != 0 || forklift::py::add_lock_types(m.ptr()) != 0 ||
-      forklift::py::add_topic_types(m.ptr()) != 0) {
+      forklift::py::add_reducer_table(m.ptr()) != 0 || forklift::py::add_queue_types(m.ptr()) != 0 ||
+      forklift::py::add_frozen_type(m.ptr()) != 0 || forklift::py::add_pipe_type(m.ptr()) != 0 ||
+      forklift::py::add_lock_types(m.ptr()) != 0 || forklift::py::add_topic_types(m.ptr()) != 0) {
     throw nanobind::python_error();
   }
   forklift::py::add_native_codec();

@@ -44,34 +44,15 @@ _registered: dict[type, Any] = ForkingPickler._extra_reducers  # type: ignore[at
 _preferred: dict[type, tuple[Any, Callable[[Any], Any]]] = {}
 
 
-def _lends(kind: type) -> bool:
-    try:
-        return hasattr(kind, "__dlpack__")
-    except Exception:
-        return False  # a metaclass whose hasattr fails
+def _find(kind: type) -> Callable[[Any], Any] | None:
+    from forklift.adapters.producers import reducer_of
+
+    return reducer_of(kind)
 
 
-class _Table:
-    """A pickler's dispatch table. It looks types up at each access, so later registrations count."""
-
-    __slots__ = ()
-
-    def __getitem__(self, kind: type) -> Callable[[Any], Any]:
-        reducer = _registered.get(kind) or copyreg.dispatch_table.get(kind) or _ours.get(kind)
-        preferred = _preferred.get(kind)
-        if preferred is not None and reducer is preferred[0]:
-            return preferred[1]
-        if reducer is None and _lends(kind):
-            from forklift.adapters.producers import reducer_of
-
-            reducer = reducer_of(kind)
-        if reducer is None:
-            raise KeyError(kind)
-        return reducer
-
-
-def dispatch_table() -> _Table:
-    return _Table()
+def dispatch_table() -> _core._ReducerTable:
+    """Return a pickler's dispatch table. It looks types up at each access, so later registrations count."""
+    return _core._ReducerTable(_registered, copyreg.dispatch_table, _ours, _preferred, _find)
 
 
 def prefer(replacements: dict[type, tuple[Any, Callable[[Any], Any]]]) -> None:
