@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "bindings/core/block.h"
+#include "bindings/core/stats.h"
 #include "bindings/message/codec_table.h"
 #include "bindings/message/encoder.h"
 #include "bindings/message/numpy.h"
@@ -15,25 +16,31 @@ namespace forklift::py {
 
 namespace {
 
+// How an array arrives whose elements travel without gaps. `bytes`: of its elements. Precondition: at most kMaxDims.
+wire::TensorMeta meta_without_gaps(const ArrayHead& array, DType dtype, std::size_t& bytes) {
+  const bool fortran = (array.flags & kArrayC) == 0 && (array.flags & kArrayFortran) != 0;
+  wire::TensorMeta meta;
+  meta.dtype = dtype;
+  meta.shape =
+      Dims(DimSpan(reinterpret_cast<const std::int64_t*>(array.shape), static_cast<std::size_t>(array.ndim)));
+  bytes = item_size(dtype);
+  for (const std::int64_t length : meta.shape) bytes *= static_cast<std::size_t>(length);
+  meta.strides = fortran ? f_strides(meta.shape) : c_strides(meta.shape);
+  // From 3.14 on the standard library's pickles are of protocol 5, which keeps arrays read-only.
+  meta.readonly = PY_VERSION_HEX >= 0x030e0000 && (array.flags & kArrayWritable) == 0;
+  return meta;
+}
+
 // As a copy, inline or in a block.
 Encoded encode_copy(Encoder& encoder, PyObject* object, DType dtype) {
   const ArrayHead& array = head_of(object);
   const auto ndim = static_cast<std::size_t>(array.ndim);
   if (ndim > kMaxDims) return Encoded::kUnsupported;
   const std::size_t item = item_size(dtype);
-  const bool c_order = (array.flags & kArrayC) != 0;
-  const bool fortran = !c_order && (array.flags & kArrayFortran) != 0;
+  std::size_t count = 0;
+  wire::TensorMeta meta = meta_without_gaps(array, dtype, count);
 
-  wire::TensorMeta meta;
-  meta.dtype = dtype;
-  meta.shape = Dims(DimSpan(reinterpret_cast<const std::int64_t*>(array.shape), ndim));
-  std::size_t count = item;
-  for (const std::int64_t length : meta.shape) count *= static_cast<std::size_t>(length);
-  meta.strides = fortran ? f_strides(meta.shape) : c_strides(meta.shape);
-  // From 3.14 on the standard library's pickles are of protocol 5, which keeps arrays read-only.
-  meta.readonly = PY_VERSION_HEX >= 0x030e0000 && (array.flags & kArrayWritable) == 0;
-
-  const bool contiguous = c_order || fortran;
+  const bool contiguous = (array.flags & (kArrayC | kArrayFortran)) != 0;
   const DimSpan byte_strides(reinterpret_cast<const std::int64_t*>(array.strides), ndim);
   std::vector<std::byte>& out = encoder.bytes();
   const std::size_t limit = out.size() + count <= kInlineArrayBytes ? kInlineArrayBytes : kSmallArrayBytes;
@@ -86,6 +93,23 @@ Encoded encode_handle(Encoder& encoder, PyObject* object, DType dtype, PyObject*
   wire::encode_meta(meta, payload.data() + 1);
   encoder.extension(Extension::kSharedArray, payload.data(), 1 + wire::meta_bytes(ndim));
   return Encoded::kDone;
+}
+
+// The block of a received array of which nobody has another view, if the array is the whole of it and this process's
+// writes to it are in the block itself; nullptr otherwise. Precondition: one reference to the array.
+PyObject* block_of_last_use(PyObject* object) {
+  const ArrayHead& array = head_of(object);
+  PyObject* block = array.base;
+  if (!block || !is_block(block) || block_mode(block) != BlockMode::kPlain || Py_REFCNT(block) != 1 ||
+      block_is_exported(block) || *PyObject_GET_WEAKREFS_LISTPTR(object) != nullptr)
+    return nullptr;
+  const arena::LeasePtr& lease = block_lease(block);
+  const bool whole = lease && reinterpret_cast<const std::byte*>(array.data) == lease->data() &&
+                     (array.flags & (kArrayC | kArrayFortran)) != 0;
+  if (!whole || !lease->held() || lease->kind() != arena::Kind::kPrivate || lease.use_count() != 1 ||
+      !arena::Arena::sees_block(*lease) || lease->arena().holders(*lease) != 1)
+    return nullptr;
+  return block;
 }
 
 Encoded encode_array(Encoder& encoder, PyObject* object, int) {
@@ -142,6 +166,25 @@ PyObject* decode_shared_array(std::span<const std::byte> payload, MessageReader&
 }
 
 }  // namespace
+
+bool encode_given_array(PyObject* object, MessageWriter& writer) {
+  const NumPy* numpy = NumPy::loaded();
+  if (!numpy || !numpy->is_array(object) || Py_REFCNT(object) != 1 ||
+      head_of(object).ndim > static_cast<int>(kMaxDims))
+    return false;
+  const std::uint8_t code = numpy->dtype_code(head_of(object));
+  PyObject* block = code != 0 && !numpy->has_reducer() ? block_of_last_use(object) : nullptr;
+  if (!block) return false;
+  std::size_t bytes = 0;
+  wire::TensorMeta meta = meta_without_gaps(head_of(object), static_cast<DType>(code), bytes);
+  if (bytes > block_lease(block)->size()) return false;
+  meta.index = static_cast<std::uint32_t>(writer.message.leases().size());
+  Encoder(writer).extension(Extension::kArray, meta);
+  writer.message.leases().push_back(empty_block(block));
+  writer.codec = message::kNativeCodec;
+  count_shared_bytes(bytes);
+  return true;
+}
 
 void register_array_encoder(PyTypeObject* array_type) { register_encoder(array_type, encode_array); }
 

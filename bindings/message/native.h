@@ -51,6 +51,10 @@ enum class Encoded : std::uint8_t {
 // Appends the object to the writer's bytes.
 Encoded encode_native(PyObject* object, MessageWriter& writer);
 
+// Appends a received array that nothing but the caller's one reference refers to, with its memory (object.h). False: it
+// is nothing of the kind, and the writer is as it was.
+bool encode_given_array(PyObject* object, MessageWriter& writer);
+
 // New reference, or nullptr with an exception set.
 PyObject* decode_native(MessageReader& reader);
 

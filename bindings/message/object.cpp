@@ -19,6 +19,10 @@ bool encode_object(PyObject* object, MessageWriter& writer) {
   return false;
 }
 
+bool encode_last_use(PyObject* object, MessageWriter& writer) {
+  return encode_given_array(object, writer) || encode_object(object, writer);
+}
+
 PyObject* decode_object(MessageReader& reader) {
   if (!reader.unopened) return raise(reader.unopened);
   switch (reader.message.codec()) {

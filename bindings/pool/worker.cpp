@@ -108,7 +108,7 @@ class PoolWorker {
           describe(error, failure.place, failure.item ? nb::borrow(failure.item) : nb::none()));
     }
     const WriterLoan writer;
-    if (!encode_object(result.ptr(), *writer)) return answer_error(unsendable(exception(), result));
+    if (!encode_last_use(result.ptr(), *writer)) return answer_error(unsendable(exception(), result));
     const std::optional<bool> answered = answer(Ending::kValue, *writer);
     return answered ? *answered : answer_error(unsendable(exception(), result));
   }

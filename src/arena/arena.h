@@ -62,6 +62,9 @@ class Arena {
   // How many rights there are to its object at this moment: this lease, each one that shares its row, and
   // each other row of the ledger.
   std::uint64_t holders(const Lease& lease) noexcept;
+  // Is what this process sees at lease.data() the block's own bytes? False for a received payload that a fork has made
+  // this process's copy.
+  static bool sees_block(const Lease& lease) noexcept;
   // Lets [range, range + bytes) of this process's own memory show the block's bytes from `begin` on. All numbers
   // must be page-aligned. The caller keeps the lease while the overlay lasts.
   Result<os::Overlay> overlay(const Lease& lease, std::size_t begin, void* range, std::size_t bytes) const;

@@ -112,6 +112,10 @@ std::uint64_t Arena::holders(const Lease& lease) noexcept {
   return count;
 }
 
+bool Arena::sees_block(const Lease& lease) noexcept {
+  return lease.view_ == nullptr || !lease.view_->is_private.load(std::memory_order_acquire);
+}
+
 void Arena::discard(Lease& lease) {
   // Private pages are dropped before the right is given up: afterwards the block may already carry another
   // process's message.
