@@ -90,6 +90,10 @@ PyObject* Decoder::tuple(int depth) {
     std::uint16_t length = 0;
     if (!number(length)) return cut();
     count = length;
+  } else if (head == 0xdd) {
+    std::uint32_t length = 0;
+    if (!number(length)) return cut();
+    count = length;
   } else if ((head & 0xf0) != 0x90) {
     return corrupt_message("a tuple without items");
   }
@@ -172,6 +176,10 @@ PyObject* Decoder::value(int depth) {
     }
     case 0xdc: {
       std::uint16_t count = 0;
+      return number(count) ? list(count, depth + 1) : cut();
+    }
+    case 0xdd: {
+      std::uint32_t count = 0;
       return number(count) ? list(count, depth + 1) : cut();
     }
     case 0xde: {

@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 
 #include "bindings/message/codec_table.h"
 #include "bindings/message/encoder.h"
@@ -15,6 +17,10 @@ namespace {
 
 constexpr int kMaxDepth = 8;
 constexpr int kMaxNodes = 1000;
+// Of a list or tuple. Numbers are no nodes: pickle, too, writes each of them out, however often it occurs.
+constexpr Py_ssize_t kMaxItems = 1 << 24;
+// From this many items on, runs of numbers are written together.
+constexpr Py_ssize_t kManyItems = 16;
 // Longer strings and bytes that occur twice are sent once, by pickle.
 constexpr Py_ssize_t kRepeatedLength = 256;
 
@@ -64,17 +70,78 @@ Encoded Encoder::encode(PyObject* object, int depth) {
   return function ? function(*this, object, depth) : Encoded::kUnsupported;
 }
 
+namespace {
+
+// The shortest form of an integer, of at most kNumberBytes. Returns where it ends; nullptr: it has more than 64 bits.
+constexpr std::size_t kNumberBytes = 1 + sizeof(std::int64_t);
+template <class T>
+std::byte* write_number(std::byte* to, std::uint8_t code, T value) {
+  *to = static_cast<std::byte>(code);
+  if constexpr (sizeof value == 4)
+    value = static_cast<T>(__builtin_bswap32(static_cast<std::uint32_t>(value)));
+  if constexpr (sizeof value == 8)
+    value = static_cast<T>(__builtin_bswap64(static_cast<std::uint64_t>(value)));
+  std::memcpy(to + 1, &value, sizeof value);
+  return to + 1 + sizeof value;
+}
+std::byte* write_int(std::byte* to, PyObject* object) {
+  int overflow = 0;
+  const long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
+  if (overflow != 0) return nullptr;
+  if (value >= -32 && value < 128) {
+    *to = static_cast<std::byte>(value);
+    return to + 1;
+  }
+  if (value >= INT32_MIN && value <= INT32_MAX)
+    return write_number(to, 0xd2, static_cast<std::int32_t>(value));
+  return write_number(to, 0xd3, static_cast<std::int64_t>(value));
+}
+std::byte* write_float(std::byte* to, PyObject* object) {
+  return write_number(to, 0xcb, std::bit_cast<std::uint64_t>(PyFloat_AS_DOUBLE(object)));
+}
+
+}  // namespace
+
+// As many of the items as are exact ints or floats, piece by piece in memory of the buffer.
+Py_ssize_t Encoder::encode_numbers(PyObject** first, Py_ssize_t count) {
+  constexpr Py_ssize_t kPiece = 512;
+  Py_ssize_t done = 0;
+  while (done < count) {
+    const Py_ssize_t upto = std::min(count, done + kPiece);
+    const std::size_t begin = out_.size();
+    out_.resize(begin + static_cast<std::size_t>(upto - done) * kNumberBytes);
+    std::byte* at = out_.data() + begin;
+    for (; done < upto; ++done) {
+      PyTypeObject* const type = Py_TYPE(first[done]);
+      std::byte* const next = type == &PyLong_Type    ? write_int(at, first[done])
+                              : type == &PyFloat_Type ? write_float(at, first[done])
+                                                      : nullptr;
+      if (next == nullptr) break;
+      at = next;
+    }
+    out_.resize(static_cast<std::size_t>(at - out_.data()));
+    if (done < upto) break;
+  }
+  return done;
+}
+
 Encoded Encoder::encode_items(PyObject** first, Py_ssize_t count, int depth) {
-  if (count > kMaxNodes) return Encoded::kUnsupported;
+  if (count > kMaxItems) return Encoded::kUnsupported;
   if (count < 16) {
     byte(static_cast<std::uint8_t>(0x90 | count));
-  } else {
+  } else if (count <= UINT16_MAX) {
     big_endian(0xdc, static_cast<std::uint16_t>(count));
+  } else {
+    big_endian(0xdd, static_cast<std::uint32_t>(count));
   }
   // Neighbours mostly have one type.
   PyTypeObject* type = nullptr;
   EncodeFunction function = nullptr;
   for (Py_ssize_t i = 0; i < count; ++i) {
+    if (count >= kManyItems && (Py_TYPE(first[i]) == &PyLong_Type || Py_TYPE(first[i]) == &PyFloat_Type)) {
+      i += encode_numbers(first + i, count - i);
+      if (i == count) break;
+    }
     if (Py_TYPE(first[i]) != type) {
       type = Py_TYPE(first[i]);
       function = find_encoder(type);
@@ -98,21 +165,17 @@ Encoded encode_bool(Encoder& encoder, PyObject* object, int) {
 }
 
 Encoded encode_int(Encoder& encoder, PyObject* object, int) {
-  int overflow = 0;
-  const long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
-  if (overflow != 0) return Encoded::kUnsupported;
-  if (value >= -32 && value < 128) {
-    encoder.byte(static_cast<std::uint8_t>(value));
-  } else if (value >= INT32_MIN && value <= INT32_MAX) {
-    encoder.big_endian(0xd2, static_cast<std::int32_t>(value));
-  } else {
-    encoder.big_endian(0xd3, static_cast<std::int64_t>(value));
-  }
+  std::array<std::byte, kNumberBytes> out;
+  const std::byte* end = write_int(out.data(), object);
+  if (end == nullptr) return Encoded::kUnsupported;
+  encoder.append(out.data(), static_cast<std::size_t>(end - out.data()));
   return Encoded::kDone;
 }
 
 Encoded encode_float(Encoder& encoder, PyObject* object, int) {
-  encoder.big_endian(0xcb, std::bit_cast<std::uint64_t>(PyFloat_AS_DOUBLE(object)));
+  std::array<std::byte, kNumberBytes> out;
+  write_float(out.data(), object);
+  encoder.append(out.data(), out.size());
   return Encoded::kDone;
 }
 

@@ -58,6 +58,7 @@ class Encoder {
   void end_extension(std::size_t begin);
 
  private:
+  Py_ssize_t encode_numbers(PyObject** first, Py_ssize_t count);
   template <class T>
   static void store_big_endian(std::byte* to, T value) {
     if constexpr (sizeof value == 2)
