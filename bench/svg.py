@@ -5,6 +5,7 @@ A drawing has its own background and colours for light and dark pages, chosen by
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 
 LIGHT = {
@@ -15,6 +16,10 @@ LIGHT = {
     "box": "#f6f8fa",
     "strong": "#2f6f9f",
     "weak": "#b3541e",
+    "second": "#b3541e",
+    "third": "#6b7f2a",
+    "fourth": "#8a4f9e",
+    "fifth": "#8c959f",
 }
 DARK = {
     "page": "#0d1117",
@@ -24,7 +29,14 @@ DARK = {
     "box": "#151b23",
     "strong": "#4a97c9",
     "weak": "#e0824f",
+    "second": "#e0824f",
+    "third": "#a3b857",
+    "fourth": "#c28ad6",
+    "fifth": "#7d8590",
 }
+
+# The colors in which curves are drawn.
+CURVES = ("strong", "second", "third", "fourth", "fifth")
 
 
 def _number(value: float) -> str:
@@ -54,6 +66,17 @@ class Drawing:
     def line(self, x1: float, y1: float, x2: float, y2: float) -> None:
         ends = f'x1="{_number(x1)}" y1="{_number(y1)}" x2="{_number(x2)}" y2="{_number(y2)}"'
         self._shapes.append(f'<line class="stroke" {ends}/>')
+
+    def curve(self, points: Sequence[tuple[float, float]], color: str, width: float = 2) -> None:
+        """Lines from point to point, and a dot at each."""
+        path = " ".join(f"{_number(x)},{_number(y)}" for x, y in points)
+        self._shapes.append(
+            f'<polyline class="curve-{color}" points="{path}" stroke-width="{_number(width)}"/>'
+        )
+        for x, y in points:
+            self._shapes.append(
+                f'<circle class="{color}" cx="{_number(x)}" cy="{_number(y)}" r="{_number(width + 1)}"/>'
+            )
 
     def text(
         self,
@@ -91,4 +114,5 @@ class Drawing:
 
 def _style(colors: dict[str, str]) -> str:
     fills = [f".{name} {{ fill: {color}; }}" for name, color in colors.items()]
-    return " ".join([*fills, f".stroke {{ stroke: {colors['line']}; stroke-width: 1; }}"])
+    curves = [f".curve-{name} {{ stroke: {colors[name]}; fill: none; }}" for name in CURVES]
+    return " ".join([*fills, *curves, f".stroke {{ stroke: {colors['line']}; stroke-width: 1; }}"])
