@@ -33,6 +33,7 @@ step ruff ruff check --quiet .
 step ruff-format ruff format --check --quiet .
 step mypy mypy --no-error-summary
 step figures python bench/chart.py --check
+step sizes python bench/plot.py --check
 step table python tools/readme_table.py --check
 step architecture python tools/architecture.py --check
 step abi python tools/abi_namespace.py

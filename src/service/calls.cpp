@@ -40,7 +40,7 @@ Result<std::uint32_t> Calls::claim(Role role, channel::ChannelId channel, std::s
                   std::memory_order_relaxed);
   row.channel.store(channel_word(channel), std::memory_order_relaxed);
   std::array<std::uint64_t, kTextBytes / sizeof(Word)> words{};
-  std::memcpy(words.data(), text.data(), std::min(text.size(), kTextBytes));
+  if (!text.empty()) std::memcpy(words.data(), text.data(), std::min(text.size(), kTextBytes));
   for (std::size_t i = 0; i < words.size(); ++i) row.text[i].store(words[i], std::memory_order_relaxed);
   row.role.store(static_cast<std::uint64_t>(role), std::memory_order_release);
   return static_cast<std::uint32_t>(index);

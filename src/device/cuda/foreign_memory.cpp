@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <set>
@@ -26,13 +28,16 @@ Result<memory_pool::Pools*> pools() {
   return &(*node)->memory_pools();
 }
 
+// The driver writes as many bytes as the attribute has, eight at most, and its header does not say how many: there is
+// room for all of them. On the little-endian machines that have GPUs, the value is in the first ones.
 template <class Value>
 Result<Value> attribute(const Driver& driver, PointerAttribute which, Pointer memory) {
-  Value value{};
+  static_assert(std::endian::native == std::endian::little && sizeof(Value) <= sizeof(std::uint64_t));
+  std::uint64_t word = 0;
   Status got =
-      driver.call("cuPointerGetAttribute", driver.functions().pointer_get_attribute, &value, which, memory);
+      driver.call("cuPointerGetAttribute", driver.functions().pointer_get_attribute, &word, which, memory);
   if (!got) return got;
-  return value;
+  return static_cast<Value>(word);
 }
 
 }  // namespace

@@ -207,8 +207,8 @@ struct BoolProduct : CountTrue, Product {};
 
 template <class T>
 ReduceLoops of_numbers(ReduceOp op) {
-  using Acc = std::conditional_t<is_real<T>, double,
-                                 std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>>;
+  // Unsigned also for signed integers: the bits are the same, and an overflow wraps around.
+  using Acc = std::conditional_t<is_real<T>, double, std::uint64_t>;
   switch (op) {
     case ReduceOp::kSum: return loops_of<Sum, T, Acc>();
     case ReduceOp::kProd: return loops_of<Product, T, Acc>();

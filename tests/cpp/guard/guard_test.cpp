@@ -75,7 +75,10 @@ const Thread* find(const std::vector<Thread>& threads, pid_t id) {
   return nullptr;
 }
 
-std::string program_file() { return mapped_libraries()->all.front().file; }
+// The address sanitizer begins each thread in a function of its own.
+auto IsThisProgram() {
+  return testing::AnyOf(mapped_libraries()->all.front().file, testing::StartsWith("libasan."));
+}
 
 const Finding* find(const std::vector<Finding>& findings, const std::string& library) {
   for (const Finding& each : findings) {
@@ -104,7 +107,8 @@ TEST(GuardLibraries, KnowTheProgramAndTheCLibrary) {
 TEST(GuardLibraries, AreListedAnewOnlyAfterAChange) {
   const auto before = mapped_libraries();
   EXPECT_EQ(mapped_libraries(), before);
-  void* const loaded = ::dlopen("libgomp.so.1", RTLD_NOW | RTLD_LOCAL);
+  // It stays loaded: what it allocates for good would count as a leak otherwise.
+  void* const loaded = ::dlopen("libgomp.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!loaded) GTEST_SKIP() << "no libgomp";
   EXPECT_NE(mapped_libraries(), before);
   ::dlclose(loaded);
@@ -131,7 +135,7 @@ TEST(GuardThreads, SleepingThreadHasItsOwner) {
   ASSERT_NE(found, nullptr);
   EXPECT_EQ(found->name, "sleeper");
   EXPECT_FALSE(found->busy());
-  EXPECT_EQ(found->owner, program_file());
+  EXPECT_THAT(found->owner, IsThisProgram());
 }
 
 TEST(GuardThreads, RunningThreadHasItsOwner) {
@@ -140,7 +144,7 @@ TEST(GuardThreads, RunningThreadHasItsOwner) {
   const std::vector<Thread> threads = other_threads(*mapped_libraries());
   const Thread* const found = find(threads, other.id());
   ASSERT_NE(found, nullptr);
-  EXPECT_EQ(found->owner, program_file());
+  EXPECT_THAT(found->owner, IsThisProgram());
 #else
   GTEST_SKIP() << "only known on x86-64";
 #endif

@@ -17,6 +17,7 @@ sys.path.insert(0, str(BENCH))
 
 import chart  # noqa: E402
 import from_markdown  # noqa: E402
+import plot  # noqa: E402
 import report  # noqa: E402
 
 RESULTS = (BENCH / "RESULTS.md").read_text()
@@ -28,7 +29,13 @@ def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    "tool", [BENCH / "chart.py", ROOT / "tools" / "readme_table.py", ROOT / "tools" / "architecture.py"]
+    "tool",
+    [
+        BENCH / "chart.py",
+        BENCH / "plot.py",
+        ROOT / "tools" / "readme_table.py",
+        ROOT / "tools" / "architecture.py",
+    ],
 )
 def test_what_is_committed_is_what_the_tool_makes(tool: Path) -> None:
     answer = run(tool, "--check")
@@ -105,3 +112,23 @@ def test_the_architecture_names_each_room_that_has_sources() -> None:
     ]
     for room in rooms[1:] if rooms[0].startswith("#") else rooms:
         assert (f">{room}</text>" in text) == (ROOT / "src" / room).is_dir()
+
+
+def test_a_familys_curves_are_its_rows_in_seconds() -> None:
+    def row(name: str, peer: str, unit: str, ours: float, theirs: float) -> dict[str, Any]:
+        more = {"ratio": 1.0, "goal": None, "holds": None}
+        return {"row": name, "peer": peer, "unit": unit, "ours": ours, "theirs": theirs, **more}
+
+    rows: Any = [
+        row("way-4K", "pipe", "us", 2.0, 8.0),
+        row("way-64B", "pipe", "ns", 100.0, 900.0),
+        row("way-64B", "once", "ns", 100.0, 5.0),
+        row("way-64B", "limit: 1 ns", "ns", 100.0, 1.0),
+        row("way-back-64B", "pipe", "ns", 7.0, 7.0),
+    ]
+    ours, pipe = plot.curves_of(rows, "way")
+    assert (ours.name, pipe.name) == (plot.OURS, "pipe")
+    assert ours.points == ((64, pytest.approx(100e-9)), (4096, pytest.approx(2e-6)))
+    assert pipe.points == ((64, pytest.approx(900e-9)), (4096, pytest.approx(8e-6)))
+    assert plot.size_text(4096) == "4 KB"
+    assert plot.time_text(1e-5) == "10 us"
