@@ -1,5 +1,6 @@
-// PoolFutures: the calls of an executor. submit() sends a call; settle(), in a thread of its own, gives the
-// outcomes that have come to their futures, all of them under one hold of the interpreter lock.
+// PoolFutures: the calls of an executor. submit() sends a call. Outcomes are given to their futures by one thread
+// at a time: by settle(), in the manager thread, or by help(), in a thread that waits for a result. Many are
+// given under one hold of the interpreter lock.
 //
 // A future is an object of forklift.multiprocessing._executor.future.Future. It makes its condition when
 // somebody waits for it or watches it. Without one, nobody can be looking at it but under the interpreter
@@ -8,8 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
+#include <limits>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -18,6 +18,7 @@
 #include "bindings/core/gil.h"
 #include "bindings/message/object.h"
 #include "bindings/pool/object.h"
+#include "bindings/pool/outcome_turns.h"
 #include "bindings/pool/pool.h"
 
 namespace forklift::py {
@@ -25,6 +26,7 @@ namespace {
 
 // How many outcomes are given to their futures at a time.
 constexpr std::size_t kMostAtOnce = 1024;
+constexpr std::int64_t kLongest = std::numeric_limits<std::int64_t>::max();
 
 struct Names {
   PyObject* condition = PyUnicode_InternFromString("_condition");
@@ -50,6 +52,13 @@ void tell(nb::handle future, PyObject* method, PyObject* argument) {
   const nb::object done = nb::steal(argument ? PyObject_CallMethodOneArg(future.ptr(), method, argument)
                                              : PyObject_CallMethodNoArgs(future.ptr(), method));
   if (!done.is_valid()) PyErr_WriteUnraisable(future.ptr());
+}
+
+// Has somebody made the condition with which futures are waited for and watched?
+bool is_watched(nb::handle future) {
+  const nb::object members = nb::steal(PyObject_GenericGetDict(future.ptr(), nullptr));
+  if (!members.is_valid()) throw nb::python_error();
+  return PyDict_Contains(members.ptr(), names().condition) == 1;
 }
 
 // Gives an outcome to the future, which then refers to its executor no more.
@@ -106,7 +115,7 @@ class PoolFutures {
     const std::uint64_t place = enter(self, future);
     const auto [sent, full] = send(*writer, place, patient);
     if (sent && !full) {
-      note_sent();
+      turns_.note_sent(is_watched(future));
       return true;
     }
     const nb::object kept = leave(place);
@@ -140,28 +149,62 @@ class PoolFutures {
     return holds(future, place) && core_.engine().has_begun(*job_, place);
   }
 
-  // Waits for outcomes and gives them to their futures. False: no call is left, and ring() was called since
-  // the last time.
+  // In the manager thread: waits for outcomes and gives them to their futures. False: no call is left, and ring()
+  // was called since the last time.
   bool settle() {
     std::vector<workers::Answer> answers;
+    bool more = false;
+    {
+      const GilRelease released;
+      more = turns_.wait(answers);
+    }
+    if (!more) return false;
+    if (!answers.empty()) {  // help() has had the turn
+      for (workers::Answer& answer : answers) settle_one(answer);
+      return true;
+    }
+    OutcomeTurns::Managing managing(turns_);
     Status status;
     {
       const GilRelease released;
-      status = wait(answers);
+      status = core_.engine().collect(*job_, answers, kMostAtOnce, os::Deadline::never());
     }
     if (!status) {
       raise(status);
       throw nb::python_error();
     }
+    managing.took(answers.size());
     for (workers::Answer& answer : answers) settle_one(answer);
-    return !answers.empty();
+    return true;
   }
 
+  // In a thread that waits for the future's outcome: takes outcomes itself until that one has come, unless
+  // another thread does so. Returns what is left of `timeout` (seconds, or None).
+  nb::object help(nb::handle future, std::uint64_t place, nb::object timeout) {
+    // What has come of a watched one may have been handed over already.
+    if (::getpid() != owner_ || !holds(future, place) || is_watched(future)) return timeout;
+    const OutcomeTurns::Helping helping(turns_);
+    if (!helping) return timeout;
+    const os::Deadline deadline = deadline_of(timeout);
+    while (holds(future, place)) {
+      std::vector<workers::Answer> answers;
+      const Status status = take(answers, deadline);
+      if (status.code() == Code::kTimeout) break;
+      if (!status) {
+        raise(status);
+        throw nb::python_error();
+      }
+      if (answers.empty() || !settle_unwatched(answers)) break;
+    }
+    return timeout.is_none() ? timeout : nb::cast(static_cast<double>(deadline.left_ns(kLongest)) / 1e9);
+  }
+
+  // Somebody watches a future.
+  void watch() {
+    if (::getpid() == owner_) turns_.watch();
+  }
   void ring() {
-    if (::getpid() != owner_) return;
-    const std::lock_guard<std::mutex> lock(mutex_);
-    rung_ = true;
-    bell_.notify_one();
+    if (::getpid() == owner_) turns_.ring();
   }
 
   // The futures of the calls that have not ended, the latest call first.
@@ -252,33 +295,29 @@ class PoolFutures {
     return nb::steal(take_exception());
   }
 
-  void note_sent() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    ++sent_;
-    if (waits_) bell_.notify_one();
+  Status take(std::vector<workers::Answer>& answers, os::Deadline deadline) {
+    workers::Engine& engine = core_.engine();
+    GilRelease released;
+    PyHooks hooks(released);
+    Status status = engine.collect(*job_, answers, kMostAtOnce, deadline, &hooks);
+    turns_.note_taken(answers.size());
+    return status;
   }
 
-  // Without the interpreter lock. No answers: ring() was called.
-  Status wait(std::vector<workers::Answer>& answers) {
-    for (;;) {
-      std::uint64_t seen = 0;
-      {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        seen = sent_;
-      }
-      Status status = core_.engine().collect(*job_, answers, kMostAtOnce, os::Deadline::never());
-      if (!status || !answers.empty()) return status;
-      // No call is left. Wait here for the next one, so that callers who wait for their own jobs collect
-      // their answers without this thread.
-      std::unique_lock<std::mutex> lock(mutex_);
-      waits_ = true;
-      bell_.wait(lock, [&] { return rung_ || sent_ != seen; });
-      waits_ = false;
-      if (sent_ == seen) {
-        rung_ = false;
-        return {};
+  // False: something is left to the manager thread.
+  bool settle_unwatched(std::vector<workers::Answer>& answers) {
+    std::vector<workers::Answer> others;
+    for (workers::Answer& answer : answers) {
+      const nb::object& future = entries_[answer.index].future;
+      if (answer.ending == workers::Ending::kCancelled || (future.is_valid() && is_watched(future))) {
+        others.push_back(std::move(answer));
+      } else {
+        settle_one(answer);
       }
     }
+    if (others.empty()) return true;
+    turns_.hand_over(std::move(others));
+    return false;
   }
 
   void settle_one(workers::Answer& answer) {
@@ -316,11 +355,7 @@ class PoolFutures {
   nb::object function_;       // the last one that goes as its name; `callee_` has its pickle
   Callee callee_;
 
-  std::mutex mutex_;  // guards the members below
-  std::condition_variable bell_;
-  std::uint64_t sent_ = 0;
-  bool rung_ = false;
-  bool waits_ = false;
+  OutcomeTurns turns_;
 };
 
 int traverse_futures(PyObject* self, visitproc visitor, void* argument) {
@@ -353,6 +388,8 @@ void bind_pool_futures(nb::module_& module) {
       .def("cancel", &PoolFutures::cancel)
       .def("has_begun", &PoolFutures::has_begun)
       .def("settle", &PoolFutures::settle)
+      .def("help", &PoolFutures::help, nb::arg(), nb::arg(), nb::arg().none())
+      .def("watch", &PoolFutures::watch)
       .def("ring", &PoolFutures::ring)
       .def("pending", &PoolFutures::pending);
 }

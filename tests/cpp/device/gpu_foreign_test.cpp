@@ -58,11 +58,11 @@ class Library {
     return dlpack::import_versioned(&lent->managed);
   }
 
-  int given_back = 0;
+  int given_back() const { return *given_back_; }
 
  private:
   struct Lent {
-    Library& library;
+    std::shared_ptr<int> given_back;  // the tensor may outlive its library
     dlpack::ManagedTensorVersioned managed;
     std::int64_t shape;
     std::int64_t stride;

@@ -42,7 +42,11 @@ class Future(_base.Future[_T]):
         make: Any = _LATER.get(name)
         if make is None:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return self.__dict__.setdefault(name, make())
+        made = self.__dict__.setdefault(name, make())
+        owner = self._owner
+        if owner is not None:
+            owner.watch()
+        return made
 
     def cancel(self) -> bool:
         """Cancel the call if no worker has begun it. False: it has begun or ended."""
@@ -66,6 +70,9 @@ class Future(_base.Future[_T]):
 
     def result(self, timeout: float | None = None) -> _T:
         """The call's result, or what it raised. TimeoutError after `timeout` seconds; CancelledError."""
+        owner = self._owner
+        if owner is not None and self._state == _PENDING:
+            timeout = owner.help(self, self._place, timeout)
         if self._state == _FINISHED and self._exception is None:
             value: _T = self._result
             return value
@@ -76,6 +83,9 @@ class Future(_base.Future[_T]):
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """What the call raised; None if it returned. TimeoutError and CancelledError as for result()."""
+        owner = self._owner
+        if owner is not None and self._state == _PENDING:
+            timeout = owner.help(self, self._place, timeout)
         if self._state == _FINISHED:
             return self._exception
         return super().exception(timeout)
