@@ -94,6 +94,36 @@ def _joblib(library: Library, scale: Scale) -> float:
         return count / (time.perf_counter() - begin) / 1e3
 
 
+def _joblib_alone(scale: Scale) -> float:
+    """As _joblib(), with a backend that computes each task at once: what joblib itself takes."""
+    import joblib
+    from joblib import _parallel_backends as backends
+
+    class AtOnce(backends.ParallelBackendBase):  # type: ignore[misc,unused-ignore]
+        supports_retrieve_callback = True
+
+        def effective_n_jobs(self, n_jobs: int) -> int:
+            return n_jobs
+
+        def submit(self, func: Callable[[], Any], callback: Callable[[Any], Any] | None = None) -> Any:
+            future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+            future.set_result(func())
+            if callback is not None:
+                future.add_done_callback(callback)
+            return future
+
+        def retrieve_result_callback(self, future: Any) -> Any:
+            return future.result()
+
+    joblib.register_parallel_backend("at once", AtOnce)
+    count = scale.count(10_000, 100)
+    with joblib.Parallel(2, backend="at once", batch_size=1, pre_dispatch="all") as parallel:
+        parallel(joblib.delayed(_same)(i) for i in range(10))
+        begin = time.perf_counter()
+        parallel(joblib.delayed(_same)(i) for i in range(count))
+        return count / (time.perf_counter() - begin) / 1e3
+
+
 ROWS = (
     Row(
         "executor-map-1",
@@ -126,6 +156,8 @@ ROWS = (
         20,
         more_is_better=True,
         measure=_joblib,
+        floor=_joblib_alone,
+        floor_name="joblib with a backend that computes at once",
         peer="joblib",
         repeat=3,
         note="joblib.Parallel(2) of trivial tasks with batch_size=1; the peer is its backend loky",

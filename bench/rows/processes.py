@@ -95,6 +95,24 @@ def pool_map_1(library: Library, scale: Scale) -> float:
         return count / (time.perf_counter() - begin) / 1e3
 
 
+def pool_map_auto(library: Library, scale: Scale) -> float:
+    """Thousands of trivial tasks a second through `Pool(2).map` with the chunks that it chooses."""
+    count = scale.count(500_000)
+    with library.context().Pool(2) as pool:
+        pool.map(_same, range(count // 10))
+        begin = time.perf_counter()
+        pool.map(_same, range(count))
+        return count / (time.perf_counter() - begin) / 1e3
+
+
+def _map_here(scale: Scale) -> float:
+    """Thousands of the same calls a second in this process alone: no message, one processor."""
+    count = scale.count(500_000)
+    begin = time.perf_counter()
+    list(map(_same, list(range(count))))
+    return count / (time.perf_counter() - begin) / 1e3
+
+
 def pool_apply(library: Library, scale: Scale) -> float:
     with library.context().Pool(2) as pool:
         times = []
@@ -162,6 +180,16 @@ ROWS = (
     Row("idle", "% CPU", at_most=0.1, measure=idle, repeat=1, note="4 processes blocked in get"),
     Row("memory", "MB", extra_at_most=4, measure=memory, note="resident, after import and one message"),
     Row("pool-map-1", "k/s", 8, more_is_better=True, measure=pool_map_1, repeat=3),
+    Row(
+        "pool-map-auto",
+        "k/s",
+        2,
+        more_is_better=True,
+        measure=pool_map_auto,
+        floor=_map_here,
+        floor_name="map() in one process",
+        note="`Pool(2).map` of trivial tasks, chunks as it chooses",
+    ),
     Row("pool-apply", "us", 8, measure=pool_apply),
     Row("fork-guard", "ms", extra_at_most=1.0, measure=fork_guard, note="a fork with five other threads"),
     Row("start-fork", "ms", measure=start_fork),
