@@ -7,6 +7,7 @@
     python -m forklift --report train.py         # says at the end what was sent (forklift.cli.report)
     python -m forklift fork-report train.py      # says before each fork what it meets (forklift.cli.forks)
     python -m forklift reap                      # removes named segments without an owner (forklift.cli.reap)
+    python -m forklift doctor                    # examines machine and installation (forklift.cli.doctor)
     python -m forklift --version
 
 The program and its children, of every start method, find Forklift's classes in ``multiprocessing``; see
@@ -29,7 +30,7 @@ from forklift.patch import install_for_children
 
 _USAGE = (
     "usage: python -m forklift [--report | fork-report] [-m MODULE | -c CODE | SCRIPT] [ARGUMENT ...]"
-    " | reap | --cmake-dir"
+    " | reap | doctor | --cmake-dir"
 )
 _HELP = f"""{_USAGE}
 
@@ -41,6 +42,7 @@ Runs an unmodified program in which `multiprocessing` is Forklift's, in all its 
   --report                   before these: say at the end what travelled between the processes
   fork-report                before these: say before each fork, and at the end, what a child would meet
   reap [--look]              removes (or shows) named shared memory of which no owner lives
+  doctor [--json] [--quick]  examines the machine and the installation, and says what to do
   --cmake-dir                where the C++ library's CMake package lies
   --version                  the version of Forklift
   -h, --help                 this text
@@ -74,6 +76,10 @@ def main(arguments: list[str]) -> None:
         from forklift.cli import reap
 
         raise SystemExit(reap.main(arguments[1:]))
+    if arguments[0] == "doctor" and not os.path.exists("doctor"):
+        from forklift.cli.doctor.command import main as examine
+
+        raise SystemExit(examine(arguments[1:]))
     how, rest = arguments[0], arguments[1:]
     if how in ("-m", "-c"):
         if not rest:

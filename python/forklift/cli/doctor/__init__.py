@@ -1,0 +1,1 @@
+"""``python -m forklift doctor``: examines the machine and the installation."""
