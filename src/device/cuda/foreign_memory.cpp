@@ -150,7 +150,10 @@ Status ForeignMemory::copy_within(Pointer to, Pointer from, std::size_t bytes) c
   Status done = driver.call("cuCtxSynchronize", driver.functions().ctx_synchronize);
   if (done)
     done = driver.call("cuMemcpyDtoDAsync", driver.functions().memcpy_dtod_async, to, from, bytes, stream_);
-  if (done) done = driver.call("cuStreamSynchronize", driver.functions().stream_synchronize, stream_);
+  if (!done) return done;
+  done = driver.call("cuStreamSynchronize", driver.functions().stream_synchronize, stream_);
+  // The caller gives the copy up, which must not happen while it is still being made.
+  if (!done) (void)driver.call("cuCtxSynchronize", driver.functions().ctx_synchronize);
   return done;
 }
 

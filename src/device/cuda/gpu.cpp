@@ -165,7 +165,10 @@ Status Gpu::complete() {
 
 // Within a scope in which the context is current: what was queued there must not be left behind because that fails.
 Status Gpu::wait_for_stream() const {
-  return driver().call("cuStreamSynchronize", driver().functions().stream_synchronize, stream());
+  Status done = driver().call("cuStreamSynchronize", driver().functions().stream_synchronize, stream());
+  // The caller gives the memory up, which must not happen while the device still works on it.
+  if (!done) (void)driver().call("cuCtxSynchronize", driver().functions().ctx_synchronize);
+  return done;
 }
 
 Status Gpu::complete_all() {
