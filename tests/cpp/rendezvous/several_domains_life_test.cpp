@@ -204,7 +204,8 @@ TEST_F(DomainsLife, AKillWhileAProgramAttachesLeavesNothing) {
     ::usleep(static_cast<useconds_t>(1'500 * round));
     member.kill_now();
   }
-  node::Node::reap_all();  // those that were killed before they had connected were children of this process only
+  // Those that were killed before they had connected were children of this process only.
+  node::Node::reap_all();
   EXPECT_TRUE(eventually([&] { return processes_in(camera) == 1 && processes_in(lidar) == 1; }));
   for (Domain* const domain : {&camera, &lidar}) {
     auto lock = domain->open<Lock>("lock");

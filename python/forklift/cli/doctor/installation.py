@@ -82,10 +82,10 @@ def works() -> Iterator[Finding]:
 
 def packages() -> Iterator[Finding]:
     """The versions of what takes part."""
-    from forklift import _core
+    from forklift._core import __version__
 
     yield good("python", "python", f"{sys.version.split()[0]} ({sys.executable})")
-    yield good("python", "forklift", _core.__version__)
+    yield good("python", "forklift", __version__)
     for name in ("numpy", "torch"):
         if importlib.util.find_spec(name) is None:
             yield good("python", name, "not installed")
