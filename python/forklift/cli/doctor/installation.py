@@ -85,7 +85,7 @@ def packages() -> Iterator[Finding]:
     from forklift._core import __version__
 
     yield good("python", "python", f"{sys.version.split()[0]} ({sys.executable})")
-    yield good("python", "forklift", __version__)
+    yield good("python", "Forklift", __version__)
     for name in ("numpy", "torch"):
         if importlib.util.find_spec(name) is None:
             yield good("python", name, "not installed")
