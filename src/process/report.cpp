@@ -119,7 +119,7 @@ std::vector<std::string> lines_of(std::string_view text) {
 }  // namespace
 
 // A forced unwinding has no exception object, so its handler's reference is null, which the sanitizer would report.
-[[gnu::no_sanitize("null")]] std::optional<RemoteError::Details> failure_of(
+__attribute__((no_sanitize("null"))) std::optional<RemoteError::Details> failure_of(
     const std::function<void()>& body) {
   forget_stack();
   try {
