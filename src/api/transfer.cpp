@@ -135,8 +135,7 @@ Status put_message(Endpoint endpoint, const channel::Outgoing& message, Limit li
       [endpoint] { node::wake_all(endpoint); });
 }
 
-bool receive(Received& message, Endpoint endpoint, std::uint8_t codec, std::uint64_t type,
-             const Limit& limit) {
+bool receive(Received& message, Endpoint endpoint, std::uint8_t codec, std::uint64_t type, Limit limit) {
   Status got;
   if (endpoint.channel() != nullptr) [[likely]] {
     got = limit.stop == nullptr && limit.ns == kForever
@@ -161,7 +160,7 @@ std::span<const std::byte> payload_of(channel::Incoming& message) {
   return value_or_throw(message::lent_bytes(message));
 }
 
-bool put_bytes(Endpoint endpoint, std::uint64_t type, std::span<const std::byte> bytes, const Limit& limit) {
+bool put_bytes(Endpoint endpoint, std::uint64_t type, std::span<const std::byte> bytes, Limit limit) {
   return put_with_memory(endpoint, bytes.size(), limit, [&](Limit left) {
     return put_message(endpoint, {bytes, {}, message::kRawCodec, type}, left);
   });
@@ -206,7 +205,7 @@ bool give_tensor(Endpoint endpoint, Tensor& tensor, Limit limit) {
   return true;
 }
 
-bool get_bytes(Endpoint endpoint, std::uint64_t type, std::span<std::byte> out, const Limit& limit) {
+bool get_bytes(Endpoint endpoint, std::uint64_t type, std::span<std::byte> out, Limit limit) {
   Received message;
   message->aim(out);
   if (!receive(message, endpoint, message::kRawCodec, type, limit)) return false;
@@ -217,7 +216,7 @@ bool get_bytes(Endpoint endpoint, std::uint64_t type, std::span<std::byte> out, 
   return true;
 }
 
-bool get_sequence(Endpoint endpoint, std::uint64_t type, Sink sink, void* into, const Limit& limit) {
+bool get_sequence(Endpoint endpoint, std::uint64_t type, Sink sink, void* into, Limit limit) {
   Received message;
   if (!receive(message, endpoint, message::kRawCodec, type, limit)) return false;
   sink(into, payload_of(*message));

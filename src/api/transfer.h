@@ -42,8 +42,7 @@ arena::Arena& sending_arena(Endpoint endpoint);
 Status put_message(Endpoint endpoint, const channel::Outgoing& message, Limit limit);
 // False: the wait is over. A message of another codec or type is gone then, and a TypeMismatch; but that one which was
 // lent arrives as a raw one.
-bool receive(Received& message, Endpoint endpoint, std::uint8_t codec, std::uint64_t type,
-             const Limit& limit);
+bool receive(Received& message, Endpoint endpoint, std::uint8_t codec, std::uint64_t type, Limit limit);
 // As receive() checks a message: TypeMismatch.
 void check_mismatch(const channel::Incoming& message, std::uint8_t codec, std::uint64_t type);
 inline void check_kind(const channel::Incoming& message, std::uint8_t codec, std::uint64_t type) {

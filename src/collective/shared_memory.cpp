@@ -153,7 +153,6 @@ Status SharedMemory::meet(const Call& call, std::span<const std::byte> memory, b
       return {Code::kTimeout, call.to_string() + ": " + std::string(status.what())};
     return status;
   }
-  sync::fetch_to_write(&cell(rank_).posts[(sequence_ + 1) & 1]);  // the next call's
   return compare();
 }
 

@@ -1,7 +1,7 @@
 // Times as the core takes them, in nanoseconds; included by wait.h, which is what programs use.
 //
 //   std::int64_t ns = nanoseconds(std::chrono::milliseconds(20));
-//   bool put_bytes(Endpoint endpoint, std::span<const std::byte> bytes, const Limit& limit);
+//   bool put_bytes(Endpoint endpoint, std::span<const std::byte> bytes, Limit limit);
 //
 // Thread and process safety: values only.
 //
@@ -53,9 +53,7 @@ inline std::int64_t steady_left(std::int64_t when) noexcept {
   return when > now ? when - now : 0;
 }
 
-// What ends a wait: a time, a stop, or neither. It refers to the token. Two words: they travel in registers where four
-// other words do at most, and by reference otherwise (on the stack they would be stored one by one and loaded together,
-// which stalls the processor).
+// What ends a wait: a time, a stop, or neither. Two words, which travel in registers; it refers to the token.
 struct Limit {
   Limit(std::int64_t most) noexcept : ns(most) {}
   Limit(std::int64_t most, const std::stop_token* token) noexcept : ns(most), stop(token) {}

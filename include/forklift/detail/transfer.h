@@ -30,16 +30,16 @@
 
 namespace forklift::inline abi_0_1::detail {
 
-bool put_bytes(Endpoint endpoint, std::uint64_t type, std::span<const std::byte> bytes, const Limit& limit);
+bool put_bytes(Endpoint endpoint, std::uint64_t type, std::span<const std::byte> bytes, Limit limit);
 bool put_value(Endpoint endpoint, const Value& value, Limit limit);
 bool put_tensor(Endpoint endpoint, const Tensor& tensor, Limit limit);
 // The tensor is empty when it was put.
 bool give_tensor(Endpoint endpoint, Tensor& tensor, Limit limit);
 // Exactly `out.size()` bytes.
-bool get_bytes(Endpoint endpoint, std::uint64_t type, std::span<std::byte> out, const Limit& limit);
+bool get_bytes(Endpoint endpoint, std::uint64_t type, std::span<std::byte> out, Limit limit);
 // `sink(into, bytes)` may throw: the message is gone then.
 using Sink = void (*)(void* into, std::span<const std::byte> bytes);
-bool get_sequence(Endpoint endpoint, std::uint64_t type, Sink sink, void* into, const Limit& limit);
+bool get_sequence(Endpoint endpoint, std::uint64_t type, Sink sink, void* into, Limit limit);
 std::optional<Value> get_value(Endpoint endpoint, Limit limit);
 std::optional<Tensor> get_tensor(Endpoint endpoint, Limit limit);
 Tensor take_tensor(Endpoint endpoint);  // of a queue, however long it takes
