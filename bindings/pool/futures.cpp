@@ -17,6 +17,7 @@
 #include "bindings/core/errors.h"
 #include "bindings/core/gil.h"
 #include "bindings/message/object.h"
+#include "bindings/pool/helper_hooks.h"
 #include "bindings/pool/object.h"
 #include "bindings/pool/outcome_turns.h"
 #include "bindings/pool/pool.h"
@@ -183,12 +184,12 @@ class PoolFutures {
   nb::object help(nb::handle future, std::uint64_t place, nb::object timeout) {
     // What has come of a watched one may have been handed over already.
     if (::getpid() != owner_ || !holds(future, place) || is_watched(future)) return timeout;
-    const OutcomeTurns::Helping helping(turns_);
+    OutcomeTurns::Helping helping(turns_);
     if (!helping) return timeout;
     const os::Deadline deadline = deadline_of(timeout);
     while (holds(future, place)) {
       std::vector<workers::Answer> answers;
-      const Status status = take(answers, deadline);
+      const Status status = take(answers, deadline, helping, [&] { return holds(future, place); });
       if (status.code() == Code::kTimeout) break;
       if (!status) {
         raise(status);
@@ -295,10 +296,12 @@ class PoolFutures {
     return nb::steal(take_exception());
   }
 
-  Status take(std::vector<workers::Answer>& answers, os::Deadline deadline) {
+  template <class Wanted>
+  Status take(std::vector<workers::Answer>& answers, os::Deadline deadline, OutcomeTurns::Helping& helping,
+              const Wanted& wanted) {
     workers::Engine& engine = core_.engine();
     GilRelease released;
-    PyHooks hooks(released);
+    HelperHooks<Wanted> hooks(released, helping, wanted);
     Status status = engine.collect(*job_, answers, kMostAtOnce, deadline, &hooks);
     turns_.note_taken(answers.size());
     return status;

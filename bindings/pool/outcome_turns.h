@@ -39,16 +39,21 @@ class OutcomeTurns {
   // A helper's turn; false: another thread has it, or the manager thread is to have it.
   class Helping {
    public:
-    explicit Helping(OutcomeTurns& turns) : turns_(turns.begin_helping() ? &turns : nullptr) {}
-    ~Helping() {
-      if (turns_ != nullptr) turns_->end_helping();
-    }
+    explicit Helping(OutcomeTurns& turns) : turns_(turns), mine_(turns.begin_helping()) {}
+    ~Helping() { pause(); }
     Helping(const Helping&) = delete;
     Helping& operator=(const Helping&) = delete;
-    explicit operator bool() const noexcept { return turns_ != nullptr; }
+    explicit operator bool() const noexcept { return mine_; }
+
+    // Gives the turn back and tries to have it again: around what may wait for outcomes itself.
+    void pause() {
+      if (std::exchange(mine_, false)) turns_.end_helping();
+    }
+    bool resume() { return mine_ = turns_.begin_helping(); }
 
    private:
-    OutcomeTurns* turns_;
+    OutcomeTurns& turns_;
+    bool mine_;
   };
 
   // The manager thread's turn, after wait() without something that was handed over.

@@ -95,6 +95,25 @@ def test_a_signal_handler_ends_the_wait(executor: Any, tmp_path: Path) -> None:
     slow.result(DEADLINE)
 
 
+def test_a_signal_handler_may_wait_for_another_result(executor: Any, tmp_path: Path) -> None:
+    got: list[Any] = []
+
+    def work(*_: Any) -> None:
+        got.append(executor.submit(targets.square, 6).result(DEADLINE))
+        got.append(concurrent.futures.wait([executor.submit(targets.square, 7)], DEADLINE).not_done)
+        (tmp_path / "gate").touch()
+
+    slow = executor.submit(targets.wait_for, str(tmp_path), "gate")
+    before = signal.signal(signal.SIGALRM, work)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        assert slow.result(DEADLINE) == "gate"
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert got == [36, set()]
+
+
 def test_a_cancelled_call_ends_beside_one_that_is_waited_for(executor: Any, tmp_path: Path) -> None:
     running = [executor.submit(targets.wait_for, str(tmp_path), "gate") for _ in range(3)]
     queued = [executor.submit(targets.square, i) for i in range(20)]
