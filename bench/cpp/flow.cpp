@@ -1,6 +1,7 @@
 // cpp-mpmc: messages of 8 bytes through an unbounded, crash-safe queue, one producer and one consumer;
 // cpp-mpmc-2P2C: two of each; cpp-mpmc-alone: put and get by one process, with no other process.
-// cpp-claim: as cpp-mpmc, each message claimed and acknowledged; beside it, the plain get.
+// cpp-claim: as cpp-mpmc, each message claimed and acknowledged, by a loop over the queue and one by one; beside it, the
+// plain get.
 // cpp-oneway-64B, -4K, -1M: a flow of copied messages, from the sender's buffer into the receiver's.
 // The time of one message, all processes together.
 #include <algorithm>
@@ -106,7 +107,8 @@ const Contender ring_alone{"cpp-mpmc-alone", "ring, robust mutexes", Role::kFloo
                              return alone_ns(*ring, run.count(5'000'000));
                            }};
 
-const Contender claimed{"cpp-claim", "forklift", Role::kOurs, "ns", ours_mpmc<1, OurClaimedQueue<kSmall>>};
+const Contender claim_loop{"cpp-claim", "forklift", Role::kOurs, "ns", ours_mpmc<1, OurClaimLoop<kSmall>>};
+const Contender claimed{"cpp-claim", "one by one", Role::kPart, "ns", ours_mpmc<1, OurClaimedQueue<kSmall>>};
 const Contender got{"cpp-claim", "get", Role::kFloor, "ns", ours_mpmc<1>};
 
 // --- cpp-oneway

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 #include <new>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -62,6 +63,29 @@ class OurClaimedQueue {
  private:
   using Message = std::array<std::byte, Bytes>;
   forklift::Queue<Message, forklift::Delivery::kAtLeastOnce> queue_;
+};
+
+// The same as a loop over the queue does it: a claim ends with the get of the next one.
+template <std::size_t Bytes>
+class OurClaimLoop {
+ public:
+  explicit OurClaimLoop(std::uint32_t capacity = 0) : queue_({.capacity = capacity}) {}
+  void send(std::span<const std::byte> bytes) {
+    queue_.put(*std::launder(reinterpret_cast<const Message*>(bytes.data())));
+  }
+  void receive(std::span<std::byte> into) {
+    if (!claim_) {
+      claim_.emplace(queue_.get());
+    } else if (!queue_.try_get_into(*claim_, forklift::Wait::forever())) {
+      fail("a wait without a limit ended");
+    }
+    ::new (into.data()) Message(**claim_);
+  }
+
+ private:
+  using Message = std::array<std::byte, Bytes>;
+  forklift::Queue<Message, forklift::Delivery::kAtLeastOnce> queue_;
+  std::optional<forklift::Claim<Message>> claim_;
 };
 
 // Queue<std::vector<std::byte>>: each put copies once, and so does each get, into a vector that exists

@@ -60,7 +60,7 @@ ROWS = (
         "ns",
         floor_factor=1.3,
         floor_of="get",
-        note="8 bytes, one and one; claimed and acknowledged, beside a plain get",
+        note="8 bytes, one and one; claimed and acknowledged by a loop over the queue, beside a plain get",
         repeat=9,
     ),
     # The floor, one cache line a message, is what a queue without packed records cannot go below.

@@ -44,6 +44,7 @@
 // as a try, or not; a dead letter may come twice if the process that moves it is killed meanwhile.
 #pragma once
 
+#include <atomic>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -88,6 +89,10 @@ ChannelPtr make_redelivering_queue(std::uint64_t type, const QueueOptions& optio
                                    std::uint32_t claims, const ChannelRef& dead_letters);
 std::size_t unacknowledged_messages(const channel::Channel* channel);
 std::uint64_t dropped_messages(const channel::Channel* channel);
+// As get_bytes(). A message that cannot be read is acknowledged thereby, and after any other failure it comes back. The
+// first one leaves a hold that failed empty, for frames that an exception passes (caught.h).
+bool claim_bytes(ClaimHold& hold, std::uint64_t type, std::span<std::byte> out, Limit limit);
+bool claim_next_bytes(ClaimHold& hold, std::uint64_t type, std::span<std::byte> out, Limit limit);
 
 // A message that was taken and the right to say what becomes of it. Made before the get, which fills it in.
 class ClaimHold {
@@ -98,6 +103,7 @@ class ClaimHold {
       : channel_(std::move(other.channel_)),
         place_(std::exchange(other.place_, kNone)),
         state_(other.state_),
+        self_(other.self_),
         exceptions_(other.exceptions_) {}
   ClaimHold& operator=(ClaimHold&& other) noexcept {
     if (this == &other) return *this;
@@ -105,6 +111,7 @@ class ClaimHold {
     channel_ = std::move(other.channel_);
     place_ = std::exchange(other.place_, kNone);
     state_ = other.state_;
+    self_ = other.self_;
     exceptions_ = other.exceptions_;
     return *this;
   }
@@ -113,34 +120,55 @@ class ClaimHold {
   bool open() const noexcept { return place_ != kNone; }
   std::uint32_t tries() const noexcept;
   // Error: kBrokenByFork, kInvalid.
-  void check() const;
+  void check() const {
+    if (!channel_ || !is_mine()) [[unlikely]]
+      refuse();
+  }
   void acknowledge();
   void give_back();
   // What the end of the scope does.
   void end() noexcept {
     if (open()) leave(std::uncaught_exceptions() > exceptions_);
   }
+  // From here on it is for what comes next, from this queue. What it held of the same queue is acknowledged by the next
+  // claim_next_bytes(), in one step with its get, and anything else at once.
+  void restart(const ChannelPtr& channel) noexcept {
+    const int exceptions = std::uncaught_exceptions();
+    const bool unwinding = exceptions > exceptions_;
+    if (open() && (unwinding || channel_ != channel || !is_mine())) leave(unwinding);
+    exceptions_ = exceptions;
+    if (channel_ != channel) channel_ = channel;
+  }
 
-  // Nothing was got, or what cannot be read: it holds nothing from here on.
-  void fail(bool unreadable) noexcept {
+  // What was got cannot be read, or could not be for now.
+  void drop(bool unreadable) noexcept {
     if (open()) leave(!unreadable);
+  }
+  // As well, or nothing was got: it holds nothing from here on.
+  void fail(bool unreadable) noexcept {
+    drop(unreadable);
     channel_.reset();
   }
 
   // For transfer.cpp, which fills it in.
   channel::Channel* channel() const noexcept { return channel_.get(); }
-  void fill(std::uint64_t place, std::uint64_t state) noexcept {
-    place_ = place;
-    state_ = state;
-  }
+  void fill(std::uint64_t place, std::uint64_t state) noexcept;
+  channel::Receipt release() noexcept;
 
  private:
   static constexpr std::uint64_t kNone = 0xffffffffU;
+  static constexpr std::uint64_t kHolderBits = (std::uint64_t{0x3ffff} << 32) | 0xffffffffU;
+  // False in a forked child, whatever it is a copy of.
+  bool is_mine() const noexcept {
+    return self_ != nullptr && (state_ & kHolderBits) == self_->load(std::memory_order_relaxed);
+  }
+  [[noreturn]] void refuse() const;
   channel::Receipt receipt() const noexcept;
   void leave(bool unwinding) noexcept;
   ChannelPtr channel_;
-  std::uint64_t place_ = kNone;  // of its receipt
-  std::uint64_t state_ = 0;      // which process got it, and how often it was delivered
+  std::uint64_t place_ = kNone;                       // of its receipt
+  std::uint64_t state_ = 0;                           // which process got it, and how often it was delivered
+  const std::atomic<std::uint64_t>* self_ = nullptr;  // which process this one is, kept by the domain
   int exceptions_;
 };
 
@@ -175,6 +203,22 @@ class [[nodiscard]] Claim {
   friend class Queue<T, Delivery::kAtLeastOnce>;
   Claim(detail::ClaimHold&& hold, T&& item) noexcept(std::is_nothrow_move_constructible_v<T>)
       : item_(std::move(item)), hold_(std::move(hold)) {}
+  // To be filled in.
+  explicit Claim(const detail::ChannelPtr& channel) noexcept
+    requires(detail::kTakenInPlace<T>)
+      : hold_(channel) {}
+  bool fill(std::uint64_t type, const detail::Limit& limit)
+    requires(detail::kTakenInPlace<T>)
+  {
+    return detail::claim_bytes(hold_, type, bytes(), limit);
+  }
+  bool fill_again(const detail::ChannelPtr& channel, std::uint64_t type, const detail::Limit& limit)
+    requires(detail::kTakenInPlace<T>)
+  {
+    hold_.restart(channel);
+    return detail::claim_next_bytes(hold_, type, bytes(), limit);
+  }
+  std::span<std::byte> bytes() noexcept { return std::as_writable_bytes(std::span<T, 1>(&item_, 1)); }
   T& checked() {
     hold_.check();
     return item_;
@@ -193,6 +237,8 @@ class Queue<T, Delivery::kAtLeastOnce> : public detail::QueueEnd<T, Delivery::kA
   using End = detail::QueueEnd<T, Delivery::kAtLeastOnce>;
   using Transfer = detail::Transfer<T>;
   static constexpr std::uint64_t kType = detail::kQueueType<T, Delivery::kAtLeastOnce>;
+  static constexpr std::uint64_t kMessage = Transfer::kType;
+  static constexpr bool kInPlace = detail::kTakenInPlace<T>;
 
  public:
   // A new queue. Error: as Queue's; kInvalid: more tries or claims than are possible.
@@ -209,18 +255,43 @@ class Queue<T, Delivery::kAtLeastOnce> : public detail::QueueEnd<T, Delivery::kA
   explicit Queue(const ChannelRef& channel) : End(detail::queue_of_type(channel, kType)) {}
 
   // The oldest message; waits for one. Nothing: none came before the wait was over.
-  Claim<T> get() {
+  Claim<T> get()
+    requires kInPlace
+  {
+    Claim<T> claim(this->channel_);
+    claim.fill(kMessage, detail::kForever);
+    return claim;
+  }
+  Claim<T> get()
+    requires(!kInPlace)
+  {
     detail::ClaimHold hold(this->channel_);
     return claimed(hold, [&] { return Transfer::get(detail::Endpoint(hold)); });
   }
-  [[nodiscard]] std::optional<Claim<T>> try_get(const Wait& wait = Wait::now()) {
+  [[nodiscard]] std::optional<Claim<T>> try_get(const Wait& wait = Wait::now())
+    requires kInPlace
+  {
+    Claim<T> claim(this->channel_);
+    if (!claim.fill(kMessage, wait)) return std::nullopt;
+    return claim;
+  }
+  [[nodiscard]] std::optional<Claim<T>> try_get(const Wait& wait = Wait::now())
+    requires(!kInPlace)
+  {
     detail::ClaimHold hold(this->channel_);
     std::optional<T> item = reading(hold, [&] { return Transfer::get(detail::Endpoint(hold), wait); });
     if (!item) return std::nullopt;
     return Claim<T>(std::move(hold), *std::move(item));
   }
   // The same, in place of a claim that is there already: that one ends first, as with its scope. False: nothing came.
-  [[nodiscard]] bool try_get_into(Claim<T>& claim, const Wait& wait = Wait::now()) {
+  [[nodiscard]] bool try_get_into(Claim<T>& claim, const Wait& wait = Wait::now())
+    requires kInPlace
+  {
+    return claim.fill_again(this->channel_, kMessage, wait);
+  }
+  [[nodiscard]] bool try_get_into(Claim<T>& claim, const Wait& wait = Wait::now())
+    requires(!kInPlace)
+  {
     claim.hold_.end();
     std::optional<Claim<T>> next = try_get(wait);
     if (!next) return false;

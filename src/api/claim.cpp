@@ -26,36 +26,47 @@ std::size_t unacknowledged_messages(const channel::Channel* channel) {
 
 std::uint64_t dropped_messages(const channel::Channel* channel) { return opened(channel).dropped(); }
 
+channel::Receipt ClaimHold::release() noexcept {
+  const channel::Receipt mine = receipt();
+  place_ = kNone;
+  return mine;
+}
+
 channel::Receipt ClaimHold::receipt() const noexcept { return {place_, state_}; }
 
 std::uint32_t ClaimHold::tries() const noexcept { return receipt().tries(); }
 
-void ClaimHold::check() const {
+void ClaimHold::refuse() const {
   if (!channel_) throw_ended(true);
-  if (!channel_->is_mine(state_)) throw_if_failed(channel_->check_mine(receipt()));
+  throw_if_failed(channel_->check_mine(receipt()));
+  throw_ended(false);
+}
+
+void ClaimHold::fill(std::uint64_t place, std::uint64_t state) noexcept {
+  static_assert(kHolderBits == channel::ReceiptState::kHolderBits);
+  place_ = place;
+  state_ = state;
+  self_ = &channel_->domain().self_word();
 }
 
 void ClaimHold::acknowledge() {
   check();
   if (!open()) throw_ended(false);
-  const channel::Receipt mine = receipt();
-  place_ = kNone;
-  throw_if_failed(channel_->acknowledge(mine));
+  const channel::Receipt mine = release();
+  throw_if_failed(channel_->acknowledge_open(mine));
 }
 
 void ClaimHold::give_back() {
   check();
   if (!open()) throw_ended(false);
-  const channel::Receipt mine = receipt();
-  place_ = kNone;
+  const channel::Receipt mine = release();
   throw_if_failed(channel_->give_back(mine));
 }
 
-// In a forked child both refuse, which is right: the claim is its parent's.
 void ClaimHold::leave(bool unwinding) noexcept {
-  const channel::Receipt mine = receipt();
-  place_ = kNone;
-  (void)(unwinding ? channel_->give_back(mine) : channel_->acknowledge(mine));
+  const channel::Receipt mine = release();
+  if (!is_mine()) return;  // a forked child's copy: the claim is its parent's
+  (void)(unwinding ? channel_->give_back(mine) : channel_->acknowledge_open(mine));
 }
 
 }  // namespace forklift::inline abi_0_1::detail

@@ -50,14 +50,19 @@ Status receive_from(ClaimHold& hold, channel::Incoming& message, Limit limit) {
   channel::Channel* channel = hold.channel();
   if (channel == nullptr) throw_empty_handle();
   channel::Receipt receipt;
+  const bool goes_on = hold.open();
+  const channel::Receipt last = hold.release();
+  const auto claim = [&](os::Deadline until, channel::WaitHooks* hooks) {
+    return goes_on ? channel->claim_next(last, message, receipt, until, hooks)
+                   : channel->claim(message, receipt, until, hooks);
+  };
   Status got;
   if (limit.stop == nullptr && limit.ns == kForever) [[likely]] {
-    got = channel->claim(message, receipt, os::Deadline::never());
+    got = claim(os::Deadline::never(), nullptr);
   } else {
     const os::Deadline until = deadline_of(limit);
     got = wait_stoppable(
-        until.passed() ? nullptr : limit.stop,
-        [&](channel::WaitHooks* hooks) { return channel->claim(message, receipt, until, hooks); },
+        until.passed() ? nullptr : limit.stop, [&](channel::WaitHooks* hooks) { return claim(until, hooks); },
         [channel] { channel->wake_all(); });
   }
   if (got) hold.fill(receipt.place, receipt.state);
@@ -214,6 +219,24 @@ bool get_bytes(Endpoint endpoint, std::uint64_t type, std::span<std::byte> out, 
     throw_wrong_length(bytes.size(), out.size());
   if (bytes.data() != out.data()) std::memcpy(out.data(), bytes.data(), out.size());
   return true;
+}
+
+bool claim_bytes(ClaimHold& hold, std::uint64_t type, std::span<std::byte> out, Limit limit) {
+  try {
+    return get_bytes(Endpoint(hold), type, out, limit);
+  } catch (...) {
+    hold.fail(unreadable(std::current_exception()));
+    throw;
+  }
+}
+
+bool claim_next_bytes(ClaimHold& hold, std::uint64_t type, std::span<std::byte> out, Limit limit) {
+  try {
+    return get_bytes(Endpoint(hold), type, out, limit);
+  } catch (...) {
+    hold.drop(unreadable(std::current_exception()));
+    throw;
+  }
 }
 
 bool get_sequence(Endpoint endpoint, std::uint64_t type, Sink sink, void* into, Limit limit) {

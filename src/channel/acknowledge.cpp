@@ -17,6 +17,24 @@ std::uint32_t place_of(const Receipt& receipt) noexcept { return static_cast<std
 }  // namespace
 
 Status Channel::claim(Incoming& into, Receipt& receipt, os::Deadline deadline, WaitHooks* hooks) {
+  return claim_after(false, into, receipt, deadline, hooks);
+}
+
+Status Channel::claim_next(const Receipt& last, Incoming& into, Receipt& receipt, os::Deadline deadline,
+                           WaitHooks* hooks) {
+  ReceiptRow& row = receipts_.row(place_of(last));
+  const bool laden = row.header.handles != 0;
+  if (laden) {
+    (void)acknowledge_open(last);
+  } else {
+    row.state.store(0, std::memory_order_release);
+  }
+  return claim_after(!laden, into, receipt, deadline, hooks);
+}
+
+// `ended`: a claim was ended, and nobody was told yet.
+Status Channel::claim_after(bool ended, Incoming& into, Receipt& receipt, os::Deadline deadline,
+                            WaitHooks* hooks) {
   if (!table_.domain().attached()) return table_.domain().not_attached();
   if (!receipts_)
     return {Code::kInvalid, sync::labelled("the queue", row_.label) +
@@ -26,6 +44,7 @@ Status Channel::claim(Incoming& into, Receipt& receipt, os::Deadline deadline, W
     bool done = false;
     bool exhausted = false;
     Status got = try_claim(into, receipt, &exhausted, &done);
+    if (std::exchange(ended, false)) tell_ended();
     message_descriptor_.settle();
     if (done) {
       tell_room();
@@ -197,6 +216,10 @@ void Channel::tell_ended() noexcept {
 Status Channel::acknowledge(const Receipt& receipt) {
   if (!is_open(receipt)) [[unlikely]]
     return not_open(receipt);
+  return acknowledge_open(receipt);
+}
+
+Status Channel::acknowledge_open(const Receipt& receipt) {
   ReceiptRow& row = receipts_.row(place_of(receipt));
   Status ended;
   if (row.header.handles != 0) {

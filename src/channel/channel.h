@@ -178,15 +178,20 @@ class Channel {
   // (that message is gone, the channel goes on); kNoSpace, kOverBudget, kSystem (the message is back); kNoSpace also
   // where this process holds all receipts; kClosed once nothing is left and nothing is claimed.
   Status claim(Incoming& into, Receipt& receipt, os::Deadline deadline, WaitHooks* hooks = nullptr);
+  // acknowledge_open(last) and claim() in one, which saves a fence: the lock that claim() takes is one. `last` is
+  // acknowledged whether a message comes or not.
+  Status claim_next(const Receipt& last, Incoming& into, Receipt& receipt, os::Deadline deadline,
+                    WaitHooks* hooks = nullptr);
   // Each ends a claim. Once acknowledge() has returned ok, the message never comes back. kBrokenByFork: another process
   // made the claim. kInvalid: it was ended already. kStalled: it is acknowledged, but what it holds stays until this
   // process ends.
   Status acknowledge(const Receipt& receipt);
+  // The same for a claim of which the caller knows that it is this process's and was not ended.
+  Status acknowledge_open(const Receipt& receipt);
   Status give_back(const Receipt& receipt);
   // Did this process make the claim? check_mine() says so in words: kBrokenByFork.
   bool is_mine(std::uint64_t state) const noexcept {
-    const domain::Domain& here = table_.domain();
-    return here.attached() && ReceiptState::names(state, here.self());
+    return (state & ReceiptState::kHolderBits) == table_.domain().self_word().load(std::memory_order_relaxed);
   }
   Status check_mine(const Receipt& receipt) const { return is_mine(receipt.state) ? Status() : not_mine(); }
   bool redelivers() const noexcept { return static_cast<bool>(receipts_); }
@@ -328,6 +333,7 @@ class Channel {
   Status open_contents(Incoming& into, const Receipt& receipt);
   Status to_dead_letters(Incoming& into, const Receipt& receipt, os::Deadline deadline, WaitHooks* hooks);
   static Status not_mine();
+  Status claim_after(bool ended, Incoming& into, Receipt& receipt, os::Deadline deadline, WaitHooks* hooks);
   // Is it this process's, and not ended yet? And why not.
   bool is_open(const Receipt& receipt) const noexcept;
   Status not_open(const Receipt& receipt) const;

@@ -92,12 +92,7 @@ struct ReceiptState {
     return (kind == Kind::kClaimed || kind == Kind::kEnding) && holder.index == slot.index &&
            holder.generation == slot.generation;
   }
-  // Does the word of a claim name this holder? Without taking it apart: each claim is checked more than once.
-  static bool names(std::uint64_t word, domain::SlotRef slot) noexcept {
-    return (word & kHolderBits) == (std::uint64_t{slot.index} << 32 | slot.generation);
-  }
-
- private:
+  // The holder's bits are those of Domain::self_word(): whose a claim is is asked more than once for each message.
   static constexpr std::uint64_t kHolderBits = (std::uint64_t{0x3ffff} << 32) | 0xffffffffU;
 };
 

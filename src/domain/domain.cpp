@@ -206,7 +206,7 @@ Status Domain::claim_sentinel() {
     ::munmap(page, os::page_size());
     return Status::system("madvise(MADV_WIPEONFORK)", error, "fork sentinel");
   }
-  alive_here_ = new (page) sync::Word(0);
+  alive_here_ = new (page) sync::Word[2]{};
   return {};
 }
 

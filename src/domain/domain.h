@@ -69,6 +69,9 @@ class Domain {
 
   // This process's slot. Meaningful only while attached().
   SlotRef self() const noexcept { return self_; }
+  // The same as one word, {slot:32, generation:32}, at a place that does not move while the domain is there. 0 where
+  // this process has no slot, and from the first instruction on in every child, as attached() is false there.
+  const sync::Word& self_word() const noexcept { return alive_here_[1]; }
   // False in a child that got no slot, and in a child made by raw clone(2), which runs no fork handlers: its
   // operations fail with not_attached() instead of acting in its parent's name.
   bool attached() const noexcept { return alive_here_->load(std::memory_order_relaxed) == kAttached; }
@@ -155,8 +158,8 @@ class Domain {
   bool set_aside_ =
       false;  // stored once, before other threads know the domain, or while a child joins its parent's
   std::atomic<const std::string*> called_{nullptr};
-  // alive_here_ points at a word in a page that the kernel zeroes in every child, however the child was made
-  // (MADV_WIPEONFORK).
+  // alive_here_ points at two words in a page that the kernel zeroes in every child, however the child was made
+  // (MADV_WIPEONFORK): one of these states, and self_word().
   static constexpr std::uint64_t kAttached = 1;
   static constexpr std::uint64_t kAttaching = 2;  // one of several threads attaches the process for all
   sync::Word* alive_here_ = nullptr;

@@ -80,6 +80,7 @@ void Domain::adopt(ChildSlot child) noexcept {
   slot.pid.store(static_cast<std::uint64_t>(::getpid()), std::memory_order_relaxed);
   slot.start_time.store(os::start_time(::getpid()), std::memory_order_relaxed);
   slot.state.store(state_word(SlotState::kLive, self_.generation), std::memory_order_release);
+  alive_here_[1].store(std::uint64_t{self_.index} << 32 | self_.generation, std::memory_order_relaxed);
   alive_here_->store(kAttached, std::memory_order_release);
 }
 
@@ -87,6 +88,7 @@ void Domain::detach() noexcept {
   disown_foreign_descriptors();
   slot_lock_.close();
   self_ = {};
+  alive_here_[1].store(0, std::memory_order_relaxed);
   alive_here_->store(0, std::memory_order_relaxed);
 }
 

@@ -86,6 +86,10 @@ std::byte* aligned_bytes() {
   return static_cast<std::byte*>(::operator new[](sizeof(T), std::align_val_t{alignof(T)}));
 }
 
+// Is it received where it is to be, into an object that was made without a value?
+template <class T>
+inline constexpr bool kTakenInPlace = Bytewise<T> && std::is_trivially_default_constructible_v<T>;
+
 // The part of a queue that depends on how T travels.
 template <class T>
 struct Transfer {
@@ -111,7 +115,7 @@ struct Transfer {
 
   // Without a time limit, straight into what the caller makes of it.
   static T get(Endpoint endpoint) {
-    if constexpr (Bytewise<T> && std::is_trivially_default_constructible_v<T>) {
+    if constexpr (kTakenInPlace<T>) {
       return get_in_place(endpoint);
     } else if constexpr (std::same_as<T, Tensor>) {
       return take_tensor(endpoint);
@@ -128,7 +132,7 @@ struct Transfer {
   }
 
   static std::optional<T> get(Endpoint endpoint, Limit limit) {
-    if constexpr (Bytewise<T> && !std::is_trivially_default_constructible_v<T>) {
+    if constexpr (Bytewise<T> && !kTakenInPlace<T>) {
       // Nothing large on the stack, which may be a small one.
       constexpr bool kLarge = sizeof(T) > kMostOnStack;
       alignas(T) std::byte small[kLarge ? 1 : sizeof(T)];

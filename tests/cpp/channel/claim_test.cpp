@@ -243,6 +243,25 @@ TEST_F(ClaimTest, JoinWaitsForEveryAcknowledgement) {
   EXPECT_EQ(joiner.wait(), 0);
 }
 
+TEST_F(ClaimTest, TheNextClaimAcknowledgesTheLastOne) {
+  const ChannelPtr channel = make_channel({.receipts = 1});
+  ASSERT_OK(put_text(*channel, "one"));
+  ASSERT_OK(put_text(*channel, "two"));
+  Result<Claimed> held = claim(*channel);
+  ASSERT_OK(held);
+  Incoming message;
+  channel::Receipt next;
+  ASSERT_OK(channel->claim_next(held->receipt, message, next, Deadline::after_ns(0)));
+  EXPECT_EQ(channel->unacknowledged(), 1U);
+  Child joiner([&] { ASSERT_OK(channel->join(Deadline::after_seconds(60))); });
+  EXPECT_TRUE(test::eventually_asleep(joiner.pid()));
+  channel::Receipt none;
+  EXPECT_EQ(channel->claim_next(next, message, none, Deadline::after_ns(0)).code(), Code::kTimeout)
+      << "it is acknowledged although nothing comes";
+  EXPECT_EQ(channel->unacknowledged(), 0U);
+  EXPECT_EQ(joiner.wait(), 0);
+}
+
 TEST_F(ClaimTest, AForkedCopyOfAClaimIsNone) {
   const ChannelPtr channel = make_channel({.receipts = 4});
   ASSERT_OK(put_text(*channel, "one"));

@@ -166,6 +166,33 @@ class Acknowledge : public ClaimOperation {
   Receipt receipt_;
 };
 
+// The step of a loop over a queue: the claim before is acknowledged by the next one.
+class ClaimNext : public ClaimOperation {
+ public:
+  using ClaimOperation::ClaimOperation;
+  void enter() override {
+    last_ = claim();
+    message_->clear();
+  }
+  void act() override {
+    Receipt next;
+    must(channel_->claim_next(last_, *message_, next, os::Deadline::after_seconds(2)));
+    message_->clear();
+  }
+
+ protected:
+  void check_there(const Death& death, const std::vector<Seen>& there, Findings& found) override {
+    const bool gone = is_rest(there, 2, death.returned ? 2 : 1, 2);
+    // Whoever dies before the acknowledgement has not claimed the next one.
+    if (!gone && (death.returned || !is_rest(there, 1, 2, 2)))
+      found.add("there is" + text(there) + (death.returned ? ", and the first one was acknowledged" : ""));
+    (gone ? seen_done_ : seen_undone_) = true;
+  }
+
+ private:
+  Receipt last_;
+};
+
 class GiveBack : public ClaimOperation {
  public:
   using ClaimOperation::ClaimOperation;
@@ -267,6 +294,10 @@ TEST(ClaimStep, AcknowledgeSmall) { kill_in<Acknowledge>("acknowledge, inline", 
 TEST(ClaimStep, AcknowledgeLease) { kill_in<Acknowledge>("acknowledge, one lease", kLease); }
 TEST(ClaimStep, AcknowledgeSpilled) {
   kill_in<Acknowledge>("acknowledge, spilled with two leases", kSpilled, kThinned);
+}
+TEST(ClaimStep, NextSmall) { kill_in<ClaimNext>("claim the next one, inline", kSmall); }
+TEST(ClaimStep, NextSpilled) {
+  kill_in<ClaimNext>("claim the next one, spilled with two leases", kSpilled, kThinned);
 }
 TEST(ClaimStep, GiveBackSmall) { kill_in<GiveBack>("give back, inline", kSmall); }
 TEST(ClaimStep, GiveBackSpilled) { kill_in<GiveBack>("give back, spilled", kSpilled); }
