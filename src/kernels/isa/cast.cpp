@@ -1,6 +1,10 @@
 // Conversions between dtypes, and the choice between two arrays.
 #include "kernels/isa/isa.h"
 
+#if defined(__F16C__)
+#include <immintrin.h>
+#endif
+
 namespace forklift::inline abi_0_1::kernels::FORKLIFT_ISA {
 namespace {
 
@@ -67,16 +71,8 @@ struct Brain {
 };
 
 #if defined(__F16C__)
-float to_float(Half value) {
-  typedef std::int16_t Halves __attribute__((vector_size(16)));
-  const Halves halves = {static_cast<std::int16_t>(value.bits)};
-  return __builtin_ia32_vcvtph2ps(halves)[0];
-}
-Half narrow(float value, Half) {
-  typedef float Floats __attribute__((vector_size(16)));
-  const Floats floats = {value};
-  return {static_cast<std::uint16_t>(__builtin_ia32_vcvtps2ph(floats, 0)[0])};
-}
+float to_float(Half value) { return _cvtsh_ss(value.bits); }
+Half narrow(float value, Half) { return {_cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT)}; }
 #else
 float bits_to_float(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
 float to_float(Half value) {
