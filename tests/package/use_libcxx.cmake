@@ -22,7 +22,8 @@ if(code)
 endif()
 
 cmake_path(SET root NORMALIZE ${source}/../..)
-list(APPEND cheaply -D CMAKE_CXX_FLAGS=-stdlib=libc++)
+# Statically: a distribution may have the headers and libc++.a of one version and the shared library of an older one.
+list(APPEND cheaply -D CMAKE_CXX_FLAGS=-stdlib=libc++ -D CMAKE_EXE_LINKER_FLAGS=-static-libstdc++)
 run(${CMAKE_COMMAND} -S ${root} -B ${scratch}/library -G ${generator} -D CMAKE_CXX_COMPILER=${compiler_path}
   ${cheaply} -D FORKLIFT_BUILD_TESTS=OFF -D FORKLIFT_WERROR=ON -D FORKLIFT_CUDA_KERNELS=OFF)
 run(${CMAKE_COMMAND} --build ${scratch}/library)
