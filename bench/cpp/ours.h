@@ -60,23 +60,20 @@ class OurClaimedQueue {
     ::new (into.data()) Message(*message);
   }
 
- private:
+ protected:
   using Message = std::array<std::byte, Bytes>;
   forklift::Queue<Message, forklift::Delivery::kAtLeastOnce> queue_;
 };
 
 // The same as a loop over the queue does it: a claim ends with the get of the next one.
 template <std::size_t Bytes>
-class OurClaimLoop {
+class OurClaimLoop : public OurClaimedQueue<Bytes> {
  public:
-  explicit OurClaimLoop(std::uint32_t capacity = 0) : queue_({.capacity = capacity}) {}
-  void send(std::span<const std::byte> bytes) {
-    queue_.put(*std::launder(reinterpret_cast<const Message*>(bytes.data())));
-  }
+  using OurClaimedQueue<Bytes>::OurClaimedQueue;
   void receive(std::span<std::byte> into) {
     if (!claim_) {
-      claim_.emplace(queue_.get());
-    } else if (!queue_.try_get_into(*claim_, forklift::Wait::forever())) {
+      claim_.emplace(this->queue_.get());
+    } else if (!this->queue_.try_get_into(*claim_, forklift::Wait::forever())) {
       fail("a wait without a limit ended");
     }
     ::new (into.data()) Message(**claim_);
@@ -84,7 +81,6 @@ class OurClaimLoop {
 
  private:
   using Message = std::array<std::byte, Bytes>;
-  forklift::Queue<Message, forklift::Delivery::kAtLeastOnce> queue_;
   std::optional<forklift::Claim<Message>> claim_;
 };
 

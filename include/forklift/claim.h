@@ -104,6 +104,7 @@ class ClaimHold {
         place_(std::exchange(other.place_, kNone)),
         state_(other.state_),
         self_(other.self_),
+        holder_(other.holder_),
         exceptions_(other.exceptions_) {}
   ClaimHold& operator=(ClaimHold&& other) noexcept {
     if (this == &other) return *this;
@@ -112,6 +113,7 @@ class ClaimHold {
     place_ = std::exchange(other.place_, kNone);
     state_ = other.state_;
     self_ = other.self_;
+    holder_ = other.holder_;
     exceptions_ = other.exceptions_;
     return *this;
   }
@@ -140,11 +142,11 @@ class ClaimHold {
     if (channel_ != channel) channel_ = channel;
   }
 
-  // What was got cannot be read, or could not be for now.
+  // Ends what was got and is not handed out: what can never be read is acknowledged, anything else given back.
   void drop(bool unreadable) noexcept {
     if (open()) leave(!unreadable);
   }
-  // As well, or nothing was got: it holds nothing from here on.
+  // The same, and it holds nothing from here on.
   void fail(bool unreadable) noexcept {
     drop(unreadable);
     channel_.reset();
@@ -157,10 +159,9 @@ class ClaimHold {
 
  private:
   static constexpr std::uint64_t kNone = 0xffffffffU;
-  static constexpr std::uint64_t kHolderBits = (std::uint64_t{0x3ffff} << 32) | 0xffffffffU;
   // False in a forked child, whatever it is a copy of.
   bool is_mine() const noexcept {
-    return self_ != nullptr && (state_ & kHolderBits) == self_->load(std::memory_order_relaxed);
+    return self_ != nullptr && self_->load(std::memory_order_relaxed) == holder_;
   }
   [[noreturn]] void refuse() const;
   channel::Receipt receipt() const noexcept;
@@ -169,6 +170,7 @@ class ClaimHold {
   std::uint64_t place_ = kNone;                       // of its receipt
   std::uint64_t state_ = 0;                           // which process got it, and how often it was delivered
   const std::atomic<std::uint64_t>* self_ = nullptr;  // which process this one is, kept by the domain
+  std::uint64_t holder_ = 0;                          // what that was when the message was got
   int exceptions_;
 };
 

@@ -43,10 +43,10 @@ void ClaimHold::refuse() const {
 }
 
 void ClaimHold::fill(std::uint64_t place, std::uint64_t state) noexcept {
-  static_assert(kHolderBits == channel::ReceiptState::kHolderBits);
   place_ = place;
   state_ = state;
   self_ = &channel_->domain().self_word();
+  holder_ = self_->load(std::memory_order_relaxed);
 }
 
 void ClaimHold::acknowledge() {

@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "api/transfer.h"
@@ -50,11 +51,11 @@ Status receive_from(ClaimHold& hold, channel::Incoming& message, Limit limit) {
   channel::Channel* channel = hold.channel();
   if (channel == nullptr) throw_empty_handle();
   channel::Receipt receipt;
-  const bool goes_on = hold.open();
+  bool holds_last = hold.open();
   const channel::Receipt last = hold.release();
   const auto claim = [&](os::Deadline until, channel::WaitHooks* hooks) {
-    return goes_on ? channel->claim_next(last, message, receipt, until, hooks)
-                   : channel->claim(message, receipt, until, hooks);
+    return std::exchange(holds_last, false) ? channel->claim_next(last, message, receipt, until, hooks)
+                                            : channel->claim(message, receipt, until, hooks);
   };
   Status got;
   if (limit.stop == nullptr && limit.ns == kForever) [[likely]] {
@@ -65,6 +66,7 @@ Status receive_from(ClaimHold& hold, channel::Incoming& message, Limit limit) {
         until.passed() ? nullptr : limit.stop, [&](channel::WaitHooks* hooks) { return claim(until, hooks); },
         [channel] { channel->wake_all(); });
   }
+  if (holds_last) (void)channel->acknowledge_open(last);  // a stop came before the first look
   if (got) hold.fill(receipt.place, receipt.state);
   return got;
 }
@@ -221,20 +223,20 @@ bool get_bytes(Endpoint endpoint, std::uint64_t type, std::span<std::byte> out, 
   return true;
 }
 
-bool claim_bytes(ClaimHold& hold, std::uint64_t type, std::span<std::byte> out, Limit limit) {
-  try {
-    return get_bytes(Endpoint(hold), type, out, limit);
-  } catch (...) {
-    hold.fail(unreadable(std::current_exception()));
-    throw;
-  }
-}
-
 bool claim_next_bytes(ClaimHold& hold, std::uint64_t type, std::span<std::byte> out, Limit limit) {
   try {
     return get_bytes(Endpoint(hold), type, out, limit);
   } catch (...) {
     hold.drop(unreadable(std::current_exception()));
+    throw;
+  }
+}
+
+bool claim_bytes(ClaimHold& hold, std::uint64_t type, std::span<std::byte> out, Limit limit) {
+  try {
+    return claim_next_bytes(hold, type, out, limit);
+  } catch (...) {
+    hold.fail(false);  // dropped already
     throw;
   }
 }

@@ -191,7 +191,8 @@ class Channel {
   Status give_back(const Receipt& receipt);
   // Did this process make the claim? check_mine() says so in words: kBrokenByFork.
   bool is_mine(std::uint64_t state) const noexcept {
-    return (state & ReceiptState::kHolderBits) == table_.domain().self_word().load(std::memory_order_relaxed);
+    const std::uint64_t holder = domain::Domain::kSelfBit | (state & ReceiptState::kHolderBits);
+    return holder == table_.domain().self_word().load(std::memory_order_relaxed);
   }
   Status check_mine(const Receipt& receipt) const { return is_mine(receipt.state) ? Status() : not_mine(); }
   bool redelivers() const noexcept { return static_cast<bool>(receipts_); }

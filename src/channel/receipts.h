@@ -92,7 +92,7 @@ struct ReceiptState {
     return (kind == Kind::kClaimed || kind == Kind::kEnding) && holder.index == slot.index &&
            holder.generation == slot.generation;
   }
-  // The holder's bits are those of Domain::self_word(): whose a claim is is asked more than once for each message.
+  // They are those of Domain::self_word(), but for its first.
   static constexpr std::uint64_t kHolderBits = (std::uint64_t{0x3ffff} << 32) | 0xffffffffU;
 };
 

@@ -69,8 +69,10 @@ class Domain {
 
   // This process's slot. Meaningful only while attached().
   SlotRef self() const noexcept { return self_; }
-  // The same as one word, {slot:32, generation:32}, at a place that does not move while the domain is there. 0 where
-  // this process has no slot, and from the first instruction on in every child, as attached() is false there.
+  // The same as one word, {1, slot:31, generation:32}, at a place that does not move while the domain is there. 0 where
+  // this process has no slot, and from the first instruction on in every child, as attached() is false there. The first
+  // bit tells slot 0 in generation 0 from none.
+  static constexpr std::uint64_t kSelfBit = std::uint64_t{1} << 63;
   const sync::Word& self_word() const noexcept { return alive_here_[1]; }
   // False in a child that got no slot, and in a child made by raw clone(2), which runs no fork handlers: its
   // operations fail with not_attached() instead of acting in its parent's name.

@@ -80,7 +80,8 @@ void Domain::adopt(ChildSlot child) noexcept {
   slot.pid.store(static_cast<std::uint64_t>(::getpid()), std::memory_order_relaxed);
   slot.start_time.store(os::start_time(::getpid()), std::memory_order_relaxed);
   slot.state.store(state_word(SlotState::kLive, self_.generation), std::memory_order_release);
-  alive_here_[1].store(std::uint64_t{self_.index} << 32 | self_.generation, std::memory_order_relaxed);
+  alive_here_[1].store(kSelfBit | std::uint64_t{self_.index} << 32 | self_.generation,
+                       std::memory_order_relaxed);
   alive_here_->store(kAttached, std::memory_order_release);
 }
 

@@ -1,7 +1,9 @@
 // Claim after claim: loops over a queue that delivers at least once, and a get in place of a claim that is there.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <thread>
 
@@ -90,6 +92,26 @@ TEST_F(ClaimLoopTest, TheLastTurnOfALoopEndsAJoin) {
   });
   ASSERT_TRUE(joiner.asleep());
   EXPECT_FALSE(jobs.try_get_into(job));
+}
+
+// The stop may come at any moment of the get, also before its first look.
+TEST_F(ClaimLoopTest, AStopNeverLeavesTheLastOneClaimed) {
+  Jobs jobs;
+  for (int i = 0; i < 20'000; ++i) {
+    jobs.put({i});
+    Claim<Job> job = jobs.get();
+    std::stop_source stop;
+    std::atomic<bool> begun{false};
+    std::jthread stopper([&] {
+      while (!begun.load()) {
+      }
+      for (int look = 0; look < i % 400; ++look) (void)begun.load();
+      stop.request_stop();
+    });
+    begun.store(true);
+    EXPECT_FALSE(jobs.try_get_into(job, stop.get_token()));
+    ASSERT_EQ(jobs.unacknowledged(), 0U) << "after " << i;
+  }
 }
 
 }  // namespace

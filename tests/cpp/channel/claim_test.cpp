@@ -1,6 +1,9 @@
 // Messages that are claimed and acknowledged: what comes back, when, in which order, and what is released.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <optional>
@@ -274,6 +277,22 @@ TEST_F(ClaimTest, AForkedCopyOfAClaimIsNone) {
   });
   EXPECT_EQ(child.wait(), 0);
   EXPECT_EQ(channel->unacknowledged(), 1U);
+  ASSERT_OK(channel->acknowledge(held->receipt));
+}
+
+// The first process of a new domain has slot 0 in generation 0; a child that runs no fork handlers has none.
+TEST_F(ClaimTest, NoClaimOfTheFirstProcessIsItsClonesOwn) {
+  const ChannelPtr channel = make_channel({.receipts = 4});
+  ASSERT_OK(put_text(*channel, "one"));
+  Result<Claimed> held = claim(*channel);
+  ASSERT_OK(held);
+  EXPECT_TRUE(channel->is_mine(held->receipt.state));
+  const long clone = ::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr);
+  if (clone == 0) ::_exit(channel->is_mine(held->receipt.state) ? 1 : 0);
+  ASSERT_GT(clone, 0);
+  int status = -1;
+  ASSERT_EQ(::waitpid(static_cast<pid_t>(clone), &status, 0), clone);
+  EXPECT_EQ(status, 0) << "it could acknowledge its parent's message";
   ASSERT_OK(channel->acknowledge(held->receipt));
 }
 
