@@ -71,9 +71,7 @@ Status Channel::claim_after(bool ended, Incoming& into, Receipt& receipt, os::De
                   " messages, all that the queue allows at a time: acknowledge some, or make the "
                   "queue with room for more claims"};
     }
-    const auto ready = [this] { return can_claim() || at_end(); };
-    if (Status status = wait_until(for_message(), ready, table_.domain(), deadline, hooks); !status)
-      return status;
+    if (Status status = wait_for_message(deadline, hooks); !status) return status;
     fetch_first();
   }
 }

@@ -304,8 +304,18 @@ Status Channel::wait_messages(std::uint32_t least, const std::atomic<std::uint32
 }
 
 Status Channel::wait_for_message(os::Deadline deadline, WaitHooks* hooks) {
-  const auto ready = [this] { return size() != 0 || at_end(); };
-  return wait_until(for_message(), ready, table_.domain(), deadline, hooks);
+  int looks = 0;
+  std::uint32_t there = 0;
+  const auto ready = [&] {
+    ++looks;
+    there = size();
+    return (receipts_ ? can_claim() : there != 0) || at_end();
+  };
+  const bool pauses = gather_policy_.pauses() && !deadline.passed();
+  if (pauses) gather_policy_.pause();
+  Status status = wait_until(for_message(), ready, table_.domain(), deadline, hooks);
+  gather_policy_.note(pauses, looks, there);
+  return status;
 }
 
 Result<int> Channel::message_descriptor(watch::Watches& watches) {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "channel/channels.h"
+#include "channel/gather.h"
 #include "domain/waiting.h"
 #include "os/clock.h"
 #include "watch/descriptor.h"
@@ -381,6 +382,7 @@ class Channel {
   std::uint32_t next_receipt_ = 0;               // where this process looks first; with the head's lock
   mutable domain::SpinPolicy spin_policy_;       // of this process, for messages
   mutable domain::SpinPolicy room_spin_policy_;  // and for room
+  GatherPolicy gather_policy_;                   // for messages
   watch::DescriptorCell message_descriptor_;
   watch::DescriptorCell room_descriptor_;
   std::atomic<std::uint32_t> taken_when_full_{
