@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bindings/core/errors.h"
+#include "bindings/core/frames.h"
 #include "bindings/core/gil.h"
 #include "bindings/core/stats.h"
 #include "device/device.h"
@@ -83,6 +84,7 @@ void join_as_invited() {
   const domain::SlotRef slot{index, generation};
   if (!is_first(control, slot)) return;
   if (const Status status = join_as(control, data, lock, slot); !status) node::Node::stay_out(status);
+  name_process_in_domain();
 }
 
 nb::dict stats() {
@@ -132,7 +134,11 @@ void bind_domain(nb::module_& module) {
         self.parts.data.close();
         self.parts.child.lock.close();
       });
-  module.def("ensure_domain", [] { current(); });
+  module.def("ensure_domain", [] {
+    const bool is_new = node::Node::existing() == nullptr;
+    current();
+    if (is_new) name_process_in_domain();
+  });
   module.def("domain_id", [] { return current()->domain().header().domain_id; });
   module.def("has_domain", [] { return node::Node::existing() != nullptr; });
   module.def(

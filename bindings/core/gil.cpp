@@ -7,6 +7,8 @@
 
 #include <mutex>
 
+#include "bindings/core/frames.h"
+
 namespace forklift::py {
 
 namespace {
@@ -53,6 +55,19 @@ bool interpreter_ends() noexcept {
 #else
   return _Py_IsFinalizing() != 0;
 #endif
+}
+
+std::string PyHooks::call_site() {
+  released_.acquire();
+  std::string text;
+  try {
+    name_process_in_domain();
+    text = own_frames();
+  } catch (...) {
+    // A frame without a name: the wait stays without its place.
+  }
+  released_.release();
+  return text;
 }
 
 Status PyHooks::poll() {

@@ -61,6 +61,7 @@ class PyHooks final : public channel::WaitHooks {
  public:
   explicit PyHooks(GilRelease& released) noexcept : released_(released), main_(on_main_thread()) {}
   Status poll() override;
+  std::string call_site() override;
   // A descriptor that becomes readable when the parent process is gone; the wait then ends with kPeerDied.
   // -1: none.
   int orphan_fd = -1;

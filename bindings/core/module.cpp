@@ -12,6 +12,7 @@
 #include "bindings/endpoints/queue.h"
 #include "bindings/endpoints/topic.h"
 #include "bindings/guard/guard.h"
+#include "bindings/inspect/inspect.h"
 #include "bindings/locks/lock.h"
 #include "bindings/message/foreign.h"
 #include "bindings/message/frozen.h"
@@ -69,6 +70,8 @@ NB_MODULE(_core, m) {
   forklift::py::add_native_codec();
   forklift::py::bind_domain(m);
   forklift::py::bind_segments(m);
+  forklift::py::bind_inspection(m);
+  forklift::py::bind_survey(m);
   forklift::py::bind_guard(m);
   forklift::py::bind_program(m);
   forklift::py::bind_labels(m);

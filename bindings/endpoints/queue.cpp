@@ -12,6 +12,7 @@
 #include "bindings/endpoints/batches.h"
 #include "bindings/endpoints/loan.h"
 #include "bindings/endpoints/queue_object.h"
+#include "bindings/inspect/inspect.h"
 #include "bindings/message/reader.h"
 
 namespace forklift::py {
@@ -128,6 +129,10 @@ bool open_delivery(Delivery& delivery, const QueueObject& queue, PyObject* as) {
 
 namespace {
 
+arena::Object object_of(const channel::Channel& channel) noexcept {
+  return {arena::ObjectKind::kChannel, channel.id().index};
+}
+
 PyObject* do_put(PyObject* self, PyObject* object, const Waiting& waiting) {
   QueueObject* queue = as_queue(self);
   if (queue->closed) return raise_closed(self);
@@ -142,7 +147,10 @@ PyObject* do_put(PyObject* self, PyObject* object, const Waiting& waiting) {
   switch (result.sent) {
     case Sent::kDone: Py_RETURN_NONE;
     case Sent::kUnpicklable: return report_unpicklable(self, object);
-    case Sent::kFailed: return raise_failure(result.status, "Full");
+    case Sent::kFailed:
+      raise_failure(result.status, "Full");
+      if (waiting.block) note_prospects(result.status, {inspect::Need::kRoom, object_of(*channel), 0});
+      return nullptr;
   }
   return nullptr;
 }
@@ -160,7 +168,9 @@ PyObject* do_get(PyObject* self, const Waiting& waiting, PyObject* as) {
   getting.settle(object, status);
   after_get(*queue, *channel);
   if (object || status) return object;
-  return raise_failure(status, "Empty");
+  raise_failure(status, "Empty");
+  if (waiting.block) note_prospects(status, {inspect::Need::kMessage, object_of(*channel), 0});
+  return nullptr;
 }
 
 PyObject* queue_put(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "bindings/core/errors.h"
+#include "bindings/core/frames.h"
 #include "bindings/core/gil.h"
 #include "bindings/endpoints/queue.h"
 #include "bindings/endpoints/queue_object.h"
@@ -123,6 +124,7 @@ PyObject* queue_create(PyObject* self, PyObject* arguments) {
   released.acquire();
   if (!made) return raise(made.status());
   as_queue(self)->channel = *std::move(made);
+  label_with_line(as_queue(self)->channel->label());
   Py_RETURN_NONE;
 }
 

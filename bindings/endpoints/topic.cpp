@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "bindings/core/errors.h"
+#include "bindings/core/frames.h"
 #include "bindings/core/gil.h"
 #include "bindings/endpoints/queue_object.h"
 #include "bindings/message/transfer.h"
@@ -92,6 +93,7 @@ PyObject* topic_create(PyObject* self, PyObject* arguments) {
   released.acquire();
   if (!made) return raise(made.status());
   as_topic(self)->topic = *std::move(made);
+  label_with_line(as_topic(self)->topic->label());
   Py_RETURN_NONE;
 }
 

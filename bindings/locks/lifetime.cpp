@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "bindings/core/errors.h"
+#include "bindings/core/frames.h"
 #include "bindings/core/gil.h"
 #include "bindings/locks/object.h"
 #include "node/node.h"
@@ -46,8 +47,10 @@ PyObject* fill(Pointer& into, node::Node* known, Make&& make) {
 PyObject* make_lock(PyObject* self, PyObject* recursive) {
   const int truth = PyObject_IsTrue(recursive);
   if (truth < 0) return nullptr;
-  return fill(as_lock(self)->mutex, nullptr,
-              [&](locks::Table& table) { return locks::Mutex::create(table, truth != 0); });
+  PyObject* const made = fill(as_lock(self)->mutex, nullptr,
+                              [&](locks::Table& table) { return locks::Mutex::create(table, truth != 0); });
+  if (made != nullptr) label_with_line(as_lock(self)->mutex->label());
+  return made;
 }
 
 // Checks the arguments as the standard library's SemLock does: they must be ints, and a wrong value raises
@@ -63,8 +66,10 @@ PyObject* make_semaphore(PyObject* self, PyObject* arguments) {
   }
   const locks::SemaphoreOptions options{static_cast<std::uint32_t>(value), static_cast<std::uint32_t>(most),
                                         recover != 0};
-  return fill(as_lock(self)->semaphore, nullptr,
-              [&](locks::Table& table) { return locks::Semaphore::create(table, options); });
+  PyObject* const made = fill(as_lock(self)->semaphore, nullptr,
+                              [&](locks::Table& table) { return locks::Semaphore::create(table, options); });
+  if (made != nullptr) label_with_line(as_lock(self)->semaphore->label());
+  return made;
 }
 
 // In a spawned child: opens the lock or semaphore that the parent has offered.

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "bindings/core/errors.h"
+#include "bindings/core/frames.h"
 #include "bindings/core/gil.h"
 #include "bindings/locks/lock.h"
 #include "bindings/locks/object.h"
@@ -81,6 +82,11 @@ template <class Pointer>
 struct Holder {
   Pointer object;
 };
+template <class Pointer>
+Holder<Pointer> new_object(Pointer object) {
+  label_with_line(object->label());
+  return {std::move(object)};
+}
 using ConditionCore = Holder<ConditionPtr>;
 using EventCore = Holder<EventPtr>;
 using BarrierCore = Holder<BarrierPtr>;
@@ -107,7 +113,7 @@ auto opener() {
 void bind_condition(nb::module_& module) {
   nb::class_<ConditionCore> type(module, "ConditionCore");
   bind_common(type);
-  type.def_static("make", [] { return ConditionCore{make_with(&Condition::create)}; })
+  type.def_static("make", [] { return new_object(make_with(&Condition::create)); })
       .def_static("open", opener<Condition>())
       .def("enrol",
            [](const ConditionCore& self) {
@@ -134,7 +140,7 @@ void bind_condition(nb::module_& module) {
 void bind_event(nb::module_& module) {
   nb::class_<EventCore> type(module, "EventCore");
   bind_common(type);
-  type.def_static("make", [] { return EventCore{make_with(&Event::create)}; })
+  type.def_static("make", [] { return new_object(make_with(&Event::create)); })
       .def_static("open", opener<Event>())
       .def("is_set", [](const EventCore& self) { return self.object->is_set(); })
       .def("set", [](const EventCore& self) { done(self.object->set()); })
@@ -157,8 +163,8 @@ void bind_barrier(nb::module_& module) {
   bind_common(type);
   type.def_static("make",
                   [](std::uint32_t parties) {
-                    return BarrierCore{
-                        make_with([&](locks::Table& table) { return Barrier::create(table, parties); })};
+                    return new_object(
+                        make_with([&](locks::Table& table) { return Barrier::create(table, parties); }));
                   })
       .def_static("open", opener<Barrier>())
       // Returns None if the barrier is broken.

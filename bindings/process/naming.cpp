@@ -15,6 +15,7 @@
 #include "forklift/domain.h"
 #include "node/node.h"
 #include "node/published.h"
+#include "rendezvous/name_lock.h"
 #include "rendezvous/named_domain.h"
 
 namespace nb = nanobind;
@@ -162,6 +163,11 @@ void bind_naming(nb::module_& module) {
     });
   });
   module.def("published", [] { return with_node(list); });
+  module.def("server_of", [](const std::string& name) {
+    const Result<rendezvous::NameLock> lock = rendezvous::NameLock::find(name);
+    require(lock.status());
+    return lock->server();
+  });
 }
 
 }  // namespace forklift::py

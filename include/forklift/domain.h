@@ -49,6 +49,11 @@
 // serve() names the domain in which the thread makes things: the home, which can have several names, or that of an
 // in(). serve_apart() makes a domain for the name, and so does meet() where the home has another name already.
 //
+// A program that stands still says why, also from outside and while all of it is stuck (`forklift why PID` in a shell):
+//
+//   if (Domain::Diagnosis found = Domain::own().why(); found.stuck) log(found.text);   // the cause in the first line
+//   Domain::why_of(4711)                        // of the domains that another process of this user is in
+//
 // Names: 1 to 64 letters, digits, '.', '_', '-'. Domains' names are a user's own: they are sockets in
 // $XDG_RUNTIME_DIR/forklift, or forklift-<uid> in the directory for temporary files.
 //
@@ -298,6 +303,16 @@ class Domain {
                      const AttachOptions& options = {});
   // This process's home, without a name for others: what is published is found by its children.
   static Domain own();
+
+  // Who waits for what, since when, and who could end it; for people, the likeliest cause first.
+  struct Diagnosis {
+    bool stuck = false;  // there are waits that nobody can end
+    std::string text;    // lines
+  };
+  // Nobody is asked or stopped for it.
+  Diagnosis why() const;
+  // Error: kInvalid where there is no such process, or it is in no domain; kRefused: another user's; kVersion.
+  static Diagnosis why_of(int pid);
 
   // Empty for own().
   const std::string& name() const noexcept;

@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # not `from typing import`: every child that is a fresh inter
     )
     from forklift.adapters.carried import Carried
     from forklift.cli.cmake import get_cmake_dir
+    from forklift.diagnosis import Diagnosis, why
     from forklift.errors import (
         AbandonedLockWarning,
         BatchFull,
@@ -92,6 +93,7 @@ _LATER = {
     "objects.labels": ("label_of", "set_label"),
     "objects.broadcast": ("Broadcast", "Latest", "Subscription"),
     "cli.cmake": ("get_cmake_dir",),
+    "diagnosis": ("Diagnosis", "why"),
     "errors": (
         "AbandonedLockWarning",
         "BatchFull",
@@ -169,6 +171,7 @@ __all__ = [
     "CorruptError",
     "DeviceError",
     "DeviceEvent",
+    "Diagnosis",
     "DisconnectedError",
     "Domain",
     "FinishedError",
@@ -225,5 +228,6 @@ __all__ = [
     "tensor",
     "thaw",
     "trim",
+    "why",
     "zeros",
 ]

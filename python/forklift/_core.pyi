@@ -760,6 +760,28 @@ def configure(*, reservation: int = 0, budget: int = 0, huge_pages: bool = False
 
 def set_row_label(kind: int, index: int, generation: int, label: str) -> None: ...
 def row_label(kind: int, index: int, generation: int) -> str: ...
+def reports(pid: int | None) -> list[dict[str, Any]]:
+    """What each domain's processes wait for: of those that the process is in, or this one. See diagnosis."""
+
+def server_of(name: str) -> int:
+    """The process that serves the domain of this name; 0: none does, or it is not known."""
+
+def name_process(name: str) -> None:
+    """What tools call this process; at most 32 bytes of it."""
+
+class Surveyor:
+    """Looks at the domains of a process, or of this one, in numbers: see ``forklift.cli.top``."""
+
+    def __init__(self, pid: int | None) -> None: ...
+    def look(self, holders: bool) -> list[dict[str, Any]]: ...
+
+class ProcessWait:
+    """In its ``with`` block the domain says that this thread waits for the end of that process."""
+
+    def __init__(self, pid: int, timeout: float | None) -> None: ...
+    def __enter__(self) -> None: ...
+    def __exit__(self, *exc: object) -> None: ...
+
 def stats() -> dict[str, int]:
     """Counters of this process (``messages_put``, ``messages_got``; ``inline_bytes`` in messages,
     ``block_bytes`` copied into shared blocks, ``shared_bytes`` sent as handles, ``pipe_bytes`` of payload

@@ -143,9 +143,13 @@ def unpack(pickled: bytes, tasks: "tuple[Callable[[], object], ...]") -> Any:
     try:
         for task in tasks:
             task()
-        return pickle.loads(pickled)[1]
+        process_obj = pickle.loads(pickled)[1]
     finally:
         _collect_as_before()
+    core = sys.modules.get("forklift._core")
+    if core is not None:  # otherwise it takes the name when it is loaded
+        core.name_process(process_obj.name)
+    return process_obj
 
 
 def freeze() -> None:

@@ -12,6 +12,7 @@
 #include "forklift/barrier.h"
 #include "forklift/latest.h"
 #include "forklift/value.h"
+#include "inspect/diagnosis.h"
 #include "locks/table.h"
 #include "node/published.h"
 #include "rendezvous/named_domain.h"
@@ -247,6 +248,21 @@ Domain Domain::of(std::shared_ptr<rendezvous::NamedDomain> served) noexcept {
 }
 
 std::uint64_t Domain::id() const noexcept { return node_->domain().header().domain_id; }
+
+Domain::Diagnosis Domain::why() const {
+  const inspect::Diagnosis found = inspect::diagnose(inspect::View(node_->domain()));
+  return {found.is_stuck(), found.text()};
+}
+
+Domain::Diagnosis Domain::why_of(int pid) {
+  Diagnosis all;
+  for (const inspect::Diagnosis& each : value_or_throw(inspect::diagnose(static_cast<pid_t>(pid)))) {
+    const std::string text = each.text();
+    all.text = each.is_stuck() && !all.stuck ? text + all.text : all.text + text;
+    all.stuck = all.stuck || each.is_stuck();
+  }
+  return all;
+}
 
 const std::string& Domain::name() const noexcept {
   static const std::string none;

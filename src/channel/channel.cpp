@@ -77,7 +77,9 @@ Result<ChannelPtr> Channel::create(Channels& channels, const ChannelOptions& opt
         change.set(row.receipts_lease, block.lease);
         for (const auto* held : {&receipts, &letters})
           if (**held) arena.give_within(change, ***held, arena::Holder::receipts(*index));
-        change.set(row.done, Position::unpack(row.tail.load(std::memory_order_relaxed)).sequence());
+        const std::uint32_t first = Position::unpack(row.tail.load(std::memory_order_relaxed)).sequence();
+        change.set(row.done, first);
+        row.first.store(first, std::memory_order_relaxed);  // nobody reads it before the row is in use
         return {};
       });
   if (!hold) return hold.status();

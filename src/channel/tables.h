@@ -102,6 +102,10 @@ enum ChannelFlags : std::uint64_t {
   kRedelivers = 2  // there are receipts (channel/receipts.h)
 };
 
+// Labels of the channels that a pool makes, by which those who look at a domain know them.
+inline constexpr const char* kPoolTasks = "tasks of a pool";
+inline constexpr const char* kPoolAnswers = "answers of a pool";
+
 enum TailState : std::uint64_t {
   kTailBroken = 1,  // while what a dead putter left is not repaired (a lock that it needs is stuck)
   kTailClosed = 2,  // nothing more can be put
@@ -116,7 +120,7 @@ struct ChannelRow {
   Word byte_capacity;     // 0: unbounded
   Word flags;
   Word drain_mark;  // 0: getters notify with each message; else only if fewer than this are left
-  Word unused0;
+  Word first;       // the sequence at creation
 
   alignas(64) sync::RobustMutex tail_mutex;
   alignas(64) Word tail;

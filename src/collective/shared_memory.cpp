@@ -239,8 +239,9 @@ Status SharedMemory::wait(int first, int last, const Ready& ready, const WaitLim
   for (;;) {
     if (all()) return {};
     if (is_broken()) return broken();
-    Status status = domain::wait_for({header().event, spinner_, domain::kUnknownCpu, kSpinNs, &spin_policy_},
-                                     settled, domain(), limits.deadline, limits.hooks);
+    Status status = domain::wait_for(
+        {header().event, spinner_, domain::kUnknownCpu, kSpinNs, &spin_policy_, domain::WaitKind::kRanks},
+        settled, domain(), limits.deadline, limits.hooks);
     if (all()) return {};
     if (status) status = look_for_deaths(at, last, ready);
     if (status) continue;

@@ -31,7 +31,10 @@ Status WriterLock::acquire(domain::Domain& domain, bool& took_over) {
   if (try_take(me)) [[likely]]
     return {};
   const os::Deadline deadline = os::Deadline::after_seconds(static_cast<double>(sync::kStallSeconds));
-  const domain::WaitPoint place{event_, spinner_, domain::kUnknownCpu};
+  const domain::WaitPoint place{.event = event_,
+                                .spinner = spinner_,
+                                .peer_cpu = domain::kUnknownCpu,
+                                .kind = domain::WaitKind::kContainer};
   const auto is_free = [this] { return owner_.load(std::memory_order_acquire) == 0; };
   for (;;) {
     if (try_take(me)) return {};

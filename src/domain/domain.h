@@ -108,6 +108,8 @@ class Domain {
   void check_deaths();
   // A hook waits for nobody longer than a waiter can bear, and takes no lock that a waiter may have.
   void on_check(std::function<void()> hook) { check_hooks_.push_back(std::move(hook)); }
+  // What this process is called, for people who look at the domain: at most 32 bytes of it.
+  void name_self(std::string_view name) noexcept;
   // Records that this process leaves in good order; called at exit.
   void mark_clean() noexcept;
 
@@ -171,5 +173,8 @@ class Domain {
   std::atomic<std::int64_t> last_check_ns_{0};
   std::atomic<std::uint64_t> derived_budget_{0};
 };
+
+// The name in a slot; what may not be shown is a '?'.
+std::string name_in(const Slot& slot);
 
 }  // namespace forklift::inline abi_0_1::domain

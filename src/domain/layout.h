@@ -16,7 +16,7 @@ namespace forklift::inline abi_0_1::domain {
 
 inline constexpr std::uint64_t kMagic = 0x31304b4c54465246ULL;  // "FRFTLK01"
 // Raised with every change of a structure that lies in shared memory. Checked when joining.
-inline constexpr std::uint32_t kLayoutVersion = 13;
+inline constexpr std::uint32_t kLayoutVersion = 14;
 
 // The parts of the control segment. The domain hands out their addresses and knows nothing of their contents.
 enum class Region : std::uint32_t {
@@ -35,6 +35,7 @@ enum class Region : std::uint32_t {
   kWaitSets,
   kWatches,
   kServices,
+  kWaits,
   kCount
 };
 inline constexpr std::size_t kRegions = static_cast<std::size_t>(Region::kCount);
@@ -61,7 +62,7 @@ struct alignas(64) Slot {
   sync::Word pid;         // 0 while nascent
   sync::Word start_time;  // in clock ticks since boot; with the pid it identifies the process
   sync::Word service;     // 1: of a process that serves the domain's users and ends after them
-  sync::Word reserved[4];
+  sync::Word name[4];     // for people, padded with zeros; all zero: it has none
 };
 static_assert(sizeof(Slot) == 64);
 

@@ -1,9 +1,13 @@
 // Slots: claiming, the proof of life, reaping. The state machine is in domain/layout.h.
 #include <cstddef>
 
+#include <string.h>
 #include <unistd.h>
 
+#include <cstring>
+
 #include "domain/domain.h"
+#include "domain/wait_records.h"
 #include "os/clock.h"
 #include "os/ofd_lock.h"
 #include "os/proc.h"
@@ -50,6 +54,7 @@ Result<ChildSlot> Domain::claim_slot() {
       const std::uint32_t generation = generation_of(seen);
       slot.pid.store(0, std::memory_order_relaxed);
       slot.service.store(0, std::memory_order_relaxed);
+      for (sync::Word& word : slot.name) word.store(0, std::memory_order_relaxed);
       // The lock keeps other claimers away; only a reaper of the last generation could still store the state.
       if (slot.state.compare_exchange_strong(seen, state_word(SlotState::kNascent, generation))) {
         return ChildSlot{{index, generation}, *std::move(fresh)};
@@ -110,6 +115,30 @@ Status Domain::try_attach() {
   for (const auto& hook : attach_hooks_) hook();
   adopt(*std::move(slot));
   return {};
+}
+
+void Domain::name_self(std::string_view name) noexcept {
+  if (!attached()) return;
+  Slot& slot = slots()[self_.index];
+  char text[sizeof slot.name] = {};
+  name.copy(text, sizeof text);
+  for (std::size_t i = 0; i < std::size(slot.name); ++i) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, text + i * sizeof word, sizeof word);
+    slot.name[i].store(word, std::memory_order_relaxed);
+  }
+}
+
+std::string name_in(const Slot& slot) {
+  char text[sizeof slot.name];
+  for (std::size_t i = 0; i < std::size(slot.name); ++i) {
+    const std::uint64_t word = slot.name[i].load(std::memory_order_relaxed);
+    std::memcpy(text + i * sizeof word, &word, sizeof word);
+  }
+  std::string name(text, ::strnlen(text, sizeof text));
+  for (char& each : name)
+    if (static_cast<unsigned char>(each) < ' ' || each == '\x7f') each = '?';
+  return name;
 }
 
 void Domain::mark_clean() noexcept {
@@ -214,6 +243,7 @@ bool Domain::reap_slot(std::uint32_t index) {
   for (const ReapHook& hook : reap_hooks_) {
     if (!hook(ref, clean != 0)) return false;
   }
+  drop_waits(*this, ref);
   // The generation is incremented last: if this reaper dies before that, the next one repeats the same steps.
   slot.state.store(state_word(SlotState::kFree, ref.generation + 1), std::memory_order_release);
   return true;

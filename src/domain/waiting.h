@@ -12,11 +12,18 @@
 #include <atomic>
 
 #include "domain/domain.h"
+#include "domain/wait_records.h"
 #include "os/clock.h"
 #include "os/proc.h"
 #include "sync/event_count.h"
 
 namespace forklift::inline abi_0_1::domain {
+
+// Where this thread is: what call_site_hook says, or its C++ frames, innermost first.
+std::string own_call_site();
+// Set by a language whose frames say more than ours.
+using CallSiteHook = std::string (*)();
+inline constinit std::atomic<CallSiteHook> call_site_hook{nullptr};
 
 // Polled now and then while a call waits, with no lock held. A failed status ends the wait, which returns it;
 // nothing was taken or sent then. (The Python bindings run signal handlers here.)
@@ -24,6 +31,8 @@ class WaitHooks {
  public:
   virtual ~WaitHooks() = default;
   virtual Status poll() = 0;
+  // Where in the program this thread waits, innermost first, for people. Asked for once in a long wait.
+  virtual std::string call_site() { return own_call_site(); }
   std::int64_t slice_ns = sync::kQuietSliceNs;  // poll() is called at least this often
 };
 
@@ -86,6 +95,7 @@ struct WaitPoint {
   const sync::Word& peer_cpu;            // processor on which the other end last ran, + 1; 0: unknown
   std::int64_t spin_ns = sync::kSpinNs;  // the longest spin where no SpinPolicy extends it
   SpinPolicy* spin_policy = nullptr;     // of this process; nullptr: it learns nothing at this place
+  WaitKind kind = WaitKind::kEvent;      // for records, where the event lies in a block
 };
 
 // For a place with many peers, where the wait is for none of them in particular.
@@ -178,12 +188,14 @@ Status sleep_at(const WaitPoint& at, Ready&& ready, Domain& domain, os::Deadline
     at.event.cancel(ticket);
     return {};
   }
+  const WaitRecord record(domain, &at.event, at.kind, deadline);
   if (Status status = sleep_a_slice(at.event, ticket, domain, deadline, hooks); !status) return status;
   if (ready()) return {};
   if (hooks) {
     if (Status status = hooks->poll(); !status) return status;
   }
   if (deadline.passed()) return {Code::kTimeout, "the deadline passed"};
+  record.goes_on(hooks);
   return {};
 }
 

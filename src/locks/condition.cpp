@@ -56,6 +56,7 @@ Status Condition::wait(std::uint32_t place, os::Deadline deadline, WaitHooks* ho
   Cell& cell = table_.cell(place);
   const auto notified = [&] { return state_of(cell.ticket.load()) == TicketState::kNotified; };
   Status status;
+  const domain::WaitRecord record(domain(), &cell, domain::WaitKind::kEvent, deadline);
   while (status) {
     const std::uint32_t bell = cell.bell.load();
     if (notified()) return {};
@@ -72,6 +73,7 @@ Status Condition::wait(std::uint32_t place, os::Deadline deadline, WaitHooks* ho
       sleeps_on = how == os::FutexWait::kTimedOut && !deadline.passed() && os::now_ns() < until;
       if (!sleeps_on && notified()) return {};
       if (hooks) status = hooks->poll();
+      record.goes_on(hooks);
     }
   }
   const std::uint64_t ticket = cell.ticket.load();

@@ -66,10 +66,14 @@ class OnEvents {
     return {};
   }
 
-  // Until something may be ready, wake(), or a slice of the time is over. False: this kernel has no such call.
-  bool sleep(os::Deadline deadline) {
+  // Until something may be ready, wake(), or a slice of the time is over; the whole wait lasts `until`. False: this kernel
+  // has no such call.
+  bool sleep(os::Deadline deadline, os::Deadline until, domain::WaitHooks* hooks) {
     std::vector<sync::EventCount::Ticket> tickets;
     std::vector<os::FutexWord> words{alarm_.word()};
+    std::vector<const sync::EventCount*> events;
+    for (const Watched& watched : watched_) events.push_back(&watched.event());
+    const domain::WaitRecord record(watched_.front().domain(), events, until);
     for (const Watched& watched : watched_) {
       tickets.push_back(watched.event().prepare());
       words.push_back(watched.event().word(tickets.back()));
@@ -79,6 +83,7 @@ class OnEvents {
       how = os::futex_wait_any(words, deadline.left_ns(sync::lengthened(sync::kSliceNs)));
     for (std::size_t i = 0; i < tickets.size(); ++i) watched_[i].event().cancel(tickets[i]);
     if (how == os::FutexWait::kTimedOut) check_deaths();
+    record.goes_on(hooks);
     return how != os::FutexWait::kNoSuchCall;
   }
 
@@ -132,7 +137,7 @@ class OnDescriptors {
     return {};
   }
 
-  bool sleep(os::Deadline deadline) {
+  bool sleep(os::Deadline deadline, os::Deadline /*until*/, domain::WaitHooks* /*hooks*/) {
     const std::int64_t left = deadline.left_ns(std::int64_t{1} << 60);
     const timespec timeout{static_cast<time_t>(left / 1'000'000'000),
                            static_cast<long>(left % 1'000'000'000)};
@@ -159,8 +164,8 @@ Status wait_with(Waiter& waiter, std::span<const Source> sources, os::Deadline d
       if (Status status = hooks->poll(); !status) return status;
     }
     if (deadline.passed()) return {Code::kTimeout, "the deadline passed"};
-    const os::Deadline until = hooks ? os::Deadline::after_ns(deadline.left_ns(hooks->slice_ns)) : deadline;
-    if (!waiter.sleep(until)) return {Code::kUnsupported, "futex_waitv"};
+    const os::Deadline next = hooks ? os::Deadline::after_ns(deadline.left_ns(hooks->slice_ns)) : deadline;
+    if (!waiter.sleep(next, deadline, hooks)) return {Code::kUnsupported, "futex_waitv"};
   }
 }
 

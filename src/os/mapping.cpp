@@ -65,6 +65,17 @@ Result<Mapping> Mapping::shared(const Fd& file, std::uint64_t offset, std::size_
   return mapping;
 }
 
+Result<Mapping> Mapping::read_only(const Fd& file, std::size_t bytes) {
+  void* base = ::mmap(nullptr, bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, file.get(), 0);
+  if (base == MAP_FAILED) return Status::system("mmap", errno, std::to_string(bytes) + " bytes, to be read");
+  Mapping mapping(static_cast<std::byte*>(base), bytes);
+  ::munlock(base, bytes);  // as above
+  if (::mprotect(base, bytes, PROT_READ) != 0)
+    return Status::system("mprotect", errno, std::to_string(bytes) + " bytes, to be read");
+  ::madvise(base, bytes, MADV_DONTDUMP);
+  return mapping;
+}
+
 void Mapping::prefer_huge_pages() const noexcept { (void)::madvise(base_, bytes_, MADV_HUGEPAGE); }
 
 Status Mapping::make_private(const Fd& file, std::uint64_t file_offset, std::size_t at, std::size_t bytes) {

@@ -24,6 +24,8 @@ class Mapping {
 
   // MAP_SHARED | MAP_NORESERVE, read-write.
   static Result<Mapping> shared(const Fd& file, std::uint64_t offset, std::size_t bytes);
+  // The first `bytes` of a file that may be open for reading only: a store to them is fatal.
+  static Result<Mapping> read_only(const Fd& file, std::size_t bytes);
 
   // Replaces [at, at + bytes) of this mapping by a private (copy-on-write) view of the same file range.
   // Atomic as seen by other threads: they find the old page or the new one. All numbers must be page-aligned.

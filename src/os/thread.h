@@ -11,8 +11,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <stop_token>
 #include <string>
 #include <system_error>
+#include <type_traits>
 #include <utility>
 
 #include "forklift/status.h"
@@ -52,13 +54,26 @@ class SignalMask {
   sigset_t before_;
 };
 
+// The names of the library's own threads begin with these nine letters.
+inline constexpr const char* kOwnThreadName = "forklift-thread";
+
 // Starts `run` as a thread (std::thread or std::jthread) with every signal blocked: signals are for the
 // program's own threads. kSystem: no more threads can be made; `what` names the thread in the message.
 template <class Thread, class Run>
 Status start_thread(Thread& thread, Run&& run, const char* what) {
   const SignalMask blocked;
   try {
-    thread = Thread(std::forward<Run>(run));
+    if constexpr (std::is_invocable_v<Run, std::stop_token>) {
+      thread = Thread([run = std::forward<Run>(run)](const std::stop_token& stop) mutable {
+        (void)set_thread_name(kOwnThreadName);
+        run(stop);
+      });
+    } else {
+      thread = Thread([run = std::forward<Run>(run)]() mutable {
+        (void)set_thread_name(kOwnThreadName);
+        run();
+      });
+    }
   } catch (const std::system_error& error) {
     return Status::system("pthread_create", error.code().value(), what);
   }

@@ -38,6 +38,16 @@ std::string Label::text() const {
   return text;
 }
 
+bool Label::is(std::string_view name) const noexcept {
+  std::array<char, kLabelBytes> bytes{};
+  if (name.size() > bytes.size()) return false;
+  std::memcpy(bytes.data(), name.data(), name.size());
+  const auto words = std::bit_cast<std::array<std::uint64_t, kLabelBytes / sizeof(Word)>>(bytes);
+  for (std::size_t i = 0; i < words.size(); ++i)
+    if (words_[i].load(std::memory_order_relaxed) != words[i]) return false;
+  return true;
+}
+
 std::string labelled(std::string_view what, const Label& label) {
   std::string text(what);
   if (const std::string name = label.text(); !name.empty()) text += " \"" + name + "\"";

@@ -25,6 +25,8 @@ class Label {
   Status set(std::string_view name) noexcept;
   // What may not be shown is a '?'.
   std::string text() const;
+  // Is this its text? Without a copy of it.
+  bool is(std::string_view name) const noexcept;
   bool empty() const noexcept { return words_[0].load(std::memory_order_relaxed) == 0; }
 
  private:

@@ -64,6 +64,8 @@ Status Engine::open() {
   Result<channel::ChannelPtr> answers =
       channel::Channel::create(node_.channels(), {.flags = channel::kPortable});
   if (!answers) return answers.status();
+  (void)(*tasks)->label().set(channel::kPoolTasks);
+  (void)(*answers)->label().set(channel::kPoolAnswers);
   const std::size_t worker_slots = std::size_t{options_.workers} + options_.spares;
   Result<arena::LeasePtr> table =
       node_.arena().allocate(arena::Kind::kShare, table_bytes(worker_slots), true);

@@ -83,7 +83,9 @@ template <class Ready>
 Status Worker::sleep_until(Ready&& ready, os::Deadline deadline, channel::WaitHooks* hooks) {
   sync::Word nobody{0};
   while (!ready()) {
-    Status status = domain::sleep_at({row().bell, nobody, nobody}, ready, this->domain(), deadline, hooks);
+    Status status = domain::sleep_at(
+        {.event = row().bell, .spinner = nobody, .peer_cpu = nobody, .kind = domain::WaitKind::kTask}, ready,
+        this->domain(), deadline, hooks);
     if (!status) return status;
   }
   return {};

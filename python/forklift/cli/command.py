@@ -8,6 +8,8 @@
     python -m forklift fork-report train.py      # says before each fork what it meets (forklift.cli.forks)
     python -m forklift reap                      # removes named segments without an owner (forklift.cli.reap)
     python -m forklift doctor                    # examines machine and installation (forklift.cli.doctor)
+    python -m forklift why 4711                  # says why a program stands still (forklift.cli.why)
+    python -m forklift top 4711                  # shows its queues, pools and memory (forklift.cli.top)
     python -m forklift --version
 
 The program and its children, of every start method, find Forklift's classes in ``multiprocessing``; see
@@ -30,7 +32,7 @@ from forklift.patch import install_for_children
 
 _USAGE = (
     "usage: python -m forklift [--report | fork-report] [-m MODULE | -c CODE | SCRIPT] [ARGUMENT ...]"
-    " | reap | doctor | --cmake-dir"
+    " | reap | doctor | why | top | --cmake-dir"
 )
 _HELP = f"""{_USAGE}
 
@@ -43,6 +45,9 @@ Runs an unmodified program in which `multiprocessing` is Forklift's, in all its 
   fork-report                before these: say before each fork, and at the end, what a child would meet
   reap [--look]              removes (or shows) named shared memory of which no owner lives
   doctor [--json] [--quick]  examines the machine and the installation, and says what to do
+  why [PID | NAME] [--watch] [--json]
+                             what a program's processes wait for, and why it stands still
+  top [PID | NAME] ...       its processes, queues, pools, locks and memory, in numbers
   --cmake-dir                where the C++ library's CMake package lies
   --version                  the version of Forklift
   -h, --help                 this text
@@ -80,6 +85,14 @@ def main(arguments: list[str]) -> None:
         from forklift.cli.doctor.command import main as examine
 
         raise SystemExit(examine(arguments[1:]))
+    if arguments[0] == "why" and not os.path.exists("why"):
+        from forklift.cli import why
+
+        raise SystemExit(why.main(arguments[1:]))
+    if arguments[0] == "top" and not os.path.exists("top"):
+        from forklift.cli.top.command import main as show
+
+        raise SystemExit(show(arguments[1:]))
     how, rest = arguments[0], arguments[1:]
     if how in ("-m", "-c"):
         if not rest:

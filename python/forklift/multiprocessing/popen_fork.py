@@ -8,7 +8,7 @@ from multiprocessing import popen_fork as _std
 
 from forklift import _core
 from forklift.multiprocessing._start.executors import report_last_result
-from forklift.multiprocessing._start.launch import ensure_domain
+from forklift.multiprocessing._start.launch import NamedProcess, ensure_domain
 from forklift.multiprocessing._start.lifeline import ProcessWithLifeline, lifeline_for
 from forklift.multiprocessing._start.options import take_options
 
@@ -56,7 +56,14 @@ class Popen(_std.Popen):
 
     def _launch_with_lifeline(self, process_obj: Any, started: Any) -> None:
         line = lifeline_for(process_obj)
-        super()._launch(started if line is None else ProcessWithLifeline(started, line))  # type: ignore[misc]
+        begun = started if line is None else ProcessWithLifeline(started, line)
+        super()._launch(NamedProcess(process_obj, begun))  # type: ignore[misc]
+
+    def wait(self, timeout: float | None = None) -> int | None:
+        if self.returncode is not None or timeout == 0:
+            return super().wait(timeout)
+        with _core.ProcessWait(self.pid, timeout):
+            return super().wait(timeout)
 
     def poll(self, flag: int = os.WNOHANG) -> int | None:
         known = self.returncode

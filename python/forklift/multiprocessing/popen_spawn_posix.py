@@ -28,6 +28,12 @@ class Popen(_std.Popen):
         finally:
             invitation.close()
 
+    def wait(self, timeout: float | None = None) -> int | None:
+        if self.returncode is not None or timeout == 0:
+            return super().wait(timeout)
+        with _core.ProcessWait(self.pid, timeout):
+            return super().wait(timeout)
+
     def poll(self, flag: int = os.WNOHANG) -> int | None:
         known = self.returncode
         code: int | None = super().poll(flag)

@@ -11,6 +11,7 @@
 #include "channel/receipts.h"
 #include "channel/tables.h"
 #include "domain/layout.h"
+#include "domain/wait_records.h"
 #include "locks/tables.h"
 #include "memory_pool/protocol.h"
 #include "memory_pool/tables.h"
@@ -46,20 +47,27 @@ using topic::SlotHeader;
 using topic::TopicRow;
 using topic::TopicTable;
 
-static_assert(domain::kLayoutVersion == 13);
+static_assert(domain::kLayoutVersion == 14);
 
 static_assert(offsetof(Header, magic) == 0 && offsetof(Header, layout_version) == 8);
 static_assert(offsetof(Header, mutex_bytes) == 12 && offsetof(Header, domain_id) == 16);
 static_assert(offsetof(Header, control_bytes) == 24 && offsetof(Header, data_bytes) == 32);
 static_assert(offsetof(Header, page_bytes) == 40 && offsetof(Header, pid_namespace) == 48);
 static_assert(offsetof(Header, user) == 56 && offsetof(Header, regions) == 64);
-static_assert(offsetof(Header, ready) == 304 && offsetof(Header, slots_used) == 312);
-static_assert(offsetof(Header, budget) == 320 && offsetof(Header, huge_pages) == 328 &&
+static_assert(offsetof(Header, ready) == 320 && offsetof(Header, slots_used) == 328);
+static_assert(offsetof(Header, budget) == 336 && offsetof(Header, huge_pages) == 344 &&
               offsetof(Header, reap_mutex) == 384);
-static_assert(domain::kRegions == 15 && sizeof(domain::Extent) == 16 && domain::kSlotCount == 4096);
+static_assert(domain::kRegions == 16 && sizeof(domain::Extent) == 16 && domain::kSlotCount == 4096);
+
+static_assert(sizeof(domain::WaitTable) == 512 && sizeof(domain::WaitRow) == 512);
+static_assert(offsetof(domain::WaitRow, owner) == 0 && offsetof(domain::WaitRow, what) == 8);
+static_assert(offsetof(domain::WaitRow, since) == 16 && offsetof(domain::WaitRow, until) == 24);
+static_assert(offsetof(domain::WaitRow, described) == 32 && offsetof(domain::WaitRow, more) == 40);
+static_assert(offsetof(domain::WaitRow, call_site) == 64);
 
 static_assert(sizeof(Slot) == 64 && offsetof(Slot, state) == 0 && offsetof(Slot, pid) == 8);
-static_assert(offsetof(Slot, start_time) == 16 && offsetof(Slot, service) == 24);
+static_assert(offsetof(Slot, start_time) == 16 && offsetof(Slot, service) == 24 &&
+              offsetof(Slot, name) == 32);
 
 static_assert(sizeof(RedoRecord) == 704 && RedoRecord::kCapacity == 40);
 static_assert(offsetof(RedoRecord, count) == 0 && offsetof(RedoRecord, entries) == 8);
@@ -106,6 +114,7 @@ static_assert(sizeof(ChannelRow) == 512 && offsetof(ChannelRow, label) == 448 &&
               offsetof(ChannelRow, meta) == 0);
 static_assert(offsetof(ChannelRow, count) == 8 && offsetof(ChannelRow, next) == 16);
 static_assert(offsetof(ChannelRow, capacity) == 24 && offsetof(ChannelRow, byte_capacity) == 32);
+static_assert(offsetof(ChannelRow, first) == 56);
 static_assert(offsetof(ChannelRow, flags) == 40 && offsetof(ChannelRow, drain_mark) == 48 &&
               offsetof(ChannelRow, tail_mutex) == 64);
 static_assert(offsetof(ChannelRow, tail) == 128 && offsetof(ChannelRow, spare) == 136);
@@ -296,6 +305,7 @@ TEST(Layout, PlanWithoutALimit) {
   EXPECT_EQ(bytes(domain::Region::kMemoryPools) / sizeof(memory_pool::PoolRow) - 1, 4095u);
   EXPECT_EQ(bytes(domain::Region::kPieces) / sizeof(memory_pool::PieceRow) - 1, 524287u);
   EXPECT_EQ(bytes(domain::Region::kServices) / sizeof(service::Row) - 1, 16383u);
+  EXPECT_EQ(bytes(domain::Region::kWaits) / sizeof(domain::WaitRow) - 1, 4095u);
 #endif
 }
 

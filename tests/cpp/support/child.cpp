@@ -55,8 +55,16 @@ bool Gate::wait(int timeout_ms) {
 
 Child::Child(const std::function<void()>& body) {
   std::fflush(nullptr);
+  // The body begins when fork() has returned here, too: on a loaded machine the child could be gone before, and the
+  // parent's fork handler would have reaped it already.
+  std::optional<Gate> forked(std::in_place);
   pid_ = ::fork();
-  if (pid_ != 0) return;
+  if (pid_ != 0) {
+    forked->open();
+    return;
+  }
+  (void)forked->wait();
+  forked.reset();
   body();
   std::fflush(nullptr);
   ::_exit(testing::Test::HasFailure() ? 1 : 0);

@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["PackedProcess", "ensure_domain"]
+__all__ = ["NamedProcess", "PackedProcess", "ensure_domain"]
 
 
 def ensure_domain() -> None:
@@ -33,6 +33,19 @@ def ensure_domain() -> None:
         _core.ensure_domain()
     except Exception as error:
         _std_util.info("forklift: no domain: %s", error)
+
+
+class NamedProcess:
+    """Stands for a process object in the standard library's fork, and names the child in its domain."""
+
+    def __init__(self, process_obj: Any, started: Any) -> None:
+        self._name = process_obj.name
+        self._started = started
+
+    def _bootstrap(self, parent_sentinel: int | None = None) -> int:
+        _core.name_process(self._name)
+        code: int = self._started._bootstrap(parent_sentinel=parent_sentinel)
+        return code
 
 
 class PackedProcess:

@@ -1,0 +1,134 @@
+#include "bindings/inspect/inspect.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <vector>
+
+#include "bindings/core/errors.h"
+#include "bindings/core/frames.h"
+#include "bindings/core/gil.h"
+#include "domain/wait_records.h"
+#include "inspect/diagnosis.h"
+#include "node/node.h"
+
+namespace nb = nanobind;
+
+namespace forklift::py {
+
+namespace {
+
+using inspect::Diagnosis;
+
+nb::dict as_dict(const Diagnosis& report) {
+  nb::list findings, waits, processes;
+  for (const inspect::Finding& each : report.findings) {
+    nb::dict finding;
+    finding["cause"] = inspect::name_of(each.cause);
+    finding["text"] = each.text;
+    finding["advice"] = each.advice;
+    finding["processes"] = each.processes;
+    findings.append(finding);
+  }
+  for (const inspect::WaitLine& each : report.waits) {
+    nb::dict wait;
+    wait["process"] = each.process;
+    wait["thread"] = each.thread;
+    wait["who"] = each.who;
+    wait["what"] = each.what;
+    wait["seconds"] = each.seconds;
+    wait["seconds_left"] = each.seconds_left;
+    wait["stuck"] = each.stuck;
+    wait["call_site"] = each.call_site;
+    wait["enders"] = each.enders;
+    waits.append(wait);
+  }
+  for (const inspect::ProcessLine& each : report.processes) {
+    nb::dict process;
+    process["process"] = each.pid;
+    process["parent"] = each.parent;
+    process["name"] = each.name;
+    process["state"] = each.state;
+    process["service"] = each.service;
+    processes.append(process);
+  }
+  nb::dict all;
+  all["domain"] = report.domain;
+  all["findings"] = findings;
+  all["waits"] = waits;
+  all["processes"] = processes;
+  all["text"] = report.text();
+  return all;
+}
+
+// Of each domain that the process is in; None: of those that this one is in.
+nb::list reports(std::optional<pid_t> pid) {
+  Result<std::vector<Diagnosis>> found = [&]() -> Result<std::vector<Diagnosis>> {
+    const GilRelease released;
+    if (pid) return inspect::diagnose(*pid);
+    std::vector<Diagnosis> own;
+    node::Node::for_each(
+        [&](node::Node& node) { own.push_back(inspect::diagnose(inspect::View(node.domain()))); });
+    return own;
+  }();
+  require(found.status());
+  nb::list all;
+  for (const Diagnosis& report : *found) all.append(as_dict(report));
+  return all;
+}
+
+// with ProcessWait(pid, timeout): this thread waits for the end of that process.
+class ProcessWait {
+ public:
+  ProcessWait(pid_t pid, std::optional<double> timeout) : pid_(pid), timeout_(timeout) {}
+  void enter() {
+    node::Node* const node = node::Node::existing();
+    if (node == nullptr) return;
+    record_.emplace(node->domain(), pid_,
+                    timeout_ ? os::Deadline::after_seconds(*timeout_) : os::Deadline::never());
+    name_process_in_domain();
+    record_->describe(own_frames());
+  }
+  void leave() { record_.reset(); }
+
+ private:
+  pid_t pid_;
+  std::optional<double> timeout_;
+  std::optional<domain::WaitRecord> record_;
+};
+
+}  // namespace
+
+void note_prospects(const Status& status, const inspect::Target& target) {
+  node::Node* const node = node::Node::existing();
+  if (status.code() != Code::kTimeout || !explains() || node == nullptr) return;
+  PyObject* const exception = take_exception();
+  if (exception == nullptr) return;
+  try {
+    const nb::handle error(exception);
+    const nb::object notes =
+        nb::hasattr(error, "__notes__") ? error.attr("__notes__") : nb::object(nb::list());
+    notes.attr("append")("forklift: " + inspect::prospects(node->domain(), target));
+    error.attr("__notes__") = notes;
+  } catch (...) {
+    PyErr_Clear();  // the error goes without its note
+  }
+  put_exception(exception);
+}
+
+void bind_inspection(nb::module_& module) {
+  const auto file = nb::cast<std::string>(module.attr("__file__"));
+  install_frames(file.substr(0, file.rfind('/') + 1));
+  module.def("reports", &reports, nb::arg("pid").none());
+  module.def("name_process", [](const std::string& name) {
+    if (node::Node* const node = node::Node::existing()) node->domain().name_self(name);
+  });
+  nb::class_<ProcessWait>(module, "ProcessWait")
+      .def(nb::init<pid_t, std::optional<double>>(), nb::arg("pid"), nb::arg("timeout").none())
+      .def("__enter__", &ProcessWait::enter)
+      .def("__exit__", [](ProcessWait& self, const nb::args&) { self.leave(); });
+}
+
+}  // namespace forklift::py

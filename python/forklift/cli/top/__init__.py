@@ -1,0 +1,1 @@
+"""``forklift top``: the processes, queues, pools, locks and memory of a running program, in numbers."""

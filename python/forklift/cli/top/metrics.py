@@ -1,0 +1,77 @@
+"""The numbers for Prometheus: the text format of its exposition, served on loopback.
+
+Source: https://prometheus.io/docs/instrumenting/exposition_formats/ (version 0.0.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from forklift.cli.top.sampling import Sample, Sampler
+
+__all__ = ["as_metrics", "serve"]
+
+# name, kind, help, the sample's list, what names a row, its value
+_METRICS = (
+    ("process_cpu_seconds_total", "counter", "CPU time", "processes", ("process", "name"), "cpu_seconds"),
+    ("process_own_bytes", "gauge", "private resident memory", "processes", ("process", "name"), "own_bytes"),
+    ("process_arena_bytes", "gauge", "shared memory held", "processes", ("process", "name"), "arena_bytes"),
+    ("queue_length", "gauge", "messages in the queue", "queues", ("index", "label"), "length"),
+    ("queue_put_total", "counter", "messages put", "queues", ("index", "label"), "put"),
+    ("queue_got_total", "counter", "messages taken", "queues", ("index", "label"), "got"),
+    ("topic_put_total", "counter", "messages put", "topics", ("index", "label"), "put"),
+    ("pool_waiting", "gauge", "tasks without a worker", "pools", ("owner",), "waiting"),
+)
+_COUNTED = (
+    ("pool_busy", "gauge", "workers at work", "pools", ("owner",), "busy"),
+    ("pool_idle", "gauge", "workers without a task", "pools", ("owner",), "idle"),
+    ("lock_waiting", "gauge", "processes that wait", "locks", ("kind", "index", "label"), "waiting"),
+)
+
+
+def as_metrics(samples: list[Sample]) -> str:
+    """The samples in Prometheus' text format."""
+    lines = []
+    for name, kind, text, rows, by, value in _METRICS + _COUNTED:
+        lines += [f"# HELP forklift_{name} {text}", f"# TYPE forklift_{name} {kind}"]
+        for sample in samples:
+            for row in getattr(sample, rows):
+                number = row[value] if not isinstance(row[value], list) else len(row[value])
+                lines.append(f"forklift_{name}{{{_labels(sample, row, by)}}} {number}")
+    for name in ("committed", "warm", "messages"):
+        lines.append(f"# TYPE forklift_arena_{name}_bytes gauge")
+        lines += [
+            f'forklift_arena_{name}_bytes{{domain="{each.domain:x}"}} {each.arena[name]}' for each in samples
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _labels(sample: Sample, row: dict[str, Any], by: tuple[str, ...]) -> str:
+    def quoted(value: Any) -> str:
+        return str(value).replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+    pairs: Iterator[tuple[str, Any]] = ((name, row[name]) for name in by)
+    return ",".join([f'domain="{sample.domain:x}"', *(f'{name}="{quoted(value)}"' for name, value in pairs)])
+
+
+def serve(sampler: Sampler, port: int) -> ThreadingHTTPServer:
+    """A server on loopback that answers each request with what there is then. OSError: the port is taken."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path not in ("/", "/metrics"):
+                self.send_error(404)
+                return
+            body = as_metrics(sampler.look()).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *arguments: Any) -> None:
+            pass
+
+    return ThreadingHTTPServer(("127.0.0.1", port), Handler)

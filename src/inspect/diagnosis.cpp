@@ -1,0 +1,149 @@
+#include "inspect/diagnosis.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+
+#include "os/thread.h"
+
+namespace forklift::inline abi_0_1::inspect {
+
+namespace {
+
+std::string seconds_text(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, seconds < 10 ? "%.1f s" : "%.0f s", seconds);
+  return text;
+}
+
+WaitLine line_of(const Snapshot& snapshot, const Stuck& stuck, const Wait& wait) {
+  const Words words(snapshot);
+  WaitLine line;
+  line.process = snapshot.members()[wait.who.member].state.pid;
+  line.thread = wait.who.thread;
+  line.who = words.actor(wait.who);
+  line.what = words.wait(wait);
+  line.seconds = static_cast<double>(snapshot.now_ns() - wait.since_ns) / 1e9;
+  line.seconds_left = wait.is_timed() ? static_cast<double>(wait.until_ns - snapshot.now_ns()) / 1e9
+                                      : std::numeric_limits<double>::infinity();
+  line.stuck = stuck.is_stuck(wait.who);
+  line.call_site = wait.call_site;
+  for (const Actor& ender : stuck.enders(wait)) {
+    const pid_t pid = snapshot.members()[ender.member].state.pid;
+    if (std::find(line.enders.begin(), line.enders.end(), pid) == line.enders.end())
+      line.enders.push_back(pid);
+  }
+  return line;
+}
+
+Diagnosis look(const Snapshot& snapshot, const Stuck& stuck) {
+  Diagnosis report;
+  report.domain = snapshot.view().header().domain_id;
+  report.findings = explain(snapshot, stuck);
+  for (const Wait& wait : snapshot.waits()) {
+    const ThreadState* const thread = snapshot.thread(wait.who);
+    const Member& member = snapshot.members()[wait.who.member];
+    if (thread == nullptr || member.service || thread->is_internal(member.state.pid)) continue;
+    report.waits.push_back(line_of(snapshot, stuck, wait));
+  }
+  std::stable_sort(report.waits.begin(), report.waits.end(),
+                   [](const WaitLine& one, const WaitLine& other) { return one.seconds > other.seconds; });
+  for (const Member& member : snapshot.members()) {
+    report.processes.push_back({member.state.pid, member.state.parent,
+                                member.label.empty() ? member.state.name : member.label,
+                                state_of(member.state), member.service});
+  }
+  return report;
+}
+
+// Do all stuck threads still wait for the same?
+bool lasts(const Stuck& stuck, const Snapshot& now) {
+  return std::all_of(stuck.waits().begin(), stuck.waits().end(), [&](const Wait* before) {
+    return std::any_of(now.waits().begin(), now.waits().end(), [&](const Wait& each) {
+      return each.who.thread == before->who.thread && each.since_ns == before->since_ns;
+    });
+  });
+}
+
+}  // namespace
+
+Diagnosis diagnose(const View& view) {
+  constexpr int kTries = 4;
+  for (int i = 1;; ++i) {
+    const Snapshot snapshot(view);
+    const Stuck stuck(snapshot);
+    if (stuck.waits().empty() || i == kTries || lasts(stuck, Snapshot(view))) return look(snapshot, stuck);
+  }
+}
+
+Result<std::vector<Diagnosis>> diagnose(pid_t pid) {
+  Result<std::vector<View>> views = views_of(pid);
+  if (!views) return views.status();
+  std::vector<Diagnosis> reports;
+  for (const View& view : *views) reports.push_back(diagnose(view));
+  return reports;
+}
+
+std::string prospects(const domain::Domain& domain, const Target& target) {
+  Snapshot snapshot{View(domain)};
+  snapshot.find_rights([&](const arena::Object& object) { return object == target.object; });
+  const Stuck stuck(snapshot);
+  const Words words(snapshot);
+  const auto self = snapshot.member_of(::getpid());
+  Wait wait;
+  wait.who = {self.value_or(0), static_cast<pid_t>(os::thread_id())};
+  wait.targets.push_back(target);
+  std::string text = words.target(target);
+  constexpr std::size_t kMost = 5;
+  std::size_t told = 0;
+  for (const Actor& ender : stuck.enders(wait)) {
+    const ThreadState* const thread = snapshot.thread(ender);
+    if (thread == nullptr || ender.thread != snapshot.members()[ender.member].state.pid) continue;
+    if (told++ == kMost) return text + "; or others";
+    const Wait* const theirs = snapshot.wait_of(ender);
+    text += (told == 1 ? " could come from " : "; ") + words.actor(ender) + ", which ";
+    text += theirs != nullptr ? "waits for " + words.wait(*theirs)
+                              : state_of(snapshot.members()[ender.member].state);
+  }
+  return told != 0 ? text : text + ": no other process could bring it about";
+}
+
+std::string Diagnosis::text() const {
+  std::string text;
+  for (const Finding& finding : findings) {
+    text += finding.text + ".\n    -> " + finding.advice + '\n';
+  }
+  const auto users = std::count_if(processes.begin(), processes.end(),
+                                   [](const ProcessLine& each) { return !each.service; });
+  if (findings.empty()) {
+    text += "Nothing is stuck: " + std::to_string(users) + (users == 1 ? " process, " : " processes, ") +
+            std::to_string(waits.size()) + (waits.size() == 1 ? " wait" : " waits");
+    text += waits.empty() ? ".\n" : ", the longest for " + seconds_text(waits.front().seconds) + ".\n";
+  }
+  if (!waits.empty()) text += "\nWaits:\n";
+  for (const WaitLine& wait : waits) {
+    text += "  " + wait.who + ", for " + seconds_text(wait.seconds) + ": " + wait.what;
+    if (wait.seconds_left != std::numeric_limits<double>::infinity())
+      text += " (" + seconds_text(std::max(0.0, wait.seconds_left)) + " left)";
+    if (wait.stuck) text += " (stuck)";
+    text += '\n';
+    if (!wait.call_site.empty()) text += "      at " + wait.call_site + '\n';
+    if (wait.enders.empty()) continue;
+    text += "      could be ended by";
+    constexpr std::size_t kMost = 8;
+    for (std::size_t i = 0; i < std::min(wait.enders.size(), kMost); ++i)
+      text += (i == 0 ? " " : ", ") + std::to_string(wait.enders[i]);
+    if (wait.enders.size() > kMost) text += " and " + std::to_string(wait.enders.size() - kMost) + " more";
+    text += '\n';
+  }
+  text += "\nProcesses:\n";
+  for (const ProcessLine& process : processes) {
+    text += "  " + std::to_string(process.pid) + (process.name.empty() ? "" : " (" + process.name + ")") +
+            ' ' + process.state + (process.service ? ", serves the others" : "") + '\n';
+  }
+  return text;
+}
+
+}  // namespace forklift::inline abi_0_1::inspect

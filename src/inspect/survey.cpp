@@ -1,0 +1,236 @@
+#include "inspect/survey.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "arena/tables.h"
+#include "inspect/diagnosis.h"
+#include "topic/tables.h"
+
+namespace forklift::inline abi_0_1::inspect {
+
+namespace {
+
+using arena::ObjectKind;
+using domain::Region;
+
+std::uint32_t sequence_of(const sync::Word& end) noexcept {
+  return channel::Position::unpack(load(end)).sequence();
+}
+
+void add_once(std::vector<pid_t>& pids, pid_t pid) {
+  if (std::find(pids.begin(), pids.end(), pid) == pids.end()) pids.push_back(pid);
+}
+
+// Counts what one snapshot shows.
+class Counter {
+ public:
+  Counter(const View& view, Holders holders)
+      : view_(view), snapshot_(view, Detail::kNumbers), holders_(holders) {}
+
+  Survey count() {
+    find_waiting();
+    find_rights();
+    survey_.domain = view_.header().domain_id;
+    survey_.now_ns = snapshot_.now_ns();
+    count_arena();
+    count_processes();
+    count_queues();
+    count_topics();
+    count_locks();
+    count_holdings();
+    return std::move(survey_);
+  }
+
+ private:
+  pid_t pid_of(std::size_t member) const { return snapshot_.members()[member].state.pid; }
+
+  void find_waiting() {
+    for (const Wait& wait : snapshot_.waits()) {
+      for (const Target& target : wait.targets)
+        add_once(waiting_[{target.object.pack(), target.need}], pid_of(wait.who.member));
+    }
+  }
+  std::vector<pid_t> waiting(const arena::Object& object, Need need) const {
+    const auto found = waiting_.find({object.pack(), need});
+    return found == waiting_.end() ? std::vector<pid_t>() : found->second;
+  }
+  // Of pools' tasks in any case: their holders are the workers.
+  void find_rights() {
+    snapshot_.find_rights([this](const arena::Object& object) {
+      if (holders_ == Holders::kAll) return !arena::travels(object.kind);
+      const channel::ChannelRow* const row = snapshot_.channel(object);
+      return row != nullptr && row->label.is(channel::kPoolTasks);
+    });
+  }
+  std::vector<pid_t> holders(const arena::Object& object) const {
+    std::vector<pid_t> pids;
+    for (const std::size_t member : snapshot_.holders(object)) add_once(pids, pid_of(member));
+    return pids;
+  }
+
+  void count_arena() {
+    const auto& state = *reinterpret_cast<const arena::ArenaState*>(view_.region(Region::kArena).data());
+    ArenaUse& use = survey_.arena;
+    use.reserved = view_.header().data_bytes;
+    use.budget = load(view_.header().budget);
+    use.committed = load(state.committed);
+    use.warm = load(state.cached);
+    use.messages = load(state.chunk_bytes);
+  }
+
+  void count_processes() {
+    const Words words(snapshot_);
+    for (std::size_t member = 0; member < snapshot_.members().size(); ++member) {
+      const Member& process = snapshot_.members()[member];
+      if (!process.slot) continue;
+      ProcessUse use;
+      use.pid = process.state.pid;
+      use.parent = process.state.parent;
+      use.name = process.label.empty() ? process.state.name : process.label;
+      use.state = state_of(process.state);
+      use.service = process.service;
+      use.cpu_seconds = process.state.cpu_seconds;
+      use.own_bytes = process.state.own_bytes;
+      if (const Wait* wait = snapshot_.wait_of({member, use.pid})) {
+        use.waits_for = words.wait(*wait);
+        use.waits_seconds = static_cast<double>(snapshot_.now_ns() - wait->since_ns) / 1e9;
+      }
+      survey_.processes.push_back(std::move(use));
+    }
+  }
+
+  void count_queues() {
+    const auto rows = view_.rows<channel::ChannelRow, channel::ChannelTable>(Region::kChannels);
+    const auto& table =
+        *reinterpret_cast<const channel::ChannelTable*>(view_.region(Region::kChannels).data());
+    const std::uint64_t used = std::min<std::uint64_t>(load(table.rows_used), rows.size());
+    for (std::uint32_t index = 0; index < used; ++index) {
+      const channel::ChannelRow& row = rows[index];
+      const std::uint64_t meta = load(row.meta);
+      if ((meta & 1) == 0) continue;
+      QueueUse use = queue(row, {ObjectKind::kChannel, index});
+      use.generation = static_cast<std::uint32_t>(meta >> 32);
+      if (use.label == channel::kPoolTasks)
+        count_pool(use);
+      else if (use.label != channel::kPoolAnswers)
+        survey_.queues.push_back(std::move(use));
+    }
+  }
+
+  QueueUse queue(const channel::ChannelRow& row, const arena::Object& object) const {
+    const std::uint32_t head = sequence_of(row.head), tail = sequence_of(row.tail);
+    const auto first = static_cast<std::uint32_t>(load(row.first));
+    const auto since = [](std::uint32_t now, std::uint32_t then) {
+      return (now - then) & channel::kSequenceMask;
+    };
+    QueueUse use;
+    use.index = object.index;
+    use.label = row.label.text();
+    use.length = since(tail, head);
+    use.capacity = load(row.capacity);
+    use.put = since(tail, first);
+    use.got = since(head, first);
+    use.put_bytes = load(row.tail_bytes[tail & 1]);
+    use.unfinished = since(tail, static_cast<std::uint32_t>(load(row.done)));
+    use.waiting_to_get = waiting(object, Need::kMessage);
+    use.waiting_to_put = waiting(object, Need::kRoom);
+    use.holders = holders(object);
+    return use;
+  }
+
+  // A worker waits for tasks, or works; the process that made the pool is their parent.
+  void count_pool(const QueueUse& tasks) {
+    PoolUse use;
+    use.tasks = tasks.index;
+    use.waiting = tasks.length;
+    use.submitted = tasks.put;
+    for (const std::size_t member : snapshot_.holders({ObjectKind::kChannel, tasks.index})) {
+      const ProcessState& process = snapshot_.members()[member].state;
+      const auto parent = snapshot_.member_of(process.parent);
+      const bool is_worker = parent && std::find(tasks.holders.begin(), tasks.holders.end(),
+                                                 process.parent) != tasks.holders.end();
+      if (!is_worker) {
+        if (use.owner == 0) use.owner = process.pid;
+        continue;
+      }
+      const Wait* const wait = snapshot_.wait_of({member, process.pid});
+      const bool idle =
+          wait != nullptr && std::any_of(wait->targets.begin(), wait->targets.end(), [&](const Target& each) {
+            return each.need == Need::kTask ||
+                   (each.object == arena::Object{ObjectKind::kChannel, tasks.index});
+          });
+      (idle ? use.idle : use.busy).push_back(process.pid);
+    }
+    survey_.pools.push_back(std::move(use));
+  }
+
+  void count_topics() {
+    const auto rows = view_.rows<topic::TopicRow, topic::TopicTable>(Region::kTopics);
+    const auto& table = *reinterpret_cast<const topic::TopicTable*>(view_.region(Region::kTopics).data());
+    const std::uint64_t used = std::min<std::uint64_t>(load(table.rows_used), rows.size());
+    for (std::uint32_t index = 0; index < used; ++index) {
+      const topic::TopicRow& row = rows[index];
+      if ((load(row.meta) & 1) == 0) continue;
+      const arena::Object object{ObjectKind::kTopic, index};
+      survey_.topics.push_back(
+          {index, row.label.text(), load(row.tail), load(row.oldest), waiting(object, Need::kNews)});
+    }
+  }
+
+  void count_locks() {
+    const auto& table = *reinterpret_cast<const locks::LockTable*>(view_.region(Region::kLocks).data());
+    for (std::uint32_t index = 0; index < load(table.rows_used); ++index) {
+      const arena::Object object{ObjectKind::kLock, index};
+      const locks::LockRow* const row = snapshot_.lock(object);
+      if (row == nullptr) break;
+      const locks::Kind kind = locks::kind_in(load(row->meta));
+      if (kind == locks::Kind::kNone) continue;
+      LockUse use{index, noun_of(kind), row->label.text(), 0, 0, {}};
+      if (const auto owner = snapshot_.owner(object)) use.owner = pid_of(owner->member);
+      for (const Wait& wait : snapshot_.waits()) {
+        for (const Target& target : wait.targets)
+          if (target.object == object) add_once(use.waiting, pid_of(wait.who.member));
+      }
+      if (kind == locks::Kind::kBarrier) use.value = load(row->inside);
+      if (!locks::has_owner(kind) && kind != locks::Kind::kBarrier) use.value = load(row->state);
+      if (use.owner != 0 || !use.waiting.empty()) survey_.locks.push_back(std::move(use));
+    }
+  }
+
+  // Whose blocks are how large.
+  void count_holdings() {
+    const std::span<const std::byte> region = view_.region(Region::kBlocks);
+    const std::span<const arena::BlockRow> blocks{reinterpret_cast<const arena::BlockRow*>(region.data()),
+                                                  region.size() / sizeof(arena::BlockRow)};
+    for (const arena::LeaseRow& lease : snapshot_.leases()) {
+      const std::uint64_t word = load(lease.object);
+      const arena::Object object = arena::Object::unpack(word);
+      if (word == 0 || object.kind != ObjectKind::kBlock || object.index >= blocks.size()) continue;
+      const arena::BlockRow& block = blocks[object.index];
+      if (arena::BlockMeta::unpack(load(block.meta)).state != arena::BlockState::kHeld) continue;
+      ++survey_.arena.blocks;
+      const arena::Holder holder{load(lease.holder)};
+      const auto member = holder.is_process() ? snapshot_.member_in(holder.slot()) : std::nullopt;
+      if (!member) continue;
+      for (ProcessUse& process : survey_.processes) {
+        if (process.pid != pid_of(*member)) continue;
+        process.arena_bytes += load(block.committed);
+        ++process.blocks;
+      }
+    }
+  }
+
+  const View& view_;
+  Snapshot snapshot_;
+  const Holders holders_;
+  std::map<std::pair<std::uint64_t, Need>, std::vector<pid_t>> waiting_;  // by object, packed
+  Survey survey_;
+};
+
+}  // namespace
+
+Survey survey_of(const View& view, Holders holders) { return Counter(view, holders).count(); }
+
+}  // namespace forklift::inline abi_0_1::inspect

@@ -1,0 +1,132 @@
+#include "inspect/view.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string_view>
+
+#include "base/release.h"
+#include "inspect/machine.h"
+#include "os/limits.h"
+
+namespace forklift::inline abi_0_1::inspect {
+
+namespace {
+
+constexpr std::string_view kControl = "/memfd:forklift-control";
+
+std::string called(pid_t pid) { return "process " + std::to_string(pid); }
+
+struct File {
+  std::string path;
+  ino_t inode;
+};
+
+// The control segments that a process has open, each once.
+Result<std::vector<File>> control_files_of(pid_t pid) {
+  const std::string folder = "/proc/" + std::to_string(pid) + "/fd";
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(folder.c_str()), ::closedir);
+  if (!open && errno == ENOENT) return Status(Code::kInvalid, "there is no " + called(pid));
+  if (!open && (errno == EACCES || errno == EPERM)) {
+    return Status(Code::kRefused, called(pid) +
+                                      " may not be looked at: it belongs to another user, or protects itself "
+                                      "(prctl PR_SET_DUMPABLE); ask as its user, or as root");
+  }
+  if (!open) return Status::system("opendir", errno, folder);
+  std::vector<File> files;
+  while (const dirent* entry = ::readdir(open.get())) {
+    File file{folder + "/" + entry->d_name, 0};
+    char target[64];
+    const ssize_t length = ::readlink(file.path.c_str(), target, sizeof target);
+    if (length < 0 || !std::string_view(target, static_cast<std::size_t>(length)).starts_with(kControl))
+      continue;
+    struct stat about{};
+    if (::stat(file.path.c_str(), &about) != 0) continue;
+    file.inode = about.st_ino;
+    const bool known =
+        std::any_of(files.begin(), files.end(), [&](const File& each) { return each.inode == file.inode; });
+    if (!known) files.push_back(std::move(file));
+  }
+  return files;
+}
+
+Result<os::Mapping> map_control(const File& file, pid_t pid) {
+  const os::Fd fd(::open(file.path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.valid()) return Status::system("open", errno, file.path);
+  struct stat about{};
+  if (::fstat(fd.get(), &about) != 0) return Status::system("fstat", errno, file.path);
+  const auto bytes = static_cast<std::uint64_t>(about.st_size);
+  if (bytes < os::page_size())
+    return Status(Code::kCorrupt, "the control segment of " + called(pid) + " is too short");
+  Result<os::Mapping> mapped = os::Mapping::read_only(fd, bytes);
+  if (!mapped) return mapped.status();
+  const auto& header = *reinterpret_cast<const domain::Header*>(mapped->data());
+  if (header.magic != domain::kMagic)
+    return Status(Code::kCorrupt, "the control segment of " + called(pid) + " has no header");
+  if (header.layout_version != domain::kLayoutVersion) {
+    return Status(Code::kVersion, called(pid) + " has shared memory of layout version " +
+                                      std::to_string(header.layout_version) + ", and this is for version " +
+                                      std::to_string(domain::kLayoutVersion) +
+                                      ": use the Forklift that the program uses");
+  }
+  const bool fits =
+      header.control_bytes == bytes &&
+      std::all_of(header.regions.begin(), header.regions.end(), [&](const domain::Extent& each) {
+        return each.offset <= bytes && each.bytes <= bytes - each.offset;
+      });
+  if (!fits) return Status(Code::kCorrupt, "the control segment of " + called(pid) + " has a wrong header");
+  return mapped;
+}
+
+}  // namespace
+
+View::View(const domain::Domain& domain) noexcept : base_(domain.base()) {}
+
+View::View(os::Mapping mapping)
+    : mapping_(std::make_shared<const os::Mapping>(std::move(mapping))), base_(mapping_->data()) {}
+
+std::span<const std::byte> View::region(domain::Region region) const noexcept {
+  const domain::Extent& extent = header().regions[static_cast<std::size_t>(region)];
+  return {base_ + extent.offset, extent.bytes};
+}
+
+std::span<const domain::Slot> View::slots() const noexcept {
+  const std::uint64_t used = header().slots_used.load(std::memory_order_acquire);
+  return {reinterpret_cast<const domain::Slot*>(region(domain::Region::kSlots).data()),
+          std::min<std::uint64_t>(used, domain::kSlotCount)};
+}
+
+std::optional<std::uint64_t> View::within(domain::Region region, std::uint64_t offset) const noexcept {
+  const domain::Extent& extent = header().regions[static_cast<std::size_t>(region)];
+  if (offset < extent.offset || offset - extent.offset >= extent.bytes) return std::nullopt;
+  return offset - extent.offset;
+}
+
+Result<std::vector<View>> views_of(pid_t pid) {
+  const ProcessState process = look_at(pid);
+  if (!process.there) return Status(Code::kInvalid, "there is no " + called(pid));
+  if (process.is_zombie()) {
+    return Status(Code::kInvalid, called(pid) + " " + ending_of(process.wait_status) + "; its parent, " +
+                                      called(process.parent) + ", has not taken note of it yet");
+  }
+  Result<std::vector<File>> files = control_files_of(pid);
+  if (!files) return files.status();
+  if (files->empty()) {
+    return Status(Code::kInvalid, called(pid) + " (" + process.name +
+                                      ") is in no Forklift domain: it has shared nothing "
+                                      "yet, or has closed the descriptors");
+  }
+  std::vector<View> views;
+  for (const File& file : *files) {
+    Result<os::Mapping> mapped = map_control(file, pid);
+    if (!mapped) return mapped.status();
+    views.push_back(View(*std::move(mapped)));
+  }
+  return views;
+}
+
+}  // namespace forklift::inline abi_0_1::inspect

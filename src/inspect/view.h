@@ -1,0 +1,58 @@
+// Another process's domain, seen from outside: its control segment, mapped to be read only.
+//
+//   Result<std::vector<View>> views = views_of(pid);      // of each domain that the process is in
+//   const Header& header = views->front().header();
+//
+// The one who looks is no member of the domain: it takes no slot, no lock and no right, and stores nothing. Everything that it
+// reads may change meanwhile, and may be wrong where a process is being killed; what it says is checked before it is
+// used.
+//
+// Ownership: a view keeps the segment's memory. Thread safety: any number of threads may read.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "domain/domain.h"
+#include "os/mapping.h"
+
+namespace forklift::inline abi_0_1::inspect {
+
+inline std::uint64_t load(const sync::Word& word) noexcept { return word.load(std::memory_order_acquire); }
+
+class View {
+ public:
+  // Of a domain that this process is in. It must outlive the view.
+  explicit View(const domain::Domain& domain) noexcept;
+
+  const domain::Header& header() const noexcept { return *reinterpret_cast<const domain::Header*>(base_); }
+  std::span<const std::byte> region(domain::Region region) const noexcept;
+  // The same as rows of one type, behind a table of another one.
+  template <class Row, class Table>
+  std::span<const Row> rows(domain::Region region) const noexcept {
+    const std::span<const std::byte> all = this->region(region);
+    if (all.size() < sizeof(Table)) return {};
+    return {reinterpret_cast<const Row*>(all.data() + sizeof(Table)),
+            (all.size() - sizeof(Table)) / sizeof(Row)};
+  }
+  std::span<const domain::Slot> slots() const noexcept;
+  // What lies at this offset of the segment, relative to the beginning of a region; nullopt: it is not in it.
+  std::optional<std::uint64_t> within(domain::Region region, std::uint64_t offset) const noexcept;
+
+ private:
+  friend Result<std::vector<View>> views_of(pid_t pid);
+  explicit View(os::Mapping mapping);
+
+  std::shared_ptr<const os::Mapping> mapping_;
+  const std::byte* base_;
+};
+
+// kInvalid: there is no such process, it has ended, or it is in no domain. kRefused: it may not be looked at. kVersion: it
+// runs another version of this library. kCorrupt, kSystem.
+Result<std::vector<View>> views_of(pid_t pid);
+
+}  // namespace forklift::inline abi_0_1::inspect

@@ -1,0 +1,98 @@
+// Numbers of a domain, against known amounts.
+#include "inspect/survey.h"
+
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "locks/mutex.h"
+#include "locks/semaphore.h"
+#include "support/node_fixture.h"
+
+namespace forklift::inspect {
+namespace {
+
+class SurveyTest : public test::NodeFixture {
+ protected:
+  // What children held that have ended is given back first.
+  void TearDown() override {
+    domain().reap();
+    NodeFixture::TearDown();
+  }
+  Survey look() { return survey_of(View(domain())); }
+  QueueUse queue() {
+    const Survey survey = look();
+    return survey.queues.size() == 1 ? survey.queues[0] : QueueUse{};
+  }
+};
+
+TEST_F(SurveyTest, AnEmptyDomainHasOneProcess) {
+  const Survey survey = look();
+  ASSERT_EQ(survey.processes.size(), 1u);
+  EXPECT_EQ(survey.processes[0].pid, ::getpid());
+  EXPECT_GT(survey.processes[0].own_bytes, 1u << 20);
+  EXPECT_TRUE(survey.queues.empty() && survey.topics.empty() && survey.pools.empty() && survey.locks.empty());
+  EXPECT_EQ(survey.domain, domain().header().domain_id);
+  EXPECT_EQ(survey.arena.reserved, domain().data_bytes());
+}
+
+TEST_F(SurveyTest, CountsTheMessagesOfAQueueFromItsCreation) {
+  for (int round = 0; round < 3; ++round) {  // the second one has the first one's row
+    const channel::ChannelPtr channel = make_channel({.capacity = 10});
+    ASSERT_OK(channel->label().set("frames"));
+    const std::uint64_t before = queue().put_bytes;
+    for (int i = 0; i < 5; ++i) ASSERT_OK(test::put_text(*channel, "12345678"));
+    for (int i = 0; i < 2; ++i) ASSERT_OK(test::get_text(*channel).status());
+    const QueueUse use = queue();
+    EXPECT_EQ(use.label, "frames");
+    EXPECT_EQ(use.put, 5u);
+    EXPECT_EQ(use.got, 2u);
+    EXPECT_EQ(use.length, 3u);
+    EXPECT_EQ(use.capacity, 10u);
+    EXPECT_EQ(use.put_bytes - before, 40u);
+    EXPECT_EQ(use.holders, std::vector<pid_t>{::getpid()});
+    for (int i = 0; i < 3; ++i) ASSERT_OK(test::get_text(*channel).status());
+  }
+}
+
+TEST_F(SurveyTest, SaysWhoWaitsForAQueue) {
+  const channel::ChannelPtr empty = make_channel();
+  test::Child child([&] {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)test::get_text(*empty, 60);
+  });
+  const std::vector<pid_t> expected{child.pid()};
+  EXPECT_TRUE(test::eventually([&] { return queue().waiting_to_get == expected; }));
+  for (const ProcessUse& each : look().processes) {
+    EXPECT_EQ(each.waits_for, each.pid == child.pid() ? "a message in queue 0" : "");
+  }
+  ASSERT_OK(test::put_text(*empty, "end"));
+  EXPECT_EQ(child.wait(), 0);
+  EXPECT_TRUE(queue().waiting_to_get.empty());
+}
+
+TEST_F(SurveyTest, CountsTheMemoryThatAProcessHolds) {
+  const Survey before = look();
+  const arena::LeasePtr block = allocate(arena::Kind::kShare, 1 << 20);
+  const Survey after = look();
+  EXPECT_EQ(after.processes[0].arena_bytes - before.processes[0].arena_bytes, 1u << 20);
+  EXPECT_EQ(after.processes[0].blocks - before.processes[0].blocks, 1u);
+  EXPECT_EQ(after.arena.blocks - before.arena.blocks, 1u);
+}
+
+TEST_F(SurveyTest, SaysWhichLocksAreHeld) {
+  Result<locks::MutexPtr> lock = locks::Mutex::create(node().locks(), false);
+  ASSERT_OK(lock.status());
+  Result<locks::SemaphorePtr> idle = locks::Semaphore::create(node().locks(), {.value = 3});
+  ASSERT_OK(idle.status());
+  EXPECT_TRUE(look().locks.empty());
+  EXPECT_EQ((*lock)->try_acquire(), locks::Took::kYes);
+  const Survey survey = look();
+  ASSERT_EQ(survey.locks.size(), 1u);
+  EXPECT_EQ(survey.locks[0].kind, "Lock");
+  EXPECT_EQ(survey.locks[0].owner, ::getpid());
+  (*lock)->release();
+  EXPECT_TRUE(look().locks.empty());
+}
+
+}  // namespace
+}  // namespace forklift::inspect

@@ -1,0 +1,144 @@
+"""What ``why`` says of programs that are not stuck, of what it cannot look at, and with its options."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import forklift
+import forklift.multiprocessing as mp
+import pytest
+
+PROGRAMS = Path(__file__).parent / "programs"
+STUCK = Path(__file__).parent / "stuck"
+WHY = [sys.executable, "-m", "forklift", "why"]
+
+
+@contextlib.contextmanager
+def started(path, *arguments, **environment):
+    program = subprocess.Popen(
+        [sys.executable, str(path), *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=os.environ | environment,
+    )
+    try:
+        yield program
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(program.pid, signal.SIGKILL)
+        program.communicate()
+
+
+def said(*arguments):
+    return subprocess.run([*WHY, *arguments], capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_an_idle_server_is_not_stuck_and_is_found_by_its_name():
+    name = f"idle-{uuid.uuid4().hex[:12]}"
+    with started(PROGRAMS / "idle_server.py", name) as program:
+        assert program.stdout.readline() == "ready\n"
+        end = time.monotonic() + 3  # waits of less than a second do not count
+        while time.monotonic() < end:
+            found = forklift.why(program.pid)
+            assert not found.stuck, str(found)
+            time.sleep(0.2)
+        assert [each.process for each in found.waits if "a message in queue" in each.what], str(found)
+        by_name = said(name)
+        assert by_name.returncode == 0, by_name
+        assert by_name.stdout.startswith("Nothing is stuck: ")
+        assert f"{program.pid} (" in by_name.stdout
+
+
+def test_a_program_whose_workers_are_killed_is_not_disturbed_and_never_called_stuck():
+    with started(PROGRAMS / "killed_pool.py", "6") as program:
+        looks = 0
+        while program.poll() is None:
+            with contextlib.suppress(ValueError):  # it shares nothing yet, or has ended
+                found = forklift.why(program.pid)
+                looks += 1
+                assert not found.stuck, str(found)
+        assert program.returncode == 0
+        assert int(program.stdout.read()) >= 3
+        assert looks >= 20
+
+
+def test_of_this_process():
+    lock = mp.Lock()
+    with lock:
+        found = forklift.why()
+    assert not found.stuck
+    assert os.getpid() in [each.process for each in found.processes]
+    assert str(found) == found.text
+
+
+def test_a_process_that_is_not_there():
+    child = subprocess.Popen(["true"])
+    child.wait()
+    with pytest.raises(ValueError, match=f"there is no process {child.pid}"):
+        forklift.why(child.pid)
+    answer = said(str(child.pid))
+    assert (answer.returncode, answer.stdout) == (1, "")
+    assert answer.stderr.startswith("forklift why: ")
+    assert answer.stderr.endswith(f"there is no process {child.pid}\n")
+
+
+def test_a_zombie_and_a_process_that_shares_nothing():
+    with subprocess.Popen(["sleep", "60"]) as child:
+        with pytest.raises(ValueError, match=r"\(sleep\) is in no Forklift domain"):
+            forklift.why(child.pid)
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        with pytest.raises(ValueError, match="was killed by SIGKILL; its parent"):
+            forklift.why(child.pid)
+
+
+@pytest.mark.parametrize("arguments", [["--wacth"], ["1", "2"]])
+def test_a_wrong_command(arguments):
+    answer = said(*arguments)
+    assert answer.returncode == 2
+    assert answer.stderr.startswith("usage: forklift why")
+
+
+def test_a_name_that_nobody_serves():
+    answer = said("no-such-domain")
+    assert answer.returncode == 1
+    assert answer.stderr == "forklift why: no program serves the name 'no-such-domain'\n"
+
+
+def test_watching_ends_with_what_it_saw_last():
+    with started(STUCK / "short_barrier.py") as program:
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            with contextlib.suppress(ValueError):
+                if forklift.why(program.pid).stuck:
+                    break
+            time.sleep(0.1)
+        with subprocess.Popen(
+            [*WHY, str(program.pid), "--watch"], stdout=subprocess.PIPE, text=True
+        ) as watch:
+            assert "lacks 1 of its 3 parties" in watch.stdout.readline()
+            watch.send_signal(signal.SIGINT)
+            assert watch.wait(60) == 3
+
+
+def test_notes_say_who_could_have_ended_the_wait():
+    with started(PROGRAMS / "explained.py", FORKLIFT_EXPLAIN="1") as program:
+        empty, full, at_once = program.communicate(timeout=60)[0].splitlines()
+    assert empty.startswith(
+        'Empty [\'forklift: a message in queue "explained.py:16" could come from process '
+    )
+    assert '(Process-1), which waits for a message in queue "explained.py:15"' in empty
+    assert full.startswith('Full [\'forklift: room in queue "explained.py:16", which holds 1 of 1 message ')
+    assert at_once == "Empty []"
+
+
+def test_without_being_asked_nothing_is_explained():
+    with started(PROGRAMS / "explained.py") as program:
+        said = program.communicate(timeout=60)[0].splitlines()
+    assert said == ["Empty []", "Full []", "Empty []"]

@@ -1,0 +1,209 @@
+"""``forklift top``: its numbers are those of a program that did known amounts, in each form."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+from forklift.cli.top import command
+from forklift.cli.top.metrics import as_metrics
+from forklift.cli.top.sampling import Sampler
+from forklift.cli.top.tables import TABLES, as_text, size
+
+PROGRAM = Path(__file__).parent / "programs" / "counted.py"
+TOP = [sys.executable, "-m", "forklift", "top"]
+
+
+@pytest.fixture(scope="module")
+def program():
+    started = subprocess.Popen(
+        [sys.executable, str(PROGRAM)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        word, holder = started.stdout.readline().split()
+        assert word == "ready"
+        started.holder = int(holder)
+        yield started
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(started.pid, signal.SIGKILL)
+        started.communicate()
+
+
+def put(program, count):
+    program.stdin.write(f"{count}\n")
+    program.stdin.flush()
+    assert program.stdout.readline() == "done\n"
+
+
+def named(rows, label):
+    (row,) = [row for row in rows if row["label"] == label]
+    return row
+
+
+def test_the_numbers_are_exact(program):
+    said = subprocess.run(
+        [*TOP, str(program.pid), "--once", "--json", "--seconds", "0.2"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    (sample,) = json.loads(said.stdout)
+    queue = named(sample["queues"], "numbers")
+    assert {name: queue[name] for name in ("put", "got", "length", "capacity")} == {
+        "put": 1000,
+        "got": 400,
+        "length": 600,
+        "capacity": 2000,
+    }
+    assert queue["put_per_second"] == queue["got_per_second"] == 0
+    assert 0.2 <= queue["oldest_seconds"] == sample["seconds"]
+    assert program.pid in queue["holders"]
+    assert named(sample["topics"], "news")["put"] == 50
+    (pool,) = sample["pools"]
+    assert (pool["owner"], pool["waiting"], pool["busy"], len(pool["idle"])) == (program.pid, 0, [], 3)
+    assert pool["submitted"] == 10
+    door = named(sample["locks"], "door")
+    assert (door["kind"], door["owner"], door["waiting"]) == ("Lock", program.holder, [])
+    processes = {each["process"]: each for each in sample["processes"]}
+    assert processes[program.pid]["arena_bytes"] >= 8 << 20
+    assert processes[program.holder]["waits_for"].startswith("Event ")
+    assert processes[program.holder]["waits_seconds"] > 0
+    assert len([each for each in sample["processes"] if not each["service"]]) == 5
+    assert sample["arena"]["committed"] >= 8 << 20
+
+
+def test_rates_are_what_happened_between_two_looks(program):
+    sampler = Sampler(program.pid)
+    before = named(sampler.look()[0].queues, "numbers")["put"]
+    put(program, 500)
+    (sample,) = sampler.look()
+    queue = named(sample.queues, "numbers")
+    assert queue["put"] == before + 500
+    assert queue["put_per_second"] * sample.seconds == pytest.approx(500)
+    assert queue["got_per_second"] == 0
+    (sample,) = sampler.look()
+    assert named(sample.queues, "numbers")["put_per_second"] == 0
+
+
+def test_the_text_fits_the_terminal(program):
+    samples = Sampler(program.pid).look()
+    wide, narrow = as_text(samples, 200), as_text(samples, 40)
+    assert max(map(len, narrow.splitlines())) <= 40
+    assert len(wide.splitlines()) == len(narrow.splitlines())
+    lines = [line.split() for line in wide.splitlines()]
+    (queue,) = [line for line in lines if line[:1] == ["numbers"]]
+    assert queue[1].endswith("/2000")
+    only = as_text(samples, 200, "door")
+    assert "door" in only
+    assert "numbers" not in only
+
+
+def test_rows_are_sorted_and_filtered(program):
+    (sample,) = Sampler(program.pid).look()
+    processes = TABLES[0]
+    pids = [row["process"] for row in processes.rows(sample, sort=0)]
+    assert pids == sorted(pids, reverse=True)
+    assert [row["process"] for row in processes.rows(sample, sort=0, rising=True)] == pids[::-1]
+    assert {row["process"] for row in processes.rows(sample, str(program.holder))} == {program.holder}
+
+
+def test_prometheus_gets_the_same_numbers(program):
+    with subprocess.Popen(
+        [*TOP, str(program.pid), "--prometheus", "0"], stdout=subprocess.PIPE, text=True
+    ) as top:
+        url = top.stdout.readline().strip()
+        assert url.startswith("http://127.0.0.1:")
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            text = answer.read().decode()
+            assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(url + "x", timeout=30)
+        top.send_signal(signal.SIGINT)
+        assert top.wait(30) == 0
+    (sample,) = Sampler(program.pid).look()
+    put = named(sample.queues, "numbers")["put"]
+    assert f'label="numbers"}} {put}\n' in text
+    assert f'forklift_pool_idle{{domain="{sample.domain:x}",owner="{program.pid}"}} 3\n' in text
+    assert set(as_metrics([sample]).splitlines()) >= {
+        line for line in text.splitlines() if line.startswith("# ")
+    }
+
+
+def test_the_screen_sorts_and_filters(program):
+    pytest.importorskip("textual", reason="the screen is textual's")
+    from forklift.cli.top.screen import Screen
+    from textual.widgets import DataTable
+
+    def shown(screen, table):
+        rows = screen.query_one(f"#{table}", DataTable)
+        return [rows.get_row_at(i) for i in range(rows.row_count)]
+
+    async def use():
+        screen = Screen(Sampler(program.pid), 60, "")
+        async with screen.run_test(size=(120, 40)) as pilot:
+            assert [row for row in shown(screen, "queues") if row[0] == "numbers"]
+            assert len(shown(screen, "processes")) >= 5
+            for _ in range(5):  # from CPU% to PID, around
+                await pilot.press("f6")
+            pids = [int(row[0]) for row in shown(screen, "processes")]
+            assert pids == sorted(pids, reverse=True)
+            await pilot.press("I")
+            await pilot.pause()
+            assert [int(row[0]) for row in shown(screen, "processes")] == sorted(pids)
+            await pilot.press("f4", *"numbers", "enter")
+            assert [row[0] for row in shown(screen, "queues")] == ["numbers"]
+            assert not screen.query_one("#processes", DataTable).display
+        async with Screen(Sampler(program.pid), 60, "").run_test(size=(40, 12)) as pilot:
+            await pilot.press("f10")
+
+    asyncio.run(use())
+
+
+WITHOUT_TEXTUAL = """
+import sys
+sys.modules["textual"] = None
+sys.stdout.isatty = lambda: True
+from forklift.cli.top.command import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_without_textual_the_error_names_the_line_that_installs_it(program):
+    said = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TEXTUAL, str(program.pid)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert said.returncode == 1
+    assert "the screen needs textual: python -m pip install textual" in said.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--json"], ["--seconds", "0"], ["--wrong"], ["1", "2"]])
+def test_a_wrong_command(arguments, capsys):
+    assert command.main(arguments) == 2
+    assert "usage: forklift top" in capsys.readouterr().err
+
+
+def test_a_process_that_is_not_there(capsys):
+    child = subprocess.Popen(["true"])
+    child.wait()
+    assert command.main([str(child.pid), "--once"]) == 1
+    assert capsys.readouterr().err.endswith(f"there is no process {child.pid}\n")
+
+
+def test_sizes():
+    assert [size(each) for each in (0, 999, 1000, 4 << 20, 150 << 30)] == ["0", "999", "1.0K", "4.0M", "150G"]
