@@ -183,8 +183,7 @@ TEST_F(DiagnosisTest, SeveralSourcesOfOneWait) {
 }
 
 TEST_F(DiagnosisTest, SourcesOfAWaitSet) {
-  std::vector<channel::ChannelPtr> channels;
-  for (int i = 0; i < 2; ++i) channels.push_back(make_channel());
+  const channel::ChannelPtr channels[] = {make_channel(), make_channel()};
   const test::Child child = waiter([&] {
     const std::unique_ptr<watch::Set> set = *watch::Set::make(node().watches());
     for (std::uint32_t i = 0; i < 2; ++i) (void)set->add(node().channels().unchecked_row(i).items);
@@ -230,7 +229,7 @@ TEST(DiagnosisOf, AZombie) {
 TEST(DiagnosisOf, AProcessThatSharesNothing) {
   test::Gate closed;
   test::Child child([&] {
-    ::close_range(closed.fd().get() + 1, ~0U, 0);
+    ::close_range(static_cast<unsigned>(closed.fd().get()) + 1, ~0U, 0);
     for (int fd = 3; fd < closed.fd().get(); ++fd) ::close(fd);
     closed.open();
     ::pause();
