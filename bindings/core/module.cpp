@@ -7,6 +7,7 @@
 #include "bindings/collective/collective.h"
 #include "bindings/core/block.h"
 #include "bindings/core/domain.h"
+#include "bindings/core/event_log.h"
 #include "bindings/core/segment.h"
 #include "bindings/endpoints/pipe.h"
 #include "bindings/endpoints/queue.h"
@@ -69,6 +70,7 @@ NB_MODULE(_core, m) {
   }
   forklift::py::add_native_codec();
   forklift::py::bind_domain(m);
+  forklift::py::bind_event_log(m);
   forklift::py::bind_segments(m);
   forklift::py::bind_inspection(m);
   forklift::py::bind_survey(m);

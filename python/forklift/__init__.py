@@ -61,6 +61,7 @@ if TYPE_CHECKING:  # not `from typing import`: every child that is a fresh inter
         VersionError,
         WorkerDiedError,
     )
+    from forklift.event_log import log_to
     from forklift.fork import fork_report, get_fork_policy, register_fork_guard, set_fork_policy
     from forklift.multiprocessing._executor.executor import ProcessPoolExecutor
     from forklift.multiprocessing._pool.failures import ResultDecodingError, TaskTimeoutError
@@ -94,6 +95,7 @@ _LATER = {
     "objects.broadcast": ("Broadcast", "Latest", "Subscription"),
     "cli.cmake": ("get_cmake_dir",),
     "diagnosis": ("Diagnosis", "why"),
+    "event_log": ("log_to",),
     "errors": (
         "AbandonedLockWarning",
         "BatchFull",
@@ -214,6 +216,7 @@ __all__ = [
     "inherited",
     "install",
     "label_of",
+    "log_to",
     "meet",
     "open_frozen",
     "own_domain",

@@ -7,6 +7,8 @@
 #include <mutex>
 
 #include "arena/audit.h"
+#include "base/event_log.h"
+#include "os/clock.h"
 #include "os/memfd.h"
 
 namespace forklift::inline abi_0_1::arena {
@@ -14,6 +16,19 @@ namespace forklift::inline abi_0_1::arena {
 namespace {
 // Below this the page faults of first touches cost less than the calls that avoid them.
 constexpr std::uint64_t kPopulateFrom = 64 * 1024;
+
+// Once a second at most: who waits for memory asks again and again.
+void log_budget(const domain::Domain& domain, std::size_t bytes, const Status& status) {
+  constexpr std::int64_t kApartNs = 1'000'000'000;
+  static std::atomic<std::int64_t> last{0};
+  const std::int64_t now = os::now_ns();
+  std::int64_t before = last.load(std::memory_order_relaxed);
+  if (before != 0 && now - before < kApartNs) return;
+  if (!last.compare_exchange_strong(before, now)) return;
+  EventLine("budget-reached")("domain", std::to_string(domain.header().domain_id))(
+      "asked", static_cast<std::int64_t>(bytes))("what", status.what())
+      .write();
+}
 }  // namespace
 
 Status Arena::lay_out(domain::Domain& domain) {
@@ -116,7 +131,10 @@ Status Arena::grant(Kind kind, std::size_t bytes, Grant& got) {
   for (int attempt = 0;; ++attempt) {
     Shortage shortage;
     Status status = ledger_.grant(kind, bytes, got, shortage);
-    if (status || !make_room(shortage, attempt)) return status;
+    if (status) return status;
+    if (make_room(shortage, attempt)) continue;
+    if (status.code() == Code::kOverBudget && event_log_on()) log_budget(domain_, bytes, status);
+    return status;
   }
 }
 

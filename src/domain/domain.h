@@ -149,8 +149,15 @@ class Domain {
   // Forgets descriptors that other code of this process closed: their numbers may belong to other files by
   // now, so they must not be closed.
   void disown_foreign_descriptors() noexcept;
-  bool reap_slot(std::uint32_t index);
-  unsigned reap_all();
+  // Who was reaped, to be logged when no lock is held any more.
+  struct Reaped {
+    std::uint64_t pid;
+    std::string name;
+    bool clean;
+  };
+  bool reap_slot(std::uint32_t index, std::vector<Reaped>* log);
+  unsigned reap_all(std::vector<Reaped>* log);
+  void log_reaped(const std::vector<Reaped>& log) const;
 
   os::Fd control_file_;
   os::Fd data_file_;

@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "base/event_log.h"
 #include "domain/domain.h"
 #include "domain/wait_records.h"
 #include "os/clock.h"
@@ -231,7 +232,7 @@ bool Domain::has_another_slot(const Slot& slot) const {
   return false;
 }
 
-bool Domain::reap_slot(std::uint32_t index) {
+bool Domain::reap_slot(std::uint32_t index, std::vector<Reaped>* log) {
   Slot& slot = slots()[index];
   const std::uint64_t word = slot.state.load(std::memory_order_acquire);
   const SlotState state = state_of(word);
@@ -244,24 +245,39 @@ bool Domain::reap_slot(std::uint32_t index) {
     if (!hook(ref, clean != 0)) return false;
   }
   drop_waits(*this, ref);
+  if (log != nullptr) log->push_back({slot.pid.load(std::memory_order_relaxed), name_in(slot), clean != 0});
   // The generation is incremented last: if this reaper dies before that, the next one repeats the same steps.
   slot.state.store(state_word(SlotState::kFree, ref.generation + 1), std::memory_order_release);
   return true;
 }
 
 // A reaper that died in the middle left its slot REAPING; the loop finishes that slot.
-unsigned Domain::reap_all() {
+unsigned Domain::reap_all(std::vector<Reaped>* log) {
   unsigned freed = 0;
   const std::uint64_t used = header().slots_used.load(std::memory_order_acquire);
   for (std::uint32_t index = 0; index < used && index < kSlotCount; ++index)
-    freed += reap_slot(index) ? 1 : 0;
+    freed += reap_slot(index, log) ? 1 : 0;
   return freed;
 }
 
 unsigned Domain::reap() {
   if (!attached()) return 0;
-  const sync::LockGuard guard(header().reap_mutex, [] {});
-  return guard.ok() ? reap_all() : 0;
+  std::vector<Reaped> log;
+  unsigned freed = 0;
+  {
+    const sync::LockGuard guard(header().reap_mutex, [] {});
+    if (guard.ok()) freed = reap_all(event_log_on() ? &log : nullptr);
+  }
+  log_reaped(log);
+  return freed;
+}
+
+void Domain::log_reaped(const std::vector<Reaped>& log) const {
+  for (const Reaped& each : log) {
+    EventLine("reaped")("domain", std::to_string(header().domain_id))(
+        "of", static_cast<std::int64_t>(each.pid))("name", each.name)("clean", each.clean)
+        .write();
+  }
 }
 
 unsigned Domain::try_reap() {
@@ -270,8 +286,10 @@ unsigned Domain::try_reap() {
   const sync::RobustMutex::Acquired got = mutex.try_lock();
   if (got == sync::RobustMutex::Acquired::kFailed) return 0;
   if (got == sync::RobustMutex::Acquired::kOwnerDied) mutex.consistent();
-  const unsigned freed = reap_all();
+  std::vector<Reaped> log;
+  const unsigned freed = reap_all(event_log_on() ? &log : nullptr);
   mutex.unlock();
+  log_reaped(log);
   return freed;
 }
 

@@ -1,5 +1,9 @@
 #include "locks/mutex.h"
 
+#include <string>
+
+#include "base/event_log.h"
+
 namespace forklift::inline abi_0_1::locks {
 
 Result<MutexPtr> Mutex::create(Table& table, bool recursive) {
@@ -15,6 +19,17 @@ Result<MutexPtr> Mutex::open(Table& table, LockId id) {
   return MutexPtr(new Mutex(table, *std::move(right), kind == Kind::kRLock));
 }
 
+void Mutex::log_taken_over() const noexcept {
+  if (!event_log_on()) return;
+  try {
+    EventLine("taken-over")("domain", std::to_string(domain().header().domain_id))(
+        "lock", static_cast<std::int64_t>(id_.index))("label", row_.label.text())
+        .write();
+  } catch (...) {
+    // No memory: the line is lost.
+  }
+}
+
 Took Mutex::try_again(std::uint64_t seen, std::uint64_t me) noexcept {
   if (recursive_ && (seen & ~Owner::kAbandoned) == me) {
     row_.depth.store(row_.depth.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -24,6 +39,7 @@ Took Mutex::try_again(std::uint64_t seen, std::uint64_t me) noexcept {
     const bool left = (seen & Owner::kAbandoned) != 0;
     if (row_.state.compare_exchange_weak(seen, left ? me | Owner::kAbandoned : me)) {
       row_.depth.store(1, std::memory_order_relaxed);
+      if (left) log_taken_over();
       return left ? Took::kAbandoned : Took::kYes;
     }
   }

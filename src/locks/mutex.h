@@ -92,6 +92,7 @@ class Mutex : public Object {
 
  private:
   Took try_again(std::uint64_t seen, std::uint64_t me) noexcept;
+  void log_taken_over() const noexcept;
   Released release_for_another() noexcept;
 
   const bool recursive_;

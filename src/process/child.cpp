@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/event_log.h"
 #include "node/wait_any.h"
 #include "os/proc.h"
 
@@ -39,9 +40,11 @@ Result<bool> wait_for_end(const os::Fd& pidfd, os::Deadline deadline, const std:
   }
 }
 
-Result<Child> Child::watch(pid_t pid) {
+Result<Child> Child::watch(pid_t pid, std::string name) {
   Child child;
   child.pid_ = pid;
+  child.name_ = std::move(name);
+  if (event_log_on()) EventLine("started")("of", std::int64_t{pid})("name", child.name_).write();
   Result<os::Fd> pidfd = os::open_pidfd(pid);
   if (pidfd) {
     child.pidfd_ = *std::move(pidfd);
@@ -81,6 +84,11 @@ Status Child::collect() {
     exitcode_ = kUnknownExit;
   } else if (info.si_pid != 0) {
     exitcode_ = info.si_code == CLD_EXITED ? info.si_status : -info.si_status;
+    if (event_log_on()) {
+      EventLine("ended")("of", std::int64_t{pid_})("name", name_)(
+          info.si_code == CLD_EXITED ? "exit_code" : "signal", std::int64_t{info.si_status})
+          .write();
+    }
   }
   return {};
 }

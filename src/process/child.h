@@ -8,6 +8,7 @@
 
 #include <optional>
 #include <stop_token>
+#include <string>
 
 #include "os/clock.h"
 #include "os/fd.h"
@@ -19,8 +20,8 @@ Result<bool> wait_for_end(const os::Fd& pidfd, os::Deadline deadline, const std:
 
 class Child {
  public:
-  // Precondition: `pid` is a child of this process that has not been waited for.
-  static Result<Child> watch(pid_t pid);
+  // Precondition: `pid` is a child of this process that has not been waited for. `name`: for the event log.
+  static Result<Child> watch(pid_t pid, std::string name = {});
 
   // Waits for the child's end: true when it has ended; false when the deadline passed or a stop was
   // requested. After the end the child has been waited for, and its pid may be reused.
@@ -38,6 +39,7 @@ class Child {
   Status collect();
 
   pid_t pid_ = 0;
+  std::string name_;
   os::Fd pidfd_;
   std::optional<int> exitcode_;
 };

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <optional>
 
+#include "base/event_log.h"
 #include "locks/table.h"
 #include "node/node.h"
 #include "process/launch.h"
@@ -18,9 +19,9 @@
 namespace forklift::inline abi_0_1::process {
 namespace {
 
-Result<Child> watched(const Result<pid_t>& pid) {
+Result<Child> watched(const Result<pid_t>& pid, const std::string& name) {
   if (!pid) return pid.status();
-  Result<Child> child = Child::watch(*pid);
+  Result<Child> child = Child::watch(*pid, name);
   if (!child) {
     // No caller could wait for this child, so it must not run on unnoticed.
     ::kill(*pid, SIGKILL);
@@ -32,6 +33,7 @@ Result<Child> watched(const Result<pid_t>& pid) {
 // What every started program is told: how to join and, if it is a daemon, how to end.
 Result<ProgramInvitation> invite(node::Node& node, const NamedChannels& named, bool daemon) {
   Result<ProgramInvitation> invitation = invite_program(node, named);
+  if (invitation && event_log_on()) invitation->variables.emplace_back(kEventLogVariable, event_log_path());
   if (!invitation || !daemon) return invitation;
   const Result<int> line = lifeline();
   if (!line) return line.status();
@@ -93,27 +95,28 @@ Result<Child> start_registered(node::Node& node, const Order& order) {
     if (!copy) return copy.status();
     if (*copy) return *std::move(*copy);
   }
-  return watched(start_program("/proc/self/exe", {program_name()}, *invitation));
+  return watched(start_program("/proc/self/exe", {program_name()}, *invitation), order.identity.name);
 }
 
 Result<Child> start_forked(const std::function<int()>& entry, const channel::ChannelPtr& reports,
                            const Identity& identity) {
-  if (!identity.daemon) return watched(fork_child(entry, reports, identity));
+  if (!identity.daemon) return watched(fork_child(entry, reports, identity), identity.name);
   const Result<int> line = lifeline();
   if (!line) return line.status();
   return watched(fork_child(
-      [&entry, read_end = *line] {
-        throw_if_failed(end_with_parent(read_end).status());
-        return entry();
-      },
-      reports, identity));
+                     [&entry, read_end = *line] {
+                       throw_if_failed(end_with_parent(read_end).status());
+                       return entry();
+                     },
+                     reports, identity),
+                 identity.name);
 }
 
 Result<Child> start_named(node::Node& node, const std::vector<std::string>& argv,
                           const NamedChannels& channels, bool daemon) {
   const Result<ProgramInvitation> invitation = invite(node, channels, daemon);
   if (!invitation) return invitation.status();
-  return watched(start_program("", argv, *invitation));
+  return watched(start_program("", argv, *invitation), argv.empty() ? std::string() : argv.front());
 }
 
 }  // namespace forklift::inline abi_0_1::process

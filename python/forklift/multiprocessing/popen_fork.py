@@ -7,6 +7,7 @@ import sys
 from multiprocessing import popen_fork as _std
 
 from forklift import _core
+from forklift.multiprocessing._start.events import log_end, log_start
 from forklift.multiprocessing._start.executors import report_last_result
 from forklift.multiprocessing._start.launch import NamedProcess, ensure_domain
 from forklift.multiprocessing._start.lifeline import ProcessWithLifeline, lifeline_for
@@ -58,6 +59,7 @@ class Popen(_std.Popen):
         line = lifeline_for(process_obj)
         begun = started if line is None else ProcessWithLifeline(started, line)
         super()._launch(NamedProcess(process_obj, begun))  # type: ignore[misc]
+        log_start(self, process_obj)
 
     def wait(self, timeout: float | None = None) -> int | None:
         if self.returncode is not None or timeout == 0:
@@ -70,6 +72,7 @@ class Popen(_std.Popen):
         code: int | None = super().poll(flag)
         if known is None and code is not None:
             # Give back what the child held now, and not only when some process needs memory.
+            log_end(self, code)
             _core.reap()
         return code
 

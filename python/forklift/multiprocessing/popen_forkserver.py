@@ -8,6 +8,7 @@ from multiprocessing import popen_forkserver as _std
 
 from forklift import _core
 from forklift.multiprocessing._start import zygote
+from forklift.multiprocessing._start.events import log_end, log_start
 from forklift.multiprocessing._start.invitation import invitation_for
 from forklift.multiprocessing._start.launch import PackedProcess
 from forklift.multiprocessing._start.options import take_options
@@ -45,6 +46,7 @@ class Popen(_std.Popen):
             raise zygote.error_for(error) from None
         finally:
             invitation.close()
+        log_start(self, process_obj)
 
     def wait(self, timeout: float | None = None) -> int | None:
         if self.returncode is not None or timeout == 0:
@@ -57,6 +59,7 @@ class Popen(_std.Popen):
         code: int | None = super().poll(flag)
         if known is None and code is not None:
             zygote.note_end(self)
+            log_end(self, code)
             _core.reap()
         return code
 

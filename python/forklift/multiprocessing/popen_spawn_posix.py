@@ -6,6 +6,7 @@ import os
 from multiprocessing import popen_spawn_posix as _std
 
 from forklift import _core
+from forklift.multiprocessing._start.events import log_end, log_start
 from forklift.multiprocessing._start.invitation import invitation_for
 from forklift.multiprocessing._start.launch import PackedProcess
 from forklift.multiprocessing._start.options import take_options
@@ -27,6 +28,7 @@ class Popen(_std.Popen):
             super()._launch(PackedProcess(process_obj, invitation))  # type: ignore[misc]
         finally:
             invitation.close()
+        log_start(self, process_obj)
 
     def wait(self, timeout: float | None = None) -> int | None:
         if self.returncode is not None or timeout == 0:
@@ -38,6 +40,7 @@ class Popen(_std.Popen):
         known = self.returncode
         code: int | None = super().poll(flag)
         if known is None and code is not None:
+            log_end(self, code)
             _core.reap()
         return code
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import forklift
 import forklift.multiprocessing as mp
 import pytest
+from forklift.cli.top.sampling import Sampler
 
 PROGRAMS = Path(__file__).parent / "programs"
 STUCK = Path(__file__).parent / "stuck"
@@ -58,14 +59,19 @@ def test_an_idle_server_is_not_stuck_and_is_found_by_its_name():
 def test_a_program_whose_workers_are_killed_is_not_disturbed_and_never_called_stuck():
     with started(PROGRAMS / "killed_pool.py", "6") as program:
         looks = 0
+        sampler = None
         while program.poll() is None:
             with contextlib.suppress(ValueError):  # it shares nothing yet, or has ended
                 found = forklift.why(program.pid)
                 looks += 1
                 assert not found.stuck, str(found)
+                sampler = sampler or Sampler(program.pid)
+                assert len(sampler.look()[0].pools) <= 1
         assert program.returncode == 0
         assert int(program.stdout.read()) >= 3
         assert looks >= 20
+        # What is left of a domain whose processes have all ended is still there to be read.
+        assert [each["state"] for each in sampler.look()[0].processes if each["state"] != "is gone"] == []
 
 
 def test_of_this_process():
