@@ -135,9 +135,8 @@ void bind_domain(nb::module_& module) {
         self.parts.child.lock.close();
       });
   module.def("ensure_domain", [] {
-    const bool is_new = node::Node::existing() == nullptr;
     current();
-    if (is_new) name_process_in_domain();
+    name_process_in_domain();
   });
   module.def("domain_id", [] { return current()->domain().header().domain_id; });
   module.def("has_domain", [] { return node::Node::existing() != nullptr; });

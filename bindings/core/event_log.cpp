@@ -15,9 +15,8 @@ namespace forklift::py {
 void bind_event_log(nb::module_& module) {
   module.def("log_events_to", [](const std::string& path) { require(open_event_log(path)); });
   module.def("event_log_on", [] { return event_log_on(); });
-  module.def("log_child", [](const std::string& event, std::int64_t pid, const std::string& name) {
-    EventLine line(event);
-    line("of", pid)("name", name).write();
+  module.def("log_start", [](std::int64_t pid, const std::string& name) {
+    EventLine("started")("of", pid)("name", name).write();
   });
   module.def("log_end", [](std::int64_t pid, const std::string& name, std::int64_t exitcode) {
     EventLine("ended")("of", pid)("name", name)(exitcode < 0 ? "signal" : "exit_code",

@@ -10,6 +10,7 @@
 #include "bindings/core/errors.h"
 #include "bindings/core/frames.h"
 #include "bindings/core/gil.h"
+#include "bindings/inspect/fields.h"
 #include "domain/wait_records.h"
 #include "inspect/diagnosis.h"
 #include "node/node.h"
@@ -25,42 +26,20 @@ using inspect::Diagnosis;
 nb::dict as_dict(const Diagnosis& report) {
   nb::list findings, waits, processes;
   for (const inspect::Finding& each : report.findings) {
-    nb::dict finding;
-    finding["cause"] = inspect::name_of(each.cause);
-    finding["text"] = each.text;
-    finding["advice"] = each.advice;
-    finding["processes"] = each.processes;
-    findings.append(finding);
+    findings.append(nb::dict(Fields()("cause", inspect::name_of(each.cause))("text", each.text)(
+        "advice", each.advice)("processes", each.processes)));
   }
   for (const inspect::WaitLine& each : report.waits) {
-    nb::dict wait;
-    wait["process"] = each.process;
-    wait["thread"] = each.thread;
-    wait["who"] = each.who;
-    wait["what"] = each.what;
-    wait["seconds"] = each.seconds;
-    wait["seconds_left"] = each.seconds_left;
-    wait["stuck"] = each.stuck;
-    wait["call_site"] = each.call_site;
-    wait["enders"] = each.enders;
-    waits.append(wait);
+    waits.append(nb::dict(Fields()("process", each.process)("thread", each.thread)("who", each.who)(
+        "what", each.what)("seconds", each.seconds)("seconds_left", each.seconds_left)("stuck", each.stuck)(
+        "call_site", each.call_site)("enders", each.enders)));
   }
   for (const inspect::ProcessLine& each : report.processes) {
-    nb::dict process;
-    process["process"] = each.pid;
-    process["parent"] = each.parent;
-    process["name"] = each.name;
-    process["state"] = each.state;
-    process["service"] = each.service;
-    processes.append(process);
+    processes.append(nb::dict(Fields()("process", each.pid)("parent", each.parent)("name", each.name)(
+        "state", each.state)("service", each.service)));
   }
-  nb::dict all;
-  all["domain"] = report.domain;
-  all["findings"] = findings;
-  all["waits"] = waits;
-  all["processes"] = processes;
-  all["text"] = report.text();
-  return all;
+  return Fields()("domain", report.domain)("findings", findings)("waits", waits)("processes", processes)(
+      "text", report.text());
 }
 
 // Of each domain that the process is in; None: of those that this one is in.

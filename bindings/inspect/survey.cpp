@@ -9,6 +9,7 @@
 
 #include "bindings/core/errors.h"
 #include "bindings/core/gil.h"
+#include "bindings/inspect/fields.h"
 #include "bindings/inspect/inspect.h"
 #include "node/node.h"
 
@@ -19,20 +20,6 @@ namespace forklift::py {
 namespace {
 
 using inspect::Survey;
-
-// Builds a dictionary: Fields()("pid", 12)("name", "loader").
-class Fields {
- public:
-  template <class T>
-  Fields& operator()(const char* name, const T& value) {
-    dict_[name] = value;
-    return *this;
-  }
-  operator nb::dict() const { return dict_; }
-
- private:
-  nb::dict dict_;
-};
 
 nb::dict as_dict(const inspect::ArenaUse& use) {
   return Fields()("reserved", use.reserved)("budget", use.budget)("committed", use.committed)(

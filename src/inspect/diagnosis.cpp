@@ -12,12 +12,6 @@ namespace forklift::inline abi_0_1::inspect {
 
 namespace {
 
-std::string seconds_text(double seconds) {
-  char text[32];
-  std::snprintf(text, sizeof text, seconds < 10 ? "%.1f s" : "%.0f s", seconds);
-  return text;
-}
-
 WaitLine line_of(const Snapshot& snapshot, const Stuck& stuck, const Wait& wait) {
   const Words words(snapshot);
   WaitLine line;
@@ -25,7 +19,7 @@ WaitLine line_of(const Snapshot& snapshot, const Stuck& stuck, const Wait& wait)
   line.thread = wait.who.thread;
   line.who = words.actor(wait.who);
   line.what = words.wait(wait);
-  line.seconds = static_cast<double>(snapshot.now_ns() - wait.since_ns) / 1e9;
+  line.seconds = snapshot.seconds(wait);
   line.seconds_left = wait.is_timed() ? static_cast<double>(wait.until_ns - snapshot.now_ns()) / 1e9
                                       : std::numeric_limits<double>::infinity();
   line.stuck = stuck.is_stuck(wait.who);
@@ -51,20 +45,28 @@ Diagnosis look(const Snapshot& snapshot, const Stuck& stuck) {
   std::stable_sort(report.waits.begin(), report.waits.end(),
                    [](const WaitLine& one, const WaitLine& other) { return one.seconds > other.seconds; });
   for (const Member& member : snapshot.members()) {
-    report.processes.push_back({member.state.pid, member.state.parent,
-                                member.label.empty() ? member.state.name : member.label,
-                                state_of(member.state), member.service});
+    report.processes.push_back(
+        {member.state.pid, member.state.parent, member.name(), state_of(member.state), member.service});
   }
   return report;
 }
 
-// Do all stuck threads still wait for the same?
-bool lasts(const Stuck& stuck, const Snapshot& now) {
-  return std::all_of(stuck.waits().begin(), stuck.waits().end(), [&](const Wait* before) {
-    return std::any_of(now.waits().begin(), now.waits().end(), [&](const Wait& each) {
-      return each.who.thread == before->who.thread && each.since_ns == before->since_ns;
+// Is whoever is stuck there stuck here, too, in the same wait?
+bool confirms(const Snapshot& now, const Stuck& again, const Snapshot& before, const Stuck& stuck) {
+  const auto same_wait = [&](const Wait* each) {
+    return std::any_of(again.waits().begin(), again.waits().end(), [&](const Wait* other) {
+      return other->who.thread == each->who.thread && other->since_ns == each->since_ns;
     });
-  });
+  };
+  const auto pid_in = [](const Snapshot& snapshot, const Actor& actor) {
+    return snapshot.members()[actor.member].state.pid;
+  };
+  const auto forlorn_again = [&](const Actor& each) {
+    return std::any_of(again.forlorn().begin(), again.forlorn().end(),
+                       [&](const Actor& other) { return pid_in(now, other) == pid_in(before, each); });
+  };
+  return std::all_of(stuck.waits().begin(), stuck.waits().end(), same_wait) &&
+         std::all_of(stuck.forlorn().begin(), stuck.forlorn().end(), forlorn_again);
 }
 
 }  // namespace
@@ -74,7 +76,16 @@ Diagnosis diagnose(const View& view) {
   for (int i = 1;; ++i) {
     const Snapshot snapshot(view);
     const Stuck stuck(snapshot);
-    if (stuck.waits().empty() || i == kTries || lasts(stuck, Snapshot(view))) return look(snapshot, stuck);
+    const bool suspects = !stuck.waits().empty() || !stuck.forlorn().empty();
+    if (!suspects) return look(snapshot, stuck);
+    const Snapshot now(view);
+    if (confirms(now, Stuck(now), snapshot, stuck)) return look(snapshot, stuck);
+    if (i < kTries) continue;
+    // Whoever goes on each time that one looks again may end the others' waits.
+    Diagnosis moving = look(snapshot, stuck);
+    moving.findings.clear();
+    for (WaitLine& wait : moving.waits) wait.stuck = false;
+    return moving;
   }
 }
 

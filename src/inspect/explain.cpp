@@ -59,8 +59,8 @@ class Explainer {
     return nullptr;
   }
   std::string since(const Wait& wait) const {
-    return " (for " + words_.age(wait) + (wait.call_site.empty() ? "" : ", at " + innermost(wait.call_site)) +
-           ")";
+    return " (for " + seconds_text(snapshot_.seconds(wait)) +
+           (wait.call_site.empty() ? "" : ", at " + innermost(wait.call_site)) + ")";
   }
   std::string waiting(const Wait& wait) const {
     return words_.actor(wait.who) + " waits for " + words_.wait(wait) + since(wait);
@@ -157,14 +157,13 @@ class Explainer {
     const bool closes = std::any_of(enders.begin(), enders.end(), [&](const Actor& each) {
       return each == wait.who || each.member == wait.who.member;
     });
-    const std::string holder = words_.actor(held->who) + " holds " + words_.object(lock->object) +
-                               " and waits for " + words_.wait(*held) + since(*held);
-    if (closes) {
-      add(Cause::kMixedCycle,
-          "Deadlock: " + holder + "; " + words_.actor(wait.who) + ", which could end that, waits for " +
-              words_.object(lock->object) + since(wait),
-          "do not wait for other processes while a lock is held that they need", {held->who, wait.who});
-    }
+    if (!closes) return;
+    const std::string lock_text = words_.object(lock->object);
+    add(Cause::kMixedCycle,
+        "Deadlock: " + words_.actor(held->who) + " holds " + lock_text + " and waits for " +
+            words_.wait(*held) + since(*held) + "; " + words_.actor(wait.who) +
+            ", which could end that, waits for " + lock_text + since(wait),
+        "do not wait for other processes while a lock is held that they need", {held->who, wait.who});
   }
 
   void find_lost_thread(const Actor& actor) {
@@ -223,10 +222,10 @@ class Explainer {
     add(Cause::kNoFreeWorker,
         "no worker of the pool of " + words_.process(wait.who.member) +
             " is free: " + std::to_string(workers.size()) +
-            (workers.size() == 1 ? " task waits" : " tasks wait") + " themselves: " + what_they_do(workers),
+            (workers.size() == 1 ? " task waits itself: " : " tasks wait themselves: ") +
+            what_they_do(workers),
         "a task must not wait for what another task of its pool or the submitter does later: use more "
-        "workers, or "
-        "another pool",
+        "workers, or another pool",
         about);
   }
 
@@ -241,8 +240,7 @@ class Explainer {
               ending_of(child.wait_status) + ", and " + words_.actor(wait.who) + " still waits for " +
               words_.wait(wait) + since(wait),
           "wait for the children's ends, too (wait_any, connection.wait on their sentinels), or use a Pool, "
-          "which "
-          "starts tasks again",
+          "which starts tasks again",
           {wait.who, Actor{member, child.pid}});
       return;
     }
@@ -275,18 +273,22 @@ class Explainer {
     if (row == nullptr || is_covered(wait)) return;
     const Level level = level_of(*row);
     const std::string queue = words_.object(done->object);
-    if (level.messages == 0) {
+    const std::string joins = words_.actor(wait.who) + " waits in join()" + since(wait);
+    const bool one = (level.messages == 0 ? level.unfinished : level.messages) == 1;
+    if (level.messages != 0) {
       add(Cause::kNotDone,
-          std::to_string(level.unfinished) + (level.unfinished == 1 ? " message of " : " messages of ") +
-              queue + " were taken and never marked done, and " + words_.actor(wait.who) +
-              " waits in join()" + since(wait),
+          std::to_string(level.messages) + (one ? " message is" : " messages are") + " left in " + queue +
+              ", which nobody takes, and " + joins,
+          "let a process take them", {wait.who});
+    } else if (level.acknowledges) {
+      add(Cause::kNotDone, "messages of " + queue + " were taken and never acknowledged, and " + joins,
+          "acknowledge each message that was got, or give it back, in a finally clause", {wait.who});
+    } else {
+      add(Cause::kNotDone,
+          std::to_string(level.unfinished) + (one ? " message of " : " messages of ") + queue +
+              (one ? " was" : " were") + " taken and never marked done, and " + joins,
           "call task_done() once for each message that was got, in a finally clause", {wait.who});
-      return;
     }
-    add(Cause::kNotDone,
-        std::to_string(level.messages) + " messages are left in " + queue + ", which nobody takes, and " +
-            words_.actor(wait.who) + " waits in join()" + since(wait),
-        "let a process take them", {wait.who});
   }
 
   void find_short(const Wait& wait) {

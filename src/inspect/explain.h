@@ -40,6 +40,8 @@ struct Finding {
 const char* name_of(Cause cause) noexcept;
 // "Lock", "Barrier".
 const char* noun_of(locks::Kind kind) noexcept;
+// "5.2 s"
+std::string seconds_text(double seconds);
 // "sleeps", "is stopped", "was killed by SIGKILL".
 std::string state_of(const ProcessState& state);
 
@@ -50,25 +52,24 @@ class Words {
   // "process 123 (loader)", with the thread's id unless it is the main one.
   std::string process(std::size_t member) const;
   std::string actor(const Actor& actor) const;
-  std::string actors(const std::vector<Actor>& actors) const;
   // `the Lock "frames"`, "queue 7".
   std::string object(const arena::Object& object) const;
   // "a message in queue 7, which is empty", "Lock 3, which process 123 holds".
   std::string target(const Target& target) const;
   std::string wait(const Wait& wait) const;
-  // "5 s"
-  std::string age(const Wait& wait) const;
 
  private:
   const Snapshot& snapshot_;
 };
 
-// How many messages are in a queue, and how many are unfinished; of one that marks them done.
+// How many messages are in a queue, and went through it.
 struct Level {
   std::uint64_t messages = 0;
-  std::uint64_t capacity = 0;  // 0: no bound
-  std::uint64_t unfinished = 0;
-  bool full = false;
+  std::uint64_t capacity = 0;    // 0: no bound
+  std::uint64_t put = 0;         // since its creation, modulo 2^30
+  std::uint64_t got = 0;         // likewise
+  std::uint64_t unfinished = 0;  // put and not marked done
+  bool acknowledges = false;     // it delivers at least once: messages are acknowledged, and not marked done
 };
 Level level_of(const channel::ChannelRow& row) noexcept;
 

@@ -77,6 +77,9 @@ struct Member {
   std::optional<domain::SlotRef> slot;
   bool service = false;  // serves the others: it puts and takes nothing of its own accord
   std::string label;     // what it calls itself; empty: it has not said
+
+  // That, or else its main thread's.
+  const std::string& name() const noexcept { return label.empty() ? state.name : label; }
 };
 
 class Snapshot {
@@ -90,6 +93,10 @@ class Snapshot {
   std::int64_t now_ns() const noexcept { return now_ns_; }
   const std::vector<Member>& members() const noexcept { return members_; }
   const std::vector<Wait>& waits() const noexcept { return waits_; }
+  // How long it has lasted.
+  double seconds(const Wait& wait) const noexcept {
+    return static_cast<double>(now_ns_ - wait.since_ns) / 1e9;
+  }
   // nullptr: it does not wait, as far as it is recorded.
   const Wait* wait_of(const Actor& actor) const noexcept;
   const ThreadState* thread(const Actor& actor) const noexcept;

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "arena/tables.h"
-#include "inspect/diagnosis.h"
+#include "inspect/explain.h"
 #include "topic/tables.h"
 
 namespace forklift::inline abi_0_1::inspect {
@@ -14,10 +15,6 @@ namespace {
 
 using arena::ObjectKind;
 using domain::Region;
-
-std::uint32_t sequence_of(const sync::Word& end) noexcept {
-  return channel::Position::unpack(load(end)).sequence();
-}
 
 void add_once(std::vector<pid_t>& pids, pid_t pid) {
   if (std::find(pids.begin(), pids.end(), pid) == pids.end()) pids.push_back(pid);
@@ -49,12 +46,17 @@ class Counter {
   void find_waiting() {
     for (const Wait& wait : snapshot_.waits()) {
       for (const Target& target : wait.targets)
-        add_once(waiting_[{target.object.pack(), target.need}], pid_of(wait.who.member));
+        waiting_[target.object.pack()].emplace_back(target.need, pid_of(wait.who.member));
     }
   }
-  std::vector<pid_t> waiting(const arena::Object& object, Need need) const {
-    const auto found = waiting_.find({object.pack(), need});
-    return found == waiting_.end() ? std::vector<pid_t>() : found->second;
+  // For this need of the object, or for any.
+  std::vector<pid_t> waiting(const arena::Object& object, std::optional<Need> need = std::nullopt) const {
+    std::vector<pid_t> pids;
+    const auto found = waiting_.find(object.pack());
+    if (found == waiting_.end()) return pids;
+    for (const auto& [theirs, pid] : found->second)
+      if (!need || theirs == *need) add_once(pids, pid);
+    return pids;
   }
   // Of pools' tasks in any case: their holders are the workers.
   void find_rights() {
@@ -88,15 +90,16 @@ class Counter {
       ProcessUse use;
       use.pid = process.state.pid;
       use.parent = process.state.parent;
-      use.name = process.label.empty() ? process.state.name : process.label;
+      use.name = process.name();
       use.state = state_of(process.state);
       use.service = process.service;
       use.cpu_seconds = process.state.cpu_seconds;
       use.own_bytes = process.state.own_bytes;
       if (const Wait* wait = snapshot_.wait_of({member, use.pid})) {
         use.waits_for = words.wait(*wait);
-        use.waits_seconds = static_cast<double>(snapshot_.now_ns() - wait->since_ns) / 1e9;
+        use.waits_seconds = snapshot_.seconds(*wait);
       }
+      use_of_[member] = survey_.processes.size();
       survey_.processes.push_back(std::move(use));
     }
   }
@@ -120,20 +123,16 @@ class Counter {
   }
 
   QueueUse queue(const channel::ChannelRow& row, const arena::Object& object) const {
-    const std::uint32_t head = sequence_of(row.head), tail = sequence_of(row.tail);
-    const auto first = static_cast<std::uint32_t>(load(row.first));
-    const auto since = [](std::uint32_t now, std::uint32_t then) {
-      return (now - then) & channel::kSequenceMask;
-    };
+    const Level level = level_of(row);
     QueueUse use;
     use.index = object.index;
     use.label = row.label.text();
-    use.length = since(tail, head);
-    use.capacity = load(row.capacity);
-    use.put = since(tail, first);
-    use.got = since(head, first);
-    use.put_bytes = load(row.tail_bytes[tail & 1]);
-    use.unfinished = since(tail, static_cast<std::uint32_t>(load(row.done)));
+    use.length = level.messages;
+    use.capacity = level.capacity;
+    use.put = level.put;
+    use.got = level.got;
+    use.put_bytes = load(row.tail_bytes[channel::Position::unpack(load(row.tail)).sequence() & 1]);
+    use.unfinished = level.unfinished;
     use.waiting_to_get = waiting(object, Need::kMessage);
     use.waiting_to_put = waiting(object, Need::kRoom);
     use.holders = holders(object);
@@ -189,10 +188,7 @@ class Counter {
       if (kind == locks::Kind::kNone) continue;
       LockUse use{index, noun_of(kind), row->label.text(), 0, 0, {}};
       if (const auto owner = snapshot_.owner(object)) use.owner = pid_of(owner->member);
-      for (const Wait& wait : snapshot_.waits()) {
-        for (const Target& target : wait.targets)
-          if (target.object == object) add_once(use.waiting, pid_of(wait.who.member));
-      }
+      use.waiting = waiting(object);
       if (kind == locks::Kind::kBarrier) use.value = load(row->inside);
       if (!locks::has_owner(kind) && kind != locks::Kind::kBarrier) use.value = load(row->state);
       if (use.owner != 0 || !use.waiting.empty()) survey_.locks.push_back(std::move(use));
@@ -214,18 +210,18 @@ class Counter {
       const arena::Holder holder{load(lease.holder)};
       const auto member = holder.is_process() ? snapshot_.member_in(holder.slot()) : std::nullopt;
       if (!member) continue;
-      for (ProcessUse& process : survey_.processes) {
-        if (process.pid != pid_of(*member)) continue;
-        process.arena_bytes += load(block.committed);
-        ++process.blocks;
-      }
+      const auto use = use_of_.find(*member);
+      if (use == use_of_.end()) continue;
+      survey_.processes[use->second].arena_bytes += load(block.committed);
+      ++survey_.processes[use->second].blocks;
     }
   }
 
   const View& view_;
   Snapshot snapshot_;
   const Holders holders_;
-  std::map<std::pair<std::uint64_t, Need>, std::vector<pid_t>> waiting_;  // by object, packed
+  std::map<std::uint64_t, std::vector<std::pair<Need, pid_t>>> waiting_;  // by object, packed
+  std::map<std::size_t, std::size_t> use_of_;                             // of a member, in survey_.processes
   Survey survey_;
 };
 

@@ -32,6 +32,12 @@ const char* noun_of(locks::Kind kind) noexcept {
   return "lock";
 }
 
+std::string seconds_text(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, seconds < 10 ? "%.1f s" : "%.0f s", seconds);
+  return text;
+}
+
 std::string state_of(const ProcessState& state) {
   if (!state.there) return "is gone";
   if (state.is_zombie()) return ending_of(state.wait_status);
@@ -63,41 +69,31 @@ const char* name_of(Cause cause) noexcept {
 }
 
 Level level_of(const channel::ChannelRow& row) noexcept {
-  const auto position = [](const sync::Word& word) {
-    return channel::Position::unpack(load(word)).sequence();
+  const auto position = [](const sync::Word& end) { return channel::Position::unpack(load(end)).sequence(); };
+  const auto since = [](std::uint64_t now, std::uint64_t then) {
+    return (now - then) & channel::kSequenceMask;
   };
-  const std::uint32_t head = position(row.head), tail = position(row.tail);
-  const std::uint64_t done = load(row.done);
+  const std::uint64_t head = position(row.head), tail = position(row.tail), first = load(row.first);
   Level level;
-  level.messages = (tail - head) & channel::kSequenceMask;
+  level.messages = since(tail, head);
   level.capacity = load(row.capacity);
-  level.unfinished = (tail - static_cast<std::uint32_t>(done)) & channel::kSequenceMask;
-  level.full = load(row.byte_capacity) != 0 || (level.capacity != 0 && level.messages >= level.capacity);
+  level.put = since(tail, first);
+  level.got = since(head, first);
+  level.acknowledges = load(row.receipts) != 0;
+  if (!level.acknowledges) level.unfinished = since(tail, load(row.done));
   return level;
 }
 
 std::string Words::process(std::size_t member) const {
   const Member& process = snapshot_.members()[member];
   std::string text = "process " + std::to_string(process.state.pid);
-  const std::string& name = process.label.empty() ? process.state.name : process.label;
-  return name.empty() ? text : text + " (" + name + ")";
+  return process.name().empty() ? text : text + " (" + process.name() + ")";
 }
 
 std::string Words::actor(const Actor& actor) const {
   std::string text = process(actor.member);
   if (actor.thread != snapshot_.members()[actor.member].state.pid)
     text = "thread " + std::to_string(actor.thread) + " of " + text;
-  return text;
-}
-
-std::string Words::actors(const std::vector<Actor>& actors) const {
-  constexpr std::size_t kMost = 4;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(actors.size(), kMost); ++i) {
-    if (i != 0) text += i + 1 == actors.size() ? " and " : ", ";
-    text += actor(actors[i]);
-  }
-  if (actors.size() > kMost) text += " and " + std::to_string(actors.size() - kMost) + " more";
   return text;
 }
 
@@ -137,8 +133,10 @@ std::string Words::target(const Target& target) const {
               : level.messages == 1 ? " message"
                                     : " messages");
     case Need::kAllDone:
-      return "the end of all work of " + thing + ", of which " +
-             counted(level.unfinished, "message is", "messages are") + " unfinished";
+      thing = "the end of all work of " + thing;
+      return level.acknowledges ? thing
+                                : thing + ", of which " +
+                                      counted(level.unfinished, "message is", "messages are") + " unfinished";
     case Need::kNews: return "a message of " + thing;
     case Need::kReaders: return "the slowest reader of " + thing;
     case Need::kEnd: {
@@ -159,13 +157,6 @@ std::string Words::wait(const Wait& wait) const {
   for (std::size_t i = 0; i < std::min(wait.targets.size(), kMost); ++i)
     text += (i == 0 ? "" : " or ") + target(wait.targets[i]);
   if (wait.targets.size() > kMost || !wait.all_known) text += " or others";
-  return text;
-}
-
-std::string Words::age(const Wait& wait) const {
-  const double seconds = static_cast<double>(snapshot_.now_ns() - wait.since_ns) / 1e9;
-  char text[32];
-  std::snprintf(text, sizeof text, seconds < 10 ? "%.1f s" : "%.0f s", seconds);
   return text;
 }
 

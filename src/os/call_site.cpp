@@ -11,18 +11,13 @@
 #include <memory>
 #include <string_view>
 
+#include "base/release.h"
+
 namespace forklift::inline abi_0_1::os {
 
 namespace {
 
 constexpr int kMostFrames = 32;
-
-std::string demangled(const char* name) {
-  int failed = 0;
-  const std::unique_ptr<char, void (*)(void*)> plain(abi::__cxa_demangle(name, nullptr, nullptr, &failed),
-                                                     std::free);
-  return failed == 0 && plain ? plain.get() : name;
-}
 
 std::string text_of(void* frame) {
   Dl_info info{};
@@ -38,6 +33,13 @@ std::string text_of(void* frame) {
 }
 
 }  // namespace
+
+std::string demangled(const char* symbol) {
+  int failed = 0;
+  const std::unique_ptr<char, void (*)(void*)> plain(abi::__cxa_demangle(symbol, nullptr, nullptr, &failed),
+                                                     std::free);
+  return failed == 0 && plain ? without_release(plain.get()) : symbol;
+}
 
 std::string call_site() {
   std::array<void*, kMostFrames> frames;

@@ -10,4 +10,7 @@ namespace forklift::inline abi_0_1::os {
 // Frames of this library, as far as they can be told, are left out.
 std::string call_site();
 
+// The name of a symbol as it is written in C++; as it is where it is none.
+std::string demangled(const char* symbol);
+
 }  // namespace forklift::inline abi_0_1::os

@@ -1,6 +1,5 @@
 #include "process/stack.h"
 
-#include <cxxabi.h>
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <unwind.h>
@@ -9,12 +8,10 @@
 #include <array>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
-#include <memory>
 #include <string_view>
 #include <typeinfo>
 
-#include "base/release.h"
+#include "os/call_site.h"
 
 namespace forklift::inline abi_0_1::process {
 namespace {
@@ -26,13 +23,6 @@ struct Noted {
   int count = 0;
 };
 thread_local Noted noted;
-
-std::string demangled(const char* name) {
-  int failed = 0;
-  const std::unique_ptr<char, void (*)(void*)> plain(abi::__cxa_demangle(name, nullptr, nullptr, &failed),
-                                                     std::free);
-  return failed == 0 && plain ? without_release(plain.get()) : name;
-}
 
 // "load(int)+0x2f (./train+0x51c2)"; without the function's name if the symbol is not exported.
 std::string describe_frame(void* frame) {
@@ -51,7 +41,7 @@ std::string describe_frame(void* frame) {
   };
   std::string place = info.dli_fname + offset_from(info.dli_fbase);
   if (info.dli_sname == nullptr) return place;
-  return demangled(info.dli_sname) + offset_from(info.dli_saddr) + " (" + place + ")";
+  return os::demangled(info.dli_sname) + offset_from(info.dli_saddr) + " (" + place + ")";
 }
 
 // Is this a frame of the C++ library's throw? Those are the innermost ones.

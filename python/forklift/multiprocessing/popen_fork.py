@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from multiprocessing import popen_fork as _std
 
 from forklift import _core
-from forklift.multiprocessing._start.events import log_end, log_start
+from forklift.multiprocessing._start.ending import KnowsEnd
 from forklift.multiprocessing._start.executors import report_last_result
 from forklift.multiprocessing._start.launch import NamedProcess, ensure_domain
 from forklift.multiprocessing._start.lifeline import ProcessWithLifeline, lifeline_for
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Popen"]
 
 
-class Popen(_std.Popen):
+class Popen(KnowsEnd, _std.Popen):
     # Of a child that was started with a time-out: its StackFile while it is watched, the error if it hung.
     _stacks: Any = None
     hang: Any = None
@@ -59,22 +58,7 @@ class Popen(_std.Popen):
         line = lifeline_for(process_obj)
         begun = started if line is None else ProcessWithLifeline(started, line)
         super()._launch(NamedProcess(process_obj, begun))  # type: ignore[misc]
-        log_start(self, process_obj)
-
-    def wait(self, timeout: float | None = None) -> int | None:
-        if self.returncode is not None or timeout == 0:
-            return super().wait(timeout)
-        with _core.ProcessWait(self.pid, timeout):
-            return super().wait(timeout)
-
-    def poll(self, flag: int = os.WNOHANG) -> int | None:
-        known = self.returncode
-        code: int | None = super().poll(flag)
-        if known is None and code is not None:
-            # Give back what the child held now, and not only when some process needs memory.
-            log_end(self, code)
-            _core.reap()
-        return code
+        self._log_start(process_obj)
 
 
 def __getattr__(name: str) -> Any:

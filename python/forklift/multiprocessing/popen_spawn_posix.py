@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from multiprocessing import popen_spawn_posix as _std
 
-from forklift import _core
-from forklift.multiprocessing._start.events import log_end, log_start
+from forklift.multiprocessing._start.ending import KnowsEnd
 from forklift.multiprocessing._start.invitation import invitation_for
 from forklift.multiprocessing._start.launch import PackedProcess
 from forklift.multiprocessing._start.options import take_options
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Popen"]
 
 
-class Popen(_std.Popen):
+class Popen(KnowsEnd, _std.Popen):
     hang: Any = None  # the error of a child that was started with a time-out and hung
 
     def _launch(self, process_obj: Any) -> None:
@@ -28,21 +26,7 @@ class Popen(_std.Popen):
             super()._launch(PackedProcess(process_obj, invitation))  # type: ignore[misc]
         finally:
             invitation.close()
-        log_start(self, process_obj)
-
-    def wait(self, timeout: float | None = None) -> int | None:
-        if self.returncode is not None or timeout == 0:
-            return super().wait(timeout)
-        with _core.ProcessWait(self.pid, timeout):
-            return super().wait(timeout)
-
-    def poll(self, flag: int = os.WNOHANG) -> int | None:
-        known = self.returncode
-        code: int | None = super().poll(flag)
-        if known is None and code is not None:
-            log_end(self, code)
-            _core.reap()
-        return code
+        self._log_start(process_obj)
 
 
 def __getattr__(name: str) -> Any:

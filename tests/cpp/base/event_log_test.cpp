@@ -16,6 +16,7 @@
 #include "forklift/error.h"
 #include "forklift/log.h"
 #include "support/child.h"
+#include "support/runtime_dir.h"
 
 namespace forklift {
 namespace {
@@ -23,9 +24,8 @@ namespace {
 class EventLogTest : public testing::Test {
  protected:
   void SetUp() override {
-    char name[] = "/tmp/forklift-events-XXXXXX";
-    ASSERT_NE(::mkdtemp(name), nullptr);
-    folder_ = name;
+    folder_ = test::temporary("events");
+    ASSERT_NE(::mkdtemp(folder_.data()), nullptr);
   }
   void TearDown() override {
     log_events_to("");

@@ -7,33 +7,14 @@ import subprocess
 import sys
 import time
 import uuid
-from pathlib import Path
 
 import forklift
 import forklift.multiprocessing as mp
 import pytest
+from diagnosis_programs import running, until_stuck
 from forklift.cli.top.sampling import Sampler
 
-PROGRAMS = Path(__file__).parent / "programs"
-STUCK = Path(__file__).parent / "stuck"
 WHY = [sys.executable, "-m", "forklift", "why"]
-
-
-@contextlib.contextmanager
-def started(path, *arguments, **environment):
-    program = subprocess.Popen(
-        [sys.executable, str(path), *arguments],
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        env=os.environ | environment,
-    )
-    try:
-        yield program
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(program.pid, signal.SIGKILL)
-        program.communicate()
 
 
 def said(*arguments):
@@ -42,7 +23,7 @@ def said(*arguments):
 
 def test_an_idle_server_is_not_stuck_and_is_found_by_its_name():
     name = f"idle-{uuid.uuid4().hex[:12]}"
-    with started(PROGRAMS / "idle_server.py", name) as program:
+    with running("programs/idle_server.py", name) as program:
         assert program.stdout.readline() == "ready\n"
         end = time.monotonic() + 3  # waits of less than a second do not count
         while time.monotonic() < end:
@@ -57,7 +38,7 @@ def test_an_idle_server_is_not_stuck_and_is_found_by_its_name():
 
 
 def test_a_program_whose_workers_are_killed_is_not_disturbed_and_never_called_stuck():
-    with started(PROGRAMS / "killed_pool.py", "6") as program:
+    with running("programs/killed_pool.py", "6") as program:
         looks = 0
         sampler = None
         while program.poll() is None:
@@ -118,13 +99,8 @@ def test_a_name_that_nobody_serves():
 
 
 def test_watching_ends_with_what_it_saw_last():
-    with started(STUCK / "short_barrier.py") as program:
-        end = time.monotonic() + 30
-        while time.monotonic() < end:
-            with contextlib.suppress(ValueError):
-                if forklift.why(program.pid).stuck:
-                    break
-            time.sleep(0.1)
+    with running("stuck/short_barrier.py") as program:
+        until_stuck(program)
         with subprocess.Popen(
             [*WHY, str(program.pid), "--watch"], stdout=subprocess.PIPE, text=True
         ) as watch:
@@ -134,7 +110,7 @@ def test_watching_ends_with_what_it_saw_last():
 
 
 def test_notes_say_who_could_have_ended_the_wait():
-    with started(PROGRAMS / "explained.py", FORKLIFT_EXPLAIN="1") as program:
+    with running("programs/explained.py", FORKLIFT_EXPLAIN="1") as program:
         empty, full, at_once = program.communicate(timeout=60)[0].splitlines()
     assert empty.startswith(
         'Empty [\'forklift: a message in queue "explained.py:16" could come from process '
@@ -145,6 +121,6 @@ def test_notes_say_who_could_have_ended_the_wait():
 
 
 def test_without_being_asked_nothing_is_explained():
-    with started(PROGRAMS / "explained.py") as program:
+    with running("programs/explained.py") as program:
         said = program.communicate(timeout=60)[0].splitlines()
     assert said == ["Empty []", "Full []", "Empty []"]

@@ -1,43 +1,29 @@
 """``forklift top``: its numbers are those of a program that did known amounts, in each form."""
 
 import asyncio
-import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
 import urllib.request
-from pathlib import Path
 
 import pytest
+from diagnosis_programs import running
 from forklift.cli.top import command
 from forklift.cli.top.metrics import as_metrics
 from forklift.cli.top.sampling import Sampler
 from forklift.cli.top.tables import TABLES, as_text, size
 
-PROGRAM = Path(__file__).parent / "programs" / "counted.py"
 TOP = [sys.executable, "-m", "forklift", "top"]
 
 
 @pytest.fixture(scope="module")
 def program():
-    started = subprocess.Popen(
-        [sys.executable, str(PROGRAM)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
+    with running("programs/counted.py") as started:
         word, holder = started.stdout.readline().split()
         assert word == "ready"
         started.holder = int(holder)
         yield started
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(started.pid, signal.SIGKILL)
-        started.communicate()
 
 
 def put(program, count):

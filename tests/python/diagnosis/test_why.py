@@ -1,18 +1,12 @@
-"""``forklift why`` names the cause in its first line: twelve programs that stand still."""
+"""``forklift why`` names the cause in its first line: programs that stand still."""
 
-import contextlib
 import json
-import os
-import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
 
-import forklift
 import pytest
+from diagnosis_programs import running, until_stuck
 
-PROGRAMS = Path(__file__).parent / "stuck"
 COMMAND = [sys.executable, "-m", "forklift", "why"]
 
 # What the first line says, in this order, and the word for programs.
@@ -28,6 +22,10 @@ CAUSES = {
         ["is full", "waits for the end of process", "room in queue", "10 of 10 messages"],
     ),
     "no_task_done": ("not-marked-done", ["3 messages of queue", "never marked done", "join()"]),
+    "not_acknowledged": (
+        "not-marked-done",
+        ["messages of queue", "were taken and never acknowledged", "join()"],
+    ),
     "short_barrier": ("too-few-parties", ["Barrier", "lacks 1 of its 3 parties"]),
     "stopped_holder": ("stopped-process", ["is stopped", "while it holds Lock", "waits"]),
     "waits_for_input": ("waits-for-input", ["reads its standard input", "waits for its end"]),
@@ -41,41 +39,11 @@ CAUSES = {
 }
 
 
-@contextlib.contextmanager
-def running(name):
-    """The program, in a session of its own; all its processes are killed at the end."""
-    command = [sys.executable, str(PROGRAMS / f"{name}.py")]
-    environment = os.environ | {"FORKLIFT_FORK_POLICY": "allow"}
-    program = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True, env=environment
-    )
-    try:
-        yield program
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(program.pid, signal.SIGKILL)
-        program.communicate()
-
-
-def diagnosis(program, seconds=30):
-    """What ``why`` says once it finds the program stuck; the last that it said if it never does."""
-    end = time.monotonic() + seconds
-    while True:
-        with contextlib.suppress(ValueError):  # it shares nothing yet
-            found = forklift.why(program.pid)
-            if found.stuck or time.monotonic() > end:
-                return found
-        assert time.monotonic() < end, "the program shares nothing"
-        assert program.poll() is None, "the program has ended"
-        time.sleep(0.1)
-
-
 @pytest.mark.parametrize("name", CAUSES)
 def test_the_first_line_names_the_cause(name):
     cause, words = CAUSES[name]
-    with running(name) as program:
-        found = diagnosis(program)
-        assert found.stuck, str(found)
+    with running(f"stuck/{name}.py", FORKLIFT_FORK_POLICY="allow") as program:
+        found = until_stuck(program)
         assert found.findings[0].cause == cause, str(found)
         first = str(found).splitlines()[0]
         at = 0
@@ -86,8 +54,8 @@ def test_the_first_line_names_the_cause(name):
 
 
 def test_the_command_says_the_same_and_ends_with_3():
-    with running("short_barrier") as program:
-        expected = diagnosis(program)
+    with running("stuck/short_barrier.py") as program:
+        expected = until_stuck(program)
         for argument in ([str(program.pid)], []):
             said = subprocess.run(COMMAND + argument, capture_output=True, text=True, timeout=60, check=False)
             assert said.returncode == 3, said

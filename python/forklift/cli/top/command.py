@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import time
+from dataclasses import asdict
 
 from forklift.cli.top.sampling import Sampler
 from forklift.cli.top.tables import as_text
@@ -109,7 +110,7 @@ def _print_once(sampler: Sampler, options: _Options) -> int:
     time.sleep(options.seconds)
     samples = sampler.look(holders=options.json)
     if options.json:
-        print(json.dumps([each.__dict__ for each in samples], indent=2))
+        print(json.dumps([asdict(each) for each in samples], indent=2))
     else:
         width = shutil.get_terminal_size((200, 24)).columns if sys.stdout.isatty() else 10_000
         print(as_text(samples, width, options.pattern))

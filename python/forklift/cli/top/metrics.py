@@ -5,15 +5,14 @@ Source: https://prometheus.io/docs/instrumenting/exposition_formats/ (version 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 from forklift.cli.top.sampling import Sample, Sampler
 
 __all__ = ["as_metrics", "serve"]
 
-# name, kind, help, the sample's list, what names a row, its value
+# name, kind, help, the sample's list, what names a row, its value: a number, or what is counted
 _METRICS = (
     ("process_cpu_seconds_total", "counter", "CPU time", "processes", ("process", "name"), "cpu_seconds"),
     ("process_own_bytes", "gauge", "private resident memory", "processes", ("process", "name"), "own_bytes"),
@@ -23,8 +22,6 @@ _METRICS = (
     ("queue_got_total", "counter", "messages taken", "queues", ("index", "label"), "got"),
     ("topic_put_total", "counter", "messages put", "topics", ("index", "label"), "put"),
     ("pool_waiting", "gauge", "tasks without a worker", "pools", ("owner",), "waiting"),
-)
-_COUNTED = (
     ("pool_busy", "gauge", "workers at work", "pools", ("owner",), "busy"),
     ("pool_idle", "gauge", "workers without a task", "pools", ("owner",), "idle"),
     ("lock_waiting", "gauge", "processes that wait", "locks", ("kind", "index", "label"), "waiting"),
@@ -34,7 +31,7 @@ _COUNTED = (
 def as_metrics(samples: list[Sample]) -> str:
     """The samples in Prometheus' text format."""
     lines = []
-    for name, kind, text, rows, by, value in _METRICS + _COUNTED:
+    for name, kind, text, rows, by, value in _METRICS:
         lines += [f"# HELP forklift_{name} {text}", f"# TYPE forklift_{name} {kind}"]
         for sample in samples:
             for row in getattr(sample, rows):
@@ -52,11 +49,10 @@ def _labels(sample: Sample, row: dict[str, Any], by: tuple[str, ...]) -> str:
     def quoted(value: Any) -> str:
         return str(value).replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
-    pairs: Iterator[tuple[str, Any]] = ((name, row[name]) for name in by)
-    return ",".join([f'domain="{sample.domain:x}"', *(f'{name}="{quoted(value)}"' for name, value in pairs)])
+    return ",".join([f'domain="{sample.domain:x}"', *(f'{name}="{quoted(row[name])}"' for name in by)])
 
 
-def serve(sampler: Sampler, port: int) -> ThreadingHTTPServer:
+def serve(sampler: Sampler, port: int) -> HTTPServer:
     """A server on loopback that answers each request with what there is then. OSError: the port is taken."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -74,4 +70,4 @@ def serve(sampler: Sampler, port: int) -> ThreadingHTTPServer:
         def log_message(self, format: str, *arguments: Any) -> None:
             pass
 
-    return ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    return HTTPServer(("127.0.0.1", port), Handler)

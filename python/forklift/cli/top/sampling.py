@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,10 +27,6 @@ class Sample:
     topics: list[dict[str, Any]]
     pools: list[dict[str, Any]]
     locks: list[dict[str, Any]]
-
-    def as_json(self) -> str:
-        """All of it, for programs."""
-        return json.dumps(self.__dict__, indent=2)
 
 
 @dataclass
