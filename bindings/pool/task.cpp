@@ -189,6 +189,24 @@ PyObject* call_each(PyObject* function, PyObject* items, bool starred, Failure& 
   return results.release();
 }
 
+PyObject* attribute(PyObject* object, const char* name) {
+  PyObject* const found = PyObject_GetAttrString(object, name);
+  if (!found) PyErr_Clear();
+  return found;
+}
+
+// What traces call the task: the qualified name of the function, of what a functools.partial calls, or of the type.
+void name_task(workers::Worker& worker, PyObject* function) {
+  const Ref called(attribute(function, "func"));
+  PyObject* const type = reinterpret_cast<PyObject*>(Py_TYPE(function));
+  const Ref own(attribute(called ? called.get() : function, "__qualname__"));
+  const Ref name(own ? Py_NewRef(own.get()) : attribute(type, "__qualname__"));
+  Py_ssize_t length = 0;
+  const char* const text = name ? PyUnicode_AsUTF8AndSize(name.get(), &length) : nullptr;
+  if (text != nullptr) worker.name_task({text, static_cast<std::size_t>(length)});
+  PyErr_Clear();
+}
+
 PyObject* call(PyObject* function, PyObject* arguments, Style style, Failure& failure) {
   switch (style) {
     case Style::kCall: return call_with(function, arguments, nullptr);
@@ -210,7 +228,8 @@ PyObject* call(PyObject* function, PyObject* arguments, Style style, Failure& fa
 
 }  // namespace
 
-PyObject* perform_task(MessageReader& reader, KeptFunctions& functions, Failure& failure) {
+PyObject* perform_task(MessageReader& reader, KeptFunctions& functions, Failure& failure,
+                       workers::Worker& worker) {
   const std::span<const std::byte> bytes = reader.message.bytes();
   TaskHead head;
   if (bytes.size() < sizeof head) return corrupt_message("a task without its head");
@@ -230,6 +249,8 @@ PyObject* perform_task(MessageReader& reader, KeptFunctions& functions, Failure&
     reader.clear();
     if (!arguments) return nullptr;
     failure.undecoded = false;
+    if (worker.is_traced()) [[unlikely]]
+      name_task(worker, loaded);
     return call(loaded, arguments.get(), head.style, failure);
   }
   const Ref both(decode_object(reader));
@@ -238,6 +259,8 @@ PyObject* perform_task(MessageReader& reader, KeptFunctions& functions, Failure&
   PyObject* arguments = nullptr;
   if (!both || !PyArg_ParseTuple(both.get(), "OO", &called, &arguments)) return nullptr;
   failure.undecoded = false;
+  if (worker.is_traced()) [[unlikely]]
+    name_task(worker, called);
   return call(called, arguments, head.style, failure);
 }
 

@@ -20,6 +20,7 @@
 
 #include "bindings/message/reader.h"
 #include "bindings/message/writer.h"
+#include "workers/worker.h"
 
 namespace forklift::py {
 
@@ -93,7 +94,8 @@ struct Failure {
 };
 
 // Decodes the task in the message, clears the reader and calls the function. New reference, or nullptr with
-// an exception set.
-PyObject* perform_task(MessageReader& reader, KeptFunctions& functions, Failure& failure);
+// an exception set. Names the task if the worker is traced.
+PyObject* perform_task(MessageReader& reader, KeptFunctions& functions, Failure& failure,
+                       workers::Worker& worker);
 
 }  // namespace forklift::py

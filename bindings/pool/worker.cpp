@@ -99,7 +99,7 @@ class PoolWorker {
       }
       if (!go_on(status)) return false;
       count_got();
-      result = nb::steal(perform_task(*reader, functions, failure));
+      result = nb::steal(perform_task(*reader, functions, failure, *worker_));
     }
     if (!result.is_valid()) {
       if (failure.undecoded && ends_ == Ends::kUndecoded) throw nb::python_error();

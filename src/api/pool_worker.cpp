@@ -123,6 +123,8 @@ void serve(workers::Worker& worker, channel::Incoming& task, Callees& callees,
   std::optional<RemoteError::Details> failure = process::failure_of([&] {
     TaskIn in(task);
     const Callee& callee = callees.find(in.header);
+    if (worker.is_traced()) [[unlikely]]
+      worker.name_task(process::name_of(callee.function).value_or("?"));
     callee.invoker(callee.function, in, out);
   });
   task.clear();

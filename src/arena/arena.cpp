@@ -100,6 +100,7 @@ Result<LeasePtr> Arena::allocate(Kind kind, std::size_t bytes, bool zeroed) {
     std::memset(lease->data_, 0,
                 std::min<std::uint64_t>(bytes, got.fresh_to > got.fresh_from ? got.fresh_from : bytes));
   }
+  domain_.tracer().moment(trace::Category::kMemory, trace::EventKind::kAllocated, got.block, bytes);
   return lease;
 }
 
@@ -133,7 +134,10 @@ Status Arena::grant(Kind kind, std::size_t bytes, Grant& got) {
     Status status = ledger_.grant(kind, bytes, got, shortage);
     if (status) return status;
     if (make_room(shortage, attempt)) continue;
-    if (status.code() == Code::kOverBudget && event_log_on()) log_budget(domain_, bytes, status);
+    if (status.code() == Code::kOverBudget) {
+      domain_.tracer().moment(trace::Category::kLife, trace::EventKind::kOverBudget, bytes, 0);
+      if (event_log_on()) log_budget(domain_, bytes, status);
+    }
     return status;
   }
 }

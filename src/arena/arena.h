@@ -151,6 +151,7 @@ class Arena {
   LeasePtr make_listed(Object object, std::uint32_t row);
   LeasePtr materialise_unopened(const Handle& handle);
   void discard(Lease& lease);
+  void trace_release(const Lease& lease, bool kept) const noexcept;
   void notice_punches() noexcept {
     if (PunchWatcher* const watcher = watcher_.load(std::memory_order_acquire)) [[unlikely]]
       watcher->catch_up();

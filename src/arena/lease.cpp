@@ -116,6 +116,14 @@ bool Arena::sees_block(const Lease& lease) noexcept {
   return lease.view_ == nullptr || !lease.view_->is_private.load(std::memory_order_acquire);
 }
 
+// The block's last holder gives it up: it is free.
+void Arena::trace_release(const Lease& lease, bool kept) const noexcept {
+  if (lease.object_.kind != ObjectKind::kBlock) return;
+  if (!kept && ledger_.count_of(lease.object_).load(std::memory_order_relaxed) > 1) return;
+  domain_.tracer().moment(trace::Category::kMemory, trace::EventKind::kReleased, lease.object_.index,
+                          lease.size_);
+}
+
 void Arena::discard(Lease& lease) {
   // Private pages are dropped before the right is given up: afterwards the block may already carry another
   // process's message.
@@ -140,6 +148,8 @@ void Arena::discard(Lease& lease) {
            cache_.keep(lease.object_.index, lease.row_, surplus);
   }
   if (surplus.count != 0) cache_.pass_on(surplus);
+  if (ours && last && domain_.tracer().on(trace::Category::kMemory)) [[unlikely]]
+    trace_release(lease, kept);
   if (ours && last && !kept) ledger_.release_row(lease.row_, Holder::process(domain_.self()));
 }
 

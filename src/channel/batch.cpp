@@ -155,6 +155,7 @@ std::size_t Channel::Room::fitting(std::uint64_t weight, std::size_t each, std::
 // does about it.
 template <class Source>
 std::size_t Channel::put_plain(const Source& source, std::size_t first) {
+  const std::int64_t traced = tracer().begin(trace::Category::kMessages);
   const std::size_t longest = receipts_ ? kReceiptBody : kInlineBytes;
   const sync::LockGuard guard(row_.tail_mutex, [this] { table_.repair_tail(id_.index); });
   if (!guard.ok() || row_.tail_state.load(std::memory_order_relaxed) != 0) return 0;
@@ -200,6 +201,7 @@ std::size_t Channel::put_plain(const Source& source, std::size_t first) {
   }
   commit_batch(tail, place, weight, bytes);
   if (!fits) row_.spare.store(0, std::memory_order_relaxed);
+  trace_messages(trace::EventKind::kPut, traced, tail.sequence(), weight, count);
   return count;
 }
 
@@ -274,6 +276,7 @@ void Channel::walk_plain(Walk& walk, const Chunk& chunk, std::size_t limit, std:
 // it, packed_stride() apart.
 template <class Take>
 std::size_t Channel::take_plain(std::size_t most, Take&& take) {
+  const std::int64_t traced = tracer().begin(trace::Category::kMessages);
   const sync::LockGuard guard(row_.head_mutex, [this] { table_.repair_head(id_.index); });
   if (!guard.ok() || row_.head_broken.load(std::memory_order_relaxed) != 0) return 0;
   Position head = Position::unpack(row_.head.load(std::memory_order_relaxed));
@@ -310,6 +313,7 @@ std::size_t Channel::take_plain(std::size_t most, Take&& take) {
   for (std::uint32_t unit = next; there() > walk.count && unit < next + kUnitsAhead && unit < kChunkUnits;
        ++unit)
     __builtin_prefetch(unit_address(*chunk, unit));
+  trace_messages(trace::EventKind::kGet, traced, head.sequence(), walk.weight, walk.count);
   return walk.count;
 }
 

@@ -200,6 +200,7 @@ domain::WaitPoint Channel::for_room() const noexcept {
 Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* hooks, int bell,
                     std::uint32_t* sequence) {
   if (!table_.domain().attached()) return table_.domain().not_attached();
+  const std::int64_t traced = tracer().begin(trace::Category::kMessages);
   Plan plan(message, bell);
   if (Status status = plan_put(message, plan); !status) return status;
   int reliefs = 0;
@@ -214,6 +215,7 @@ Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* h
     if (done) {
       if (!message.quiet) row_.items.notify_after_unlock(1);
       if (sequence) *sequence = plan.sequence;
+      trace_messages(trace::EventKind::kPut, traced, plan.sequence, plan.weight);
       return {};
     }
     if (room_descriptor_.made()) [[unlikely]] {

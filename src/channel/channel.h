@@ -291,6 +291,13 @@ class Channel {
   // It may be less than there is where `wanted` messages fit.
   Room look_for_room(Position tail, std::uint64_t wanted, bool locked) const noexcept;
   bool has_room(Position tail, std::uint64_t weight, bool locked = false) const noexcept;
+  trace::Tracer& tracer() const noexcept { return table_.domain().tracer(); }
+  // `traced`: what Tracer::begin() returned.
+  void trace_messages(trace::EventKind kind, std::int64_t traced, std::uint32_t first, std::uint64_t bytes,
+                      std::size_t count = 1) const noexcept {
+    if (traced != 0) [[unlikely]]
+      tracer().span(kind, traced, trace::row_and_sequence(id_.index, first), trace::bytes_and_count(bytes, count));
+  }
   // `done` stays false when there was no room (no message), which is no error.
   Status try_put(Plan& plan, bool* done);
   Status start_chunk(Position& start, Chunk*& chunk);

@@ -118,7 +118,7 @@ Status PipeEnd::receive(Incoming& into, os::Deadline deadline, WaitHooks* hooks)
     if (done || !got) return got;
     const auto ready = [&] { return channel.size() != 0; };
     const domain::WaitPoint at = channel.for_message();
-    if (!deadline.passed() && domain::spin_at(at, ready)) continue;
+    if (!deadline.passed() && domain::spin_at(at, ready, channel.table_.domain())) continue;
     const std::int64_t asleep = os::now_ns();
     if (Status status = sleep(deadline, hooks, false); !status) return status;
     at.spin_policy->note_sleep(os::now_ns() - asleep);
@@ -130,7 +130,7 @@ Status PipeEnd::wait_readable(os::Deadline deadline, WaitHooks* hooks) {
   if (in_->size() != 0) return {};
   // Without claiming the spinner's place: a caller that only waits needs the token.
   const auto ready = [this] { return in_->size() != 0; };
-  if (!deadline.passed() && domain::spin_beside(in_->for_message(), ready)) return {};
+  if (!deadline.passed() && domain::spin_beside(in_->for_message(), ready, in_->table_.domain())) return {};
   Status status = sleep(deadline, hooks, true);
   return status.code() == Code::kClosed ? Status() : status;
 }
@@ -142,7 +142,10 @@ Status PipeEnd::sleep(os::Deadline deadline, WaitHooks* hooks, bool foreign_is_r
     const std::int64_t slice = deadline.left_ns(domain::look_ns(hooks));
     sync::full_fence();
     if (in_->size() != 0) return {};
+    const std::int64_t traced = domain.tracer().begin(trace::Category::kWaits);
     const os::Readiness now = os::wait_readable(fd_, slice);
+    if (traced != 0) [[unlikely]]
+      trace_wait(domain, &in_->row_.items, domain::WaitKind::kEvent, domain::WaitManner::kSleep, traced);
     sync::note_sleep(slice, !now.readable && !now.interrupted && !now.hung_up);
     if (in_->size() != 0) return {};  // asked after the hang-up was seen: what was written before it is there
     if (now.invalid) return bad_descriptor();

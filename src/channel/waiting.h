@@ -24,7 +24,7 @@ template <class Ready>
 Status wait_until(WaitPoint at, Ready&& ready, domain::Domain& domain, os::Deadline deadline,
                   WaitHooks* hooks) {
   if (deadline.passed()) return {Code::kTimeout, "the deadline passed"};
-  if (domain::spin_at(at, ready)) return {};
+  if (domain::spin_at(at, ready, domain)) return {};
   const std::int64_t asleep = at.spin_policy ? os::now_ns() : 0;
   do {
     if (Status status = domain::sleep_at(at, ready, domain, deadline, hooks); !status) return status;

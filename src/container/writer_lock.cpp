@@ -46,7 +46,7 @@ Status WriterLock::acquire(domain::Domain& domain, bool& took_over) {
       continue;
     }
     if (deadline.passed()) return stalled(domain);
-    if (domain::spin_at(place, is_free)) continue;
+    if (domain::spin_at(place, is_free, domain)) continue;
     Status status = domain::sleep_at(place, is_free, domain, deadline, nullptr);
     if (!status && status.code() != Code::kTimeout) return status;
   }

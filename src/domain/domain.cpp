@@ -67,6 +67,8 @@ Result<std::unique_ptr<Domain>> Domain::create(const Options& options) {
                           std::memory_order_relaxed);
   if (Status status = header.reap_mutex.init(); !status) return status;
 
+  header.trace.categories.store(os::set_in_environment("FORKLIFT_TRACE") ? trace::kEverything : trace::kByDefault,
+                                std::memory_order_relaxed);
   if (Status status = domain->claim_sentinel(); !status) return status;
   Result<ChildSlot> slot = domain->claim_slot();
   if (!slot) return slot.status();
@@ -207,6 +209,7 @@ Status Domain::claim_sentinel() {
     return Status::system("madvise(MADV_WIPEONFORK)", error, "fork sentinel");
   }
   alive_here_ = new (page) sync::Word[2]{};
+  tracer_.open(region(Region::kTraces), header().trace, self_word());
   return {};
 }
 

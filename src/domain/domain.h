@@ -22,6 +22,7 @@
 #include "domain/layout.h"
 #include "os/fd.h"
 #include "os/mapping.h"
+#include "trace/tracer.h"
 
 namespace forklift::inline abi_0_1::domain {
 
@@ -132,6 +133,8 @@ class Domain {
   // Bytes that may be committed now. Unless a budget was set, it is derived from the machine's memory, and
   // derived anew when `committed` has reached it.
   std::uint64_t budget(std::uint64_t committed) noexcept;
+  // What the threads of this process do, for those who look from outside.
+  trace::Tracer& tracer() noexcept { return tracer_; }
   bool huge_pages() const noexcept { return header().huge_pages.load(std::memory_order_relaxed) != 0; }
   void set_budget(std::uint64_t bytes) noexcept { header().budget.store(bytes, std::memory_order_relaxed); }
 
@@ -174,6 +177,7 @@ class Domain {
   static constexpr std::uint64_t kAttached = 1;
   static constexpr std::uint64_t kAttaching = 2;  // one of several threads attaches the process for all
   sync::Word* alive_here_ = nullptr;
+  trace::Tracer tracer_;
   std::vector<ReapHook> reap_hooks_;
   std::vector<std::function<void()>> attach_hooks_;
   std::vector<std::function<void()>> check_hooks_;

@@ -39,6 +39,7 @@ void before_fork() {
     if (member.was_attached) {
       Result<ChildSlot> child = member.domain->reserve_child();
       if (child) member.child = *std::move(child);
+      member.domain->tracer().moment(trace::Category::kLife, trace::EventKind::kForked, 0, 0);
     }
     member.hooks.prepare(member.child ? &member.child->slot : nullptr);
   }

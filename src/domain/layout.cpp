@@ -56,6 +56,7 @@ Plan plan_for(std::uint64_t data_bytes) {
       case Region::kWatches: return std::clamp(plan.data_bytes / 64, kMiB / 16, 32 * kMiB);
       case Region::kServices: return std::min(plan.data_bytes / 64, 4 * kMiB);
       case Region::kWaits: return std::min(plan.data_bytes / 64, 2 * kMiB);
+      case Region::kTraces: return std::clamp(plan.data_bytes / 16, kMiB / 32, kGiB);
       case Region::kCount: break;
     }
     return 0;

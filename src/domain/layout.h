@@ -11,12 +11,13 @@
 
 #include "sync/robust_mutex.h"
 #include "sync/word.h"
+#include "trace/tracer.h"
 
 namespace forklift::inline abi_0_1::domain {
 
 inline constexpr std::uint64_t kMagic = 0x31304b4c54465246ULL;  // "FRFTLK01"
 // Raised with every change of a structure that lies in shared memory. Checked when joining.
-inline constexpr std::uint32_t kLayoutVersion = 14;
+inline constexpr std::uint32_t kLayoutVersion = 15;
 
 // The parts of the control segment. The domain hands out their addresses and knows nothing of their contents.
 enum class Region : std::uint32_t {
@@ -36,6 +37,7 @@ enum class Region : std::uint32_t {
   kWatches,
   kServices,
   kWaits,
+  kTraces,
   kCount
 };
 inline constexpr std::size_t kRegions = static_cast<std::size_t>(Region::kCount);
@@ -81,6 +83,7 @@ struct Header {
   sync::Word slots_used;  // no slot at or above this index was ever claimed
   sync::Word budget;      // bytes that may be committed; 0: derive it from the machine's memory
   sync::Word huge_pages;  // 1: whoever maps the data segment asks for transparent huge pages
+  trace::Tracer::Switch trace;
   alignas(64) sync::RobustMutex reap_mutex;
 };
 static_assert(sizeof(Header) <= 4096);

@@ -89,6 +89,8 @@ void Domain::adopt(ChildSlot child) noexcept {
   alive_here_[1].store(kSelfBit | std::uint64_t{self_.index} << 32 | self_.generation,
                        std::memory_order_relaxed);
   alive_here_->store(kAttached, std::memory_order_release);
+  tracer_.moment(trace::Category::kLife, trace::EventKind::kStarted, static_cast<std::uint64_t>(::getpid()),
+                 static_cast<std::uint64_t>(::getppid()));
 }
 
 void Domain::detach() noexcept {
@@ -245,6 +247,9 @@ bool Domain::reap_slot(std::uint32_t index, std::vector<Reaped>* log) {
     if (!hook(ref, clean != 0)) return false;
   }
   drop_waits(*this, ref);
+  tracer_.forget(ref.index, ref.generation);
+  tracer_.moment(trace::Category::kLife, trace::EventKind::kGone, slot.pid.load(std::memory_order_relaxed),
+                 clean != 0);
   if (log != nullptr) log->push_back({slot.pid.load(std::memory_order_relaxed), name_in(slot), clean != 0});
   // The generation is incremented last: if this reaper dies before that, the next one repeats the same steps.
   slot.state.store(state_word(SlotState::kFree, ref.generation + 1), std::memory_order_release);

@@ -1,32 +1,23 @@
 #include "domain/wait_records.h"
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 
 #include "domain/waiting.h"
 #include "os/call_site.h"
 #include "os/thread.h"
+#include "sync/thread_rows.h"
 
 namespace forklift::inline abi_0_1::domain {
 
 namespace {
 
-constexpr unsigned kSlotShift = 22, kGenerationShift = 34;
-constexpr std::uint64_t kThreadMask = (std::uint64_t{1} << kSlotShift) - 1;
-constexpr std::uint32_t kGenerationMask = (1U << 27) - 1;
 constexpr unsigned kKindShift = 56, kCountShift = 48;
 constexpr std::uint64_t kValueMask = (std::uint64_t{1} << kCountShift) - 1;
-// Of how many rows of its own process a thread asks whether their threads have ended, before it takes a further row.
-constexpr std::uint64_t kMostProbes = 16;
 
 std::uint64_t process_word(SlotRef slot) noexcept {
-  return std::uint64_t{slot.generation & kGenerationMask} << kGenerationShift | std::uint64_t{slot.index}
-                                                                                    << kSlotShift;
+  return sync::owner_process(slot.index, slot.generation);
 }
 
 std::uint64_t what_word(WaitKind kind, std::size_t count, std::uint64_t value) noexcept {
@@ -67,41 +58,12 @@ struct OwnRow {
 };
 thread_local OwnRow own_row;
 
-bool has_ended(std::uint64_t thread) noexcept {
-  return ::syscall(SYS_tgkill, ::getpid(), static_cast<pid_t>(thread), 0) != 0 && errno == ESRCH;
-}
-
-// Once in a thread's life: its own row, a free one, one of a thread of this process that has ended, or a further one.
+// Once in a thread's life. A row that was another thread's may say what that one waited for.
 WaitRow* claim_row(const Domain& domain, std::uint64_t owner) noexcept {
   const Rows rows(domain);
-  if (rows.capacity == 0) return nullptr;
-  const std::span<WaitRow> used = rows.used();
-  const auto take = [owner](WaitRow& row, std::uint64_t from) {
-    return row.owner.compare_exchange_strong(from, owner);
-  };
-  for (WaitRow& row : used) {
-    if (row.owner.load(std::memory_order_relaxed) == owner) return &row;
-  }
-  for (WaitRow& row : used) {
-    if (row.owner.load(std::memory_order_relaxed) == 0 && take(row, 0)) return &row;
-  }
-  std::uint64_t probes = 0;
-  for (std::size_t i = 0; i < used.size() && probes < kMostProbes; ++i) {
-    WaitRow& row = used[(i + owner) % used.size()];
-    const std::uint64_t seen = row.owner.load(std::memory_order_relaxed);
-    if ((seen & ~kThreadMask) != (owner & ~kThreadMask)) continue;
-    ++probes;
-    if (has_ended(seen & kThreadMask) && take(row, seen)) {
-      row.what.store(0, std::memory_order_relaxed);
-      return &row;
-    }
-  }
-  // A row that was counted and whose taker died before it took it is free for the next thread.
-  while (rows.table.rows_used.load(std::memory_order_relaxed) < rows.capacity) {
-    const std::uint64_t next = rows.table.rows_used.fetch_add(1);
-    if (next < rows.capacity && take(rows.first[next], 0)) return &rows.first[next];
-  }
-  return nullptr;
+  WaitRow* const row = sync::claim_thread_row(std::span(rows.first, rows.capacity), rows.table.rows_used, owner);
+  if (row != nullptr) row->what.store(0, std::memory_order_relaxed);
+  return row;
 }
 
 WaitRow* row_here(Domain& domain) noexcept {
@@ -168,6 +130,9 @@ WaitRecord::WaitRecord(Domain& domain, pid_t process, os::Deadline until) noexce
 
 void WaitRecord::enter(Domain& domain, std::uint64_t what, std::span<const std::uint64_t> more,
                        os::Deadline until) noexcept {
+  traced_ = domain.tracer().begin(trace::Category::kWaits);
+  what_ = what;
+  domain_ = &domain;
   row_ = row_here(domain);
   if (row_ == nullptr) return;
   const bool same_wait = own_row.what == what;
@@ -180,6 +145,19 @@ void WaitRecord::enter(Domain& domain, std::uint64_t what, std::span<const std::
       row_->more[i].store(i < more.size() ? more[i] : 0, std::memory_order_relaxed);
   }
   row_->what.store(what, std::memory_order_release);
+}
+
+void WaitRecord::trace() const noexcept {
+  const auto kind = static_cast<WaitKind>(what_ >> kKindShift);
+  domain_->tracer().span(trace::EventKind::kWait, traced_, what_ & kValueMask,
+                         traced_wait(kind, WaitManner::kSleep));
+}
+
+void trace_wait(Domain& domain, const void* event, WaitKind kind, WaitManner manner,
+                std::int64_t began) noexcept {
+  const std::uint64_t offset = offset_of(domain, event);
+  domain.tracer().span(trace::EventKind::kWait, began, offset,
+                       traced_wait(offset != 0 ? WaitKind::kEvent : kind, manner));
 }
 
 void WaitRecord::goes_on(WaitHooks* hooks) const noexcept {
@@ -233,9 +211,8 @@ std::vector<Waiting> read_waits(std::span<const std::byte> region) {
         row.since.load(std::memory_order_relaxed) != since ||
         row.owner.load(std::memory_order_relaxed) != owner)
       continue;
-    waiting.slot = {static_cast<std::uint32_t>(owner >> kSlotShift) & (kSlotCount - 1),
-                    static_cast<std::uint32_t>(owner >> kGenerationShift) & kGenerationMask};
-    waiting.thread = static_cast<std::uint32_t>(owner & kThreadMask);
+    waiting.slot = {sync::owner_slot(owner), sync::owner_generation(owner)};
+    waiting.thread = sync::owner_thread(owner);
     waiting.since_ns = static_cast<std::int64_t>(since);
     all.push_back(std::move(waiting));
   }
@@ -245,7 +222,7 @@ std::vector<Waiting> read_waits(std::span<const std::byte> region) {
 void drop_waits(const Domain& domain, SlotRef slot) noexcept {
   for (WaitRow& row : Rows(domain).used()) {
     const std::uint64_t owner = row.owner.load(std::memory_order_relaxed);
-    if (owner == 0 || (owner & ~kThreadMask) != process_word(slot)) continue;
+    if (owner == 0 || (owner & ~sync::kOwnerThreadMask) != process_word(slot)) continue;
     row.what.store(0, std::memory_order_relaxed);
     row.owner.store(0, std::memory_order_release);
   }

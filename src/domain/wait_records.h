@@ -77,6 +77,8 @@ class WaitRecord {
   WaitRecord(Domain& domain, pid_t process, os::Deadline until) noexcept;
   ~WaitRecord() {
     if (row_ != nullptr) row_->what.store(0, std::memory_order_release);
+    if (traced_ != 0) [[unlikely]]
+      trace();
   }
   WaitRecord(const WaitRecord&) = delete;
   WaitRecord& operator=(const WaitRecord&) = delete;
@@ -90,8 +92,27 @@ class WaitRecord {
  private:
   void enter(Domain& domain, std::uint64_t what, std::span<const std::uint64_t> more,
              os::Deadline until) noexcept;
+  void trace() const noexcept;
+
   WaitRow* row_ = nullptr;
+  // For the tracer: when this sleep began (0: it is not traced), and what it is for.
+  std::int64_t traced_ = 0;
+  std::uint64_t what_ = 0;
+  Domain* domain_ = nullptr;
 };
+
+// In a traced wait's value (trace::EventKind::kWait): its kind, and how it was spent.
+enum class WaitManner : std::uint8_t {
+  kSleep = 0,
+  kSpin = 1,
+  kStill = 2  // it had not ended when the recording did; only in recordings
+};
+constexpr std::uint64_t traced_wait(WaitKind kind, WaitManner manner) noexcept {
+  return std::uint64_t{static_cast<std::uint8_t>(manner)} << 8 | static_cast<std::uint8_t>(kind);
+}
+// Traces a wait for an event that has no record, and has just ended.
+void trace_wait(Domain& domain, const void* event, WaitKind kind, WaitManner manner,
+                std::int64_t began) noexcept;
 
 // A copy of one record, taken while its thread may go on.
 struct Waiting {

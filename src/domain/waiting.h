@@ -133,21 +133,24 @@ inline bool claim_spin(sync::Word& spinner, std::int64_t longest_ns) noexcept {
 
 // Spins if this thread can become the place's spinner. Returns whether the condition came true meanwhile.
 template <class Ready>
-bool spin_at(const WaitPoint& at, Ready&& ready) {
+bool spin_at(const WaitPoint& at, Ready&& ready, Domain& domain) {
   if (!peer_runs_elsewhere(at.peer_cpu)) return false;
   const std::int64_t longest_ns = at.spin_policy ? at.spin_policy->spin_ns(at.spin_ns) : at.spin_ns;
   if (longest_ns == 0 || !claim_spin(at.spinner, longest_ns)) return false;
+  const std::int64_t traced = domain.tracer().begin(trace::Category::kWaits);
   const bool came = sync::spin_for(ready, os::now_ns, longest_ns);
   at.spinner.store(0, std::memory_order_relaxed);
   if (at.spin_policy) at.spin_policy->note_spin(came);
+  if (traced != 0) [[unlikely]]
+    trace_wait(domain, &at.event, at.kind, WaitManner::kSpin, traced);
   return came;
 }
 
 // The same without becoming the place's spinner: for a thread that only observes and takes nothing.
 template <class Ready>
-bool spin_beside(WaitPoint at, Ready&& ready) {
+bool spin_beside(WaitPoint at, Ready&& ready, Domain& domain) {
   sync::Word nobody{0};
-  return spin_at({at.event, nobody, at.peer_cpu, at.spin_ns, at.spin_policy}, ready);
+  return spin_at({at.event, nobody, at.peer_cpu, at.spin_ns, at.spin_policy, at.kind}, ready, domain);
 }
 
 // How long one sleep may take before the thread checks what has happened.
@@ -203,7 +206,7 @@ Status sleep_at(const WaitPoint& at, Ready&& ready, Domain& domain, os::Deadline
 template <class Ready>
 Status wait_for(WaitPoint at, Ready&& ready, Domain& domain, os::Deadline deadline, WaitHooks* hooks) {
   if (deadline.passed()) return {Code::kTimeout, "the deadline passed"};
-  if (spin_at(at, ready)) return {};
+  if (spin_at(at, ready, domain)) return {};
   return sleep_at(at, ready, domain, deadline, hooks);
 }
 

@@ -205,7 +205,7 @@ class Explainer {
 
   void find_busy_pool(const Wait& wait) {
     const Target* const answers = target_with(wait, {Need::kMessage});
-    if (answers == nullptr || is_covered(wait) || snapshot_.label(answers->object) != channel::kPoolAnswers)
+    if (answers == nullptr || is_covered(wait) || label_of(snapshot_.view(), answers->object) != channel::kPoolAnswers)
       return;
     std::vector<Actor> workers;
     for (const Actor& each : stuck_.enders(wait)) {
@@ -213,7 +213,7 @@ class Explainer {
       if (theirs == nullptr || theirs->who.thread != pid(each)) continue;
       const Target* const task = target_with(*theirs, {Need::kMessage, Need::kTask});
       const bool idle = task != nullptr &&
-                        (task->need == Need::kTask || snapshot_.label(task->object) == channel::kPoolTasks);
+                        (task->need == Need::kTask || label_of(snapshot_.view(), task->object) == channel::kPoolTasks);
       if (!idle) workers.push_back(each);
     }
     if (workers.empty()) return;

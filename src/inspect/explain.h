@@ -38,8 +38,6 @@ struct Finding {
 
 // "lock-cycle", "queue-full", ...: for programs.
 const char* name_of(Cause cause) noexcept;
-// "Lock", "Barrier".
-const char* noun_of(locks::Kind kind) noexcept;
 // "5.2 s"
 std::string seconds_text(double seconds);
 // "sleeps", "is stopped", "was killed by SIGKILL".

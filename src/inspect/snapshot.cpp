@@ -5,8 +5,6 @@
 
 #include "os/clock.h"
 #include "os/proc.h"
-#include "topic/tables.h"
-#include "watch/tables.h"
 
 namespace forklift::inline abi_0_1::inspect {
 
@@ -19,38 +17,6 @@ using domain::WaitKind;
 
 // The records keep 27 bits of a slot's generation, locks 29.
 constexpr std::uint32_t kGeneration = (1U << 27) - 1;
-
-// Is the event at `offset` of the row that begins at a multiple of its size this one?
-template <class Row>
-bool is_event(std::uint64_t offset, const sync::EventCount Row::* event) {
-  alignas(Row) static const std::byte place[sizeof(Row)] = {};
-  const auto* const row = reinterpret_cast<const Row*>(place);
-  const auto at =
-      reinterpret_cast<const std::byte*>(&(row->*event)) - reinterpret_cast<const std::byte*>(row);
-  return offset % sizeof(Row) == static_cast<std::uint64_t>(at);
-}
-
-template <class Row>
-std::uint32_t index_at(std::uint64_t offset) noexcept {
-  return static_cast<std::uint32_t>(offset / sizeof(Row));
-}
-
-Need need_of(locks::Kind kind) noexcept {
-  switch (kind) {
-    case locks::Kind::kLock:
-    case locks::Kind::kRLock:
-    case locks::Kind::kReadWrite: return Need::kLock;
-    case locks::Kind::kSemaphore:
-    case locks::Kind::kRecovering: return Need::kUnit;
-    case locks::Kind::kCondition: return Need::kNotice;
-    case locks::Kind::kEvent: return Need::kSetting;
-    case locks::Kind::kBarrier: return Need::kParties;
-    case locks::Kind::kLatch: return Need::kCountDown;
-    case locks::Kind::kOnce: return Need::kOnce;
-    case locks::Kind::kNone: break;
-  }
-  return Need::kUnknown;
-}
 
 }  // namespace
 
@@ -102,10 +68,10 @@ void Snapshot::find_waits() {
       case WaitKind::kContainer: wait.targets.push_back({Need::kContainer, {}, 0}); break;
       case WaitKind::kEvent:
         if (seen.values.empty()) break;
-        if (view_.within(Region::kWaitSets, seen.values[0])) seen.values = watched_by(seen.values[0]);
+        if (view_.within(Region::kWaitSets, seen.values[0])) seen.values = watched_by(view_, seen.values[0]);
         [[fallthrough]];
       case WaitKind::kSeveral:
-        for (const std::uint64_t offset : seen.values) wait.targets.push_back(target_at(offset));
+        for (const std::uint64_t offset : seen.values) wait.targets.push_back(target_at(view_, offset));
         wait.all_known = seen.kind != WaitKind::kSeveral || seen.count == seen.values.size();
         break;
       case WaitKind::kAwake: break;
@@ -184,30 +150,6 @@ std::vector<std::size_t> Snapshot::holders(const Object& object) const {
 
 bool Snapshot::may_be_opened(const Object& object) const { return openable_.count(object.pack()) != 0; }
 
-const locks::LockRow* Snapshot::lock(const Object& object) const noexcept {
-  if (object.kind != ObjectKind::kLock) return nullptr;
-  const std::span<const std::byte> region = view_.region(Region::kLocks);
-  if (object.index >= locks::rows_in(region.size())) return nullptr;
-  const std::byte* const rows =
-      region.data() + sizeof(locks::LockTable) + locks::cells_in(region.size()) * sizeof(locks::Cell);
-  return reinterpret_cast<const locks::LockRow*>(rows) + object.index;
-}
-
-const channel::ChannelRow* Snapshot::channel(const Object& object) const noexcept {
-  const auto rows = view_.rows<channel::ChannelRow, channel::ChannelTable>(Region::kChannels);
-  if (object.kind != ObjectKind::kChannel || object.index >= rows.size()) return nullptr;
-  return &rows[object.index];
-}
-
-std::string Snapshot::label(const Object& object) const {
-  if (const locks::LockRow* row = lock(object)) return row->label.text();
-  if (const channel::ChannelRow* row = channel(object)) return row->label.text();
-  const auto topics = view_.rows<topic::TopicRow, topic::TopicTable>(Region::kTopics);
-  if (object.kind == ObjectKind::kTopic && object.index < topics.size())
-    return topics[object.index].label.text();
-  return {};
-}
-
 std::optional<Actor> Snapshot::owner(const Object& object) const {
   const locks::LockRow* const row = lock(object);
   if (row == nullptr || !locks::has_owner(locks::kind_in(load(row->meta)))) return std::nullopt;
@@ -237,54 +179,6 @@ std::vector<std::size_t> Snapshot::recorded(const Object& object) const {
     if (const auto member = member_in({locks::Owner::slot(owner), generation})) members.push_back(*member);
   }
   return members;
-}
-
-std::vector<std::uint64_t> Snapshot::watched_by(std::uint64_t offset) const {
-  std::vector<std::uint64_t> events;
-  const std::uint64_t within = *view_.within(Region::kWaitSets, offset);
-  if (within < sizeof(watch::SetTable)) return events;
-  const std::uint32_t set = index_at<watch::SetRow>(within - sizeof(watch::SetTable));
-  const auto& table = *reinterpret_cast<const watch::WatchTable*>(view_.region(Region::kWatches).data());
-  const auto rows = view_.rows<watch::WatchRow, watch::WatchTable>(Region::kWatches);
-  for (const watch::WatchRow& row : rows.first(std::min<std::uint64_t>(load(table.rows_used), rows.size()))) {
-    if ((load(row.meta) & 1) != 0 && load(row.target) >> 32 == set) events.push_back(load(row.event));
-  }
-  return events;
-}
-
-Target Snapshot::target_at(std::uint64_t offset) const {
-  if (const auto at = view_.within(Region::kChannels, offset); at && *at >= sizeof(channel::ChannelTable)) {
-    using Row = channel::ChannelRow;
-    const std::uint64_t place = *at - sizeof(channel::ChannelTable);
-    const Need need = is_event(place, &Row::items)      ? Need::kMessage
-                      : is_event(place, &Row::space)    ? Need::kRoom
-                      : is_event(place, &Row::all_done) ? Need::kAllDone
-                                                        : Need::kUnknown;
-    return {need, {ObjectKind::kChannel, index_at<Row>(place)}, 0};
-  }
-  if (const auto at = view_.within(Region::kTopics, offset); at && *at >= sizeof(topic::TopicTable)) {
-    using Row = topic::TopicRow;
-    const std::uint64_t place = *at - sizeof(topic::TopicTable);
-    const Need need = is_event(place, &Row::items)   ? Need::kNews
-                      : is_event(place, &Row::space) ? Need::kReaders
-                                                     : Need::kUnknown;
-    return {need, {ObjectKind::kTopic, index_at<Row>(place)}, 0};
-  }
-  const auto at = view_.within(Region::kLocks, offset);
-  if (!at || *at < sizeof(locks::LockTable)) return {};
-  const std::span<const std::byte> region = view_.region(Region::kLocks);
-  const std::uint64_t cells = locks::cells_in(region.size()) * sizeof(locks::Cell);
-  std::uint64_t place = *at - sizeof(locks::LockTable);
-  if (place < cells) {
-    const auto* const cell = reinterpret_cast<const locks::Cell*>(region.data() + *at);
-    return {Need::kNotice, {ObjectKind::kLock, static_cast<std::uint32_t>(load(cell->object))}, 0};
-  }
-  place -= cells;
-  const Object object{ObjectKind::kLock, index_at<locks::LockRow>(place)};
-  const locks::LockRow* const row = lock(object);
-  if (row == nullptr) return {};
-  if (is_event(place, &locks::LockRow::drained)) return {Need::kReadersGone, object, 0};
-  return {need_of(locks::kind_in(load(row->meta))), object, 0};
 }
 
 }  // namespace forklift::inline abi_0_1::inspect

@@ -14,41 +14,12 @@
 #include <vector>
 
 #include "arena/tables.h"
-#include "channel/tables.h"
 #include "domain/wait_records.h"
 #include "inspect/machine.h"
+#include "inspect/objects.h"
 #include "inspect/view.h"
-#include "locks/tables.h"
 
 namespace forklift::inline abi_0_1::inspect {
-
-// What has to happen.
-enum class Need : std::uint8_t {
-  kUnknown,
-  kLock,         // its holder releases it
-  kReadersGone,  // a read-write lock's readers leave
-  kUnit,         // a semaphore's unit is released
-  kNotice,       // a condition is notified
-  kSetting,      // an event is set
-  kParties,      // a barrier's other parties come
-  kCountDown,    // a latch reaches zero
-  kOnce,         // the initialisation under way ends
-  kMessage,      // something is put into a queue
-  kRoom,         // something is taken out of it
-  kAllDone,      // every message of it is marked done
-  kNews,         // something is put into a topic
-  kReaders,      // a topic's slow readers go on
-  kEnd,          // a process ends
-  kTask,         // a pool opens, or ends
-  kRanks,        // other ranks come
-  kContainer,    // a container's writer ends
-};
-
-struct Target {
-  Need need = Need::kUnknown;
-  arena::Object object{};  // of the domain; nothing for kEnd and the later ones
-  pid_t process = 0;       // kEnd
-};
 
 // One thread of one process: index of the member, thread id.
 struct Actor {
@@ -116,16 +87,15 @@ class Snapshot {
   std::vector<std::size_t> recorded(const arena::Object& lock) const;
 
   // nullptr: there is no such row.
-  const locks::LockRow* lock(const arena::Object& object) const noexcept;
-  const channel::ChannelRow* channel(const arena::Object& object) const noexcept;
-  std::string label(const arena::Object& object) const;
+  const locks::LockRow* lock(const arena::Object& object) const noexcept { return lock_at(view_, object); }
+  const channel::ChannelRow* channel(const arena::Object& object) const noexcept {
+    return channel_at(view_, object);
+  }
 
  private:
   void find_members(Detail detail);
   void find_waits();
   std::size_t add_member(pid_t pid, Detail detail = Detail::kThreads);
-  Target target_at(std::uint64_t offset) const;
-  std::vector<std::uint64_t> watched_by(std::uint64_t offset) const;
 
   View view_;
   std::int64_t now_ns_;

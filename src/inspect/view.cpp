@@ -54,15 +54,17 @@ Result<std::vector<File>> control_files_of(pid_t pid) {
   return files;
 }
 
-Result<os::Mapping> map_control(const File& file, pid_t pid) {
-  const os::Fd fd(::open(file.path.c_str(), O_RDONLY | O_CLOEXEC));
+Result<os::Mapping> map_control(const File& file, pid_t pid, Access access) {
+  const bool writes = access == Access::kWrite;
+  const os::Fd fd(::open(file.path.c_str(), (writes ? O_RDWR : O_RDONLY) | O_CLOEXEC));
   if (!fd.valid()) return Status::system("open", errno, file.path);
   struct stat about{};
   if (::fstat(fd.get(), &about) != 0) return Status::system("fstat", errno, file.path);
   const auto bytes = static_cast<std::uint64_t>(about.st_size);
   if (bytes < os::page_size())
     return Status(Code::kCorrupt, "the control segment of " + called(pid) + " is too short");
-  Result<os::Mapping> mapped = os::Mapping::read_only(fd, bytes);
+  Result<os::Mapping> mapped =
+      writes ? os::Mapping::shared(fd, 0, bytes) : os::Mapping::read_only(fd, bytes);
   if (!mapped) return mapped.status();
   const auto& header = *reinterpret_cast<const domain::Header*>(mapped->data());
   if (header.magic != domain::kMagic)
@@ -86,8 +88,10 @@ Result<os::Mapping> map_control(const File& file, pid_t pid) {
 
 View::View(const domain::Domain& domain) noexcept : base_(domain.base()) {}
 
-View::View(os::Mapping mapping)
-    : mapping_(std::make_shared<const os::Mapping>(std::move(mapping))), base_(mapping_->data()) {}
+View::View(os::Mapping mapping, Access access)
+    : mapping_(std::make_shared<const os::Mapping>(std::move(mapping))),
+      base_(mapping_->data()),
+      access_(access) {}
 
 std::span<const std::byte> View::region(domain::Region region) const noexcept {
   const domain::Extent& extent = header().regions[static_cast<std::size_t>(region)];
@@ -106,7 +110,16 @@ std::optional<std::uint64_t> View::within(domain::Region region, std::uint64_t o
   return offset - extent.offset;
 }
 
-Result<std::vector<View>> views_of(pid_t pid) {
+trace::Region View::traces() const noexcept {
+  const domain::Extent& extent = header().regions[static_cast<std::size_t>(domain::Region::kTraces)];
+  return trace::Region({base_ + extent.offset, extent.bytes});
+}
+
+trace::Tracer::Switch* View::trace_switch() const noexcept {
+  return access_ == Access::kWrite ? &reinterpret_cast<domain::Header*>(base_)->trace : nullptr;
+}
+
+Result<std::vector<View>> views_of(pid_t pid, Access access) {
   const ProcessState process = look_at(pid);
   if (!process.there) return Status(Code::kInvalid, "there is no " + called(pid));
   if (process.is_zombie()) {
@@ -122,9 +135,9 @@ Result<std::vector<View>> views_of(pid_t pid) {
   }
   std::vector<View> views;
   for (const File& file : *files) {
-    Result<os::Mapping> mapped = map_control(file, pid);
+    Result<os::Mapping> mapped = map_control(file, pid, access);
     if (!mapped) return mapped.status();
-    views.push_back(View(*std::move(mapped)));
+    views.push_back(View(*std::move(mapped), access));
   }
   return views;
 }

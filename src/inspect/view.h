@@ -3,9 +3,9 @@
 //   Result<std::vector<View>> views = views_of(pid);      // of each domain that the process is in
 //   const Header& header = views->front().header();
 //
-// The one who looks is no member of the domain: it takes no slot, no lock and no right, and stores nothing. Everything that it
-// reads may change meanwhile, and may be wrong where a process is being killed; what it says is checked before it is
-// used.
+// The one who looks is no member of the domain: it takes no slot, no lock and no right, and stores nothing, but for the
+// switch of traces where that was asked for. Everything that it reads may change meanwhile, and may be wrong where a
+// process is being killed; what it says is checked before it is used.
 //
 // Ownership: a view keeps the segment's memory. Thread safety: any number of threads may read.
 #pragma once
@@ -24,6 +24,12 @@ namespace forklift::inline abi_0_1::inspect {
 
 inline std::uint64_t load(const sync::Word& word) noexcept { return word.load(std::memory_order_acquire); }
 
+// What a view's mapping allows. Writing is for the switch of traces and for giving the memory of rings back.
+enum class Access : bool {
+  kRead,
+  kWrite
+};
+
 class View {
  public:
   // Of a domain that this process is in. It must outlive the view.
@@ -40,19 +46,24 @@ class View {
             (all.size() - sizeof(Table)) / sizeof(Row)};
   }
   std::span<const domain::Slot> slots() const noexcept;
+  // The rings of traces. Nothing may be stored in them.
+  trace::Region traces() const noexcept;
+  // nullptr: the view is for reading only.
+  trace::Tracer::Switch* trace_switch() const noexcept;
   // What lies at this offset of the segment, relative to the beginning of a region; nullopt: it is not in it.
   std::optional<std::uint64_t> within(domain::Region region, std::uint64_t offset) const noexcept;
 
  private:
-  friend Result<std::vector<View>> views_of(pid_t pid);
-  explicit View(os::Mapping mapping);
+  friend Result<std::vector<View>> views_of(pid_t pid, Access access);
+  View(os::Mapping mapping, Access access);
 
   std::shared_ptr<const os::Mapping> mapping_;
-  const std::byte* base_;
+  std::byte* base_;
+  Access access_ = Access::kWrite;
 };
 
 // kInvalid: there is no such process, it has ended, or it is in no domain. kRefused: it may not be looked at. kVersion: it
 // runs another version of this library. kCorrupt, kSystem.
-Result<std::vector<View>> views_of(pid_t pid);
+Result<std::vector<View>> views_of(pid_t pid, Access access = Access::kRead);
 
 }  // namespace forklift::inline abi_0_1::inspect

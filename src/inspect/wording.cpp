@@ -7,30 +7,11 @@ namespace forklift::inline abi_0_1::inspect {
 
 namespace {
 
-using arena::ObjectKind;
-
 std::string counted(std::uint64_t count, const char* one, const char* many) {
   return std::to_string(count) + ' ' + (count == 1 ? one : many);
 }
 
 }  // namespace
-
-const char* noun_of(locks::Kind kind) noexcept {
-  switch (kind) {
-    case locks::Kind::kLock: return "Lock";
-    case locks::Kind::kRLock: return "RLock";
-    case locks::Kind::kSemaphore:
-    case locks::Kind::kRecovering: return "Semaphore";
-    case locks::Kind::kCondition: return "Condition";
-    case locks::Kind::kEvent: return "Event";
-    case locks::Kind::kBarrier: return "Barrier";
-    case locks::Kind::kReadWrite: return "RWLock";
-    case locks::Kind::kLatch: return "Latch";
-    case locks::Kind::kOnce: return "Once";
-    case locks::Kind::kNone: break;
-  }
-  return "lock";
-}
 
 std::string seconds_text(double seconds) {
   char text[32];
@@ -97,14 +78,7 @@ std::string Words::actor(const Actor& actor) const {
   return text;
 }
 
-std::string Words::object(const arena::Object& object) const {
-  const char* noun = "object";
-  if (const locks::LockRow* row = snapshot_.lock(object)) noun = noun_of(locks::kind_in(load(row->meta)));
-  if (object.kind == ObjectKind::kChannel) noun = "queue";
-  if (object.kind == ObjectKind::kTopic) noun = "topic";
-  const std::string label = snapshot_.label(object);
-  return std::string(noun) + ' ' + (label.empty() ? std::to_string(object.index) : '"' + label + '"');
-}
+std::string Words::object(const arena::Object& object) const { return text_of(snapshot_.view(), object); }
 
 std::string Words::target(const Target& target) const {
   std::string thing = object(target.object);

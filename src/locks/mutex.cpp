@@ -39,6 +39,7 @@ Took Mutex::try_again(std::uint64_t seen, std::uint64_t me) noexcept {
     const bool left = (seen & Owner::kAbandoned) != 0;
     if (row_.state.compare_exchange_weak(seen, left ? me | Owner::kAbandoned : me)) {
       row_.depth.store(1, std::memory_order_relaxed);
+      trace(trace::EventKind::kLocked, left ? 1 : 0);
       if (left) log_taken_over();
       return left ? Took::kAbandoned : Took::kYes;
     }
@@ -64,7 +65,7 @@ Status Mutex::acquire(os::Deadline deadline, WaitHooks* hooks, Took& how) {
       return how != Took::kNo ? Status() : Status(Code::kTimeout, "the lock is held");
     }
     wait.overtaken();
-    if (domain::spin_at(place, ready)) continue;
+    if (domain::spin_at(place, ready, domain())) continue;
     wait.before_sleep();
     table_.look_after(row_.state.load(std::memory_order_acquire));
     Status status = domain::sleep_at(place, ready, domain(), deadline, hooks);
@@ -84,6 +85,7 @@ Released Mutex::release_for_another() noexcept {
     if (Owner::process_of(seen) != here || Owner::is_free(seen)) row_.strayed.store(1);
     if (row_.state.compare_exchange_weak(seen, 0)) {
       row_.event.notify_after_unlock(1);
+      trace(trace::EventKind::kUnlocked, 0);
       return Released::kYes;
     }
   }

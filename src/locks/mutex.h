@@ -39,6 +39,7 @@ class Mutex : public Object {
     if (row_.state.compare_exchange_strong(seen, me, std::memory_order_acquire, std::memory_order_relaxed))
         [[likely]] {
       if (recursive_) row_.depth.store(1, std::memory_order_relaxed);
+      trace(trace::EventKind::kLocked, 0);
       return Took::kYes;
     }
     return try_again(seen, me);
@@ -69,6 +70,7 @@ class Mutex : public Object {
         row_.event.notify_after_unlock(1);
         if (debt != 0) [[unlikely]]
           fairness_.owe(debt);
+        trace(trace::EventKind::kUnlocked, 0);
         return Released::kYes;
       }
     }

@@ -45,7 +45,7 @@ Status ReadWriteLock::wait_for_readers(os::Deadline deadline, WaitHooks* hooks) 
       domain().check_deaths();
       return drained() ? Status() : Status(Code::kTimeout, "the lock is held by readers");
     }
-    if (domain::spin_at(place, drained)) continue;
+    if (domain::spin_at(place, drained, domain())) continue;
     table_.look_after_all(id_);
     Status status = domain::sleep_at(place, drained, domain(), deadline, hooks);
     if (!status && status.code() != Code::kTimeout) return status;
@@ -104,6 +104,7 @@ Status ReadWriteLock::acquire_shared(os::Deadline deadline, WaitHooks* hooks) {
   for (;;) {
     if (enter(**cell)) {
       wait.taken();
+      trace(trace::EventKind::kLocked, 2);
       return {};
     }
     if (deadline.passed()) {
@@ -111,7 +112,7 @@ Status ReadWriteLock::acquire_shared(os::Deadline deadline, WaitHooks* hooks) {
       return enter(**cell) ? Status() : Status(Code::kTimeout, "a writer holds the lock");
     }
     wait.overtaken();
-    if (domain::spin_at(place, ready)) continue;
+    if (domain::spin_at(place, ready, domain())) continue;
     wait.before_sleep();
     table_.look_after(owner());
     Status status = domain::sleep_at(place, ready, domain(), deadline, hooks);
@@ -130,6 +131,7 @@ Released ReadWriteLock::release_shared() noexcept {
   }
   if (cell->units.load(std::memory_order_relaxed) == 0) return Released::kNotHeld;
   leave(*cell);
+  trace(trace::EventKind::kUnlocked, 2);
   return Released::kYes;
 }
 

@@ -48,7 +48,7 @@ Status Semaphore::acquire(os::Deadline deadline, WaitHooks* hooks) {
       return {Code::kTimeout, "the semaphore has no unit"};
     }
     wait.overtaken();
-    if (domain::spin_at(place, ready)) continue;
+    if (domain::spin_at(place, ready, domain())) continue;
     wait.before_sleep();
     if (recover_) table_.look_after_all(id_);
     Status status = domain::sleep_at(place, ready, domain(), deadline, hooks);

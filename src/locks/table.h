@@ -112,6 +112,9 @@ class Object {
 
   domain::Domain& domain() const noexcept { return table_.domain(); }
   bool attached() const noexcept { return table_.domain().attached(); }
+  void trace(trace::EventKind kind, std::uint64_t value) const noexcept {
+    domain().tracer().moment(trace::Category::kLocks, kind, id_.index, value);
+  }
 
   Table& table_;
   LockId id_;

@@ -196,6 +196,8 @@ void MessageBuilder::copy() {
   std::size_t all = 0;
   for (const PendingCopy& copy : pending_copies_) all += copy.done ? 0 : copy.bytes;
   const std::size_t past_caches = all >= kPastCachesFrom ? kLargeCopy : SIZE_MAX;
+  trace::Tracer& tracer = arena_->domain().tracer();
+  const std::int64_t traced = all != 0 ? tracer.begin(trace::Category::kMemory) : 0;
   for (PendingCopy& copy : pending_copies_) {
     if (copy.done) continue;
     std::byte* const out = leases_[copy.lease]->data() + copy.offset;
@@ -209,6 +211,7 @@ void MessageBuilder::copy() {
     copy.done = true;
     copied_bytes_ += copy.bytes;
   }
+  tracer.span(trace::EventKind::kCopy, traced, static_cast<std::uint64_t>(trace::CopyWay::kIntoArena), all);
 }
 
 void MessageBuilder::mark_copied(std::uint32_t lease) noexcept {

@@ -170,10 +170,16 @@ Status Reader::try_get(channel::Incoming& into, bool* done) {
 Status Reader::get(channel::Incoming& into, os::Deadline deadline, WaitHooks* hooks) {
   into.clear();
   TopicRow& row = topic_->row_;
+  trace::Tracer& tracer = topic_->domain().tracer();
   for (;;) {
     bool done = false;
+    const std::int64_t traced = tracer.begin(trace::Category::kMessages);
     Status got = try_get(into, &done);
     descriptor_.settle();
+    if (done && traced != 0) [[unlikely]]
+      tracer.span(trace::EventKind::kRead, traced,
+                  trace::row_and_sequence(topic_->id().index, static_cast<std::uint32_t>(seen() - 1)),
+                  into.bytes().size());
     if (!got || done) return got;
     const auto is_ready = [this] { return ready(); };
     Status status =

@@ -113,22 +113,29 @@ void Topic::look_after_readers() {
 Status Topic::put(const channel::Outgoing& message, os::Deadline deadline, WaitHooks* hooks,
                   std::uint64_t* number) {
   if (!table_.domain().attached()) return table_.domain().not_attached();
+  trace::Tracer& tracer = table_.domain().tracer();
+  const std::int64_t traced = tracer.begin(trace::Category::kMessages);
   Plan plan(message);
   if (Status status = plan_put(message, plan); !status) return status;
+  std::uint64_t behind = 0;
   const domain::WaitPoint at{row_.space, row_.space_spinner, domain::kUnknownCpu, sync::kSpinNs,
                              &spin_policy_};
   const auto roomy = [this] { return has_room(); };
   for (bool spun = false;;) {
     bool done = false;
-    if (Status status = try_put(plan, &done, number); !status) return status;
+    if (Status status = try_put(plan, &done, &behind); !status) return status;
     if (done) {
       if (!message.quiet) row_.items.notify_after_unlock(INT_MAX);
+      if (number != nullptr) *number = behind;
+      tracer.span(trace::EventKind::kPublish, traced,
+                  trace::row_and_sequence(id_.index, static_cast<std::uint32_t>(behind - 1)),
+                  message.bytes.size() + message.copied_bytes);
       return {};
     }
     look_after_readers();
     if (roomy()) continue;
     if (deadline.passed()) return {Code::kTimeout, "the deadline passed"};
-    if (!std::exchange(spun, true) && domain::spin_at(at, roomy)) continue;
+    if (!std::exchange(spun, true) && domain::spin_at(at, roomy, table_.domain())) continue;
     if (Status status = domain::sleep_at(at, roomy, table_.domain(), deadline, hooks); !status) return status;
   }
 }

@@ -189,7 +189,28 @@ Status Worker::accept(channel::Incoming& task, bool* mine) {
     }
   }
   *mine = true;
+  trace_begin(number);
   return {};
+}
+
+void Worker::trace_begin(std::uint64_t number) noexcept {
+  trace::Tracer& tracer = domain().tracer();
+  task_began_ns_ = tracer.begin(trace::Category::kTasks);
+  task_name_ = 0;
+  if (task_began_ns_ == 0) [[likely]]
+    return;
+  tracer.write(trace::EventKind::kTaskBegan, task_began_ns_, task_began_ns_, traced_task(number), 0);
+}
+
+void Worker::trace_end(std::uint64_t number) noexcept {
+  if (task_began_ns_ == 0) [[likely]]
+    return;
+  domain().tracer().span(trace::EventKind::kTask, task_began_ns_, traced_task(number), task_name_);
+  task_began_ns_ = 0;
+}
+
+std::uint64_t Worker::traced_task(std::uint64_t number) const noexcept {
+  return trace::row_and_sequence(worker_slot_.tasks->id().index, static_cast<std::uint32_t>(number));
 }
 
 // The pool still holds the same blocks, to send them again, so the task gets copies.
@@ -198,7 +219,10 @@ Status Worker::keep_private(channel::Incoming& task) {
     if (lease->kind() != arena::Kind::kPrivate) continue;
     Result<arena::LeasePtr> copy = arena().allocate(arena::Kind::kPrivate, lease->size());
     if (!copy) return copy.status();
+    const std::int64_t traced = domain().tracer().begin(trace::Category::kMemory);
     std::memcpy((*copy)->data(), lease->data(), lease->size());
+    domain().tracer().span(trace::EventKind::kCopy, traced,
+                           static_cast<std::uint64_t>(trace::CopyWay::kWithinArena), lease->size());
     lease = *std::move(copy);
   }
   return {};
@@ -213,6 +237,7 @@ Status Worker::answer(Ending ending, const channel::Outgoing& payload) {
     (void)sleep_until([] { return false; }, os::Deadline::after_ns(kCondemnedNs), nullptr);
     return leave();
   }
+  trace_end(task);
   if (Status sent = send(ending, task, payload); !sent) return sent;
   row.claim.place.store(0, std::memory_order_release);
   row.done.store(++done_, std::memory_order_relaxed);

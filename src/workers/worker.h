@@ -19,6 +19,7 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 
 #include "workers/worker_table.h"
 
@@ -57,6 +58,10 @@ class Worker {
   // be killed.
   Status answer(Ending ending, const channel::Outgoing& payload);
 
+  // Is what this worker does traced? Then name the function of each task, once it is known.
+  bool is_traced() const noexcept { return task_began_ns_ != 0; }
+  void name_task(std::string_view name) noexcept { task_name_ = domain().tracer().name(name); }
+
   std::uint32_t index() const noexcept { return worker_slot_.index; }
   const WorkerSlot& worker_slot() const noexcept { return worker_slot_; }
   arena::Arena& arena() const noexcept { return worker_slot_.tasks->arena(); }
@@ -74,6 +79,9 @@ class Worker {
   Status sleep_until(Ready&& ready, os::Deadline deadline, channel::WaitHooks* hooks);
   void tell() noexcept;
   void end_copy() const noexcept;
+  std::uint64_t traced_task(std::uint64_t number) const noexcept;
+  void trace_begin(std::uint64_t number) noexcept;
+  void trace_end(std::uint64_t number) noexcept;
   Status leave() noexcept;
   bool should_leave() noexcept;
 
@@ -83,6 +91,9 @@ class Worker {
   std::uint64_t done_ = 0;
   std::uint64_t memory_at_open_ = 0;  // a forked process begins with its parent's memory
   std::int64_t memory_seen_ns_ = 0;
+  // Of the task under way: when it began (0: it is not traced), and the number of its function's name.
+  std::int64_t task_began_ns_ = 0;
+  std::uint32_t task_name_ = 0;
   bool untold_ = false;  // this worker has answered without waking the pool
 };
 

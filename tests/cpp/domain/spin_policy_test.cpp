@@ -132,11 +132,12 @@ TEST_F(SpinPolicyAtAPlace, IsLearntFromSleeps) {
 }
 
 TEST_F(SpinPolicyAtAPlace, MakesALongerSpin) {
-  EXPECT_FALSE(domain::spin_at(place_, [] { return false; }));
+  EXPECT_FALSE(domain::spin_at(place_, [] { return false; }, domain()));
   EXPECT_TRUE(learn());
-  EXPECT_TRUE(domain::spin_at(place_, [begin = os::now_ns()] { return os::now_ns() - begin > 50'000; }));
+  EXPECT_TRUE(domain::spin_at(place_, [begin = os::now_ns()] { return os::now_ns() - begin > 50'000; },
+                              domain()));
   EXPECT_TRUE(spin_policy_.is_long());
-  EXPECT_FALSE(domain::spin_at(place_, [] { return false; }));
+  EXPECT_FALSE(domain::spin_at(place_, [] { return false; }, domain()));
   EXPECT_FALSE(spin_policy_.is_long());
 }
 

@@ -47,23 +47,32 @@ using topic::SlotHeader;
 using topic::TopicRow;
 using topic::TopicTable;
 
-static_assert(domain::kLayoutVersion == 14);
+static_assert(domain::kLayoutVersion == 15);
 
 static_assert(offsetof(Header, magic) == 0 && offsetof(Header, layout_version) == 8);
 static_assert(offsetof(Header, mutex_bytes) == 12 && offsetof(Header, domain_id) == 16);
 static_assert(offsetof(Header, control_bytes) == 24 && offsetof(Header, data_bytes) == 32);
 static_assert(offsetof(Header, page_bytes) == 40 && offsetof(Header, pid_namespace) == 48);
 static_assert(offsetof(Header, user) == 56 && offsetof(Header, regions) == 64);
-static_assert(offsetof(Header, ready) == 320 && offsetof(Header, slots_used) == 328);
-static_assert(offsetof(Header, budget) == 336 && offsetof(Header, huge_pages) == 344 &&
-              offsetof(Header, reap_mutex) == 384);
-static_assert(domain::kRegions == 16 && sizeof(domain::Extent) == 16 && domain::kSlotCount == 4096);
+static_assert(offsetof(Header, ready) == 336 && offsetof(Header, slots_used) == 344);
+static_assert(offsetof(Header, budget) == 352 && offsetof(Header, huge_pages) == 360 &&
+              offsetof(Header, trace) == 368 && offsetof(Header, reap_mutex) == 384);
+static_assert(offsetof(trace::Tracer::Switch, categories) == 0 && offsetof(trace::Tracer::Switch, until) == 8);
+static_assert(domain::kRegions == 17 && sizeof(domain::Extent) == 16 && domain::kSlotCount == 4096);
 
 static_assert(sizeof(domain::WaitTable) == 512 && sizeof(domain::WaitRow) == 512);
 static_assert(offsetof(domain::WaitRow, owner) == 0 && offsetof(domain::WaitRow, what) == 8);
 static_assert(offsetof(domain::WaitRow, since) == 16 && offsetof(domain::WaitRow, until) == 24);
 static_assert(offsetof(domain::WaitRow, described) == 32 && offsetof(domain::WaitRow, more) == 40);
 static_assert(offsetof(domain::WaitRow, call_site) == 64);
+
+static_assert(sizeof(trace::Table) == 64 && sizeof(trace::NameRow) == 64 && sizeof(trace::RingRow) == 64 &&
+              sizeof(trace::Cell) == 32);
+static_assert(offsetof(trace::Table, rings_used) == 0 && offsetof(trace::Table, dropped) == 8);
+static_assert(offsetof(trace::NameRow, state) == 0 && offsetof(trace::NameRow, text) == 8);
+static_assert(offsetof(trace::RingRow, owner) == 0 && offsetof(trace::RingRow, written) == 8);
+static_assert(static_cast<int>(trace::EventKind::kRange) == 8 &&
+              static_cast<int>(trace::EventKind::kCounter) == 43);
 
 static_assert(sizeof(Slot) == 64 && offsetof(Slot, state) == 0 && offsetof(Slot, pid) == 8);
 static_assert(offsetof(Slot, start_time) == 16 && offsetof(Slot, service) == 24 &&
