@@ -46,7 +46,7 @@ missing_packages() {
 sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))' 2>/dev/null ||
     needs+=(python3-dev)
   if ! command -v "${CXX:-c++}" >/dev/null; then
-    needs+=('libmsgpack-cxx-dev|libmsgpack-dev')
+    needs+=('libmsgpack-cxx-dev|libmsgpack-dev' libprotozero-dev)
     if [ "$want" != demo ]; then needs+=(libgtest-dev libgmock-dev libbenchmark-dev libboost-dev libasio-dev); fi
   else
     if [ "$want" != demo ]; then
@@ -59,6 +59,7 @@ sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.
     printf '#define MSGPACK_NO_BOOST\n#include <msgpack.hpp>\nint main() {}\n' |
       "${CXX:-c++}" -std=c++20 -x c++ -fsyntax-only - 2>/dev/null ||
       needs+=('libmsgpack-cxx-dev|libmsgpack-dev')
+    have_header protozero/pbf_writer.hpp || needs+=(libprotozero-dev)
   fi
   if [ "$want" != demo ]; then
     # The tests of forks load it; no package of Python's that they use has it.

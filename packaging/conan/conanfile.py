@@ -20,8 +20,8 @@ class ForkliftConan(ConanFile):
     settings = "os", "arch", "compiler", "build_type"
     options = {"shared": [True, False], "fPIC": [True, False]}  # noqa: RUF012
     default_options = {"shared": False, "fPIC": True}  # noqa: RUF012
-    # Headers that the library itself is built with; who uses it needs neither.
-    build_only = ("eigen/[>=3.3 <6]", "msgpack-cxx/[>=3.3]")
+    # Headers that the library itself is built with; who uses it needs none of them.
+    build_only = ("eigen/[>=3.3 <6]", "msgpack-cxx/[>=3.3]", "protozero/[>=1.7]")
 
     def export_sources(self) -> None:
         root = Path(self.recipe_folder).parent.parent
@@ -55,6 +55,7 @@ class ForkliftConan(ConanFile):
         toolchain.cache_variables["BUILD_SHARED_LIBS"] = bool(self.options.shared)
         toolchain.cache_variables["EIGEN3_INCLUDE_DIR"] = self._headers_of("eigen", "eigen3")
         toolchain.cache_variables["MSGPACK_INCLUDE_DIR"] = self._headers_of("msgpack-cxx")
+        toolchain.cache_variables["PROTOZERO_INCLUDE_DIR"] = self._headers_of("protozero")
         toolchain.generate()
 
     def build(self) -> None:

@@ -23,10 +23,10 @@ struct RecordedProcess {
   pid_t pid = 0;
   pid_t parent = 0;
   std::string name;
-  bool service = false;          // it serves the others
-  std::int64_t began_ns = 0;     // 0: before the recording, or unknown
-  std::int64_t ended_ns = 0;     // 0: after the recording, or unknown
-  bool left_in_order = true;     // false: it was killed, or ended without leaving
+  bool service = false;       // it serves the others
+  std::int64_t began_ns = 0;  // 0: before the recording, or unknown
+  std::int64_t ended_ns = 0;  // 0: after the recording, or unknown
+  bool left_in_order = true;  // false: it was killed, or ended without leaving
 };
 
 struct RecordedThread {
@@ -39,7 +39,8 @@ struct RecordedThread {
 
 // What a wait is for.
 struct RecordedPlace {
-  std::string noun;  // "message", "room", "lock", "condition", "event", "semaphore", "barrier", "task", "process", ...
+  std::string
+      noun;  // "message", "room", "lock", "condition", "event", "semaphore", "barrier", "task", "process", ...
   std::string text;  // "a message in queue \"frames\"", "Lock 3"
 };
 
@@ -55,7 +56,8 @@ struct Recording {
   std::map<std::uint32_t, std::string> topics;
   std::map<std::uint32_t, std::string> pools;  // by the row of their channel of tasks: "pool of process 12"
   std::map<std::uint32_t, std::string> locks;  // by index: `Lock "frames"`
-  std::map<std::pair<std::uint64_t, std::uint64_t>, RecordedPlace> places;  // by a kWait's object and value's low byte
+  std::map<std::pair<std::uint64_t, std::uint64_t>, RecordedPlace>
+      places;  // by a kWait's object and value's low byte
 
   const std::string& name(std::uint64_t number) const noexcept {
     static const std::string unknown = "?";

@@ -22,8 +22,8 @@ set_tests_properties(package.shared PROPERTIES LABELS package TIMEOUT 600)
 foreach(system IN ITEMS meson bazel conan vcpkg libcxx)
   add_test(NAME package.${system} COMMAND ${CMAKE_COMMAND} -D build=${PROJECT_BINARY_DIR}
     -D source=${CMAKE_CURRENT_LIST_DIR} -D generator=${CMAKE_GENERATOR} -D eigen=${EIGEN3_INCLUDE_DIR}
-    -D msgpack=${MSGPACK_INCLUDE_DIR} -D scratch=${PROJECT_BINARY_DIR}/package/${system}
-    -P ${CMAKE_CURRENT_LIST_DIR}/use_${system}.cmake)
+    -D msgpack=${MSGPACK_INCLUDE_DIR} -D protozero=${PROTOZERO_INCLUDE_DIR}
+    -D scratch=${PROJECT_BINARY_DIR}/package/${system} -P ${CMAKE_CURRENT_LIST_DIR}/use_${system}.cmake)
   set_tests_properties(package.${system} PROPERTIES LABELS package TIMEOUT 900 SKIP_REGULAR_EXPRESSION "SKIPPED:")
 endforeach()
 set_tests_properties(package.meson package.bazel PROPERTIES RESOURCE_LOCK install)

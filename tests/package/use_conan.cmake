@@ -1,4 +1,4 @@
-# cmake -D build=... -D source=... -D scratch=... -D eigen=... -D msgpack=... -P use_conan.cmake
+# cmake -D build=... -D source=... -D scratch=... -D eigen=... -D msgpack=... -D protozero=... -P use_conan.cmake
 #
 # packaging/conan: the recipe is exported, built, and its test package run, without a remote. What it requires is made of
 # the headers that this build found.
@@ -42,6 +42,7 @@ class Headers(ConanFile):
 endfunction()
 package_of(eigen 3.4.0 ${eigen} *)
 package_of(msgpack-cxx 4.1.3 ${msgpack} msgpack*)
+package_of(protozero 1.7.1 ${protozero} protozero/*)
 
 file(COPY ${source}/../../packaging/conan DESTINATION ${scratch}/tree/packaging)
 foreach(part IN ITEMS CMakeLists.txt LICENSE cmake include src)

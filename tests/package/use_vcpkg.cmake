@@ -1,4 +1,4 @@
-# cmake -D build=... -D source=... -D scratch=... -D generator=... -D eigen=... -D msgpack=... -P use_vcpkg.cmake
+# cmake -D build=... -D source=... -D scratch=... -D generator=... -D eigen=... -D msgpack=... -D protozero=... -P use_vcpkg.cmake
 #
 # packaging/vcpkg: the port is run with vcpkg's functions as their documentation describes them, and what it installs is
 # used. Whether vcpkg itself takes it is not asked: its registry is not at hand.
@@ -18,6 +18,7 @@ file(MAKE_DIRECTORY ${CURRENT_INSTALLED_DIR}/include)
 file(CREATE_LINK ${eigen} ${CURRENT_INSTALLED_DIR}/include/eigen3 SYMBOLIC)
 file(CREATE_LINK ${msgpack}/msgpack.hpp ${CURRENT_INSTALLED_DIR}/include/msgpack.hpp SYMBOLIC)
 file(CREATE_LINK ${msgpack}/msgpack ${CURRENT_INSTALLED_DIR}/include/msgpack SYMBOLIC)
+file(CREATE_LINK ${protozero}/protozero ${CURRENT_INSTALLED_DIR}/include/protozero SYMBOLIC)
 
 # The manifest: JSON with the fields that a port needs, of this project's version.
 file(READ ${port}/vcpkg.json manifest)

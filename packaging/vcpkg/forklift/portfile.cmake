@@ -10,6 +10,7 @@ vcpkg_cmake_configure(
     -DFORKLIFT_CUDA_KERNELS=OFF
     "-DEIGEN3_INCLUDE_DIR=${CURRENT_INSTALLED_DIR}/include/eigen3"
     "-DMSGPACK_INCLUDE_DIR=${CURRENT_INSTALLED_DIR}/include"
+    "-DPROTOZERO_INCLUDE_DIR=${CURRENT_INSTALLED_DIR}/include"
 )
 vcpkg_cmake_install()
 vcpkg_cmake_config_fixup(PACKAGE_NAME forklift CONFIG_PATH lib/cmake/forklift)
