@@ -10,6 +10,7 @@ namespace forklift::py {
 
 void bind_inspection(nanobind::module_& module);
 void bind_survey(nanobind::module_& module);
+void bind_recording(nanobind::module_& module);
 
 // Where the program asks for explanations and the status is that of a wait whose time is over: adds to the exception that is
 // set who could have ended the wait, and what they do (BaseException.__notes__, which Python shows from 3.11 on).

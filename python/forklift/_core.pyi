@@ -779,6 +779,16 @@ class Surveyor:
     def __init__(self, pid: int | None) -> None: ...
     def look(self, holders: bool) -> list[dict[str, Any]]: ...
 
+class Recording:
+    """What was recorded of a program: the events of its threads, and the names of what they are about."""
+
+    @staticmethod
+    def of(content: dict[str, Any]) -> Recording:
+        """Make a recording of events that are given, for tests: see ``src/inspect/recording.h``."""
+
+    def write_perfetto(self, path: str) -> None:
+        """Write it as a trace that ui.perfetto.dev and trace_processor read."""
+
 class ProcessWait:
     """In its ``with`` block the domain says that this thread waits for the end of that process."""
 
