@@ -28,7 +28,7 @@ ROOMS = (
     ("forklift.multiprocessing",),
     ("forklift.adapters.torch.loader", "forklift.adapters.torch.loading", "forklift.adapters.joblib"),
     ("forklift.patch", "forklift.collectives"),
-    ("forklift.objects", "forklift.diagnosis", "forklift.event_log"),
+    ("forklift.objects", "forklift.diagnosis", "forklift.event_log", "forklift.trace"),
     ("forklift.cli", "forklift.__main__"),
     ("forklift",),
 )

@@ -138,6 +138,8 @@ void bind_domain(nb::module_& module) {
     current();
     name_process_in_domain();
   });
+  // Of its control segment. Made first if there is none.
+  module.def("control_descriptor", [] { return current()->domain().control_file().get(); });
   module.def("domain_id", [] { return current()->domain().header().domain_id; });
   module.def("has_domain", [] { return node::Node::existing() != nullptr; });
   module.def(

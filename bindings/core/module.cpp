@@ -74,6 +74,7 @@ NB_MODULE(_core, m) {
   forklift::py::bind_segments(m);
   forklift::py::bind_inspection(m);
   forklift::py::bind_survey(m);
+  forklift::py::bind_recorder(m);
   forklift::py::bind_recording(m);
   forklift::py::bind_guard(m);
   forklift::py::bind_program(m);

@@ -10,6 +10,7 @@ namespace forklift::py {
 
 void bind_inspection(nanobind::module_& module);
 void bind_survey(nanobind::module_& module);
+void bind_recorder(nanobind::module_& module);
 void bind_recording(nanobind::module_& module);
 
 // Where the program asks for explanations and the status is that of a wait whose time is over: adds to the exception that is

@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "bindings/core/domain.h"
 #include "bindings/core/errors.h"
 #include "bindings/core/gil.h"
 #include "bindings/inspect/inspect.h"
@@ -105,18 +104,18 @@ void bind_recorder(nb::module_& module) {
       .def_static(
           "of_process",
           [](std::optional<pid_t> pid, std::uint64_t categories, std::uint64_t most) {
-            return std::make_unique<Recorder>(views_to_record(pid), categories, most);
+            return new Recorder(views_to_record(pid), categories, most);
           },
-          nb::arg("pid").none(), nb::arg("categories"), nb::arg("most"))
+          nb::arg("pid").none(), nb::arg("categories"), nb::arg("most"), nb::rv_policy::take_ownership)
       .def_static(
           "of_descriptor",
           [](int descriptor, std::uint64_t categories, std::uint64_t most) {
             const os::Fd control(::dup(descriptor));
             Result<View> view = inspect::view_of(control, "the program", Access::kWrite);
             require(view.status());
-            return std::make_unique<Recorder>(std::vector<View>{*std::move(view)}, categories, most);
+            return new Recorder(std::vector<View>{*std::move(view)}, categories, most);
           },
-          nb::arg("descriptor"), nb::arg("categories"), nb::arg("most"))
+          nb::arg("descriptor"), nb::arg("categories"), nb::arg("most"), nb::rv_policy::take_ownership)
       .def("collect", &Recorder::collect)
       .def("stop", &Recorder::stop)
       .def_prop_ro("events", &Recorder::events);
@@ -127,8 +126,6 @@ void bind_recorder(nb::module_& module) {
   module.def("trace_counter",
              [](const std::string& name, double value) { trace::counter(name, value); });
   module.def("trace_is_on", [] { return trace::is_on(); });
-  // Of the home domain, which is made if there is none.
-  module.def("control_descriptor", [] { return current()->domain().control_file().get(); });
 }
 
 }  // namespace forklift::py

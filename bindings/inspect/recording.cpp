@@ -96,6 +96,12 @@ Recording recording_of(const nb::dict& from) {
   return recording;
 }
 
+std::uint64_t events_in(const Recording& recording, bool lost) {
+  std::uint64_t sum = 0;
+  for (const RecordedThread& thread : recording.threads) sum += lost ? thread.lost : thread.events.size();
+  return sum;
+}
+
 void write_perfetto(const Recording& recording, const std::string& path) {
   const Status written = [&] {
     const GilRelease released;
@@ -109,7 +115,9 @@ void write_perfetto(const Recording& recording, const std::string& path) {
 void bind_recording(nb::module_& module) {
   nb::class_<Recording>(module, "Recording")
       .def_static("of", &recording_of, nb::arg("content"))
-      .def("write_perfetto", &write_perfetto, nb::arg("path"));
+      .def("write_perfetto", &write_perfetto, nb::arg("path"))
+      .def_prop_ro("events", [](const Recording& self) { return events_in(self, false); })
+      .def_prop_ro("lost", [](const Recording& self) { return events_in(self, true); });
 }
 
 }  // namespace forklift::py

@@ -240,7 +240,7 @@ void Recorder::note(const Event& event) {
         recording_.queues[event.row()] = "tasks of pool " + std::to_string(event.row());
         recording_.pools[event.row()] = "pool " + std::to_string(event.row());
       } else if (is_new && label() == channel::kPoolAnswers) {
-        recording_.queues[event.row()] = "answers to queue " + std::to_string(event.row());
+        recording_.queues[event.row()] = "answers of a pool (queue " + std::to_string(event.row()) + ")";
       }
       break;
     }

@@ -54,36 +54,6 @@ Result<std::vector<File>> control_files_of(pid_t pid) {
   return files;
 }
 
-Result<os::Mapping> map_control(const File& file, pid_t pid, Access access) {
-  const bool writes = access == Access::kWrite;
-  const os::Fd fd(::open(file.path.c_str(), (writes ? O_RDWR : O_RDONLY) | O_CLOEXEC));
-  if (!fd.valid()) return Status::system("open", errno, file.path);
-  struct stat about{};
-  if (::fstat(fd.get(), &about) != 0) return Status::system("fstat", errno, file.path);
-  const auto bytes = static_cast<std::uint64_t>(about.st_size);
-  if (bytes < os::page_size())
-    return Status(Code::kCorrupt, "the control segment of " + called(pid) + " is too short");
-  Result<os::Mapping> mapped =
-      writes ? os::Mapping::shared(fd, 0, bytes) : os::Mapping::read_only(fd, bytes);
-  if (!mapped) return mapped.status();
-  const auto& header = *reinterpret_cast<const domain::Header*>(mapped->data());
-  if (header.magic != domain::kMagic)
-    return Status(Code::kCorrupt, "the control segment of " + called(pid) + " has no header");
-  if (header.layout_version != domain::kLayoutVersion) {
-    return Status(Code::kVersion, called(pid) + " has shared memory of layout version " +
-                                      std::to_string(header.layout_version) + ", and this is for version " +
-                                      std::to_string(domain::kLayoutVersion) +
-                                      ": use the Forklift that the program uses");
-  }
-  const bool fits =
-      header.control_bytes == bytes &&
-      std::all_of(header.regions.begin(), header.regions.end(), [&](const domain::Extent& each) {
-        return each.offset <= bytes && each.bytes <= bytes - each.offset;
-      });
-  if (!fits) return Status(Code::kCorrupt, "the control segment of " + called(pid) + " has a wrong header");
-  return mapped;
-}
-
 }  // namespace
 
 View::View(const domain::Domain& domain) noexcept : base_(domain.base()) {}
@@ -119,6 +89,33 @@ trace::Tracer::Switch* View::trace_switch() const noexcept {
   return access_ == Access::kWrite ? &reinterpret_cast<domain::Header*>(base_)->trace : nullptr;
 }
 
+Result<View> view_of(const os::Fd& control, const std::string& owner, Access access) {
+  struct stat about{};
+  if (::fstat(control.get(), &about) != 0) return Status::system("fstat", errno, owner);
+  const auto bytes = static_cast<std::uint64_t>(about.st_size);
+  if (bytes < os::page_size())
+    return Status(Code::kCorrupt, "the control segment of " + owner + " is too short");
+  Result<os::Mapping> mapped = access == Access::kWrite ? os::Mapping::shared(control, 0, bytes)
+                                                        : os::Mapping::read_only(control, bytes);
+  if (!mapped) return mapped.status();
+  const auto& header = *reinterpret_cast<const domain::Header*>(mapped->data());
+  if (header.magic != domain::kMagic)
+    return Status(Code::kCorrupt, "the control segment of " + owner + " has no header");
+  if (header.layout_version != domain::kLayoutVersion) {
+    return Status(Code::kVersion, owner + " has shared memory of layout version " +
+                                      std::to_string(header.layout_version) + ", and this is for version " +
+                                      std::to_string(domain::kLayoutVersion) +
+                                      ": use the Forklift that the program uses");
+  }
+  const bool fits =
+      header.control_bytes == bytes &&
+      std::all_of(header.regions.begin(), header.regions.end(), [&](const domain::Extent& each) {
+        return each.offset <= bytes && each.bytes <= bytes - each.offset;
+      });
+  if (!fits) return Status(Code::kCorrupt, "the control segment of " + owner + " has a wrong header");
+  return View(*std::move(mapped), access);
+}
+
 Result<std::vector<View>> views_of(pid_t pid, Access access) {
   const ProcessState process = look_at(pid);
   if (!process.there) return Status(Code::kInvalid, "there is no " + called(pid));
@@ -135,9 +132,11 @@ Result<std::vector<View>> views_of(pid_t pid, Access access) {
   }
   std::vector<View> views;
   for (const File& file : *files) {
-    Result<os::Mapping> mapped = map_control(file, pid, access);
-    if (!mapped) return mapped.status();
-    views.push_back(View(*std::move(mapped), access));
+    const os::Fd control(::open(file.path.c_str(), (access == Access::kWrite ? O_RDWR : O_RDONLY) | O_CLOEXEC));
+    if (!control.valid()) return Status::system("open", errno, file.path);
+    Result<View> view = view_of(control, called(pid), access);
+    if (!view) return view.status();
+    views.push_back(*std::move(view));
   }
   return views;
 }

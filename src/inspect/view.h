@@ -15,9 +15,11 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "domain/domain.h"
+#include "os/fd.h"
 #include "os/mapping.h"
 
 namespace forklift::inline abi_0_1::inspect {
@@ -54,7 +56,7 @@ class View {
   std::optional<std::uint64_t> within(domain::Region region, std::uint64_t offset) const noexcept;
 
  private:
-  friend Result<std::vector<View>> views_of(pid_t pid, Access access);
+  friend Result<View> view_of(const os::Fd& control, const std::string& owner, Access access);
   View(os::Mapping mapping, Access access);
 
   std::shared_ptr<const os::Mapping> mapping_;
@@ -62,6 +64,8 @@ class View {
   Access access_ = Access::kWrite;
 };
 
+// Of the domain whose control segment this is; `owner` names it in errors. kVersion, kCorrupt, kSystem.
+Result<View> view_of(const os::Fd& control, const std::string& owner, Access access = Access::kRead);
 // kInvalid: there is no such process, it has ended, or it is in no domain. kRefused: it may not be looked at. kVersion: it
 // runs another version of this library. kCorrupt, kSystem.
 Result<std::vector<View>> views_of(pid_t pid, Access access = Access::kRead);

@@ -196,8 +196,9 @@ void MessageBuilder::copy() {
   std::size_t all = 0;
   for (const PendingCopy& copy : pending_copies_) all += copy.done ? 0 : copy.bytes;
   const std::size_t past_caches = all >= kPastCachesFrom ? kLargeCopy : SIZE_MAX;
-  trace::Tracer& tracer = arena_->domain().tracer();
-  const std::int64_t traced = all != 0 ? tracer.begin(trace::Category::kMemory) : 0;
+  if (pending_copies_.empty()) return;
+  trace::Tracer& tracer = leases_[pending_copies_.front().lease]->arena().domain().tracer();
+  const std::int64_t traced = tracer.begin(trace::Category::kMemory);
   for (PendingCopy& copy : pending_copies_) {
     if (copy.done) continue;
     std::byte* const out = leases_[copy.lease]->data() + copy.offset;

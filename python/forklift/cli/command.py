@@ -10,6 +10,7 @@
     python -m forklift doctor                    # examines machine and installation (forklift.cli.doctor)
     python -m forklift why 4711                  # says why a program stands still (forklift.cli.why)
     python -m forklift top 4711                  # shows its queues, pools and memory (forklift.cli.top)
+    python -m forklift trace train.py            # records what it does over time (forklift.cli.trace)
     python -m forklift --version
 
 The program and its children, of every start method, find Forklift's classes in ``multiprocessing``; see
@@ -32,7 +33,7 @@ from forklift.patch import install_for_children
 
 _USAGE = (
     "usage: python -m forklift [--report | fork-report] [-m MODULE | -c CODE | SCRIPT] [ARGUMENT ...]"
-    " | reap | doctor | why | top | --cmake-dir"
+    " | reap | doctor | why | top | trace | --cmake-dir"
 )
 _HELP = f"""{_USAGE}
 
@@ -48,6 +49,7 @@ Runs an unmodified program in which `multiprocessing` is Forklift's, in all its 
   why [PID | NAME] [--watch] [--json]
                              what a program's processes wait for, and why it stands still
   top [PID | NAME] ...       its processes, queues, pools, locks and memory, in numbers
+  trace ...                  records what a program does over time, for Perfetto or as a page
   --cmake-dir                where the C++ library's CMake package lies
   --version                  the version of Forklift
   -h, --help                 this text
@@ -93,6 +95,15 @@ def main(arguments: list[str]) -> None:
         from forklift.cli.top.command import main as show
 
         raise SystemExit(show(arguments[1:]))
+    if arguments[0] == "trace" and not os.path.exists("trace"):
+        from forklift.cli.trace.command import main as record
+
+        raise SystemExit(record(arguments[1:]))
+    if arguments[0] == "--announce-to":
+        from forklift.cli.trace.command import announce
+
+        announce(int(arguments[1]))
+        arguments = arguments[2:]
     how, rest = arguments[0], arguments[1:]
     if how in ("-m", "-c"):
         if not rest:

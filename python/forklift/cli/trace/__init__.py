@@ -1,0 +1,1 @@
+"""``forklift trace``: what a program does over time."""
