@@ -58,6 +58,9 @@ class PoolCore {
   void end_notices();
   nb::list pids() const;
   std::uint64_t outstanding() const;
+  // ns since the pool was made, the figures of each worker slot (in the order of workers::Figures), and the slowest
+  // tasks: (ns, pid, text). None: the pool has no insights.
+  nb::object insights() const;
 
  private:
   std::unique_ptr<WorkerFactory> factory_;

@@ -223,25 +223,48 @@ nb::list PoolCore::pids() const {
 
 std::uint64_t PoolCore::outstanding() const { return engine().outstanding(); }
 
+nb::object PoolCore::insights() const {
+  const Result<workers::PoolInsights> found = engine().insights();
+  if (!found) return nb::none();
+  nb::list workers;
+  for (const workers::Figures& each : found->workers) {
+    nb::list figures;
+    for (std::size_t phase = 1; phase < workers::kPhases; ++phase) figures.append(each.ns[phase]);
+    for (const std::uint64_t figure :
+         {each.workers, each.tasks, each.items, each.listed_tasks, each.listed_items, each.listed_ns})
+      figures.append(figure);
+    workers.append(figures);
+  }
+  nb::list slowest;
+  for (const workers::SlowTask& each : found->slowest) {
+    const nb::object text = nb::steal(
+        PyUnicode_DecodeUTF8(each.text.data(), static_cast<Py_ssize_t>(each.text.size()), "replace"));
+    if (!text.is_valid()) throw nb::python_error();
+    slowest.append(nb::make_tuple(each.ns, each.pid, text));
+  }
+  return nb::make_tuple(found->elapsed_ns, workers, slowest);
+}
+
 void bind_pool(nb::module_& module) {
   nb::class_<PoolCore>(module, "PoolCore", nb::is_weak_referenceable())
       .def(
           "__init__",
           [](PoolCore* self, nb::object factory, std::uint32_t workers, std::uint32_t spares,
              std::uint64_t most_tasks, std::uint64_t most_memory, std::uint32_t first, unsigned replace,
-             std::string failures) {
+             std::string failures, bool insights) {
             new (self) PoolCore(std::move(factory),
                                 {.workers = workers,
                                  .spares = spares,
                                  .most_tasks = most_tasks,
                                  .most_memory = most_memory,
                                  .first = first,
-                                 .replace = static_cast<workers::Replace>(replace)},
+                                 .replace = static_cast<workers::Replace>(replace),
+                                 .insights = insights},
                                 std::move(failures));
           },
           nb::arg("factory"), nb::arg("workers"), nb::arg("spares") = 0, nb::arg("most_tasks") = 0,
           nb::arg("most_memory") = 0, nb::arg("first") = 0, nb::arg("replace") = 0,
-          nb::arg("failures") = "forklift.multiprocessing._pool.failures")
+          nb::arg("failures") = "forklift.multiprocessing._pool.failures", nb::arg("insights") = false)
       .def("close", &PoolCore::close)
       .def("terminate", &PoolCore::terminate)
       .def("join", &PoolCore::join, nb::arg("timeout").none())
@@ -250,7 +273,8 @@ void bind_pool(nb::module_& module) {
       .def("next_ended", &PoolCore::next_ended)
       .def("end_notices", &PoolCore::end_notices)
       .def("pids", &PoolCore::pids)
-      .def("outstanding", &PoolCore::outstanding);
+      .def("outstanding", &PoolCore::outstanding)
+      .def("insights", &PoolCore::insights);
   bind_pool_job(module);
   bind_pool_futures(module);
   bind_pool_worker(module);

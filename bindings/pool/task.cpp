@@ -226,10 +226,24 @@ PyObject* call(PyObject* function, PyObject* arguments, Style style, Failure& fa
   return corrupt_message("a task of unknown style");
 }
 
+void note_called(Called* noted, PyObject* function, PyObject* arguments, Style style) {
+  if (noted == nullptr) return;
+  noted->function = Py_NewRef(function);
+  noted->arguments = Py_NewRef(arguments);
+  noted->style = style;
+}
+
 }  // namespace
 
+std::uint64_t Called::items() const {
+  const bool chunk = style == Style::kChunk || style == Style::kStarChunk;
+  if (!chunk || !arguments) return 1;
+  if (!PyList_Check(arguments) && !PyTuple_Check(arguments)) return 1;
+  return static_cast<std::uint64_t>(PySequence_Fast_GET_SIZE(arguments));
+}
+
 PyObject* perform_task(MessageReader& reader, KeptFunctions& functions, Failure& failure,
-                       workers::Worker& worker) {
+                       workers::Worker& worker, Called* noted) {
   const std::span<const std::byte> bytes = reader.message.bytes();
   TaskHead head;
   if (bytes.size() < sizeof head) return corrupt_message("a task without its head");
@@ -251,6 +265,7 @@ PyObject* perform_task(MessageReader& reader, KeptFunctions& functions, Failure&
     failure.undecoded = false;
     if (worker.is_traced()) [[unlikely]]
       name_task(worker, loaded);
+    note_called(noted, loaded, arguments.get(), head.style);
     return call(loaded, arguments.get(), head.style, failure);
   }
   const Ref both(decode_object(reader));
@@ -261,6 +276,7 @@ PyObject* perform_task(MessageReader& reader, KeptFunctions& functions, Failure&
   failure.undecoded = false;
   if (worker.is_traced()) [[unlikely]]
     name_task(worker, called);
+  note_called(noted, called, arguments, head.style);
   return call(called, arguments, head.style, failure);
 }
 

@@ -93,9 +93,29 @@ struct Failure {
   PyObject* item = nullptr;  // owned: a tuple that holds the item; nullptr: not known
 };
 
+// What a task called, for the pool's insights.
+struct Called {
+  Called() = default;
+  ~Called() { clear(); }
+  Called(const Called&) = delete;
+  Called& operator=(const Called&) = delete;
+  void clear() noexcept {
+    Py_CLEAR(function);
+    Py_CLEAR(arguments);
+  }
+  // How many items the task had; 1 for a single call.
+  std::uint64_t items() const;
+  // Whether they are items of a list, so that another chunksize would make other tasks.
+  bool listed() const noexcept { return style >= Style::kItem; }
+
+  PyObject* function = nullptr;   // owned; null while the task could not be decoded
+  PyObject* arguments = nullptr;  // owned
+  Style style = Style::kCall;
+};
+
 // Decodes the task in the message, clears the reader and calls the function. New reference, or nullptr with
-// an exception set. Names the task if the worker is traced.
+// an exception set. Names the task if the worker is traced. `called`, if it is not null, gets what was called.
 PyObject* perform_task(MessageReader& reader, KeptFunctions& functions, Failure& failure,
-                       workers::Worker& worker);
+                       workers::Worker& worker, Called* called = nullptr);
 
 }  // namespace forklift::py

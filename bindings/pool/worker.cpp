@@ -50,6 +50,9 @@ class PoolWorker {
     return go_on(status);
   }
 
+  // Reports that the program's initializer is about to be called.
+  void initializing() { worker_->initializing(); }
+
   // Reports that the worker could not be made ready.
   void fail(nb::handle description) {
     const WriterLoan writer;
@@ -87,6 +90,8 @@ class PoolWorker {
   bool take_one(KeptFunctions& functions, const nb::object& describe, const nb::object& unsendable) {
     nb::object result;
     Failure failure;
+    Called called;
+    const bool insights = worker_->has_insights();
     {
       const ReaderLoan reader;
       Status status;
@@ -99,8 +104,10 @@ class PoolWorker {
       }
       if (!go_on(status)) return false;
       count_got();
-      result = nb::steal(perform_task(*reader, functions, failure, *worker_));
+      result =
+          nb::steal(perform_task(*reader, functions, failure, *worker_, insights ? &called : nullptr));
     }
+    if (insights) note_worked(called);
     if (!result.is_valid()) {
       if (failure.undecoded && ends_ == Ends::kUndecoded) throw nb::python_error();
       const nb::object error = exception();
@@ -111,6 +118,27 @@ class PoolWorker {
     if (!encode_last_use(result.ptr(), *writer)) return answer_error(unsendable(exception(), result));
     const std::optional<bool> answered = answer(Ending::kValue, *writer);
     return answered ? *answered : answer_error(unsendable(exception(), result));
+  }
+
+  // For the pool's insights. Drops the references: a result that refers to an argument may be its last use.
+  void note_worked(Called& called) {
+    const KeepError keep;
+    if (worker_->worked(called.items(), called.listed())) {
+      static PyObject* const describe = import_attribute("forklift.multiprocessing._pool.label", "called");
+      PyObject* const function = called.function ? called.function : Py_None;
+      PyObject* const arguments = called.arguments ? called.arguments : Py_None;
+      const nb::object text = nb::steal(describe ? PyObject_CallFunction(describe, "OOI", function, arguments,
+                                                                         static_cast<unsigned>(called.style))
+                                                 : nullptr);
+      Py_ssize_t bytes = 0;
+      const char* const utf8 = text.is_valid() ? PyUnicode_AsUTF8AndSize(text.ptr(), &bytes) : nullptr;
+      if (utf8) {
+        worker_->describe({utf8, static_cast<std::size_t>(bytes)});
+      } else {
+        PyErr_WriteUnraisable(function);
+      }
+    }
+    called.clear();
   }
 
   // Takes the exception that is set. One that is no Exception (SystemExit, KeyboardInterrupt) passes through
@@ -160,6 +188,7 @@ void bind_pool_worker(nb::module_& module) {
       .def(nb::init<nb::handle, nb::handle, nb::handle, std::uint32_t, std::uint64_t, std::uint64_t, int>(),
            nb::arg("tasks"), nb::arg("answers"), nb::arg("table"), nb::arg("index"), nb::arg("most_tasks"),
            nb::arg("most_memory"), nb::arg("orphan_fd"))
+      .def("initializing", &PoolWorker::initializing)
       .def("ready", &PoolWorker::ready)
       .def("fail", &PoolWorker::fail)
       .def("run", &PoolWorker::run, nb::arg("describe"), nb::arg("unsendable"), nb::arg("ends") = 0);

@@ -81,6 +81,14 @@ struct EngineOptions {
   // How many workers create() starts; each other one starts when a task finds all started ones busy. 0: all.
   std::uint32_t first = 0;
   Replace replace = Replace::kAll;
+  bool insights = false;  // workers record where their time goes: Engine::insights()
+};
+
+// What the workers have done since the pool was made, those that are gone included.
+struct PoolInsights {
+  std::uint64_t elapsed_ns = 0;
+  std::vector<Figures> workers;   // by worker slot
+  std::vector<SlowTask> slowest;  // kSlowTasks at most, the longest one first
 };
 
 struct TaskOptions {
@@ -215,6 +223,8 @@ class Engine {
   // Waits until all workers that the tasks so far need have been started, or cannot be.
   Status wait_started(os::Deadline deadline, channel::WaitHooks* hooks = nullptr);
   std::uint64_t outstanding();
+  // kInvalid: EngineOptions::insights is off.
+  Result<PoolInsights> insights() const;
   node::Node& node() const noexcept { return node_; }
   // For events that no waiter notices by itself: wakes the threads in the waiting calls, which then poll
   // their hooks.
@@ -285,6 +295,9 @@ class Engine {
   bool send_again_locked(std::uint64_t task, Task& entry);
   std::uint32_t pace_locked(const Job* job) const noexcept;
   static void learn_pace(Job& job, std::uint32_t least, bool came, std::int64_t waited_ns) noexcept;
+  // engine_insights.cpp
+  void note_start(std::size_t worker_slot) const noexcept;
+  void note_end(std::size_t worker_slot, bool with_task) const;
   // supervisor.cpp: all in the supervisor's thread, except mind() and the first fill_slots()
   void mind() noexcept;
   void run_supervisor();
@@ -307,6 +320,7 @@ class Engine {
 
   node::Node& node_;
   const EngineOptions options_;
+  const std::int64_t made_ns_;
   const WorkerFactory factory_;
   channel::ChannelPtr tasks_;
   channel::ChannelPtr answers_;

@@ -39,6 +39,7 @@ void clear_row(WorkerRow& row) noexcept {
 Engine::Engine(node::Node& node, const EngineOptions& options, WorkerFactory factory)
     : node_(node),
       options_(options),
+      made_ns_(os::now_ns()),
       factory_(std::move(factory)),
       check_ns_(kNever),
       wanted_(options.first == 0 ? options.workers : std::min(options.first, options.workers)),
@@ -68,11 +69,12 @@ Status Engine::open() {
   (void)(*answers)->label().set(channel::kPoolAnswers);
   const std::size_t worker_slots = std::size_t{options_.workers} + options_.spares;
   Result<arena::LeasePtr> table =
-      node_.arena().allocate(arena::Kind::kShare, table_bytes(worker_slots), true);
+      node_.arena().allocate(arena::Kind::kShare, table_bytes(worker_slots, options_.insights), true);
   if (!table) return table.status();
   tasks_ = *std::move(tasks);
   answers_ = *std::move(answers);
   table_ = WorkerTable(*std::move(table));
+  if (options_.insights) table_.add_insights(worker_slots);
   places_.resize(worker_slots);
   supervisor_bell_ = os::Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!supervisor_bell_.valid()) return Status::system("eventfd", errno, "a pool's supervisor");
@@ -190,6 +192,7 @@ void Engine::fill_slots() {
 bool Engine::start(std::size_t worker_slot, bool spare) {
   WorkerRow& row = table_.worker_slot(worker_slot);
   clear_row(row);
+  note_start(worker_slot);
   row.gate.store(static_cast<std::uint64_t>(spare ? Gate::kWait : Gate::kOpen), std::memory_order_release);
   Result<std::unique_ptr<WorkerHandle>> started = [&] {
     const os::SignalMask as_the_program(signals_);
@@ -198,6 +201,7 @@ bool Engine::start(std::size_t worker_slot, bool spare) {
   }();
   if (!started) {
     After after;
+    note_end(worker_slot, false);
     start_failure_ = started.status();
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -275,6 +279,7 @@ void Engine::settle_death_locked(std::size_t worker_slot, int exitcode, After& a
   }
   const std::uint64_t task = tag & kTaskMask;
   Task* const entry = its_own ? find_locked(task) : nullptr;
+  note_end(worker_slot, entry != nullptr);
   if (entry != nullptr && entry->cancelled) {
     table_.forget_cancelled(task);
     free_locked(task, after);

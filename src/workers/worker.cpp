@@ -68,12 +68,15 @@ Worker::Worker(WorkerSlot worker_slot) noexcept
     : worker_slot_(std::move(worker_slot)),
       table_(worker_slot_.table),
       slot_(domain().self()),
-      memory_at_open_(worker_slot_.most_memory != 0 ? os::own_memory() : 0) {}
+      memory_at_open_(worker_slot_.most_memory != 0 ? os::own_memory() : 0) {
+  if (InsightsRow* const row = table_.insights(worker_slot_.index)) insights_ = Insights(*row);
+}
 
 Status Worker::ready(channel::WaitHooks* hooks) {
   WorkerRow& row = this->row();
   row.state.store(static_cast<std::uint64_t>(WorkerState::kReady), std::memory_order_release);
   const auto opened = [&] { return row.gate.load(std::memory_order_acquire) != 0; };
+  if (insights_.on()) insights_.enter(opened() ? Phase::kWaiting : Phase::kNone);
   if (Status status = sleep_until(opened, os::Deadline::never(), hooks); !status) return status;
   return row.gate.load(std::memory_order_acquire) == static_cast<std::uint64_t>(Gate::kOpen) ? Status()
                                                                                              : leave();
@@ -98,6 +101,7 @@ Status Worker::fail(std::span<const std::byte> bytes, std::uint8_t codec) {
 }
 
 Status Worker::leave() noexcept {
+  if (insights_.on()) insights_.enter(Phase::kNone);
   row().state.store(static_cast<std::uint64_t>(WorkerState::kLeaving), std::memory_order_release);
   return {Code::kClosed, "this worker shall leave"};
 }
@@ -126,6 +130,7 @@ Status Worker::next(channel::Incoming& task, channel::WaitHooks* hooks) {
     Status taken = try_next(task);
     if (taken.code() != Code::kTimeout) return taken;
     tell();
+    if (insights_.on() && insights_.phase() != Phase::kWaiting) insights_.enter(Phase::kWaiting);
     bool mine = false;
     taken = take(task, os::Deadline::never(), hooks);
     if (taken) taken = accept(task, &mine);
@@ -188,6 +193,7 @@ Status Worker::accept(channel::Incoming& task, bool* mine) {
       return refuse_unreadable(kept);
     }
   }
+  if (insights_.on()) insights_.enter(Phase::kWorking);
   *mine = true;
   trace_begin(number);
   return {};
@@ -228,8 +234,18 @@ Status Worker::keep_private(channel::Incoming& task) {
   return {};
 }
 
+bool Worker::count_worked(std::uint64_t items, bool listed) noexcept {
+  end_copy();
+  return insights_.phase() == Phase::kWorking && insights_.worked(items, listed);
+}
+
+void Worker::describe(std::string_view text) noexcept {
+  if (insights_.on()) insights_.describe(text, static_cast<std::uint64_t>(::getpid()));
+}
+
 Status Worker::answer(Ending ending, const channel::Outgoing& payload) {
   end_copy();
+  (void)worked();
   WorkerRow& row = this->row();
   const std::uint64_t task = row.claim.tag.load(std::memory_order_relaxed) & kTaskMask;
   std::uint64_t fate = row.fate.load(std::memory_order_relaxed);

@@ -6,6 +6,7 @@
 //   channel::Incoming task;
 //   while (worker->next(task)) {                            // kClosed: end the process in good order
 //     ... run task.bytes(), task.leases()
+//     if (worker->worked()) worker->describe("render(5)");    // only a pool with insights asks for it
 //     worker->answer(Ending::kValue, {.bytes = result, .codec = codec});
 //   }
 //
@@ -41,6 +42,10 @@ class Worker {
   // kCorrupt, kInvalid: the worker slot is not valid.
   static Result<Worker> open(WorkerSlot worker_slot);
 
+  // Declares that the program's own preparations begin; ready() ends them.
+  void initializing() noexcept {
+    if (insights_.on()) insights_.enter(Phase::kInitializing);
+  }
   // Declares that the worker can take tasks. A spare worker waits here until it is needed; kClosed if it
   // never will be.
   Status ready(channel::WaitHooks* hooks = nullptr);
@@ -52,6 +57,15 @@ class Worker {
   Status next(channel::Incoming& task, channel::WaitHooks* hooks = nullptr);
   // As next(), but kTimeout instead of waiting.
   Status try_next(channel::Incoming& task);
+
+  // Declares that the task's function has returned; its answer is encoded next. `items`: what the task consisted of;
+  // `listed`: they are items of a list. answer() makes the call where the caller has not. True: the task is one of
+  // the pool's slowest (EngineOptions::insights), so that describe() with its function and arguments is worth it.
+  bool worked(std::uint64_t items = 1, bool listed = false) noexcept {
+    return insights_.on() && count_worked(items, listed);
+  }
+  void describe(std::string_view text) noexcept;
+  bool has_insights() const noexcept { return insights_.on(); }
 
   // Call once for each task: kValue or kError, with the payload. On failure (kOverBudget, ...) nothing was
   // sent: answer with something smaller. kClosed: the task is over its deadline, and this process is about to
@@ -77,6 +91,7 @@ class Worker {
   Status send(Ending ending, std::uint64_t task, const channel::Outgoing& payload);
   template <class Ready>
   Status sleep_until(Ready&& ready, os::Deadline deadline, channel::WaitHooks* hooks);
+  bool count_worked(std::uint64_t items, bool listed) noexcept;
   void tell() noexcept;
   void end_copy() const noexcept;
   std::uint64_t traced_task(std::uint64_t number) const noexcept;
@@ -87,6 +102,7 @@ class Worker {
 
   WorkerSlot worker_slot_;
   WorkerTable table_;
+  Insights insights_;
   domain::SlotRef slot_;
   std::uint64_t done_ = 0;
   std::uint64_t memory_at_open_ = 0;  // a forked process begins with its parent's memory

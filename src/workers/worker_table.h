@@ -9,7 +9,7 @@
 //  P2. A row has two cache lines with one writer each, the worker and the pool. The exception is `fate`,
 //      which both change, by compare-and-swap, and only for tasks with a deadline.
 //  P3. A worker slot belongs to one worker at a time. The pool clears its row after the worker's death, when
-//      no other process can change it.
+//      no other process can change it. What the workers of a slot did stays in its InsightsRow.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +17,7 @@
 
 #include "channel/channel.h"
 #include "sync/event_count.h"
+#include "workers/insights.h"
 
 namespace forklift::inline abi_0_1::workers {
 
@@ -88,13 +89,15 @@ inline constexpr std::size_t kCancelPlaces = kCancelWords * 64;
 struct WorkerTableHeader {
   Word answers_wanted;  // how many answers wake the pool; 0 and 1: each one does
   Word cancelled;       // how many bits are set below
-  Word unused[6];
+  Word insights_at;     // where in the block the insights begin (insights.h); 0: there are none
+  Word unused[5];
   Word shall_not_begin[kCancelWords];  // bit by place
 };
 static_assert(sizeof(WorkerTableHeader) == 16384);
 
-inline std::size_t table_bytes(std::size_t worker_slots) noexcept {
-  return sizeof(WorkerTableHeader) + worker_slots * sizeof(WorkerRow);
+inline std::size_t table_bytes(std::size_t worker_slots, bool insights = false) noexcept {
+  return sizeof(WorkerTableHeader) +
+         worker_slots * (sizeof(WorkerRow) + (insights ? sizeof(InsightsRow) : 0));
 }
 
 // The table as this process sees it.
@@ -106,10 +109,22 @@ class WorkerTable {
   const arena::LeasePtr& block() const noexcept { return block_; }
   WorkerTableHeader& header() const noexcept { return *reinterpret_cast<WorkerTableHeader*>(block_->data()); }
   std::size_t worker_slots() const noexcept {
-    return (block_->size() - sizeof(WorkerTableHeader)) / sizeof(WorkerRow);
+    const std::size_t insights = insights_at();
+    return ((insights != 0 ? insights : block_->size()) - sizeof(WorkerTableHeader)) / sizeof(WorkerRow);
   }
   WorkerRow& worker_slot(std::size_t index) const noexcept {
     return reinterpret_cast<WorkerRow*>(block_->data() + sizeof(WorkerTableHeader))[index];
+  }
+  // For the pool, in a new table: the rows of insights follow those of the worker slots.
+  void add_insights(std::size_t worker_slots) const noexcept {
+    header().insights_at.store(table_bytes(worker_slots), std::memory_order_relaxed);
+  }
+  // Null: the pool has no insights.
+  InsightsRow* insights(std::size_t index) const noexcept {
+    const std::size_t begin = insights_at();
+    const std::size_t end = begin + (index + 1) * sizeof(InsightsRow);
+    if (begin == 0 || end > block_->size()) return nullptr;
+    return reinterpret_cast<InsightsRow*>(block_->data() + begin) + index;
   }
 
   // For the pool. False: the task's place is not among the first kCancelPlaces.
@@ -119,6 +134,12 @@ class WorkerTable {
   bool is_cancelled(std::uint64_t task) const noexcept;
 
  private:
+  // 0 also for what cannot be: other processes write to the table.
+  std::size_t insights_at() const noexcept {
+    const std::size_t at = header().insights_at.load(std::memory_order_relaxed);
+    return at >= sizeof(WorkerTableHeader) && at < block_->size() && at % alignof(InsightsRow) == 0 ? at : 0;
+  }
+
   arena::LeasePtr block_;
 };
 

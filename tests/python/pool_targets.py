@@ -129,6 +129,11 @@ def make_lambda(_: Any = None) -> Any:
     return lambda: 42
 
 
+class Shy:
+    def __repr__(self) -> str:
+        raise LookupError("no text")
+
+
 class Counter:
     """A callable with state."""
 

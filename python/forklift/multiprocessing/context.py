@@ -181,6 +181,7 @@ class _Constructors(TypedConstructors):
         cpus: "Sequence[int | Sequence[int]] | None" = None,
         nested: bool = False,
         log: bool = False,
+        insights: bool = False,
     ) -> "pool.Pool":
         """A pool of ``processes`` workers: apply, map, starmap, imap, imap_unordered, and ``..._async``.
 
@@ -195,6 +196,7 @@ class _Constructors(TypedConstructors):
         cpus         for each worker the number, or numbers, of the processors on which it runs
         nested       workers may have children
         log          this process's loggers handle the workers' log records
+        insights     pool.insights() says where the workers' time goes, and names the slowest tasks
 
         ``timeout`` and ``retries`` are the defaults of each call. See forklift.multiprocessing.pool.Pool.
         """
@@ -212,6 +214,7 @@ class _Constructors(TypedConstructors):
             cpus=cpus,
             nested=nested,
             log=log,
+            insights=insights,
         )
 
 

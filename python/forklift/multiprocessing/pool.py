@@ -47,6 +47,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from forklift.multiprocessing._pool.insights import PoolInsights
+
 __all__ = [
     "CLOSE",
     "INIT",
@@ -108,7 +110,8 @@ class Pool(Calls, _std.Pool):  # type: ignore[misc]
     often a task runs again after its worker died) are the defaults of each call. ``finalizer`` is called in a
     worker that exits in good order; ``warm_spare`` keeps one more worker ready; ``max_memory`` (bytes)
     replaces workers that have grown by more since they began; ``cpus`` pins worker i to cpus[i % len(cpus)];
-    ``nested`` lets workers have children; ``log`` sends the workers' log records to this process.
+    ``nested`` lets workers have children; ``log`` sends the workers' log records to this process; with
+    ``insights`` the workers record where their time goes, for ``insights()``.
     """
 
     _state = INIT  # for __del__, which reads it even if __init__ has failed
@@ -129,6 +132,7 @@ class Pool(Calls, _std.Pool):  # type: ignore[misc]
         cpus: Sequence[int | Sequence[int]] | None = None,
         nested: bool = False,
         log: bool = False,
+        insights: bool = False,
     ) -> None:
         pool: Any = self
         if not isinstance(pool, Pool):
@@ -177,7 +181,9 @@ class Pool(Calls, _std.Pool):  # type: ignore[misc]
             self._log.plan if self._log else None,
         )
         factory = WorkerFactory(type(self).Process, context, plan, self._pool)
-        self._core = _core.PoolCore(factory, size, 1 if warm_spare else 0, plan.most_tasks, plan.most_memory)
+        self._core = _core.PoolCore(
+            factory, size, 1 if warm_spare else 0, plan.most_tasks, plan.most_memory, insights=bool(insights)
+        )
         self._inqueue, self._outqueue = factory.queues
         self._quick_put, self._quick_get = self._inqueue.put, self._outqueue.get
         self._feeder = self._taskqueue = Feeder(self._core)
@@ -229,6 +235,16 @@ class Pool(Calls, _std.Pool):  # type: ignore[misc]
     def _check_running(self) -> None:
         if self._state != RUN:
             raise ValueError("Pool not running")
+
+    def insights(self) -> PoolInsights:
+        """Where the workers' time went since the pool was made, and what to change.
+
+        ``print(pool.insights())`` for people. At any time, also after ``close`` and ``terminate``.
+        ValueError if the pool was made without ``insights=True``, or has the standard library's engine.
+        """
+        from forklift.multiprocessing._pool.insights import insights_of  # imports dataclasses
+
+        return insights_of(self._core, self._ctx.get_start_method(allow_none=False))
 
     # --- the end
 

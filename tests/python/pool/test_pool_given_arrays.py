@@ -74,15 +74,16 @@ def fork_and_write(array: Any) -> Any:
 
 
 @contextlib.contextmanager
-def one_worker() -> Iterator[Any]:
-    with mp.get_context("fork").Pool(1) as pool:
+def one_worker(**options: Any) -> Iterator[Any]:
+    with mp.get_context("fork").Pool(1, **options) as pool:
         yield pool
         pool.close()
         pool.join()
 
 
-def test_goes_back_without_a_copy() -> None:
-    with one_worker() as pool:
+@pytest.mark.parametrize("insights", [False, True])
+def test_goes_back_without_a_copy(insights: bool) -> None:
+    with one_worker(insights=insights) as pool:
         before = pool.apply(copied, (write,))
         for _ in range(3):
             got = pool.apply(write, (np.zeros(SIZE, np.uint8),))

@@ -51,6 +51,7 @@ class Calls:
         workers: int,
         first: int,
         retries: int,
+        insights: bool,
     ) -> None:
         self.lock = lock
         self.breaks = plan.breaks
@@ -67,6 +68,7 @@ class Calls:
             first=first,
             replace=_NONE if plan.breaks else _UNLESS_BAD,
             failures="forklift.multiprocessing._executor.failures",
+            insights=insights,
         )
         self.futures = _core.PoolFutures(self.core, self, retries)
         self.feeder = Feeder(self.core)

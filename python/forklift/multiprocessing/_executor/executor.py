@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Any, Literal, TypeVar
 
     from forklift.multiprocessing._executor.calls import Calls
+    from forklift.multiprocessing._pool.insights import PoolInsights
 
     _T = TypeVar("_T")
 else:
@@ -59,6 +60,7 @@ class ProcessPoolExecutor(_Base):
                          ``BrokenProcessPool``, as in the standard library. "fail-task": its own call fails
                          with ``forklift.WorkerDiedError``, and a new worker takes its place. "retry": its own
                          call runs again, three times at most, and then fails so; calls must bear to run twice
+    insights             ``insights()`` says where the workers' time goes, and names the slowest calls
 
     A result that cannot be unpickled breaks the pool, too, in the mode "break"; in the others it fails with
     ``forklift.ResultDecodingError``. Methods may be called from any thread. A forked child cannot use its
@@ -74,11 +76,13 @@ class ProcessPoolExecutor(_Base):
         *,
         max_tasks_per_child: int | None = None,
         on_death: Literal["break", "retry", "fail-task"] = "break",
+        insights: bool = False,
     ) -> None:
         if on_death not in _ON_DEATH:
             raise ValueError(f"on_death must be one of {', '.join(map(repr, _ON_DEATH))}, not {on_death!r}")
         self._calls: Calls | None = None
         self._was_broken: str | bool = False  # when it was shut down
+        self._last_insights: PoolInsights | None = None  # likewise
         self._own = not _changes_the_engine(type(self)) and (
             mp_context is None or isinstance(mp_context, _std_context.BaseContext)
         )
@@ -87,6 +91,8 @@ class ProcessPoolExecutor(_Base):
                 raise ValueError(
                     f"on_death={on_death!r} needs a context of multiprocessing and no private overrides"
                 )
+            if insights:
+                raise ValueError("insights=True needs a context of multiprocessing and no private overrides")
             more = {} if max_tasks_per_child is None else {"max_tasks_per_child": max_tasks_per_child}
             _Standard.__init__(self, max_workers, mp_context, initializer, initargs, **more)
             return
@@ -118,6 +124,7 @@ class ProcessPoolExecutor(_Base):
         self._safe_to_dynamically_spawn_children = not forks
         self._retries = _RETRIES if on_death == "retry" else 0
         self._breaks = on_death == "break"
+        self._wants_insights = bool(insights)
         self._executor_manager_thread: Any = None  # a threading.Thread once there are calls
         self._call_queue: Any = _CallQueue()
         self._shutdown_thread = False
@@ -132,7 +139,15 @@ class ProcessPoolExecutor(_Base):
         plan = Plan(self._initializer, self._initargs, self._max_tasks_per_child or 0, self._breaks)
         first = 1 if self._safe_to_dynamically_spawn_children else self._max_workers
         context = _ours(self._mp_context)
-        calls = Calls(self._shutdown_lock, context, plan, self._max_workers, first, self._retries)
+        calls = Calls(
+            self._shutdown_lock,
+            context,
+            plan,
+            self._max_workers,
+            first,
+            self._retries,
+            self._wants_insights,
+        )
         self._executor_manager_thread = calls.manage(self)
         self._calls = calls
         return calls
@@ -218,10 +233,31 @@ class ProcessPoolExecutor(_Base):
             if thread is not None and wait:
                 thread.join()
             self._was_broken = calls.broken
+            if self._wants_insights:
+                self._last_insights = self._insights_of(calls)
         # What has descriptors does not live as long as this object.
         self._calls = None
         self._executor_manager_thread = None
         self._call_queue = None
+
+    def insights(self) -> PoolInsights:
+        """Where the workers' time went since the first call, and what to change; with ``insights=True``.
+
+        After ``shutdown`` what they had done then. ValueError without ``insights=True``, and before any call.
+        """
+        with self._shutdown_lock:
+            calls, last = self._calls, self._last_insights
+        if calls is None and last is not None:
+            return last
+        return self._insights_of(calls)
+
+    def _insights_of(self, calls: Calls | None) -> PoolInsights:
+        from forklift.multiprocessing._pool.insights import insights_of  # imports dataclasses
+
+        if calls is None:
+            raise ValueError("there are no insights: no call was made, or the executor has no insights=True")
+        context: Any = self._mp_context
+        return insights_of(calls.core, context.get_start_method(allow_none=False))
 
     def terminate_workers(self) -> None:
         """Send SIGTERM to all workers, cancel what has not begun, and shut the executor down at once."""

@@ -68,6 +68,7 @@ def work(tasks: Any, answers: Any, table: Any, index: int, plan: Plan) -> None:
     """The main function of a worker process."""
     worker = _core.PoolWorker(tasks, answers, table, index, plan.most_tasks, 0, parent_sentinel())
     if plan.initializer is not None:
+        worker.initializing()
         try:
             plan.initializer(*plan.initargs)
         except BaseException as error:

@@ -19,7 +19,7 @@ from forklift.multiprocessing._pool.flow import (
 )
 from forklift.multiprocessing._pool.label import Label
 from forklift.multiprocessing._pool.options import chunksize_of, lookahead_of, retries_of, seconds_of
-from forklift.multiprocessing._pool.progress import ProgressBar, ReportingIterator, report_on
+from forklift.multiprocessing._pool.progress import ProgressBar, ReportingIterator, check_progress, report_on
 from forklift.multiprocessing._pool.results import ApplyResult, CallbackThread, MapResult
 
 TYPE_CHECKING = False
@@ -170,6 +170,8 @@ class Calls:
         progress: Any,
     ) -> Any:
         self._check_running()
+        if progress:
+            check_progress(progress, self._core)
         if self._feeder.busy and not progress:
             return self._map_async_on_engine(
                 func, iterable, starred, chunksize, None, None, timeout, retries
@@ -183,7 +185,7 @@ class Calls:
         label = Label(f"{'starmap' if starred else 'map'}({_name_of(func)})", items, chunksize)
         func = _nothing if func is None else func
         task = _core.PoolJob(self._core, label, 0, False)
-        with ProgressBar(progress, len(items)) as bar:
+        with ProgressBar(progress, len(items), self._core) as bar:
             error = task.map(func, items, starred, chunksize, options[0] * chunksize, options[1], values, bar)
         if error is not None:
             raise error
@@ -250,6 +252,8 @@ class Calls:
         retries: int | None,
         progress: Progress = False,
     ) -> Any:
+        if progress:
+            check_progress(progress, self._core)
         seconds, again = self._options(timeout, retries)
         failed = None
         try:
@@ -277,7 +281,7 @@ class Calls:
         last = -(-len(items) // chunksize) if chunksize > 0 else 0
         result._begin()
         if progress and failed is None:
-            report_on(task, ProgressBar(progress, len(items)), chunksize, len(items))
+            report_on(task, ProgressBar(progress, len(items), self._core), chunksize, len(items))
 
         def feed(start: int, patient: bool) -> int:
             return int(
@@ -339,6 +343,8 @@ class Calls:
         progress: Any,
     ) -> Any:
         self._check_running()
+        if progress:
+            check_progress(progress, self._core)
         chunksize = 1 if chunksize == 1 else chunksize_of(chunksize)
         if chunksize < 1:
             raise ValueError(f"Chunksize must be 1+, not {chunksize:n}")
@@ -368,7 +374,7 @@ class Calls:
             self._feeder.apart(lambda: flow.send_all(func, iterable, options), flow)
         if progress:
             total = len(iterable) if isinstance(iterable, Sized) else None
-            return ReportingIterator(results, ProgressBar(progress, total), chunksize, total)
+            return ReportingIterator(results, ProgressBar(progress, total, self._core), chunksize, total)
         return results
 
 

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["Label", "shortened"]
+__all__ = ["Label", "called", "shortened"]
 
 _MOST = 120  # characters of an item
 
@@ -31,6 +31,33 @@ def shortened(item: Any) -> str:
     except Exception:
         text = object.__repr__(item)
     return text if len(text) <= _MOST else text[: _MOST - 3] + "..."
+
+
+# bindings/pool/task.h: how a task's arguments are passed to its function.
+_NAMED, _ITEM, _CHUNK, _STARRED_CHUNK = 1, 2, 4, 5
+
+
+def called(function: Any, arguments: Any, style: int) -> str:
+    """A task's function and arguments, such as ``render(5, mode='x')``; of a chunk the first item."""
+    name = getattr(function, "__qualname__", None) or shortened(function)
+    more = ""
+    named: Any = {}
+    if style in (_CHUNK, _STARRED_CHUNK) and arguments:
+        if len(arguments) > 1:
+            more = f" and {len(arguments) - 1} more"
+        arguments = arguments[0]
+        style -= 2
+    if style == _ITEM:
+        arguments = (arguments,)
+    elif style == _NAMED:
+        arguments, named = arguments
+    try:
+        shown = [shortened(each) for each in arguments]
+        shown += [f"{key}={shortened(value)}" for key, value in dict(named).items()]
+    except Exception:  # arguments that can be gone through only once
+        shown = ["..."]
+    text = ", ".join(shown)
+    return f"{name}({text if len(text) <= _MOST else text[: _MOST - 3] + '...'}){more}"
 
 
 class Label:

@@ -1,8 +1,12 @@
-"""``progress=`` of a pool's calls: shows tqdm's bar, or calls a function with the number of ended items."""
+"""``progress=`` of a pool's calls: shows tqdm's bar, or calls a function with the number of ended items.
+
+With ``progress="insights"`` the bar says beside it how much of their time the workers work and wait.
+"""
 
 from __future__ import annotations
 
 import threading
+import time
 import warnings
 from multiprocessing import pool as _std
 from multiprocessing.context import TimeoutError
@@ -10,14 +14,26 @@ from multiprocessing.context import TimeoutError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, TypeAlias
+    from typing import Any, Literal, TypeAlias
 
-    Progress: TypeAlias = bool | Callable[[int], object]
+    Progress: TypeAlias = bool | Callable[[int], object] | Literal["insights"]
 
-__all__ = ["ProgressBar", "ReportingIterator", "report_on"]
+__all__ = ["ProgressBar", "ReportingIterator", "check_progress", "report_on"]
 
 # How often the progress of an asynchronous call is read. (A bar is drawn every 0.1 s at most.)
 _LOOK_SECONDS = 0.05
+# How often the words beside a bar change, as often as a bar is drawn.
+_WORDS_SECONDS = 0.1
+
+
+def check_progress(progress: Progress, core: Any) -> None:
+    """Refuse what ``progress=`` cannot be, before anything is sent."""
+    if not isinstance(progress, str):
+        return
+    if progress != "insights":
+        raise ValueError(f"progress must be a bool, a function or 'insights', not {progress!r}")
+    if core.insights() is None:
+        raise ValueError("progress='insights' needs a pool that was made with insights=True")
 
 
 class ProgressBar:
@@ -26,7 +42,7 @@ class ProgressBar:
     As a context manager it returns the function to call with each number of items, or None.
     """
 
-    def __init__(self, wanted: Progress, total: int | None, level: int = 4) -> None:
+    def __init__(self, wanted: Progress, total: int | None, core: Any, level: int = 4) -> None:
         self._bar: Any = None
         self.call: Any = wanted if callable(wanted) else None
         if wanted and self.call is None:
@@ -37,6 +53,10 @@ class ProgressBar:
             else:
                 self._bar = tqdm(total=total)
                 self.call = self._bar.update
+                if wanted == "insights":
+                    self._core = core
+                    self._words_at = 0.0
+                    self.call = self._update
 
     def __enter__(self) -> Any:
         return self.call
@@ -44,7 +64,21 @@ class ProgressBar:
     def __exit__(self, *_exc: object) -> None:
         self.close()
 
+    def _update(self, count: int) -> None:
+        now = time.monotonic()
+        if now >= self._words_at:
+            self._words_at = now + _WORDS_SECONDS
+            self._say()
+        self._bar.update(count)
+
+    def _say(self) -> None:
+        from forklift.multiprocessing._pool.insights import ratios_of
+
+        self._bar.set_postfix_str(ratios_of(self._core), refresh=False)
+
     def close(self) -> None:
+        if self._bar is not None and self.call == self._update:
+            self._say()
         bar, self._bar = self._bar, None
         if bar is not None:
             bar.close()

@@ -120,6 +120,7 @@ def work(tasks: Any, answers: Any, table: Any, index: int, plan: Plan) -> None:
     try:
         _apply_options(index, plan)
         if plan.initializer is not None:
+            worker.initializing()
             plan.initializer(*plan.initargs)
         if not worker.ready():
             return
