@@ -46,6 +46,7 @@ struct Variant {
   bool timed = false;      // they have a deadline, far away
   bool cancelled = false;  // the first one is taken back before
   Shape shape{.bytes = 24};
+  bool insights = false;
 };
 
 class WorkStep : public Operation {
@@ -56,7 +57,8 @@ class WorkStep : public Operation {
   void prepare() override {
     started_ = 0;
     engine_ = must(workers::Engine::create(
-        world_.node(), {.workers = 1}, [this](const workers::WorkerSlot& worker_slot) {
+        world_.node(), {.workers = 1, .insights = variant_.insights},
+        [this](const workers::WorkerSlot& worker_slot) {
           worker_slot_ = worker_slot;
           ++started_;
           return Result<std::unique_ptr<workers::WorkerHandle>>(
@@ -75,6 +77,7 @@ class WorkStep : public Operation {
   void act() override {
     must(worker_->next(*message_));
     message_->clear();
+    if (worker_->worked()) worker_->describe(described_);
     must(worker_->answer(Ending::kValue, {.bytes = bytes_of(by_the_dead_)}));
     must(worker_->next(*message_));
   }
@@ -89,6 +92,7 @@ class WorkStep : public Operation {
     const std::set<std::uint64_t> survivors = let_survivor_work(found);
     account(answered, survivors, found);
     if (death.returned && !answered) found.add("the answer had been given, and is not there");
+    if (variant_.insights) check_insights(answered, survivors.size(), found);
     engine_.reset();
     job_.reset();
     worker_slot_ = {};
@@ -148,12 +152,28 @@ class WorkStep : public Operation {
     seen.insert(ends[first]);
   }
 
+  // Whole figures and whole texts; a task is counted before its answer is there.
+  void check_insights(bool answered, std::size_t survivors, Findings& found) {
+    const workers::PoolInsights insights = must(engine_->insights());
+    const workers::Figures& figures = insights.workers.front();
+    const std::uint64_t by_the_dead = figures.tasks - survivors;
+    if (by_the_dead > 1 || (answered && by_the_dead == 0) || figures.items != figures.tasks)
+      found.add("insights count " + std::to_string(figures.tasks) + " tasks, " +
+                std::to_string(figures.items) + " items; the survivor had " + std::to_string(survivors));
+    if (figures.workers != 2) found.add("insights count " + std::to_string(figures.workers) + " workers");
+    for (const workers::SlowTask& each : insights.slowest) {
+      if (each.text != described_ && each.text != "a task during which worker 1 ended")
+        found.add("a slow task is described so: " + each.text);
+    }
+  }
+
   Variant variant_;
   World world_;
   os::Fd died_;
   std::unique_ptr<Incoming> message_ = used_before(world_.node());
   const std::string by_the_dead_ = "dead";
   const std::string by_survivor_ = "survivor";
+  const std::string described_ = "render(scene='a text of some length')";
   std::atomic<int> started_{0};
   workers::WorkerSlot worker_slot_;
   std::unique_ptr<workers::Engine> engine_;
@@ -164,6 +184,12 @@ class WorkStep : public Operation {
 TEST(PoolStep, Work) {
   WorkStep operation({});
   EXPECT_TRUE(survives_every_kill("a pool's worker", operation));
+  EXPECT_EQ(operation.seen, (std::set<std::string>{"dead", "died: -9", "survivor"}));
+}
+
+TEST(PoolStep, WithInsights) {
+  WorkStep operation({.insights = true});
+  EXPECT_TRUE(survives_every_kill("a pool's worker, with insights", operation, {.most_points = 3000}));
   EXPECT_EQ(operation.seen, (std::set<std::string>{"dead", "died: -9", "survivor"}));
 }
 
