@@ -7,9 +7,9 @@ from typing import ClassVar
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
 from textual.containers import VerticalScroll
-from textual.coordinate import Coordinate
-from textual.widgets import DataTable, Footer, Input, Static
+from textual.widgets import Footer, Input, Static
 
+from forklift.cli.top.rows import Rows
 from forklift.cli.top.sampling import Sample, Sampler
 from forklift.cli.top.tables import TABLES, Table, arena_line
 
@@ -22,10 +22,7 @@ class Screen(App[None]):  # type: ignore[misc]
     """The program's numbers, taken anew again and again. Keys as in htop: F4 filters, F6 sorts, F10 ends."""
 
     AUTO_FOCUS = "#processes"
-    CSS = """
-    #arena { height: auto; padding: 0 1; }
-    DataTable { height: auto; margin-bottom: 1; }
-    """
+    CSS = "#arena { height: auto; padding: 0 1; }"
     BINDINGS: ClassVar[list[BindingType]] = [
         ("slash", "filter", "Filter"),
         ("f4", "filter", "Filter"),
@@ -45,16 +42,14 @@ class Screen(App[None]):  # type: ignore[misc]
         self._sort = {table.name: table.sort for table in TABLES}
         self._rising = {table.name: False for table in TABLES}
         self._samples: list[Sample] = []
-        # What each table shows: its headings and rows.
-        self._texts: dict[str, tuple[list[str], list[list[str]]]] = {}
+        self._arena_size = 0
 
     def compose(self) -> ComposeResult:
         yield Static(id="arena")
         yield Input(self._pattern, placeholder="only rows with this text", id="filter")
         with VerticalScroll():
             for table in TABLES:
-                shown: DataTable[str] = DataTable(id=table.name, cursor_type="row", zebra_stripes=True)
-                yield shown
+                yield Rows(table)
         yield Footer()
 
     def on_mount(self) -> None:
@@ -68,18 +63,22 @@ class Screen(App[None]):  # type: ignore[misc]
             self._samples = self._sampler.look()
         except (ValueError, RuntimeError, OSError) as error:
             self.query_one("#arena", Static).update(str(error))
+            self._arena_size = 0
             return
         self._show()
 
     def _show(self) -> None:
-        self.query_one("#arena", Static).update("\n".join(map(arena_line, self._samples)))
+        # A line as long as the one before leaves the screen's layout as it is.
+        arena = "\n".join(map(arena_line, self._samples))
+        self.query_one("#arena", Static).update(arena, layout=len(arena) != self._arena_size)
+        self._arena_size = len(arena)
         for table in TABLES:
-            self._fill(table, self.query_one(f"#{table.name}", DataTable))
+            self._fill(table, self.query_one(f"#{table.name}", Rows))
 
-    def _fill(self, table: Table, shown: DataTable[str]) -> None:
+    def _fill(self, table: Table, shown: Rows) -> None:
         name = table.name
         rows = [
-            table.texts(row)
+            row
             for sample in self._samples
             for row in table.rows(sample, self._pattern, self._sort[name], self._rising[name])
         ]
@@ -89,28 +88,11 @@ class Screen(App[None]):  # type: ignore[misc]
             column.heading + (mark if number == self._sort[name] else "")
             for number, column in enumerate(table.columns)
         ]
-        before = self._texts.get(name)
-        now = (headings, rows[:_MOST_ROWS])
-        self._texts[name] = now
-        if before is None or before[0] != headings or len(before[1]) != len(now[1]):
-            cursor = shown.cursor_row
-            shown.clear(columns=True)
-            shown.add_columns(*headings)
-            shown.add_rows(now[1])
-            shown.move_cursor(row=min(cursor, len(now[1]) - 1))
-            return
-        # Only cells that have changed are drawn again: most of a large program's queues are quiet. A column
-        # that grows has the whole screen laid out anew.
-        widths = [max(map(len, cells)) for cells in zip(*before[1], strict=True)]
-        for number, (old, new) in enumerate(zip(before[1], now[1], strict=True)):
-            for column, text in enumerate(new):
-                if text != old[column]:
-                    grows = len(text) > widths[column]
-                    shown.update_cell_at(Coordinate(number, column), text, update_width=grows)
+        shown.show(rows[:_MOST_ROWS], headings)
 
     def _table(self) -> str:
         focused = self.focused
-        return focused.id if isinstance(focused, DataTable) and focused.id else TABLES[0].name
+        return focused.id if isinstance(focused, Rows) and focused.id else TABLES[0].name
 
     def action_sort(self) -> None:
         """Sort the table that has the focus by its next column."""
@@ -134,5 +116,5 @@ class Screen(App[None]):  # type: ignore[misc]
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self._pattern = event.value
         event.input.display = bool(event.value)
-        self.query_one(f"#{TABLES[0].name}", DataTable).focus()
+        self.query_one(f"#{TABLES[0].name}", Rows).focus()
         self._show()
