@@ -2,6 +2,7 @@
 
 #include "bindings/core/errors.h"
 #include "bindings/endpoints/queue_object.h"
+#include "bindings/inspect/inspect.h"
 #include "bindings/message/batch.h"
 
 namespace forklift::py {
@@ -115,7 +116,10 @@ PyObject* get_batch(PyObject* self, std::size_t most, os::Deadline deadline, PyO
   const bool came = PyList_GET_SIZE(list) != 0;
   const bool ended = status.code() == Code::kTimeout || status.code() == Code::kClosed;
   if (decoded && (status || (ended && (came || may_be_none)))) return list;
-  if (decoded) raise_failure(status, "Empty");
+  if (decoded) {
+    raise_failure(status, "Empty");
+    if (deadline.when_ns() != 0) note_prospects(status, {inspect::Need::kMessage, object_of(*channel), 0});
+  }
   if (came) {
     note_on_error("got", list);
   } else {

@@ -129,10 +129,6 @@ bool open_delivery(Delivery& delivery, const QueueObject& queue, PyObject* as) {
 
 namespace {
 
-arena::Object object_of(const channel::Channel& channel) noexcept {
-  return {arena::ObjectKind::kChannel, channel.id().index};
-}
-
 PyObject* do_put(PyObject* self, PyObject* object, const Waiting& waiting) {
   QueueObject* queue = as_queue(self);
   if (queue->closed) return raise_closed(self);

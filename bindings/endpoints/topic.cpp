@@ -11,6 +11,7 @@
 #include "bindings/core/frames.h"
 #include "bindings/core/gil.h"
 #include "bindings/endpoints/queue_object.h"
+#include "bindings/inspect/inspect.h"
 #include "bindings/message/transfer.h"
 #include "node/node.h"
 #include "topic/topic.h"
@@ -149,7 +150,11 @@ PyObject* topic_put(PyObject* self, PyObject* arguments) {
   switch (result.sent) {
     case Sent::kDone: Py_RETURN_NONE;
     case Sent::kUnpicklable: return nullptr;
-    case Sent::kFailed: return raise_failure(result.status, "Full");
+    case Sent::kFailed:
+      raise_failure(result.status, "Full");
+      if (waiting.deadline.when_ns() != 0)
+        note_prospects(result.status, {inspect::Need::kReaders, object_of(*topic), 0});
+      return nullptr;
   }
   return nullptr;
 }
@@ -244,7 +249,10 @@ PyObject* read(const ReaderPtr& reader, os::Deadline deadline, PyObject* framewo
   Status status;
   const Endpoint endpoint = peeked ? Endpoint(reader.get(), Endpoint::kPeek) : Endpoint(reader.get());
   PyObject* object = receive_object(endpoint, Format::kPython, deadline, -1, status, &delivery, peeked);
-  return object || status ? object : raise_unread(*reader, status);
+  if (object || status) return object;
+  raise_unread(*reader, status);
+  if (deadline.when_ns() != 0) note_prospects(status, {inspect::Need::kNews, object_of(*reader->topic()), 0});
+  return nullptr;
 }
 
 // get(timeout, as_)

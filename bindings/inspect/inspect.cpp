@@ -80,13 +80,10 @@ class ProcessWait {
 
 }  // namespace
 
-void note_prospects(const Status& status, const inspect::Target& target) {
+void note_prospects_on(nb::handle error, const inspect::Target& target) {
   node::Node* const node = node::Node::existing();
-  if (status.code() != Code::kTimeout || !explains() || node == nullptr) return;
-  PyObject* const exception = take_exception();
-  if (exception == nullptr) return;
+  if (!explains() || node == nullptr) return;
   try {
-    const nb::handle error(exception);
     const nb::object notes =
         nb::hasattr(error, "__notes__") ? error.attr("__notes__") : nb::object(nb::list());
     notes.attr("append")("forklift: " + inspect::prospects(node->domain(), target));
@@ -94,6 +91,13 @@ void note_prospects(const Status& status, const inspect::Target& target) {
   } catch (...) {
     PyErr_Clear();  // the error goes without its note
   }
+}
+
+void note_prospects(const Status& status, const inspect::Target& target) {
+  if (status.code() != Code::kTimeout || !explains()) return;
+  PyObject* const exception = take_exception();
+  if (exception == nullptr) return;
+  note_prospects_on(exception, target);
   put_exception(exception);
 }
 

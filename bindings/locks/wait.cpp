@@ -9,6 +9,7 @@
 #include "bindings/core/errors.h"
 #include "bindings/core/frames.h"
 #include "bindings/core/gil.h"
+#include "bindings/inspect/inspect.h"
 #include "bindings/locks/lock.h"
 #include "bindings/locks/object.h"
 #include "locks/barrier.h"
@@ -155,6 +156,16 @@ void bind_event(nb::module_& module) {
           nb::arg("timeout").none());
 }
 
+// A barrier that this thread's time-out has broken: the error says who is missing.
+[[noreturn]] void raise_broken(const Barrier& barrier) {
+  const nb::object kind = nb::steal(import_attribute("threading", "BrokenBarrierError"));
+  if (!kind.is_valid()) throw nb::python_error();
+  const nb::object error = kind();
+  note_prospects_on(error, {inspect::Need::kParties, {arena::ObjectKind::kLock, barrier.id().index}, 0});
+  PyErr_SetObject(kind.ptr(), error.ptr());
+  throw nb::python_error();
+}
+
 void bind_barrier(nb::module_& module) {
   nb::class_<Arrival>(module, "BarrierArrival")
       .def_ro("last", &Arrival::last)
@@ -181,7 +192,10 @@ void bind_barrier(nb::module_& module) {
           "wait",
           [](const BarrierCore& self, const Arrival& arrival, nb::handle timeout) {
             const os::Deadline until = deadline(timeout);
-            return got(waiting([&](PyHooks* hooks) { return self.object->wait(arrival, until, hooks); }));
+            const bool passed =
+                got(waiting([&](PyHooks* hooks) { return self.object->wait(arrival, until, hooks); }));
+            if (!passed && explains() && until.passed()) raise_broken(*self.object);
+            return passed;
           },
           nb::arg("arrival"), nb::arg("timeout").none())
       .def("leave",

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <limits>
+#include <cstdint>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -27,7 +27,6 @@ namespace {
 
 // How many outcomes are given to their futures at a time.
 constexpr std::size_t kMostAtOnce = 1024;
-constexpr std::int64_t kLongest = std::numeric_limits<std::int64_t>::max();
 
 struct Names {
   PyObject* condition = PyUnicode_InternFromString("_condition");
@@ -154,11 +153,10 @@ class PoolFutures {
   // was called since the last time.
   bool settle() {
     std::vector<workers::Answer> answers;
-    bool more = false;
-    {
+    const bool more = [&] {
       const GilRelease released;
-      more = turns_.wait(answers);
-    }
+      return turns_.wait(answers);
+    }();
     if (!more) return false;
     if (!answers.empty()) {  // help() has had the turn
       for (workers::Answer& answer : answers) settle_one(answer);
@@ -197,9 +195,10 @@ class PoolFutures {
       }
       if (answers.empty() || !settle_unwatched(answers)) break;
     }
-    return timeout.is_none() ? timeout : nb::cast(static_cast<double>(deadline.left_ns(kLongest)) / 1e9);
+    return timeout.is_none() ? timeout : nb::cast(static_cast<double>(deadline.left_ns(INT64_MAX)) / 1e9);
   }
 
+  nb::object explained(nb::object error) const { return core_.explained(std::move(error)); }
   // Somebody watches a future.
   void watch() {
     if (::getpid() == owner_) turns_.watch();
@@ -392,6 +391,7 @@ void bind_pool_futures(nb::module_& module) {
       .def("has_begun", &PoolFutures::has_begun)
       .def("settle", &PoolFutures::settle)
       .def("help", &PoolFutures::help, nb::arg(), nb::arg(), nb::arg().none())
+      .def("explained", &PoolFutures::explained)
       .def("watch", &PoolFutures::watch)
       .def("ring", &PoolFutures::ring)
       .def("pending", &PoolFutures::pending);

@@ -271,7 +271,8 @@ void bind_pool_job(nb::module_& module) {
       .def("wait", &PoolJob::wait, nb::arg("timeout").none())
       .def("watch", &PoolJob::watch)
       .def("take", &PoolJob::take, nb::arg("most"), nb::arg("timeout").none())
-      .def("gather", &PoolJob::gather);
+      .def("gather", &PoolJob::gather)
+      .def("explained", &PoolJob::explained);
 }
 
 }  // namespace forklift::py

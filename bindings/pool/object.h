@@ -61,6 +61,9 @@ class PoolCore {
   // ns since the pool was made, the figures of each worker slot (in the order of workers::Figures), and the slowest
   // tasks: (ns, pid, text). None: the pool has no insights.
   nb::object insights() const;
+  // Of a wait for a result whose time is over: adds to the exception what the workers do, where the program asks for
+  // explanations. Returns the exception.
+  nb::object explained(nb::object error) const;
 
  private:
   std::unique_ptr<WorkerFactory> factory_;
@@ -128,6 +131,7 @@ class PoolJob {
   nb::object take(std::size_t most, nb::handle timeout);
   // Takes all results that have arrived into `values`. Returns the first error or None.
   nb::object gather(nb::list values, std::size_t chunk);
+  nb::object explained(nb::object error) const { return core_.explained(std::move(error)); }
 
   // For the garbage collector: exceptions refer to the frames that raised them, and so to this object.
   int visit(visitproc visitor, void* argument) const;

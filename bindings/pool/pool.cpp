@@ -12,6 +12,7 @@
 #include "bindings/core/errors.h"
 #include "bindings/core/gil.h"
 #include "bindings/core/stats.h"
+#include "bindings/inspect/inspect.h"
 #include "bindings/message/object.h"
 #include "bindings/pool/object.h"
 #include "node/node.h"
@@ -222,6 +223,12 @@ nb::list PoolCore::pids() const {
 }
 
 std::uint64_t PoolCore::outstanding() const { return engine().outstanding(); }
+
+nb::object PoolCore::explained(nb::object error) const {
+  if (::getpid() == owner_)
+    note_prospects_on(error, {inspect::Need::kMessage, object_of(engine_->answers()), 0});
+  return error;
+}
 
 nb::object PoolCore::insights() const {
   const Result<workers::PoolInsights> found = engine().insights();

@@ -97,6 +97,25 @@ Result<std::vector<Diagnosis>> diagnose(pid_t pid) {
   return reports;
 }
 
+namespace {
+
+// A pool's worker that waits for a task, or a spare one for its turn: no result will come of it.
+bool waits_for_task(const Snapshot& snapshot, const Wait& wait) {
+  return std::any_of(wait.targets.begin(), wait.targets.end(), [&](const Target& each) {
+    return each.need == Need::kTask ||
+           (each.need == Need::kMessage && snapshot.label(each.object) == channel::kPoolTasks);
+  });
+}
+
+// Waits at the same barrier itself.
+bool is_there(const Wait& wait, const Target& barrier) {
+  return std::any_of(wait.targets.begin(), wait.targets.end(), [&](const Target& each) {
+    return each.need == Need::kParties && each.object == barrier.object;
+  });
+}
+
+}  // namespace
+
 std::string prospects(const domain::Domain& domain, const Target& target) {
   Snapshot snapshot{View(domain)};
   snapshot.find_rights([&](const arena::Object& object) { return object == target.object; });
@@ -106,19 +125,25 @@ std::string prospects(const domain::Domain& domain, const Target& target) {
   Wait wait;
   wait.who = {self.value_or(0), static_cast<pid_t>(os::thread_id())};
   wait.targets.push_back(target);
-  std::string text = words.target(target);
+  const bool pool = target.need == Need::kMessage && snapshot.label(target.object) == channel::kPoolAnswers;
+  std::string text = pool ? "a result of the pool" : words.target(target);
+  if (target.need == Need::kParties) text = "a party of " + text + ",";
   constexpr std::size_t kMost = 5;
   std::size_t told = 0;
   for (const Actor& ender : stuck.enders(wait)) {
     const ThreadState* const thread = snapshot.thread(ender);
     if (thread == nullptr || ender.thread != snapshot.members()[ender.member].state.pid) continue;
-    if (told++ == kMost) return text + "; or others";
     const Wait* const theirs = snapshot.wait_of(ender);
+    if (pool && (ender.member == wait.who.member || (theirs != nullptr && waits_for_task(snapshot, *theirs))))
+      continue;
+    if (target.need == Need::kParties && theirs != nullptr && is_there(*theirs, target)) continue;
+    if (told++ == kMost) return text + "; or others";
     text += (told == 1 ? " could come from " : "; ") + words.actor(ender) + ", which ";
     text += theirs != nullptr ? "waits for " + words.wait(*theirs)
                               : state_of(snapshot.members()[ender.member].state);
   }
-  return told != 0 ? text : text + ": no other process could bring it about";
+  if (told != 0) return text;
+  return text + (pool ? ": no worker has a task" : ": no other process could bring it about");
 }
 
 std::string Diagnosis::text() const {

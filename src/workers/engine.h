@@ -226,6 +226,7 @@ class Engine {
   // kInvalid: EngineOptions::insights is off.
   Result<PoolInsights> insights() const;
   node::Node& node() const noexcept { return node_; }
+  const channel::Channel& answers() const noexcept { return *answers_; }
   // For events that no waiter notices by itself: wakes the threads in the waiting calls, which then poll
   // their hooks.
   void wake() noexcept;

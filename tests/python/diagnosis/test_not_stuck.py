@@ -120,7 +120,42 @@ def test_notes_say_who_could_have_ended_the_wait():
     assert at_once == "Empty []"
 
 
+def notes_of(program):
+    """The notes by what was called: (the class of the exception, them)."""
+    said = {}
+    for line in program.communicate(timeout=60)[0].splitlines():
+        call, _, rest = line.partition(": ")
+        kind, _, notes = rest.partition(" ")
+        said[call] = (kind, notes)
+    return said
+
+
+def test_notes_of_results_barriers_and_topics():
+    with running("programs/explained_waits.py", FORKLIFT_EXPLAIN="1") as program:
+        said = notes_of(program)
+    for call in ("get", "next", "result", "exception", "map"):
+        kind, notes = said[call]
+        assert kind == "TimeoutError"
+        assert notes.startswith("['forklift: a result of the pool could come from process "), notes
+        assert "which waits for Event " in notes
+    # The other worker has no task, so nothing is to be expected of it.
+    assert said["get"][1].count("could come from process") == 1
+    assert said["next"][1].count("which waits for Event ") == 2
+    assert said["as_completed"] == ("TimeoutError", "[]")  # it is the standard library's
+    for call, there in (("barrier", "1 of 2"), ("second", "2 of 3")):
+        kind, notes = said[call]
+        assert kind == "BrokenBarrierError"
+        assert notes.startswith("['forklift: a party of Barrier "), notes
+        assert f"at which {there} parties are, could come from process" in notes
+    assert "(early)" not in said["second"][1]  # it is there
+    assert said["subscription"][1].startswith("['forklift: a message of topic ")
+    assert said["at once"] == ("Empty", "[]")
+    assert said["get_many"][1].startswith("['forklift: a message in queue ")
+
+
 def test_without_being_asked_nothing_is_explained():
     with running("programs/explained.py") as program:
         said = program.communicate(timeout=60)[0].splitlines()
     assert said == ["Empty []", "Full []", "Empty []"]
+    with running("programs/explained_waits.py") as program:
+        assert {notes for _, notes in notes_of(program).values()} == {"[]"}

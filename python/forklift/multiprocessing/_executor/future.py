@@ -78,6 +78,9 @@ class Future(_base.Future[_T]):
             return value
         try:
             return super().result(timeout)
+        except _base.TimeoutError as error:
+            self._explain(owner, error)
+            raise
         finally:
             del self  # an exception refers to this frame
 
@@ -88,7 +91,16 @@ class Future(_base.Future[_T]):
             timeout = owner.help(self, self._place, timeout)
         if self._state == _FINISHED:
             return self._exception
-        return super().exception(timeout)
+        try:
+            return super().exception(timeout)
+        except _base.TimeoutError as error:
+            self._explain(owner, error)
+            raise
+
+    def _explain(self, owner: Any, error: BaseException) -> None:
+        """Where the program asks for it, add what the workers do to the error of a time-out."""
+        if owner is not None and self._state == _PENDING:
+            owner.explained(error)
 
     def running(self) -> bool:
         """Tell whether a worker has begun the call, and the result has not come."""

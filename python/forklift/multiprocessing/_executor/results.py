@@ -95,14 +95,14 @@ class Mapping:
                 if self._stopped:
                     raise _base.CancelledError
                 if not self._changed.wait(left):
-                    raise _base.TimeoutError
+                    raise self._job.explained(_base.TimeoutError())
                 return 0
         taken = self._job.take(_AT_ONCE, left)
         if taken is None:
             time.sleep(0.001)  # another thread is receiving an answer at this moment
             return 0
         if not taken:
-            raise _base.TimeoutError
+            raise self._job.explained(_base.TimeoutError())
         for index, ok, value in taken:
             (ready if ok else failed)[index] = value
         return len(taken)

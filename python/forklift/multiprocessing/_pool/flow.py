@@ -274,7 +274,7 @@ class IMapIterator(_std.IMapIterator):  # type: ignore[type-arg]
         """The next result. Waits for at most `timeout` seconds; then multiprocessing.TimeoutError."""
         until = None if timeout is None else time.monotonic() + timeout
         if not self._lock.acquire(timeout=-1 if timeout is None else max(timeout, 0)):
-            raise TimeoutError
+            raise self._flow.task.explained(TimeoutError())
         try:
             while not self._items:
                 self._fetch(None if until is None else max(until - time.monotonic(), 0))
@@ -297,13 +297,13 @@ class IMapIterator(_std.IMapIterator):  # type: ignore[type-arg]
                 if flow.stopped:
                     raise PoolStoppedError("the pool was terminated before all was sent")
                 if not flow.changed.wait(timeout):
-                    raise TimeoutError
+                    raise flow.task.explained(TimeoutError())
                 return
         taken = flow.task.take(_AT_ONCE, timeout)
         if taken is None:
             time.sleep(0.001)  # another thread is receiving an answer at this moment
         elif not taken:
-            raise TimeoutError
+            raise flow.task.explained(TimeoutError())
         else:
             flow.taken()
             self._sort(taken)

@@ -116,7 +116,7 @@ class ApplyResult(_std.ApplyResult[_T]):
     def get(self, timeout: float | None = None) -> _T:
         self.wait(timeout)
         if not (self._settled or self.ready()):
-            raise TimeoutError
+            raise self._task.explained(TimeoutError())
         self._settle()
         if self._success:
             value: _T = self._value
