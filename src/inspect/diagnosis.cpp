@@ -103,7 +103,7 @@ namespace {
 bool waits_for_task(const Snapshot& snapshot, const Wait& wait) {
   return std::any_of(wait.targets.begin(), wait.targets.end(), [&](const Target& each) {
     return each.need == Need::kTask ||
-           (each.need == Need::kMessage && snapshot.label(each.object) == channel::kPoolTasks);
+           (each.need == Need::kMessage && label_of(snapshot.view(), each.object) == channel::kPoolTasks);
   });
 }
 
@@ -125,7 +125,7 @@ std::string prospects(const domain::Domain& domain, const Target& target) {
   Wait wait;
   wait.who = {self.value_or(0), static_cast<pid_t>(os::thread_id())};
   wait.targets.push_back(target);
-  const bool pool = target.need == Need::kMessage && snapshot.label(target.object) == channel::kPoolAnswers;
+  const bool pool = target.need == Need::kMessage && label_of(snapshot.view(), target.object) == channel::kPoolAnswers;
   std::string text = pool ? "a result of the pool" : words.target(target);
   if (target.need == Need::kParties) text = "a party of " + text + ",";
   constexpr std::size_t kMost = 5;

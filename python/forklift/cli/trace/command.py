@@ -88,7 +88,9 @@ def main(arguments: list[str]) -> int:
 def _attach(options: _Options) -> int:
     from forklift.cli.programs import pid_of
 
-    collector = trace.record(pid_of(options.attach), categories=options.only, most=options.most)
+    pid = pid_of(options.attach)
+    collector = trace.record(pid, categories=options.only, most=options.most)
+    print(f"forklift trace: recording process {pid} for {options.seconds:g} s; Ctrl-C ends it", file=sys.stderr)
     try:
         time.sleep(options.seconds)
     except KeyboardInterrupt:
