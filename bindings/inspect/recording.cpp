@@ -1,14 +1,18 @@
 #include "inspect/recording.h"
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
 #include "bindings/core/errors.h"
 #include "bindings/core/gil.h"
+#include "bindings/inspect/fields.h"
 #include "bindings/inspect/inspect.h"
 #include "inspect/perfetto.h"
+#include "inspect/report_json.h"
 
 namespace nb = nanobind;
 
@@ -110,11 +114,66 @@ void write_perfetto(const Recording& recording, const std::string& path) {
   require(written);
 }
 
+std::string report_json(const Recording& recording) {
+  const GilRelease released;
+  return inspect::report_json(recording);
+}
+
+nb::dict as_dict(const inspect::ThreadTime& time) {
+  nb::dict shares;
+  for (std::size_t i = 0; i < inspect::kShares; ++i) {
+    shares[inspect::name_of(static_cast<inspect::Share>(i))] = time.ns[i];
+  }
+  nb::list waits;
+  for (const inspect::PlaceTime& wait : time.waits) waits.append(nb::make_tuple(wait.text, wait.ns));
+  return Fields()("process", time.pid)("thread", time.tid)("name", time.name)("service", time.service)(
+      "pool", time.pool)("lifetime_ns", time.lifetime_ns)("shares", shares)("waits", waits);
+}
+nb::dict as_dict(const inspect::TaskTimes& task) {
+  return Fields()("name", task.name)("count", task.count)("unfinished", task.unfinished)(
+      "total_ns", task.total_ns)("median_ns", task.median_ns)("p99_ns", task.p99_ns)("most_ns", task.most_ns);
+}
+nb::dict as_dict(const inspect::SlowTask& task) {
+  return Fields()("name", task.name)("process", task.process)("begin_ns", task.begin)("ns", task.ns)(
+      "unfinished", task.unfinished);
+}
+nb::dict as_dict(const inspect::QueueTimes& queue) {
+  return Fields()("row", queue.row)("name", queue.name)("puts", queue.puts)("gets", queue.gets)(
+      "put_bytes", queue.bytes)("most", queue.most)("mean", queue.mean)("full_ns", queue.full_ns)(
+      "empty_ns", queue.empty_ns)("transit_ns", queue.transit_ns);
+}
+nb::dict as_dict(const inspect::LockTimes& lock) {
+  return Fields()("name", lock.name)("holds", lock.holds)("held_ns", lock.held_ns)("waited_ns",
+                                                                                   lock.waited_ns);
+}
+nb::dict as_dict(const inspect::PathShare& share) {
+  return Fields()("process", share.process)("what", share.what)("ns", share.ns);
+}
+template <class Part>
+nb::list dicts_of(const std::vector<Part>& parts) {
+  nb::list all;
+  for (const Part& part : parts) all.append(as_dict(part));
+  return all;
+}
+
+nb::dict breakdown_of(const Recording& recording) {
+  const inspect::Breakdown found = [&] {
+    const GilRelease released;
+    return inspect::breakdown_of(recording);
+  }();
+  return Fields()("duration_ns", found.duration_ns)("sentences", found.sentences)("lost", found.lost)(
+      "threads", dicts_of(found.threads))("tasks", dicts_of(found.tasks))("slowest", dicts_of(found.slowest))(
+      "queues", dicts_of(found.queues))("locks", dicts_of(found.locks))("critical_path",
+                                                                        dicts_of(found.path_shares));
+}
+
 }  // namespace
 
 void bind_recording(nb::module_& module) {
   nb::class_<Recording>(module, "Recording")
       .def_static("of", &recording_of, nb::arg("content"))
+      .def("breakdown", &breakdown_of)
+      .def("report_json", &report_json)
       .def("write_perfetto", &write_perfetto, nb::arg("path"))
       .def_prop_ro("events", [](const Recording& self) { return events_in(self, false); })
       .def_prop_ro("lost", [](const Recording& self) { return events_in(self, true); });

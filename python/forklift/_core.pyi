@@ -818,6 +818,12 @@ def trace_is_on() -> bool: ...
 def control_descriptor() -> int:
     """Of this process's home domain, which is made if there is none."""
 
+    def breakdown(self) -> dict[str, Any]:
+        """Where the time went, in nanoseconds: see ``src/inspect/breakdown.h``."""
+
+    def report_json(self) -> str:
+        """What the page of ``forklift.cli.trace`` shows. It may stand in HTML."""
+
 class ProcessWait:
     """In its ``with`` block the domain says that this thread waits for the end of that process."""
 

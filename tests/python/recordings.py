@@ -43,7 +43,7 @@ def pipeline(rounds=20):
         ]
         pid = 20 + i % 2
         begin += 910
-        before = max(0, begin - 1000)
+        before = max(0, begin - 1500)
         workers[pid] += [
             event(WAIT, before, begin, 300, 1),
             event(GET, begin, begin + 5, message(3, i), 1 << 20),

@@ -1,1 +1,1 @@
-"""``forklift trace``: what a program does over time."""
+"""``forklift trace``: what a program does over time, for Perfetto or as a page."""

@@ -144,7 +144,7 @@ def _write(options: _Options, recorded: trace.Recorded) -> None:
     if options.trace:
         written += recorded.write(options.trace)
     if options.html:
-        written += recorded.report(options.html)
+        written += recorded.report(options.html, " ".join(options.program) or f"process {options.attach}")
     also = f", {lost:,} more were lost" if lost else ""
     print(f"forklift trace: {events:,} events{also}: {', '.join(written)}", file=sys.stderr)
 

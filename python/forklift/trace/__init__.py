@@ -70,6 +70,16 @@ class Recorded:
         """
         return self._each(path, lambda recording, name: recording.write_perfetto(name))
 
+    def report(self, path: str | os.PathLike[str], title: str = "") -> list[str]:
+        """Write pages of HTML that need nothing else: where the time went, and a timeline. The files, as above."""
+        from forklift.trace.page import page_of
+
+        def write(recording: _core.Recording, name: str) -> None:
+            with open(name, "w", encoding="utf-8") as file:
+                file.write(page_of(recording.report_json(), title or os.path.basename(name)))
+
+        return self._each(path, write)
+
     def _each(self, path: str | os.PathLike[str], write: Any) -> list[str]:
         stem, suffix = os.path.splitext(os.fspath(path))
         names = [f"{stem}{suffix if at == 0 else f'-{at + 1}{suffix}'}" for at in builtins.range(len(self.recordings))]
