@@ -39,7 +39,8 @@ Diagnosis look(const Snapshot& snapshot, const Stuck& stuck) {
   for (const Wait& wait : snapshot.waits()) {
     const ThreadState* const thread = snapshot.thread(wait.who);
     const Member& member = snapshot.members()[wait.who.member];
-    if (thread == nullptr || member.service || thread->is_internal(member.state.pid)) continue;
+    if (thread == nullptr || thread->has_ended()) continue;
+    if (member.service || thread->is_internal(member.state.pid)) continue;
     report.waits.push_back(line_of(snapshot, stuck, wait));
   }
   std::stable_sort(report.waits.begin(), report.waits.end(),

@@ -32,6 +32,8 @@ struct ThreadState {
   std::optional<Call> call;
 
   bool is_stopped() const noexcept { return state == 'T' || state == 't'; }
+  // It has ended; its process's parent has not waited for that yet.
+  bool has_ended() const noexcept { return state == 'Z' || state == 'X'; }
   // One of this library's own threads, which acts for others.
   bool is_internal(pid_t process) const noexcept;
   // Sleeps on a futex without a time-out. Where the call cannot be read: a further thread that sleeps on a futex; whether

@@ -22,9 +22,10 @@ Stuck::Stuck(const Snapshot& snapshot) : snapshot_(snapshot) {
   for (const Wait& wait : snapshot.waits()) {
     if (!is_stuck(wait.who)) continue;
     const ThreadState* const thread = snapshot.thread(wait.who);
-    const bool internal =
-        thread == nullptr || thread->is_internal(snapshot.members()[wait.who.member].state.pid);
-    if (!internal && !snapshot.members()[wait.who.member].service) waits_.push_back(&wait);
+    // Of a thread that was killed the record stays until its process is reaped: it waits no more.
+    const bool waits = thread != nullptr && !thread->has_ended() &&
+                       !thread->is_internal(snapshot.members()[wait.who.member].state.pid);
+    if (waits && !snapshot.members()[wait.who.member].service) waits_.push_back(&wait);
   }
   std::sort(waits_.begin(), waits_.end(),
             [](const Wait* one, const Wait* other) { return one->since_ns < other->since_ns; });
@@ -50,7 +51,7 @@ bool Stuck::waits_within(const Actor& actor) const {
 // Whether this thread goes on, or ends its wait, whatever others do. Those for whom that is not so are examined further.
 bool Stuck::may_end_by_itself(const Actor& actor) const {
   const ThreadState* const thread = snapshot_.thread(actor);
-  if (thread == nullptr || thread->state == 'Z' || thread->state == 'X') return false;
+  if (thread == nullptr || thread->has_ended()) return false;
   if (thread->is_stopped()) return false;
   if (const Wait* wait = snapshot_.wait_of(actor)) {
     if (wait->is_timed() || !wait->all_known) return true;

@@ -17,6 +17,7 @@
 #include "locks/condition.h"
 #include "locks/mutex.h"
 #include "locks/semaphore.h"
+#include "onlooker.h"
 #include "storm.h"
 #include "support/numbered_message.h"
 #include "support/watchdog.h"
@@ -118,6 +119,7 @@ class LockStorm : public testing::Test {
     ::_exit(0);
   }
 
+  Onlooker onlooker_;
   std::unique_ptr<Node> node_;
   locks::MutexPtr lock_;
   locks::MutexPtr rlock_;
@@ -131,6 +133,7 @@ TEST_F(LockStorm, NobodyIsStuckAndNothingHalfChangedGoesUntold) {
   std::mt19937 dice(static_cast<unsigned>(storm_seed(::getpid())));
   std::array<pid_t, 6> workers{};
   for (unsigned i = 0; i < workers.size(); ++i) workers[i] = start(i);
+  onlooker_.begin();
   Progress turns(guarded_->turns, kProgressNs, "nobody gets the lock");
   Progress taken(guarded_->taken, 3 * kProgressNs, "no item is taken");
   const std::uint64_t kills = kill_at_random(
@@ -139,6 +142,7 @@ TEST_F(LockStorm, NobodyIsStuckAndNothingHalfChangedGoesUntold) {
         turns.look();
         taken.look();
       });
+  onlooker_.end();
   ASSERT_FALSE(HasFailure());
   guarded_->stop = true;
   for (const pid_t pid : workers) expect_clean_end(pid);

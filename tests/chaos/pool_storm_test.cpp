@@ -15,6 +15,7 @@
 #include <random>
 #include <thread>
 
+#include "onlooker.h"
 #include "storm.h"
 #include "support/node_fixture.h"
 #include "support/numbered_message.h"
@@ -152,6 +153,7 @@ class PoolStorm : public NodeFixture {
     set_test_timeout(std::chrono::seconds(seconds * 2 + 60) * kSlower);
     std::unique_ptr<Engine> engine = must(Engine::create(node(), weather.engine, factory()));
     std::atomic<bool> stop{false};
+    onlooker_.begin();
     std::thread killer([&] { kill_some(*engine, stop, seed); });
     std::mt19937_64 dice(seed);
     const JobPtr job = Engine::make_job({.cancellable = true});
@@ -171,6 +173,7 @@ class PoolStorm : public NodeFixture {
       ASSERT_OK(engine->collect(*job, answers, 64, os::Deadline::after_ns(10 * kSecond * kSlower)));
       enter(answers);
     } while (!answers.empty());
+    onlooker_.end();
     engine->close();
     EXPECT_OK(engine->join(os::Deadline::after_ns(20 * kSecond * kSlower)));
     engine.reset();
@@ -202,6 +205,7 @@ class PoolStorm : public NodeFixture {
   std::uint64_t kills() const { return kills_; }
 
  private:
+  Onlooker onlooker_;
   const Weather* weather_ = nullptr;
   RunLog log_;
   std::atomic<std::uint64_t> kills_{0};

@@ -20,6 +20,7 @@
 #include <random>
 
 #include "ledger.h"
+#include "onlooker.h"
 #include "os/clock.h"
 #include "storm.h"
 #include "support/numbered_message.h"
@@ -195,6 +196,7 @@ class Storm : public testing::Test {
     return true;
   }
 
+  Onlooker onlooker_;
   std::unique_ptr<Node> node_;
   std::vector<ChannelPtr> channels_;
   Ledger ledger_;
@@ -218,6 +220,7 @@ TEST_F(Storm, NothingIsLostOrDoubled) {
   }
   for (Worker& worker : workers) start(worker);
   last_progress_.fill(os::now_ns());
+  onlooker_.begin();
 
   std::uint64_t kills = 0;
   const std::int64_t end = os::now_ns() + seconds * kSecond;
@@ -249,6 +252,7 @@ TEST_F(Storm, NothingIsLostOrDoubled) {
   EXPECT_TRUE(all_empty()) << "messages stay behind";
   phase_.set(Phase::kConsumersStop);
   EXPECT_TRUE(wait_for(workers, false)) << "a consumer does not end";
+  onlooker_.end();
   if (HasFailure()) {
     for (const Worker& worker : workers) ::kill(worker.pid, SIGKILL);
   }

@@ -107,6 +107,27 @@ TEST_F(DiagnosisTest, ALockTakenTwiceIsADeadlockOfOne) {
   EXPECT_NE(seen.findings[0].text.find("which it holds itself"), std::string::npos) << seen.text();
 }
 
+// Killed at once, neither was taken over yet: whoever was killed while it waited waits no more.
+TEST_F(DiagnosisTest, AKilledWaiterForAKilledHolderIsNotStuck) {
+  const locks::MutexPtr lock = make_lock();
+  test::Gate holds, never;
+  test::Child holder = waiter([&] {
+    acquire(lock);
+    holds.open();
+    (void)never.wait();
+  });
+  ASSERT_TRUE(holds.wait());
+  test::Child child = waiter([&] { acquire(lock); });
+  ASSERT_TRUE(test::eventually([&] { return look().waits.size() == 1; }));
+  child.signal(SIGKILL);
+  siginfo_t ended;
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child.pid()), &ended, WEXITED | WNOWAIT), 0);
+  holder.kill_now();
+  const Diagnosis seen = look();
+  EXPECT_FALSE(seen.is_stuck()) << seen.text();
+  EXPECT_TRUE(seen.waits.empty()) << seen.text();
+}
+
 TEST_F(DiagnosisTest, AHolderThatComputesIsNoDeadlock) {
   const locks::MutexPtr lock = make_lock();
   acquire(lock);
