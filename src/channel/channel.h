@@ -295,7 +295,7 @@ class Channel {
   // `traced`: what Tracer::begin() returned.
   void trace_messages(trace::EventKind kind, std::int64_t traced, std::uint32_t first, std::uint64_t bytes,
                       std::size_t count = 1) const noexcept {
-    if (traced != 0) [[unlikely]]
+    if (trace::kCompiledIn && traced != 0) [[unlikely]]
       tracer().span(kind, traced, trace::row_and_sequence(id_.index, first), trace::bytes_and_count(bytes, count));
   }
   // `done` stays false when there was no room (no message), which is no error.

@@ -141,7 +141,7 @@ bool spin_at(const WaitPoint& at, Ready&& ready, Domain& domain) {
   const bool came = sync::spin_for(ready, os::now_ns, longest_ns);
   at.spinner.store(0, std::memory_order_relaxed);
   if (at.spin_policy) at.spin_policy->note_spin(came);
-  if (traced != 0) [[unlikely]]
+  if (trace::kCompiledIn && traced != 0) [[unlikely]]
     trace_wait(domain, &at.event, at.kind, WaitManner::kSpin, traced);
   return came;
 }

@@ -26,6 +26,13 @@
 
 namespace forklift::inline abi_0_1::trace {
 
+// Off in builds that measure what tracing costs.
+#ifdef FORKLIFT_NO_TRACING
+inline constexpr bool kCompiledIn = false;
+#else
+inline constexpr bool kCompiledIn = true;
+#endif
+
 class Tracer {
  public:
   struct Switch {
@@ -38,7 +45,7 @@ class Tracer {
   void open(std::span<std::byte> region, Switch& on_off, const Word& self) noexcept;
 
   bool on(Category category) const noexcept {
-    return (switch_->categories.load(std::memory_order_relaxed) & bit(category)) != 0;
+    return kCompiledIn && (switch_->categories.load(std::memory_order_relaxed) & bit(category)) != 0;
   }
   // The time, if the category is traced, and 0 if not.
   std::int64_t begin(Category category) const noexcept {
@@ -48,7 +55,7 @@ class Tracer {
   }
   // Ends what began(): nothing if that returned 0.
   void span(EventKind kind, std::int64_t began, std::uint64_t object, std::uint64_t value) noexcept {
-    if (began != 0) [[unlikely]]
+    if (kCompiledIn && began != 0) [[unlikely]]
       write(kind, began, os::now_ns(), object, value);
   }
   void moment(Category category, EventKind kind, std::uint64_t object, std::uint64_t value) noexcept {
