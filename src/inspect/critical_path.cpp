@@ -280,6 +280,7 @@ std::vector<PathShare> shares_of(const std::vector<PathSegment>& path) {
   for (const PathSegment& segment : path)
     sums[{segment.process, segment.what}] += segment.end - segment.begin;
   std::vector<PathShare> shares;
+  shares.reserve(sums.size());
   for (const auto& [key, ns] : sums) shares.push_back({key.first, key.second, ns});
   std::stable_sort(shares.begin(), shares.end(),
                    [](const PathShare& one, const PathShare& other) { return one.ns > other.ns; });

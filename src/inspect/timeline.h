@@ -85,7 +85,10 @@ struct ThreadTimeline {
 struct SliceRef {
   std::uint32_t thread = 0;
   std::uint32_t slice = 0;
-  friend auto operator<=>(const SliceRef&, const SliceRef&) = default;
+  friend bool operator==(const SliceRef&, const SliceRef&) = default;
+  friend bool operator<(const SliceRef& one, const SliceRef& other) noexcept {
+    return one.thread != other.thread ? one.thread < other.thread : one.slice < other.slice;
+  }
 };
 // A message's way. Of a topic's message there is one for each reader.
 struct Link {
