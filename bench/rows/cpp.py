@@ -124,6 +124,8 @@ ROWS = (
         note="another right of a process, and its end",
         repeat=9,
     ),
+    Row("cpp-trace-on", "ns", at_most=60, note="one event while somebody records"),
+    Row("cpp-trace-off", "ns", at_most=3, note="one while nobody does"),
     Row("cpp-lock", "ns", at_most=40, floor_of="robust mutex", note="lock and unlock, alone"),
     Row("cpp-lock-contended", "ns", floor_of="robust mutex", note="two processes"),
     Row(

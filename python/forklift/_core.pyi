@@ -788,6 +788,12 @@ class Recording:
 
     def write_perfetto(self, path: str) -> None:
         """Write it as a trace that ui.perfetto.dev and trace_processor read."""
+    def breakdown(self) -> dict[str, Any]:
+        """Where the time went, in nanoseconds: see ``src/inspect/breakdown.h``."""
+
+    def report_json(self) -> str:
+        """What a report's page shows. It may stand in HTML."""
+
     @property
     def events(self) -> int: ...
     @property
@@ -817,12 +823,6 @@ def trace_counter(name: str, value: float) -> None: ...
 def trace_is_on() -> bool: ...
 def control_descriptor() -> int:
     """Of this process's home domain, which is made if there is none."""
-
-    def breakdown(self) -> dict[str, Any]:
-        """Where the time went, in nanoseconds: see ``src/inspect/breakdown.h``."""
-
-    def report_json(self) -> str:
-        """What the page of ``forklift.cli.trace`` shows. It may stand in HTML."""
 
 class ProcessWait:
     """In its ``with`` block the domain says that this thread waits for the end of that process."""

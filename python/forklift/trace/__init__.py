@@ -14,10 +14,10 @@ From a shell, of a program that need not be changed::
     python -m forklift trace -o out.pftrace train.py --epochs 3
     python -m forklift trace --attach 4711 --seconds 10 --html report.html
 
-Each thread of each process writes into a ring in shared memory: put and get of messages, waits, locks, blocks,
-copies, tasks of pools, processes that begin and end, ranges. While nobody records, an event costs two loads
-and a branch; otherwise some 60 ns. A ring keeps its thread's last 32,768 events, so that nothing is lost while
-somebody collects (every 20 ms), and what is lost is counted.
+Each thread of each process writes into a ring in shared memory: put and get of messages, waits, locks,
+blocks, copies, tasks of pools, processes that begin and end, ranges. While nobody records, an event costs two
+loads and a branch; otherwise some 60 ns. A ring keeps its thread's last 32,768 events, so that nothing is
+lost while somebody collects (every 20 ms), and what is lost is counted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,14 @@ from forklift import _core
 __all__ = ["CATEGORIES", "Recorded", "counter", "is_on", "range", "record", "recording"]
 
 # trace::Category (src/trace/event.h); the first, processes and forks, is always on.
-CATEGORIES = {"messages": 1 << 1, "waits": 1 << 2, "locks": 1 << 3, "memory": 1 << 4, "tasks": 1 << 5, "ranges": 1 << 6}
+CATEGORIES = {
+    "messages": 1 << 1,
+    "waits": 1 << 2,
+    "locks": 1 << 3,
+    "memory": 1 << 4,
+    "tasks": 1 << 5,
+    "ranges": 1 << 6,
+}
 _SECONDS = 0.02
 _MOST = 50_000_000
 
@@ -71,7 +78,7 @@ class Recorded:
         return self._each(path, lambda recording, name: recording.write_perfetto(name))
 
     def report(self, path: str | os.PathLike[str], title: str = "") -> list[str]:
-        """Write pages of HTML that need nothing else: where the time went, and a timeline. The files, as above."""
+        """Write pages of HTML that need nothing else: where the time went, a timeline. The files."""
         from forklift.trace.page import page_of
 
         def write(recording: _core.Recording, name: str) -> None:
@@ -82,7 +89,10 @@ class Recorded:
 
     def _each(self, path: str | os.PathLike[str], write: Any) -> list[str]:
         stem, suffix = os.path.splitext(os.fspath(path))
-        names = [f"{stem}{suffix if at == 0 else f'-{at + 1}{suffix}'}" for at in builtins.range(len(self.recordings))]
+        names = [
+            f"{stem}{suffix if at == 0 else f'-{at + 1}{suffix}'}"
+            for at in builtins.range(len(self.recordings))
+        ]
         for recording, name in zip(self.recordings, names, strict=True):
             write(recording, name)
         return names
@@ -131,13 +141,11 @@ def recorder_of(descriptor: int, categories: str | None, most: int) -> _core.Rec
     return _core.Recorder.of_descriptor(descriptor, mask_of(categories), most)
 
 
-def record(
-    pid: int | None = None, *, categories: str | None = None, most: int = _MOST
-) -> Collector:
+def record(pid: int | None = None, *, categories: str | None = None, most: int = _MOST) -> Collector:
     """Begin to record a running program, by any process of it; None: this one. ``stop()`` ends it.
 
-    ``categories``: names of CATEGORIES, with commas between; None: all. ``most``: so many events are kept, of 40
-    bytes each. ValueError: there is no such process, it shares nothing by Forklift, or no such category.
+    ``categories``: names of CATEGORIES, with commas between; None: all. ``most``: so many events are kept, of
+    40 bytes each. ValueError: there is no such process, it shares nothing by Forklift, or no such category.
     RefusedError: another user's, or somebody records it already. VersionError: another Forklift's.
     """
     if pid is None:

@@ -1,4 +1,4 @@
-"""``forklift trace``: what is in a trace is what a program of known amounts did, from a shell and from within."""
+"""``forklift trace``: what is in a trace is what a program of known amounts did; from a shell, from within."""
 
 import collections
 import contextlib
@@ -122,8 +122,10 @@ def test_the_page_is_complete_in_itself(tmp_path):
     said = run(["--html", tmp_path / "report.html", FOLDER / "programs/traced.py", 100])
     assert said.returncode == 0, said.stderr
     page = (tmp_path / "report.html").read_text()
-    assert "<script" in page and "triple" in page
-    assert "http://" not in page.replace("http://www.w3.org/", "") and "src=" not in page
+    assert "<script" in page
+    assert "triple" in page
+    assert "http://" not in page.replace("http://www.w3.org/", "")
+    assert "src=" not in page
     assert not (tmp_path / "trace.pftrace").exists()
 
 

@@ -22,9 +22,9 @@ _HELP = f"""{_USAGE}
 
 Records what the threads of a program do, and writes it for Perfetto, or as a page.
 
-  SCRIPT, -m, -c      runs the program on Forklift, as `python -m forklift` does, from its beginning to its end
+  SCRIPT, -m, -c      runs the program on Forklift, as `python -m forklift` does, and records all of it
   --attach PID|NAME   records a running program; --seconds S of it, 10 by default, or until interrupted
-  -o FILE             the trace for https://ui.perfetto.dev and trace_processor; trace.pftrace if neither is given
+  -o FILE             the trace for https://ui.perfetto.dev and trace_processor; by default trace.pftrace
   --html FILE         a report for a browser, complete in itself
   --only CATEGORIES   of messages,waits,locks,memory,tasks,ranges; all by default
   --most EVENTS       keeps so many, 50 million by default; of 40 bytes each
@@ -90,7 +90,9 @@ def _attach(options: _Options) -> int:
 
     pid = pid_of(options.attach)
     collector = trace.record(pid, categories=options.only, most=options.most)
-    print(f"forklift trace: recording process {pid} for {options.seconds:g} s; Ctrl-C ends it", file=sys.stderr)
+    print(
+        f"forklift trace: recording process {pid} for {options.seconds:g} s; Ctrl-C ends it", file=sys.stderr
+    )
     try:
         time.sleep(options.seconds)
     except KeyboardInterrupt:
