@@ -48,7 +48,13 @@ class PathFinder {
 
   std::vector<PathSegment> walk() {
     std::optional<Position> at = last();
-    while (at && at->time > timeline_.began) at = step(*at);
+    // Events of the same time could cause each other in a circle: the walk stands still for no more steps than these.
+    while (at && at->time > timeline_.began && stands_ <= 2 * threads_.size()) {
+      std::optional<Position> next = step(*at);
+      if (next) next->time = std::min(next->time, at->time);
+      stands_ = next && next->time == at->time ? stands_ + 1 : 0;
+      at = next;
+    }
     std::reverse(path_.begin(), path_.end());
     return std::move(path_);
   }
@@ -124,9 +130,6 @@ class PathFinder {
     const std::int64_t until = std::min(wait.end, at.time);
     add_work(at.thread, until, at.time);
     const std::optional<Position> cause = wait.end <= at.time ? cause_of(at.thread, wait) : std::nullopt;
-    // Events of the same time could cause each other: the walk stands still no longer than it takes to see all threads.
-    const bool stands = cause && std::min(cause->time, until) == at.time;
-    stands_ = stands ? stands_ + 1 : 0;
     if (!cause || cause->time <= wait.begin || cause->thread == at.thread || stands_ > threads_.size()) {
       add(at.thread, slice_name(recording_, wait), wait.begin, until);
       return Position{at.thread, wait.begin};

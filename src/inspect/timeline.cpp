@@ -72,13 +72,12 @@ class ThreadBuilder {
     std::uint64_t unknown = 0;
     for (const Event& event : events) {
       const bool may_go_on = std::exchange(wait_may_go_on_, false);
-      const bool outside = end_of(event) < timeline_.began || event.time > timeline_.ended;
-      if (!is_span(event.kind) && !is_moment(event.kind)) {
-        ++unknown;
-      } else if (!outside && is_span(event.kind)) {
+      if (is_span(event.kind)) {
         add_span(event, may_go_on);
-      } else if (!outside) {
+      } else if (is_moment(event.kind)) {
         add_moment(event);
+      } else {
+        ++unknown;
       }
     }
     for (const Open& open : open_) add_unfinished(open, death_);
@@ -98,13 +97,16 @@ class ThreadBuilder {
   }
 
   void add_span(const Event& event, bool may_go_on) {
+    const SliceKind kind = slice_kind(event.kind);
+    if (kind == SliceKind::kTask || kind == SliceKind::kRange) close(kind, event);
+    if (end_of(event) < timeline_.began || event.time > timeline_.ended) return;
     Slice slice;
     slice.begin = std::max(event.time, timeline_.began);
     slice.end = std::min(end_of(event), timeline_.ended);
     slice.object = event.object;
     slice.value = event.value;
-    slice.kind = slice_kind(event.kind);
-    if (slice.kind == SliceKind::kWait) {
+    slice.kind = kind;
+    if (kind == SliceKind::kWait) {
       slice.value = event.value & kPlaceMask;
       slice.unfinished = (event.value >> 8 & kPlaceMask) == kUnfinishedWait;
       wait_may_go_on_ = true;
@@ -114,7 +116,6 @@ class ThreadBuilder {
         return;
       }
     }
-    if (slice.kind == SliceKind::kTask || slice.kind == SliceKind::kRange) close(slice.kind, event);
     thread_.slices.push_back(slice);
   }
   static bool goes_on(const Slice& wait, const Slice& next) noexcept {
@@ -122,11 +123,12 @@ class ThreadBuilder {
   }
 
   void add_moment(const Event& event) {
-    if (event.kind == EventKind::kThread) return;
+    if (event.kind == EventKind::kThread || event.time > timeline_.ended) return;
     if (event.kind == EventKind::kTaskBegan || event.kind == EventKind::kRangeBegan) {
       open(event.kind == EventKind::kTaskBegan ? SliceKind::kTask : SliceKind::kRange, event);
       return;
     }
+    if (event.time < timeline_.began) return;
     thread_.moments.push_back({event.time, event.object, event.value, event.kind});
   }
 
@@ -161,8 +163,9 @@ class ThreadBuilder {
   }
   void add_unfinished(const Open& open, std::int64_t end) {
     Slice slice;
-    slice.begin = open.event.time;
-    slice.end = std::max(slice.begin, end);
+    if (end < timeline_.began) return;
+    slice.begin = std::max(open.event.time, timeline_.began);
+    slice.end = std::clamp(end, slice.begin, timeline_.ended);
     slice.object = open.event.object;
     slice.value = open.event.value;
     slice.kind = open.kind;

@@ -105,6 +105,16 @@ TEST(BreakdownTest, WhatOverlapsCountsOnce) {
   EXPECT_EQ(breakdown.threads[1].name, "process 10, helper");
 }
 
+TEST(BreakdownTest, SharesAndPathAddUpWhateverTheEventsAre) {
+  for (unsigned seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(seed);
+    const Breakdown breakdown = breakdown_of(test::wild_recording(seed));
+    expect_exclusive(breakdown);
+    lines_of(breakdown.path);
+    EXPECT_LE(breakdown.sentences.size(), 3u);
+  }
+}
+
 TEST(BreakdownTest, TasksByTheirFunction) {
   RecordingBuilder built(100'000);
   built.process(10, "worker");

@@ -364,6 +364,13 @@ TEST(PerfettoTest, AMillionEventsAreComplete) {
   EXPECT_EQ(begins, 1'000'000u);
 }
 
+TEST(PerfettoTest, AnyEventsAreAValidTrace) {
+  for (unsigned seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(seed);
+    EXPECT_FALSE(Decoded(test::wild_recording(seed)).events.empty());
+  }
+}
+
 TEST(PerfettoTest, WritingMayFail) {
   RecordingBuilder built(1000);
   built.thread(10).task(0, 10, 1, 1);

@@ -213,6 +213,29 @@ TEST(TimelineTest, ALostEndIsNoLongerThanTheNextTasksBeginning) {
   EXPECT_EQ(timeline.threads[0].lost, 5u);
 }
 
+// A ring has events from before the recording, where tracing was on already.
+TEST(TimelineTest, ATaskMayHaveBegunBeforeTheRecording) {
+  RecordingBuilder built(1000);
+  built.thread(10).task(-500, 100, 1, 1).moment(EventKind::kTaskBegan, 200, trace::row_and_sequence(9, 2), 2);
+  built.thread(11)
+      .task(-500, -400, 3, 1)
+      .moment(EventKind::kTaskBegan, -300, trace::row_and_sequence(9, 4), 2);
+  const Timeline timeline = timeline_of(*built);
+  EXPECT_EQ(names_of(timeline), (std::vector<std::string>{"train", "load"}));
+  EXPECT_FALSE(timeline.threads[0].slices[0].unfinished);
+  EXPECT_EQ(names_of(timeline, 1), std::vector<std::string>{"load"});
+  EXPECT_EQ(timeline.threads[1].slices[0].duration(), 1000 * 1000);
+  expect_nested(timeline);
+}
+
+TEST(TimelineTest, AnyEventsNest) {
+  for (unsigned seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(seed);
+    const Recording recording = test::wild_recording(seed);
+    expect_nested(timeline_of(recording));
+  }
+}
+
 TEST(TimelineTest, RingsOfOneThreadAreOneThread) {
   RecordingBuilder built(1000);
   built.thread(10).task(500, 600, 2, 2);

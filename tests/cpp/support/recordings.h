@@ -1,6 +1,7 @@
 // Recordings made by hand, for tests of what is made of recordings. Times are in microseconds from the recording's beginning.
 #pragma once
 
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -85,5 +86,34 @@ class RecordingBuilder {
  private:
   Recording recording_;
 };
+
+// Events that no program makes: of any kind and time, with few numbers, so that some of them belong together.
+inline Recording wild_recording(unsigned seed) {
+  std::mt19937 random(seed);
+  const auto below = [&](std::int64_t limit) { return static_cast<std::int64_t>(random()) % limit; };
+  RecordingBuilder built(10'000);
+  for (pid_t pid = 10; pid < 14; ++pid) {
+    RecordedProcess& process = built.process(pid, "p", pid - 1);
+    process.began_ns = below(2) == 0 ? 0 : at_us(below(12'000) - 1000);
+    process.ended_ns = below(2) == 0 ? 0 : at_us(below(12'000) - 1000);
+    process.left_in_order = below(2) == 0;
+    built.thread(pid, pid + static_cast<pid_t>(below(2)), "t");
+    for (int i = 0; i < 400; ++i) {
+      const std::int64_t begin = below(12'000) - 1000;
+      const std::int64_t length = below(10) == 0 ? below(20'000) - 1000 : below(20);
+      built.span(
+          static_cast<EventKind>(below(46)), begin, begin + length,
+          trace::row_and_sequence(static_cast<std::uint32_t>(below(3)), static_cast<std::uint32_t>(below(9))),
+          static_cast<std::uint64_t>(below(3) | below(3) << 8));
+    }
+  }
+  for (std::uint64_t object = 0; object < 9; ++object) {
+    const char* const nouns[] = {"message", "room", "lock", "process", "event"};
+    built.place(object, object % 3, nouns[below(5)], "queue 1");
+  }
+  built->queues[1] = "queue 1";
+  built->locks[2] = "queue 1";
+  return *built;
+}
 
 }  // namespace forklift::test
