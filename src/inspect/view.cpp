@@ -19,14 +19,29 @@ namespace {
 
 constexpr std::string_view kControl = "/memfd:forklift-control";
 
+// How often a process is looked at whose descriptors change meanwhile.
+constexpr int kTries = 20;
+
+bool is_control(const std::string& path) {
+  char target[64];
+  const ssize_t length = ::readlink(path.c_str(), target, sizeof target);
+  return length >= 0 && std::string_view(target, static_cast<std::size_t>(length)).starts_with(kControl);
+}
+
 std::string called(pid_t pid) { return "process " + std::to_string(pid); }
 
+// A control segment that a process has open, by any of these descriptors.
 struct File {
-  std::string path;
-  ino_t inode;
+  dev_t device = 0;
+  ino_t inode = 0;
+  std::vector<std::string> paths{};
 };
 
-// The control segments that a process has open, each once.
+bool is_same(const File& file, const struct stat& about) {
+  return file.device == about.st_dev && file.inode == about.st_ino;
+}
+
+// The control segments that a process has open, each once. One that has no size yet is being made.
 Result<std::vector<File>> control_files_of(pid_t pid) {
   const std::string folder = "/proc/" + std::to_string(pid) + "/fd";
   const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(folder.c_str()), ::closedir);
@@ -39,19 +54,33 @@ Result<std::vector<File>> control_files_of(pid_t pid) {
   if (!open) return Status::system("opendir", errno, folder);
   std::vector<File> files;
   while (const dirent* entry = ::readdir(open.get())) {
-    File file{folder + "/" + entry->d_name, 0};
-    char target[64];
-    const ssize_t length = ::readlink(file.path.c_str(), target, sizeof target);
-    if (length < 0 || !std::string_view(target, static_cast<std::size_t>(length)).starts_with(kControl))
-      continue;
+    const std::string path = folder + "/" + entry->d_name;
+    if (!is_control(path)) continue;
     struct stat about{};
-    if (::stat(file.path.c_str(), &about) != 0) continue;
-    file.inode = about.st_ino;
-    const bool known =
-        std::any_of(files.begin(), files.end(), [&](const File& each) { return each.inode == file.inode; });
-    if (!known) files.push_back(std::move(file));
+    if (::stat(path.c_str(), &about) != 0 || about.st_size == 0) continue;
+    const auto known =
+        std::find_if(files.begin(), files.end(), [&](const File& each) { return is_same(each, about); });
+    (known != files.end() ? *known : files.emplace_back(File{about.st_dev, about.st_ino}))
+        .paths.push_back(path);
   }
   return files;
+}
+
+// A process opens its segment a second time for a moment when it forks, and the descriptor may be another file's by now: the one
+// that is opened must be of the inode. kTimeout: none is.
+Result<os::Fd> open_control(const File& file, pid_t pid, Access access) {
+  int error = 0;
+  for (const std::string& path : file.paths) {
+    os::Fd fd(::open(path.c_str(), (access == Access::kWrite ? O_RDWR : O_RDONLY) | O_CLOEXEC));
+    struct stat about{};
+    if (!fd.valid()) {
+      error = errno;
+    } else if (::fstat(fd.get(), &about) == 0 && is_same(file, about)) {
+      return fd;
+    }
+  }
+  if (error == EACCES || error == EPERM) return Status::system("open", error, file.paths.front());
+  return Status(Code::kTimeout, "the control segment of " + called(pid) + " cannot be opened");
 }
 
 }  // namespace
@@ -123,22 +152,28 @@ Result<std::vector<View>> views_of(pid_t pid, Access access) {
     return Status(Code::kInvalid, called(pid) + " " + ending_of(process.wait_status) + "; its parent, " +
                                       called(process.parent) + ", has not taken note of it yet");
   }
-  Result<std::vector<File>> files = control_files_of(pid);
-  if (!files) return files.status();
-  if (files->empty()) {
-    return Status(Code::kInvalid, called(pid) + " (" + process.name +
-                                      ") is in no Forklift domain: it has shared nothing "
-                                      "yet, or has closed the descriptors");
+  Status missed;
+  for (int i = 0; i < kTries; ++i) {
+    Result<std::vector<File>> files = control_files_of(pid);
+    if (!files) return files.status();
+    if (files->empty()) {
+      return Status(Code::kInvalid, called(pid) + " (" + process.name +
+                                        ") is in no Forklift domain: it has shared nothing "
+                                        "yet, or has closed the descriptors");
+    }
+    std::vector<View> views;
+    for (const File& file : *files) {
+      Result<os::Fd> control = open_control(file, pid, access);
+      if (!control) missed = control.status();
+      Result<View> view = control ? view_of(*control, called(pid), access) : missed;
+      missed = view.status();
+      if (!view) break;
+      views.push_back(*std::move(view));
+    }
+    if (missed) return views;
+    if (missed.code() != Code::kTimeout) return missed;
   }
-  std::vector<View> views;
-  for (const File& file : *files) {
-    const os::Fd control(::open(file.path.c_str(), (access == Access::kWrite ? O_RDWR : O_RDONLY) | O_CLOEXEC));
-    if (!control.valid()) return Status::system("open", errno, file.path);
-    Result<View> view = view_of(control, called(pid), access);
-    if (!view) return view.status();
-    views.push_back(*std::move(view));
-  }
-  return views;
+  return Status(Code::kInvalid, std::string(missed.what()));
 }
 
 }  // namespace forklift::inline abi_0_1::inspect

@@ -1,6 +1,8 @@
 // What is said of programs that stand still, of some that do not, and of processes that cannot be looked at.
 #include "inspect/diagnosis.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -279,6 +281,39 @@ TEST_F(OtherLayout, AWrongHeaderIsRefused) {
   const Result<std::vector<View>> views = views_of(::getpid());
   extent = right;
   EXPECT_EQ(views.code(), Code::kCorrupt);
+}
+
+// This process's descriptor of its domain.
+int control_descriptor() {
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc/self/fd"), ::closedir);
+  while (const dirent* entry = ::readdir(folder.get())) {
+    char target[64];
+    const ssize_t length = ::readlinkat(::dirfd(folder.get()), entry->d_name, target, sizeof target);
+    if (length > 0 &&
+        std::string(target, static_cast<std::size_t>(length)).find("forklift-control") != std::string::npos)
+      return std::stoi(entry->d_name);
+  }
+  return -1;
+}
+
+// As a process does that forks: it has its segment open a second time for a moment, by a descriptor that is another file's then.
+TEST_F(DiagnosisTest, DescriptorsMayChangeWhileTheyAreRead) {
+  const int control = control_descriptor();
+  ASSERT_GE(control, 0);
+  const test::Child child = waiter([&] {
+    const int other = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    const int changing = ::dup(other);
+    for (;;) {
+      ::dup2(control, changing);
+      ::dup2(other, changing);
+    }
+  });
+  for (int looks = 0; looks < 3000; ++looks) {
+    const Result<std::vector<View>> views = views_of(child.pid());
+    ASSERT_TRUE(views.ok()) << views.status().to_string();
+    ASSERT_EQ(views->size(), 1u);
+    ASSERT_EQ(views->front().header().domain_id, domain().header().domain_id);
+  }
 }
 
 }  // namespace
