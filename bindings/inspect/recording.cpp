@@ -100,6 +100,22 @@ Recording recording_of(const nb::dict& from) {
   return recording;
 }
 
+// Of each pool, by the row of its channel of tasks: how long the tasks took that ended, in seconds.
+nb::dict task_seconds(const Recording& recording) {
+  std::map<std::uint32_t, std::vector<double>> pools;
+  for (const RecordedThread& thread : recording.threads)
+    for (const trace::Event& event : thread.events)
+      if (event.kind == trace::EventKind::kTask)
+        pools[event.row()].push_back(static_cast<double>(event.duration) / 1e9);
+  nb::dict all;
+  for (const auto& [row, seconds] : pools) {
+    nb::list each;
+    for (const double duration : seconds) each.append(duration);
+    all[nb::int_(row)] = each;
+  }
+  return all;
+}
+
 std::uint64_t events_in(const Recording& recording, bool lost) {
   std::uint64_t sum = 0;
   for (const RecordedThread& thread : recording.threads) sum += lost ? thread.lost : thread.events.size();
@@ -175,6 +191,7 @@ void bind_recording(nb::module_& module) {
       .def("breakdown", &breakdown_of)
       .def("report_json", &report_json)
       .def("write_perfetto", &write_perfetto, nb::arg("path"))
+      .def("task_seconds", &task_seconds)
       .def_prop_ro("events", [](const Recording& self) { return events_in(self, false); })
       .def_prop_ro("lost", [](const Recording& self) { return events_in(self, true); });
 }

@@ -794,6 +794,9 @@ class Recording:
     def report_json(self) -> str:
         """What a report's page shows. It may stand in HTML."""
 
+    def task_seconds(self) -> dict[int, list[float]]:
+        """How long the tasks took that ended, by the index of the pool's queue of tasks."""
+
     @property
     def events(self) -> int: ...
     @property

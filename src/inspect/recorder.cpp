@@ -224,6 +224,15 @@ void Recorder::note_life(pid_t writer, const Event& event) {
   gone.left_in_order = event.value != 0;
 }
 
+// The channels of pools are named for what they carry; waits for them end with the same words.
+std::string Recorder::queue_text(std::uint32_t row) const {
+  const Object object{ObjectKind::kChannel, row};
+  const std::string label = label_of(view_, object);
+  if (label == channel::kPoolTasks) return "tasks of pool " + std::to_string(row);
+  if (label == channel::kPoolAnswers) return "answers of a pool (queue " + std::to_string(row) + ")";
+  return text_of(view_, object);
+}
+
 // Names what the event is about, while it is there.
 void Recorder::note(const Event& event) {
   const auto name = [&](std::map<std::uint32_t, std::string>& names, ObjectKind kind, std::uint32_t index) {
@@ -233,15 +242,8 @@ void Recorder::note(const Event& event) {
   switch (event.kind) {
     case EventKind::kPut:
     case EventKind::kGet: {
-      const auto label = [&] { return label_of(view_, {ObjectKind::kChannel, event.row()}); };
-      const bool is_new = recording_.queues.count(event.row()) == 0;
-      name(recording_.queues, ObjectKind::kChannel, event.row());
-      if (is_new && label() == channel::kPoolTasks) {
-        recording_.queues[event.row()] = "tasks of pool " + std::to_string(event.row());
-        recording_.pools[event.row()] = "pool " + std::to_string(event.row());
-      } else if (is_new && label() == channel::kPoolAnswers) {
-        recording_.queues[event.row()] = "answers of a pool (queue " + std::to_string(event.row()) + ")";
-      }
+      const auto [at, is_new] = recording_.queues.try_emplace(event.row());
+      if (is_new) at->second = queue_text(event.row());
       break;
     }
     case EventKind::kTask:
@@ -280,10 +282,12 @@ void Recorder::note_place(const Event& event) {
     text = std::to_string(event.object);
   } else if (target.need != Need::kUnknown && kind != WaitKind::kTask && kind != WaitKind::kRanks &&
              kind != WaitKind::kContainer) {
-    text = text_of(view_, target.object);
-    const std::string label = label_of(view_, target.object);
-    if (label == channel::kPoolTasks) text = "tasks of pool " + std::to_string(target.object.index);
-    if (label == channel::kPoolAnswers) text = "answers of a pool";
+    const bool is_queue = target.object.kind == ObjectKind::kChannel;
+    text = is_queue ? queue_text(target.object.index) : text_of(view_, target.object);
+    if (is_queue && label_of(view_, target.object) == channel::kPoolTasks) {
+      at->second = {"task", "a task of pool " + std::to_string(target.object.index)};
+      return;
+    }
   }
   const PlaceWords words = words_of(target.need);
   at->second = {words.noun, words.before + text + words.behind};

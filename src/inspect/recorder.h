@@ -57,6 +57,7 @@ class Recorder {
   std::size_t thread_of(pid_t pid, pid_t thread, std::uint64_t owner);
   void note(const trace::Event& event);
   void note_life(pid_t writer, const trace::Event& event);
+  std::string queue_text(std::uint32_t row) const;
   void note_place(const trace::Event& event);
   void note_processes();
   void add_lasting_waits();

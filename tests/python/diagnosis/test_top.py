@@ -7,8 +7,10 @@ import subprocess
 import sys
 import urllib.request
 
+import forklift.multiprocessing as mp
 import pytest
 from diagnosis_programs import running
+from forklift import trace
 from forklift.cli.top import command
 from forklift.cli.top.metrics import as_metrics
 from forklift.cli.top.sampling import Sample, Sampler
@@ -347,3 +349,19 @@ def test_a_process_that_is_not_there(capsys):
 
 def test_sizes():
     assert [size(each) for each in (0, 999, 1000, 4 << 20, 150 << 30)] == ["0", "999", "1.0K", "4.0M", "150G"]
+
+
+def test_how_long_tasks_take_is_recorded_on_request():
+    sampler = Sampler(None, tasks=True)
+    with mp.Pool(2) as pool:
+        (sample,) = sampler.look()
+        (row,) = sample.pools
+        assert (row["ended"], row["median_seconds"]) == (0, None)
+        assert pool.map(abs, range(40), chunksize=1) == list(range(40))
+        (row,) = sampler.look()[0].pools
+        assert row["ended"] == 40
+        assert 0 < row["median_seconds"] <= row["p99_seconds"] < 10
+        (row,) = sampler.look()[0].pools
+        assert row["ended"] == 0
+    del sampler
+    assert not trace.is_on()

@@ -64,7 +64,7 @@ def test_everything_that_a_program_did_is_there_once(tmp_path):
     assert names['gets from queue "numbers"'] == count + 1
     assert names["triple"] == 30
     assert names["feeding"] == 1
-    assert names['puts into topic "news"'] == names['gets from topic "news"'] == 20, names
+    assert names['publishes to topic "news"'] == names['reads from topic "news"'] == 20
     assert names['holds Lock "door"'] == count, names
     assert content.counters["progress"] == 20
     assert "reader" in content.processes

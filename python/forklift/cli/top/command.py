@@ -15,7 +15,8 @@ from forklift.cli.top.tables import as_text
 __all__ = ["main"]
 
 _USAGE = (
-    "usage: forklift top [PID | NAME] [--once [--json]] [--seconds S] [--filter TEXT] [--prometheus PORT]"
+    "usage: forklift top [PID | NAME] [--once [--json]] [--seconds S] [--filter TEXT] [--tasks]\n"
+    "                    [--prometheus PORT]"
 )
 _HELP = f"""{_USAGE}
 
@@ -26,6 +27,7 @@ Shows the processes of a running program, its queues, topics, pools, locks and m
   --json             with --once: for programs
   --seconds S        how often to look, 2 by default
   --filter TEXT      only rows with this text
+  --tasks            how long the pools' tasks take, too, which they then record (some 0.1 us a task)
   --prometheus PORT  serve the numbers at http://127.0.0.1:PORT/metrics until interrupted; 0: any port
 
 The screen needs textual (python -m pip install textual). Everything is read from shared memory and
@@ -37,7 +39,7 @@ Exit code: 1 where the program cannot be looked at, 2 for a wrong command."""
 class _Options:
     def __init__(self, arguments: list[str]) -> None:
         self.who = ""
-        self.once = self.json = False
+        self.once = self.json = self.tasks = False
         self.seconds = 2.0
         self.pattern = ""
         self.port = -1
@@ -48,6 +50,8 @@ class _Options:
                 self.once = True
             elif option == "--json":
                 self.json = True
+            elif option == "--tasks":
+                self.tasks = True
             elif option == "--seconds" and rest:
                 self.seconds = float(rest.pop(0))
             elif option == "--filter" and rest:
@@ -87,7 +91,7 @@ def main(arguments: list[str]) -> int:
 def _run(options: _Options) -> int:
     from forklift.cli.programs import pid_of
 
-    sampler = Sampler(pid_of(options.who))
+    sampler = Sampler(pid_of(options.who), options.tasks)
     if options.port >= 0:
         from forklift.cli.top.metrics import serve
 

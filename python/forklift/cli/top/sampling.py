@@ -10,6 +10,8 @@ from forklift import _core
 __all__ = ["Sample", "Sampler"]
 
 _SEQUENCES = 1 << 30  # totals of messages are kept modulo this
+_TASKS = 1 << 5  # trace::Category (src/trace/event.h)
+_MOST_TASKS = 1_000_000  # between two looks
 
 
 @dataclass
@@ -27,6 +29,17 @@ class Sample:
     topics: list[dict[str, Any]]
     pools: list[dict[str, Any]]
     locks: list[dict[str, Any]]
+
+
+def _task_times(seconds: list[float]) -> dict[str, Any]:
+    """Of the tasks that ended since the last look; None: none did, or they were not asked for."""
+    ordered = sorted(seconds)
+    last = len(ordered) - 1
+    return {
+        "ended": len(ordered),
+        "median_seconds": ordered[last // 2] if ordered else None,
+        "p99_seconds": ordered[round(last * 0.99)] if ordered else None,
+    }
 
 
 @dataclass
@@ -47,13 +60,27 @@ class Sampler:
     ValueError, RefusedError, VersionError: as of ``forklift.why``.
     """
 
-    def __init__(self, pid: int | None) -> None:
+    def __init__(self, pid: int | None, tasks: bool = False) -> None:
+        self._pid = pid
         self._surveyor = _core.Surveyor(pid)
         self._before: dict[int, _Before] = {}
+        self._recorder = self._record_tasks() if tasks else None
+
+    def _record_tasks(self) -> _core.Recorder:
+        return _core.Recorder.of_process(self._pid, _TASKS, _MOST_TASKS)
 
     def look(self, holders: bool = False) -> list[Sample]:
         """One sample for each domain, with rates since the last call; `holders`: and who has which queue."""
-        return [self._sample(survey) for survey in self._surveyor.look(holders)]
+        seconds: dict[int, list[float]] = {}
+        if self._recorder is not None:
+            for recording in self._recorder.stop():
+                seconds |= recording.task_seconds()
+            self._recorder = self._record_tasks()
+        samples = [self._sample(survey) for survey in self._surveyor.look(holders)]
+        for sample in samples:
+            for pool in sample.pools:
+                pool |= _task_times(seconds.get(pool["tasks"], []))
+        return samples
 
     def _sample(self, survey: dict[str, Any]) -> Sample:
         before = self._before.get(survey["domain"], _Before())

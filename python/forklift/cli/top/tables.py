@@ -67,6 +67,16 @@ def _number(heading: str, name: str, show: Callable[[float], str] = _count) -> C
     return Column(heading, lambda row: show(row[name]), lambda row: row[name])
 
 
+def _duration(heading: str, name: str) -> Column:
+    def show(row: Row) -> str:
+        seconds = row[name]
+        if seconds is None:
+            return ""
+        return f"{1e3 * seconds:.3g} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.3g} us"
+
+    return Column(heading, show, lambda row: row[name] or 0.0)
+
+
 def _text(heading: str, show: Callable[[Row], str]) -> Column:
     return Column(heading, show, show, right=False)
 
@@ -142,6 +152,8 @@ TABLES = (
             Column("IDLE", lambda row: str(len(row["idle"])), lambda row: len(row["idle"])),
             _number("WAITING", "waiting"),
             _number("SUBMITTED", "submitted"),
+            _duration("MEDIAN", "median_seconds"),
+            _duration("P99", "p99_seconds"),
         ),
         sort=3,
     ),
