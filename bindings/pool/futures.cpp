@@ -1,10 +1,6 @@
 // PoolFutures: the calls of an executor. submit() sends a call. Outcomes are given to their futures by one thread
 // at a time: by settle(), in the manager thread, or by help(), in a thread that waits for a result. Many are
 // given under one hold of the interpreter lock.
-//
-// A future is an object of forklift.multiprocessing._executor.future.Future. It makes its condition when
-// somebody waits for it or watches it. Without one, nobody can be looking at it but under the interpreter
-// lock, and its outcome is two stores into its dictionary.
 #include <nanobind/nanobind.h>
 #include <unistd.h>
 
@@ -17,6 +13,7 @@
 #include "bindings/core/errors.h"
 #include "bindings/core/gil.h"
 #include "bindings/message/object.h"
+#include "bindings/pool/future_object.h"
 #include "bindings/pool/helper_hooks.h"
 #include "bindings/pool/object.h"
 #include "bindings/pool/outcome_turns.h"
@@ -27,61 +24,6 @@ namespace {
 
 // How many outcomes are given to their futures at a time.
 constexpr std::size_t kMostAtOnce = 1024;
-
-struct Names {
-  PyObject* condition = PyUnicode_InternFromString("_condition");
-  PyObject* state = PyUnicode_InternFromString("_state");
-  PyObject* result = PyUnicode_InternFromString("_result");
-  PyObject* exception = PyUnicode_InternFromString("_exception");
-  PyObject* finished = PyUnicode_InternFromString("FINISHED");
-  PyObject* owner = PyUnicode_InternFromString("_owner");
-  PyObject* sending = PyUnicode_InternFromString("_sending");
-  PyObject* place = PyUnicode_InternFromString("_place");
-  PyObject* set_result = PyUnicode_InternFromString("set_result");
-  PyObject* set_exception = PyUnicode_InternFromString("set_exception");
-  PyObject* note_cancelled = PyUnicode_InternFromString("set_running_or_notify_cancel");
-};
-
-const Names& names() {
-  static const Names all;
-  return all;
-}
-
-// Exceptions of callbacks have been logged; what is left cannot reach the program in any other way.
-void tell(nb::handle future, PyObject* method, PyObject* argument) {
-  const nb::object done = nb::steal(argument ? PyObject_CallMethodOneArg(future.ptr(), method, argument)
-                                             : PyObject_CallMethodNoArgs(future.ptr(), method));
-  if (!done.is_valid()) PyErr_WriteUnraisable(future.ptr());
-}
-
-// Has somebody made the condition with which futures are waited for and watched?
-bool is_watched(nb::handle future) {
-  const nb::object members = nb::steal(PyObject_GenericGetDict(future.ptr(), nullptr));
-  if (!members.is_valid()) throw nb::python_error();
-  return PyDict_Contains(members.ptr(), names().condition) == 1;
-}
-
-// Gives an outcome to the future, which then refers to its executor no more.
-void deliver(nb::handle future, bool ok, nb::handle value) {
-  const Names& name = names();
-  const nb::object members = nb::steal(PyObject_GenericGetDict(future.ptr(), nullptr));
-  if (!members.is_valid()) {
-    PyErr_WriteUnraisable(future.ptr());
-    return;
-  }
-  PyObject* const dict = members.ptr();
-  // The owner lives on: settle() and submit() are its methods.
-  if (PyDict_DelItem(dict, name.owner) != 0) PyErr_Clear();
-  if (PyDict_Contains(dict, name.condition) == 0) {
-    // No Python code can run between these: the keys are strings, and no value is replaced.
-    if (PyDict_SetItem(dict, ok ? name.result : name.exception, value.ptr()) == 0 &&
-        PyDict_SetItem(dict, name.state, name.finished) == 0)
-      return;
-    PyErr_WriteUnraisable(future.ptr());
-    return;
-  }
-  tell(future, ok ? name.set_result : name.set_exception, value.ptr());
-}
 
 class PoolFutures {
  public:
@@ -94,17 +36,20 @@ class PoolFutures {
         job_(workers::Engine::make_job({.bulk = true, .cancellable = true})) {}
 
   // Sends a call and notes its future, which gets the outcome. A call that cannot be sent has the reason as
-  // its outcome. False: the pool is full, and the caller is not `patient`.
+  // its outcome. False: the pool is full, and the caller is not `patient`. `context`: that of the thread which made
+  // the call, as bytes of context(); None: this one.
   bool submit(nb::handle self, nb::handle future, nb::handle function, nb::handle arguments, nb::handle named,
-              bool patient) {
+              bool patient, nb::handle context) {
     const bool plain = PyDict_GET_SIZE(named.ptr()) == 0;
     const nb::object both =
         plain ? nb::borrow(arguments) : nb::steal(PyTuple_Pack(2, arguments.ptr(), named.ptr()));
     if (!both.is_valid()) throw nb::python_error();
+    const std::string carried = context.is_none() ? task_context() : nb::cast<nb::bytes>(context).c_str();
     const WriterLoan writer;
     Callee callee;
-    if (!open(function, callee) ||
-        !callee.encode(both.ptr(), plain ? Style::kCall : Style::kCallNamed, *writer)) {
+    const bool opened = open(function, callee);
+    callee.carry(carried);
+    if (!opened || !callee.encode(both.ptr(), plain ? Style::kCall : Style::kCallNamed, *writer)) {
       if (!PyErr_ExceptionMatches(PyExc_Exception)) throw nb::python_error();
       const nb::object error = nb::steal(take_exception());
       // As in the standard library, which starts a worker for a call before it pickles the call.
@@ -120,7 +65,7 @@ class PoolFutures {
     }
     const nb::object kept = leave(place);
     if (full) {
-      if (PyObject_DelAttr(future.ptr(), names().owner) != 0) throw nb::python_error();
+      if (PyObject_DelAttr(future.ptr(), future_names().owner) != 0) throw nb::python_error();
       return false;
     }
     if (sent.code() == Code::kInterrupted) throw nb::python_error();
@@ -130,7 +75,7 @@ class PoolFutures {
 
   // Notes that a call that had to wait for room is about to be sent. False: it was cancelled before.
   bool claim(nb::handle future) const {
-    const Names& name = names();
+    const FutureNames& name = future_names();
     const nb::object members = nb::steal(PyObject_GenericGetDict(future.ptr(), nullptr));
     if (!members.is_valid()) throw nb::python_error();
     // Who cancels a future makes its condition first.
@@ -270,8 +215,8 @@ class PoolFutures {
     }
     const std::uint64_t place = free_.back();
     const nb::int_ number(place);
-    if (PyObject_SetAttr(future.ptr(), names().place, number.ptr()) != 0 ||
-        PyObject_SetAttr(future.ptr(), names().owner, self.ptr()) != 0)
+    if (PyObject_SetAttr(future.ptr(), future_names().place, number.ptr()) != 0 ||
+        PyObject_SetAttr(future.ptr(), future_names().owner, self.ptr()) != 0)
       throw nb::python_error();
     free_.pop_back();
     entries_[place] = {nb::borrow(future), ++entered_};
@@ -326,7 +271,7 @@ class PoolFutures {
     const nb::object future = leave(answer.index);
     if (!future.is_valid() || future.is_none()) return;
     if (answer.ending == workers::Ending::kCancelled) {
-      tell(future, names().note_cancelled, nullptr);
+      tell(future, future_names().note_cancelled, nullptr);
       return;
     }
     bool ok = false;
@@ -382,10 +327,16 @@ void bind_pool_futures(nb::module_& module) {
       .def(
           "submit",
           [](nb::handle self, nb::handle future, nb::handle function, nb::handle arguments, nb::handle named,
-             bool patient) {
-            return nb::cast<PoolFutures&>(self).submit(self, future, function, arguments, named, patient);
+             bool patient, nb::handle context) {
+            return nb::cast<PoolFutures&>(self).submit(self, future, function, arguments, named, patient,
+                                                       context);
           },
-          nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg())
+          nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none() = nb::none())
+      .def("context",
+           [](const PoolFutures&) {
+             const std::string context = task_context();
+             return nb::bytes(context.data(), context.size());
+           })
       .def("claim", &PoolFutures::claim)
       .def("cancel", &PoolFutures::cancel)
       .def("has_begun", &PoolFutures::has_begun)

@@ -179,7 +179,7 @@ nb::object PoolJob::submit(nb::handle function, nb::handle arguments, unsigned s
                            double seconds, std::uint32_t retries, bool patient) {
   Callee callee;
   Fed fed = Fed::kFailed;
-  if (callee.open(function.ptr())) {
+  if (open(callee, function)) {
     fed = send(callee, arguments.ptr(), static_cast<Style>(style), index, task_options(seconds, retries),
                patient);
   } else {
@@ -196,7 +196,7 @@ std::uint64_t PoolJob::feed(nb::handle function, nb::handle items, bool starred,
   const auto count = static_cast<std::uint64_t>(PySequence_Fast_GET_SIZE(items.ptr()));
   const std::uint64_t last = std::min((count + chunk - 1) / chunk, next + most);
   Callee callee;
-  if (callee.open(function.ptr()))
+  if (open(callee, function))
     return feed_some(callee, items.ptr(), starred, chunk, next, last, task_options(seconds, retries),
                      patient);
   if (!PyErr_ExceptionMatches(PyExc_Exception)) throw nb::python_error();

@@ -47,7 +47,7 @@ void PoolJob::put_in_place(nb::list& values, std::size_t chunk, std::uint64_t in
 nb::object PoolJob::map(nb::handle function, nb::handle items, bool starred, std::size_t chunk,
                         double seconds, std::uint32_t retries, nb::list values, nb::object progress) {
   Callee callee;
-  if (!callee.open(function.ptr())) throw nb::python_error();
+  if (!open(callee, function)) throw nb::python_error();
   const auto count = static_cast<std::uint64_t>(PySequence_Fast_GET_SIZE(items.ptr()));
   const std::uint64_t last = (count + chunk - 1) / chunk;
   const workers::TaskOptions options = task_options(seconds, retries);
@@ -85,7 +85,7 @@ nb::object PoolJob::map(nb::handle function, nb::handle items, bool starred, std
 nb::object PoolJob::call(nb::handle function, nb::handle arguments, unsigned style, double seconds,
                          std::uint32_t retries) {
   Callee callee;
-  if (!callee.open(function.ptr())) throw nb::python_error();
+  if (!open(callee, function)) throw nb::python_error();
   bool ok = false;
   nb::object value;
   if (send(callee, arguments.ptr(), static_cast<Style>(style), 0, task_options(seconds, retries), true) ==

@@ -147,6 +147,10 @@ class PoolJob {
     kFull,
     kFailed
   };
+  bool open(Callee& callee, nb::handle function) const {
+    callee.carry(context_);
+    return callee.open(function.ptr());
+  }
   Fed send(Callee& callee, PyObject* arguments, Style style, std::uint64_t index,
            const workers::TaskOptions& options, bool patient);
   struct Batch;
@@ -166,6 +170,7 @@ class PoolJob {
   workers::JobPtr job_;
   std::shared_ptr<State> state_ = std::make_shared<State>();
   std::uint64_t number_;
+  std::string context_ = task_context();                     // of the thread that made the job
   std::vector<std::pair<std::uint64_t, nb::object>> early_;  // tasks that could not be sent: index, exception
   std::uint64_t refused_ = 0;                                // how many tasks could not be sent
   nb::object stop_error_;                                    // one for all tasks that a stopped pool refuses

@@ -285,6 +285,7 @@ void bind_pool(nb::module_& module) {
   bind_pool_job(module);
   bind_pool_futures(module);
   bind_pool_worker(module);
+  bind_task_spans(module);
 }
 
 }  // namespace forklift::py

@@ -102,9 +102,10 @@ bool Callee::open_by_value() {
 void Callee::begin(Style style, MessageWriter& writer) const {
   const TaskHead head{.style = style,
                       .keep = how_ == How::kByName,
-                      .unused = 0,
+                      .context_bytes = static_cast<std::uint16_t>(context_.size()),
                       .function_bytes = static_cast<std::uint32_t>(pickle_.size())};
   const std::span<const std::byte> words[] = {std::as_bytes(std::span(&head, 1)),
+                                              std::as_bytes(std::span(context_)),
                                               std::as_bytes(std::span(pickle_))};
   std::vector<std::byte>& out = writer.message.bytes();
   for (const std::span<const std::byte> each : words) out.insert(out.end(), each.begin(), each.end());
@@ -226,6 +227,22 @@ PyObject* call(PyObject* function, PyObject* arguments, Style style, Failure& fa
   return corrupt_message("a task of unknown style");
 }
 
+// How many items a task has: those of its chunk, or one.
+std::uint64_t items_of(Style style, PyObject* arguments) {
+  const bool chunk = style == Style::kChunk || style == Style::kStarChunk;
+  if (!chunk || !arguments || (!PyList_Check(arguments) && !PyTuple_Check(arguments))) return 1;
+  return static_cast<std::uint64_t>(PySequence_Fast_GET_SIZE(arguments));
+}
+
+PyObject* call_in_span(const std::string& context, const WorkerIdentity& worker, PyObject* function,
+                       PyObject* arguments, Style style, Failure& failure) {
+  if (context.empty()) return call(function, arguments, style, failure);
+  TaskSpan span(context, worker, function, items_of(style, arguments));
+  PyObject* const result = call(function, arguments, style, failure);
+  span.end();
+  return result;
+}
+
 void note_called(Called* noted, PyObject* function, PyObject* arguments, Style style) {
   if (noted == nullptr) return;
   noted->function = Py_NewRef(function);
@@ -235,25 +252,23 @@ void note_called(Called* noted, PyObject* function, PyObject* arguments, Style s
 
 }  // namespace
 
-std::uint64_t Called::items() const {
-  const bool chunk = style == Style::kChunk || style == Style::kStarChunk;
-  if (!chunk || !arguments) return 1;
-  if (!PyList_Check(arguments) && !PyTuple_Check(arguments)) return 1;
-  return static_cast<std::uint64_t>(PySequence_Fast_GET_SIZE(arguments));
-}
+std::uint64_t Called::items() const { return items_of(style, arguments); }
 
 PyObject* perform_task(MessageReader& reader, KeptFunctions& functions, Failure& failure,
-                       workers::Worker& worker, Called* noted) {
+                       workers::Worker& worker, const WorkerIdentity& identity, Called* noted) {
   const std::span<const std::byte> bytes = reader.message.bytes();
   TaskHead head;
   if (bytes.size() < sizeof head) return corrupt_message("a task without its head");
   std::memcpy(&head, bytes.data(), sizeof head);
-  if (head.function_bytes > bytes.size() - sizeof head) return corrupt_message("a task's function");
-  reader.begin = sizeof head + head.function_bytes;
+  const std::size_t room = bytes.size() - sizeof head;
+  if (head.context_bytes > room) return corrupt_message("a task's context");
+  if (head.function_bytes > room - head.context_bytes) return corrupt_message("a task's function");
+  const auto* text = reinterpret_cast<const char*>(bytes.data() + sizeof head);
+  const std::string context(text, head.context_bytes);  // the message is gone when the function is called
+  reader.begin = sizeof head + head.context_bytes + head.function_bytes;
   failure.undecoded = true;
   if (head.function_bytes != 0) {
-    const auto* text = reinterpret_cast<const char*>(bytes.data() + sizeof head);
-    PyObject* loaded = functions.load({text, head.function_bytes}, head.keep != 0);
+    PyObject* loaded = functions.load({text + head.context_bytes, head.function_bytes}, head.keep != 0);
     if (!loaded) {
       failure.place = Failure::kFunction;
       return nullptr;
@@ -266,7 +281,7 @@ PyObject* perform_task(MessageReader& reader, KeptFunctions& functions, Failure&
     if (worker.is_traced()) [[unlikely]]
       name_task(worker, loaded);
     note_called(noted, loaded, arguments.get(), head.style);
-    return call(loaded, arguments.get(), head.style, failure);
+    return call_in_span(context, identity, loaded, arguments.get(), head.style, failure);
   }
   const Ref both(decode_object(reader));
   reader.clear();
@@ -277,7 +292,7 @@ PyObject* perform_task(MessageReader& reader, KeptFunctions& functions, Failure&
   if (worker.is_traced()) [[unlikely]]
     name_task(worker, called);
   note_called(noted, called, arguments, head.style);
-  return call(called, arguments, head.style, failure);
+  return call_in_span(context, identity, called, arguments, head.style, failure);
 }
 
 }  // namespace forklift::py

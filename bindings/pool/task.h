@@ -1,7 +1,7 @@
 // The messages between a pool and its workers: tasks and answers.
 //
-// A task is a TaskHead, the function's pickle if it is separate, and the arguments, encoded by the native
-// codec or by pickle, as the message's codec says. An answer is the encoded value, or for an error the tuple
+// A task is a TaskHead, the context of a trace if it carries one, the function's pickle if it is separate, and the
+// arguments, encoded by the native codec or by pickle, as the message's codec says. An answer is the encoded value, or for an error the tuple
 // that describes it (`Description` in forklift.multiprocessing._pool.workers).
 //
 // A function that pickles as its name (a module's function, a class) is pickled once for a whole map, and
@@ -20,6 +20,7 @@
 
 #include "bindings/message/reader.h"
 #include "bindings/message/writer.h"
+#include "bindings/pool/task_span.h"
 #include "workers/worker.h"
 
 namespace forklift::py {
@@ -36,8 +37,8 @@ enum class Style : std::uint8_t {
 
 struct TaskHead {
   Style style = Style::kCall;
-  std::uint8_t keep = 0;  // 1: the worker may keep the function for later tasks
-  std::uint16_t unused = 0;
+  std::uint8_t keep = 0;             // 1: the worker may keep the function for later tasks
+  std::uint16_t context_bytes = 0;   // of a trace (task_span.h)
   std::uint32_t function_bytes = 0;  // 0: the payload is a tuple of the function and its arguments
 };
 
@@ -46,6 +47,8 @@ class Callee {
  public:
   // False with an exception set if the function cannot be sent.
   bool open(PyObject* function);
+  // The tasks carry this context of a trace (task_span.h).
+  void carry(const std::string& context) { context_ = context; }
   // Writes the whole message of a task. False with an exception set; the writer is then empty.
   bool encode(PyObject* arguments, Style style, MessageWriter& writer);
   // Whether the function is sent as its name, so that this object can serve further calls of it.
@@ -61,6 +64,7 @@ class Callee {
   bool open_by_value();
 
   PyObject* function_ = nullptr;
+  std::string context_;
   std::string pickle_;
   How how_ = How::kTogether;
 };
@@ -116,6 +120,7 @@ struct Called {
 // Decodes the task in the message, clears the reader and calls the function. New reference, or nullptr with
 // an exception set. Names the task if the worker is traced. `called`, if it is not null, gets what was called.
 PyObject* perform_task(MessageReader& reader, KeptFunctions& functions, Failure& failure,
-                       workers::Worker& worker, Called* called = nullptr);
+                       workers::Worker& worker, const WorkerIdentity& identity,
+                       Called* called = nullptr);
 
 }  // namespace forklift::py

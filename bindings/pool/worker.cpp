@@ -1,7 +1,9 @@
 // PoolWorker, the worker process's side of a pool: takes a task, calls its function, sends the answer.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
 
 #include <optional>
+#include <utility>
 
 #include "bindings/core/block.h"
 #include "bindings/core/errors.h"
@@ -63,8 +65,9 @@ class PoolWorker {
 
   // Performs tasks until the worker shall leave. For a task that raises, sends describe(exception, place,
   // item); for a result that cannot be sent, unsendable(exception, result). `ends`: what ends the worker
-  // instead (Ends).
-  void run(nb::object describe, nb::object unsendable, unsigned ends) {
+  // instead (Ends). `pool`: its name, in traces.
+  void run(nb::object describe, nb::object unsendable, unsigned ends, std::string pool) {
+    identity_ = {std::move(pool), worker_->index()};
     ends_ = static_cast<Ends>(ends);
     KeptFunctions functions;
     while (take_one(functions, describe, unsendable)) {
@@ -104,8 +107,8 @@ class PoolWorker {
       }
       if (!go_on(status)) return false;
       count_got();
-      result =
-          nb::steal(perform_task(*reader, functions, failure, *worker_, insights ? &called : nullptr));
+      result = nb::steal(perform_task(*reader, functions, failure, *worker_, identity_,
+                                      insights ? &called : nullptr));
     }
     if (insights) note_worked(called);
     if (!result.is_valid()) {
@@ -177,6 +180,7 @@ class PoolWorker {
   }
 
   std::optional<workers::Worker> worker_;
+  WorkerIdentity identity_;
   int orphan_fd_;
   Ends ends_ = Ends::kNoException;
 };
@@ -191,7 +195,8 @@ void bind_pool_worker(nb::module_& module) {
       .def("initializing", &PoolWorker::initializing)
       .def("ready", &PoolWorker::ready)
       .def("fail", &PoolWorker::fail)
-      .def("run", &PoolWorker::run, nb::arg("describe"), nb::arg("unsendable"), nb::arg("ends") = 0);
+      .def("run", &PoolWorker::run, nb::arg("describe"), nb::arg("unsendable"), nb::arg("ends") = 0,
+           nb::arg("pool") = "");
 }
 
 }  // namespace forklift::py

@@ -71,6 +71,7 @@ if TYPE_CHECKING:  # not `from typing import`: every child that is a fresh inter
     from forklift.objects.naming import Domain, attach, meet, own_domain, serve
     from forklift.objects.portable import PortableQueue, Program, inherited
     from forklift.patch import install
+    from forklift.telemetry import use_opentelemetry
 
 # These modules are imported when the program first uses a name: every child that is a fresh interpreter
 # imports this package, and many children use nothing of it, not even queues and locks, which need the C++
@@ -127,6 +128,7 @@ _LATER = {
     "fork": ("fork_report", "get_fork_policy", "register_fork_guard", "set_fork_policy"),
     "objects.frozen": ("FrozenDict", "FrozenList", "FrozenTuple", "freeze", "open_frozen", "share", "thaw"),
     "patch": ("install",),
+    "telemetry": ("use_opentelemetry",),
     "objects.naming": ("Domain", "attach", "meet", "own_domain", "serve"),
     "multiprocessing._executor.executor": ("ProcessPoolExecutor",),
     "multiprocessing._pool.failures": ("ResultDecodingError", "TaskTimeoutError"),
@@ -231,6 +233,7 @@ __all__ = [
     "tensor",
     "thaw",
     "trim",
+    "use_opentelemetry",
     "why",
     "zeros",
 ]

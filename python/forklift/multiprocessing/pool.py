@@ -40,6 +40,7 @@ from forklift.multiprocessing._pool import options
 from forklift.multiprocessing._pool.calls import Calls
 from forklift.multiprocessing._pool.failures import ResultDecodingError, TaskTimeoutError
 from forklift.multiprocessing._pool.flow import Feeder
+from forklift.multiprocessing._pool.label import name_of_pool
 from forklift.multiprocessing._pool.results import CallbackThread
 from forklift.multiprocessing._pool.workers import Plan, WorkerFactory, worker_id
 
@@ -179,6 +180,7 @@ class Pool(Calls, _std.Pool):  # type: ignore[misc]
             chosen,
             nested,
             self._log.plan if self._log else None,
+            name_of_pool(type(self).__name__),
         )
         factory = WorkerFactory(type(self).Process, context, plan, self._pool)
         self._core = _core.PoolCore(

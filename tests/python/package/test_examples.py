@@ -47,6 +47,14 @@ def test_tour(program: str) -> None:
     assert run(program).strip()  # the programs check their own results
 
 
+def test_traces() -> None:
+    pytest.importorskip("opentelemetry.sdk", reason="traces are OpenTelemetry's")
+    said = run("traces.py").splitlines()
+    assert said[:2] == ["failed: no such scene", "film"]
+    assert said[2:8] == ["  render of 2 items", "    light", "    light"] * 2
+    assert said[8:] == ["  render: ValueError: no such scene", "    light"]
+
+
 LOG_2 = "Tensor(shape=[], dtype=Float32, value= 0.693147)"
 TEN = [f"hello from process {i}" for i in range(10)]
 # What each program prints; what several processes print comes in any order.

@@ -79,7 +79,7 @@ class Calls:
 
     def submit(self, future: Future[Any], function: Any, args: Any, kwargs: Any) -> None:
         if self.feeder.busy or not self.futures.submit(future, function, args, kwargs, False):
-            self._waiting.append((future, function, args, kwargs))
+            self._waiting.append((future, function, args, kwargs, self.futures.context()))
             if not self._draining:
                 self._draining = True
                 self.feeder.later(self._drain)
@@ -100,9 +100,9 @@ class Calls:
                 if not self._waiting:
                     self._draining = False
                     return
-                future, function, args, kwargs = self._waiting.popleft()
+                future, function, args, kwargs, context = self._waiting.popleft()
             if self.futures.claim(future):
-                self.futures.submit(future, function, args, kwargs, True)
+                self.futures.submit(future, function, args, kwargs, True, context)
                 future._sending = False
             del future, function, args, kwargs
 

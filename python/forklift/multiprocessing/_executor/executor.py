@@ -135,8 +135,10 @@ class ProcessPoolExecutor(_Base):
         # Late imports: a main module that only names this class is imported by each fresh interpreter.
         from forklift.multiprocessing._executor.calls import Calls
         from forklift.multiprocessing._executor.workers import Plan
+        from forklift.multiprocessing._pool.label import name_of_pool
 
-        plan = Plan(self._initializer, self._initargs, self._max_tasks_per_child or 0, self._breaks)
+        name = name_of_pool("ProcessPoolExecutor")
+        plan = Plan(self._initializer, self._initargs, self._max_tasks_per_child or 0, self._breaks, name)
         first = 1 if self._safe_to_dynamically_spawn_children else self._max_workers
         context = _ours(self._mp_context)
         calls = Calls(

@@ -9,6 +9,7 @@ import pickle
 from multiprocessing.reduction import ForkingPickler
 
 from forklift import _core
+from forklift.multiprocessing._pool.label import end_traces
 from forklift.multiprocessing._start.invitation import parent_sentinel
 from forklift.multiprocessing.queues import SimpleQueue
 
@@ -31,12 +32,18 @@ class Plan:
     """What each worker gets."""
 
     def __init__(
-        self, initializer: Callable[..., object] | None, initargs: Any, most_tasks: int, breaks: bool
+        self,
+        initializer: Callable[..., object] | None,
+        initargs: Any,
+        most_tasks: int,
+        breaks: bool,
+        name: str,
     ) -> None:
         self.initializer = initializer
         self.initargs = initargs
         self.most_tasks = most_tasks
         self.breaks = breaks
+        self.name = name
 
 
 class WorkerFactory:
@@ -79,10 +86,12 @@ def work(tasks: Any, answers: Any, table: Any, index: int, plan: Plan) -> None:
             return
     try:
         if worker.ready():
-            worker.run(describe, describe, _UNDECODED_ENDS if plan.breaks else _NOTHING_ENDS)
+            worker.run(describe, describe, _UNDECODED_ENDS if plan.breaks else _NOTHING_ENDS, plan.name)
     except KeyboardInterrupt:
         # Print no traceback: the parent is interrupted as well, and those of the workers would hide its own.
         raise SystemExit(130) from None
+    finally:
+        end_traces()
 
 
 work.ends_with_parent = True  # type: ignore[attr-defined]

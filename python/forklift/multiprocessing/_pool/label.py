@@ -1,15 +1,17 @@
-"""Texts for errors: a pool's call, and the items of a task."""
+"""Texts for errors, insights and traces: a pool's name, its call, and the items of a task."""
 
 from __future__ import annotations
 
 import itertools
+import os
 import reprlib
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["Label", "called", "shortened"]
+__all__ = ["Label", "called", "end_traces", "name_of_pool", "shortened"]
 
 _MOST = 120  # characters of an item
 
@@ -31,6 +33,21 @@ def shortened(item: Any) -> str:
     except Exception:
         text = object.__repr__(item)
     return text if len(text) <= _MOST else text[: _MOST - 3] + "..."
+
+
+_numbers = itertools.count(1)
+
+
+def name_of_pool(kind: str) -> str:
+    """A new pool's name, such as ``Pool 1 of process 4711``."""
+    return f"{kind} {next(_numbers)} of process {os.getpid()}"
+
+
+def end_traces() -> None:
+    """In a worker that ends: export its spans, if it has made any."""
+    telemetry: Any = sys.modules.get("forklift.telemetry")
+    if telemetry is not None:
+        telemetry.flush()
 
 
 # bindings/pool/task.h: how a task's arguments are passed to its function.

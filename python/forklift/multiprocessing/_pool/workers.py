@@ -18,7 +18,7 @@ from multiprocessing import util as _std_util
 from multiprocessing.reduction import ForkingPickler
 
 from forklift import _core
-from forklift.multiprocessing._pool.label import shortened
+from forklift.multiprocessing._pool.label import end_traces, shortened
 from forklift.multiprocessing._start.invitation import parent_sentinel
 from forklift.multiprocessing.queues import SimpleQueue
 
@@ -67,6 +67,7 @@ class Plan:
         cpus: Sequence[set[int]] | None = None,
         nested: bool = False,
         log: Any = None,  # (queue, level)
+        name: str = "",
     ) -> None:
         self.initializer = initializer
         self.initargs = initargs
@@ -76,6 +77,7 @@ class Plan:
         self.cpus = cpus
         self.nested = nested
         self.log = log
+        self.name = name
 
 
 class WorkerFactory:
@@ -130,13 +132,15 @@ def work(tasks: Any, answers: Any, table: Any, index: int, plan: Plan) -> None:
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     try:
-        worker.run(describe, describe_unsendable)
+        worker.run(describe, describe_unsendable, pool=plan.name)
+        _std_util.debug("worker exiting")
+        if plan.finalizer is not None:
+            plan.finalizer()
     except KeyboardInterrupt:
         # Print no traceback: the parent is interrupted as well, and those of the workers would hide its own.
         raise SystemExit(130) from None
-    _std_util.debug("worker exiting")
-    if plan.finalizer is not None:
-        plan.finalizer()
+    finally:
+        end_traces()
 
 
 def _apply_options(index: int, plan: Plan) -> None:
