@@ -33,6 +33,7 @@ __all__ = [
     "ForkliftError",
     "NameTakenError",
     "NoSpaceError",
+    "NotAcrossNodesError",
     "NotAttachedError",
     "NotFoundError",
     "OverBudgetError",
@@ -124,6 +125,10 @@ class CollectiveMismatchError(ForkliftError, ValueError):
 
     All ranks raise it, nothing was done, and the group goes on.
     """
+
+
+class NotAcrossNodesError(ForkliftError, NotImplementedError):
+    """What was asked for holds within one machine only; the text says what to use between nodes."""
 
 
 class NotFoundError(ForkliftError, LookupError):

@@ -350,6 +350,8 @@ class DefaultContext(BaseContext, _std.DefaultContext):  # type: ignore[misc]
             return context if fork_policy is None else _with_policy(context, fork_policy)
 
     def set_start_method(self, method: str | None, force: bool = False) -> None:
+        if method in _CLUSTERS:
+            raise ValueError(f"{method!r} is no start method: use get_context({method!r}).Pool(...)")
         _std._default_context.set_start_method(method, force)
 
     def get_start_method(self, allow_none: bool = False) -> str:
@@ -364,10 +366,13 @@ _concrete_contexts: dict[str, Any] = {
     "spawn": SpawnContext(),
     "forkserver": ForkServerContext(),
 }
+_CLUSTERS = {"ray": "forklift.cluster"}  # contexts that are no start methods, and their modules
 _default_context: DefaultContext = DefaultContext()  # its type is written out for mypy
 
 
 def _concrete(method: str) -> Any:
+    if method in _CLUSTERS:
+        return __import__(_CLUSTERS[method], fromlist=["context"]).context(method)
     try:
         context = _concrete_contexts[method]
     except KeyError:

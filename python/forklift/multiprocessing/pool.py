@@ -188,6 +188,10 @@ class Pool(Calls, _std.Pool):  # type: ignore[misc]
         )
         self._inqueue, self._outqueue = factory.queues
         self._quick_put, self._quick_get = self._inqueue.put, self._outqueue.get
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin to take calls: the pool's core is made."""
         self._feeder = self._taskqueue = Feeder(self._core)
         self._callbacks = CallbackThread(self._core)
         self._running: weakref.WeakSet[Any] = weakref.WeakSet()

@@ -61,6 +61,7 @@ def _call_of(func: Any, args: Any, kwds: Any) -> tuple[Any, Any, int]:
 class Calls:
     """A pool's calls. Without Forklift's engine (`_core` is None) they call the standard library's."""
 
+    _job: Any = _core.PoolJob  # the class of a call's tasks
     _core: Any = None
     _state: str
     _processes: int
@@ -98,7 +99,7 @@ class Calls:
         if self._state != RUN or self._feeder.busy:
             return self.apply_async(func, args, kwds, timeout=timeout, retries=retries).get()
         seconds, again = self._options(timeout, retries)
-        task = _core.PoolJob(self._core, Label(f"apply({_name_of(func)})"), 0, False)
+        task = self._job(self._core, Label(f"apply({_name_of(func)})"), 0, False)
         return task.call(*_call_of(func, args, kwds), seconds, again)
 
     def apply_async(
@@ -118,7 +119,7 @@ class Calls:
         self._check_running()
         options = self._options(timeout, retries)
         number = next(_numbers)
-        task = _core.PoolJob(self._core, Label(f"apply_async({_name_of(func)})"), number, True)
+        task = self._job(self._core, Label(f"apply_async({_name_of(func)})"), number, True)
         result: ApplyResult[_T] = ApplyResult(self, task, number, callback, error_callback)
         call = (*_call_of(func, args, kwds), 0, *options)
         self._running.add(result)
@@ -184,7 +185,7 @@ class Calls:
             return values
         label = Label(f"{'starmap' if starred else 'map'}({_name_of(func)})", items, chunksize)
         func = _nothing if func is None else func
-        task = _core.PoolJob(self._core, label, 0, False)
+        task = self._job(self._core, label, 0, False)
         with ProgressBar(progress, len(items), self._core) as bar:
             error = task.map(func, items, starred, chunksize, options[0] * chunksize, options[1], values, bar)
         if error is not None:
@@ -267,7 +268,7 @@ class Calls:
         number = next(_numbers)
         label = Label(f"{'starmap' if starred else 'map'}_async({_name_of(func)})", items, chunksize)
         func = _nothing if func is None else func
-        task = _core.PoolJob(self._core, label, number, True)
+        task = self._job(self._core, label, number, True)
         if chunksize <= 0 and failed is None:
             callback = error_callback = (
                 None  # as in the standard library, whose result is ready from the start
@@ -354,7 +355,7 @@ class Calls:
         listed = iterable if type(iterable) in (list, tuple, range) else None
         label = Label(f"imap{'' if ordered else '_unordered'}({_name_of(func)})", listed, chunksize)
         func = _nothing if func is None else func
-        task = _core.PoolJob(self._core, label, 0, False)
+        task = self._job(self._core, label, 0, False)
         flow = Flow(task, chunksize, lookahead)
         results = (IMapIterator if ordered else IMapUnorderedIterator)(self, flow)
         if type(iterable) in (list, tuple, range) and lookahead is None:

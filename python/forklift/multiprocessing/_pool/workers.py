@@ -33,6 +33,7 @@ __all__ = [
     "describe",
     "describe_unsendable",
     "shown",
+    "text_of",
     "work",
     "worker_id",
 ]
@@ -178,7 +179,8 @@ class _Shown:
         return self._text
 
 
-def _text_of(exc: BaseException) -> str:
+def text_of(exc: BaseException) -> str:
+    """The exception's traceback as text; its repr() if there is none to be had."""
     import traceback
 
     try:
@@ -191,7 +193,7 @@ def describe(exc: BaseException, place: int = 0, item: tuple[Any] | None = None)
     """Describe an exception to send it. `place`: the item's index in the task; -1: there is no function."""
     if place < 0:
         exc = _explained(exc)
-    text = _text_of(exc)
+    text = text_of(exc)
     which = (place, None if item is None else shortened(item[0]))
     try:
         return (bytes(ForkingPickler.dumps(exc)), text, shown(exc), *which)
@@ -223,5 +225,5 @@ def _instead(reason: BaseException, value: Any, text: str) -> tuple[bytes, str, 
     from multiprocessing.pool import MaybeEncodingError  # type: ignore[attr-defined]
 
     wrapped = MaybeEncodingError(_Shown(reason), _Shown(value))
-    both = f"{text}\n{_text_of(reason)}" if text else _text_of(reason)
+    both = f"{text}\n{text_of(reason)}" if text else text_of(reason)
     return (pickle.dumps(wrapped), both, shown(value))

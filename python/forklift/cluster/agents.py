@@ -1,0 +1,171 @@
+"""A node agent as the driver sees it: what was sent to it, what is still out, how much more it takes."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from forklift import _core
+from forklift.cluster.segment import Segment, SharedObject
+from forklift.cluster.wire import Batch, Plan, Reply
+
+__all__ = ["AgentHandle", "Sent"]
+
+# For so many seconds' work an agent gets tasks ahead of its workers: the time that a reply and the next
+# batches take. What is sent ahead cannot be taken by another node's free workers.
+_AHEAD_SECONDS = 0.03
+# A batch has tasks for so long, in seconds.
+_BATCH_SECONDS = 0.003
+_MOST_IN_BATCH = 8192
+# Tasks that an agent may have.
+_MOST_TASKS = 32768
+# For so long an agent without news waits before it says so, in seconds.
+_SILENCE = 5.0
+
+
+class Sent:
+    """A batch that an agent has."""
+
+    __slots__ = ("done", "objects", "segment")
+
+    def __init__(self, segment: Segment) -> None:
+        self.segment = segment
+        self.done: set[int] | None = None  # places of tasks that were reported; None: no task was
+        self.objects = segment.objects()
+
+    def left(self) -> list[int]:
+        """The places of the tasks that were not reported."""
+        places = range(len(self.segment))
+        return list(places) if self.done is None else [each for each in places if each not in self.done]
+
+
+class AgentHandle:
+    """See the module. Only the dispatcher's thread changes it.
+
+    ``state``: "starting", "ready", "broken" (workers cannot be made ready), "closing" (they exit), "gone".
+    """
+
+    MOST_BYTES = 64 << 20  # of arguments that the agent may have
+
+    def __init__(self, node: Mapping[str, Any], plan: Plan) -> None:
+        self.node_id: str = node["NodeID"]
+        self.name: str = node.get("NodeManagerHostname") or node["NodeManagerAddress"]
+        self.address: str = node["NodeManagerAddress"]
+        self.plan = plan
+        self.workers = plan.workers
+        self.state = "starting"
+        self.pid = 0
+        self.pids: list[int] = []
+        self.tasks = 0
+        self.bytes = 0
+        self.sent: dict[int, Sent] = {}
+        self.ended = 0
+        self.since = time.monotonic()
+        self._actor: Any = None
+        self._known: set[int] = set()
+        self._acknowledged = 0
+
+    def start(self, make: Callable[[AgentHandle], Any], call: Callable[[Any, Any], None], ready: Any) -> None:
+        """Make the actor; `ready` is called with the future of its process id."""
+        self._actor = make(self)
+        call(self._actor.begin.remote(self.plan, _core.__version__), ready)
+
+    # --- tasks
+
+    def batch_tasks(self, task_seconds: float) -> int:
+        """How many tasks of this duration a batch has; 0: the duration is not known."""
+        if task_seconds <= 0:
+            return 1
+        return min(max(int(_BATCH_SECONDS / task_seconds), 1), _MOST_IN_BATCH)
+
+    def room(self, task_seconds: float) -> int:
+        """How many more tasks of this duration the agent takes."""
+        if self.bytes >= self.MOST_BYTES:
+            return 0
+        ahead = self._ahead(task_seconds)
+        room = self.workers + ahead - self.tasks
+        # With tasks before its workers still, an agent is not sent one by one.
+        return room if room >= ahead // 4 or self.tasks < self.workers else 0
+
+    def _ahead(self, task_seconds: float) -> int:
+        if task_seconds <= 0:
+            return self.workers
+        ahead = math.ceil(min(self.workers * _AHEAD_SECONDS / task_seconds, float(_MOST_TASKS)))
+        return min(ahead, max(_MOST_TASKS - self.workers, 1))
+
+    def send(
+        self, batches: dict[int, Segment], forgotten: list[int], call: Callable[[Any, Any], None], taken: Any
+    ) -> None:
+        """Send batches, and what they share with others if the agent has not got it yet.
+
+        `taken` is called as by `send_wire` when the agent has them.
+        """
+        shared: dict[int, SharedObject] = {}
+        wire: list[Batch] = []
+        for number, segment in batches.items():
+            sent = self.sent[number] = Sent(segment)
+            self.tasks += len(segment)
+            self.bytes += segment.bytes
+            wire.append(segment.batch(number))
+            for each in sent.objects:
+                if each.shared.number not in self._known:
+                    self._known.add(each.shared.number)
+                    shared[each.shared.number] = each
+        dropped = [number for number in forgotten if number in self._known]
+        self._known.difference_update(dropped)
+        content = [each.shared for each in shared.values()]
+        self.send_wire((wire, content, dropped), call, taken)
+
+    def send_wire(self, wire: Any, call: Callable[[Any, Any], None], taken: Any) -> None:
+        """Call the agent's `submit`; `taken` is called with what was sent and the future."""
+        if self._actor is None:
+            return  # the agent was lost meanwhile
+        call(self._actor.submit.remote(*wire), lambda future: taken(wire, future))
+
+    def settle(self, number: int, places: list[int] | None) -> tuple[Sent, list[int] | None]:
+        """Note that tasks of a batch have ended. Returns the batch and their places; None: all of it."""
+        sent = self.sent[number]
+        segment = sent.segment
+        count = len(segment) if places is None else len(places)
+        self.tasks -= count
+        self.ended += count
+        if places is not None:
+            sent.done = sent.done or set()
+            sent.done.update(places)
+        if places is None or len(sent.done or ()) == len(segment):
+            del self.sent[number]
+            self.bytes -= segment.bytes
+        return sent, places
+
+    def knows(self, numbers: list[int]) -> bool:
+        """Tells whether the agent has any of these shared objects."""
+        return not self._known.isdisjoint(numbers)
+
+    # --- answers and the end
+
+    def collect(self, call: Callable[[Any, Any], None], came: Any) -> None:
+        """Ask for what has ended; `came` is called with the future of the reply."""
+        call(self._actor.collect.remote(self._acknowledged, _SILENCE), came)
+
+    def acknowledge(self, reply: Reply) -> None:
+        self._acknowledged = reply.number
+        self.pids = reply.pids
+
+    def end(self, call: Callable[[Any, Any], None], ended: Any) -> None:
+        """Let the workers exit in good order; `ended` is called with a future then."""
+        self.state = "closing"
+        call(self._actor.end.remote(True), ended)
+
+    def kill(self) -> None:
+        """End the agent and its workers at once."""
+        import ray
+
+        self.state = "gone"
+        actor, self._actor = self._actor, None
+        if actor is not None:
+            try:
+                ray.kill(actor)
+            except Exception:
+                pass  # the cluster is gone, and the actor with it

@@ -1,0 +1,41 @@
+"""The connection to Ray: made when it is first needed, and never closed here, since it is the program's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+__all__ = ["Unreachable", "connect", "nodes", "on_node", "store"]
+
+
+# An actor cannot be reached now: it may have got the call or not, and may come back.
+Unreachable: type[Exception] = ray.exceptions.ActorUnavailableError
+
+
+def connect() -> None:
+    """Connect as ``ray.init()`` does: to $RAY_ADDRESS or a cluster on this machine, else start Ray here.
+
+    A program that has called ``ray.init(...)`` itself, with an address or a runtime environment, stays
+    connected as it is.
+    """
+    if not ray.is_initialized():
+        ray.init(log_to_driver=True, configure_logging=False)
+
+
+def nodes() -> list[dict[str, Any]]:
+    """The nodes of the cluster, this process's own first."""
+    here = ray.get_runtime_context().get_node_id()
+    found: list[dict[str, Any]] = ray.nodes()
+    return sorted(found, key=lambda node: node["NodeID"] != here)
+
+
+def on_node(node_id: str) -> Any:
+    """The scheduling strategy of an actor that can be on this node only."""
+    return NodeAffinitySchedulingStrategy(node_id, soft=False)
+
+
+def store(content: Any) -> Any:
+    """Put an object into Ray's object store. ray.exceptions.ObjectStoreFullError if it has no room."""
+    return ray.put(content)
