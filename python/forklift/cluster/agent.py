@@ -4,13 +4,16 @@ Each method is in a concurrency group of its own, with one thread: a call that w
 in the workers' queue, does not hold up the others. The driver repeats `submit` and `collect` after a broken
 connection, which NodePool allows. The actor is never restarted: the driver sends its tasks to another one.
 
-When the driver ends, however it ends, Ray ends the actor, and Forklift's lifelines end its workers.
+When the driver ends, however it ends, Ray ends the actor, and Forklift's lifelines end its workers. An agent
+whose raylet has died ends itself: Ray leaves its process running, and its tasks run elsewhere by then.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import sys
+import threading
 import types
 from multiprocessing import process
 from typing import Any
@@ -43,6 +46,7 @@ class Agent:
         process.current_process().authkey = plan.authkey
         # As processes of the start method spawn: where nodes have the same files, modules are found.
         sys.path += [path for path in plan.sys_path if path not in sys.path and os.path.exists(path)]
+        _end_with(os.getppid())
         self._pool = NodePool(plan, forklift.multiprocessing.get_context("forkserver"))
         return os.getpid()
 
@@ -64,6 +68,21 @@ class Agent:
         else:
             self._pool.terminate()
         return self._pool.collect(sys.maxsize, 0).records
+
+
+def _end_with(pid: int) -> None:
+    """End this process when another one, the node's raylet, has ended."""
+    if pid == 1:
+        return
+    handle = os.pidfd_open(pid)
+
+    def wait() -> None:
+        poll = select.poll()
+        poll.register(handle, select.POLLIN)
+        poll.poll()
+        os._exit(1)
+
+    threading.Thread(target=wait, name="NodeAgentLifeline", daemon=True).start()
 
 
 def actor_class() -> Any:
