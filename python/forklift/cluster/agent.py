@@ -25,7 +25,7 @@ from forklift import _core
 from forklift.cluster.node_pool import NodePool
 from forklift.cluster.wire import Batch, Plan, Reply, Shared
 
-__all__ = ["Agent"]
+__all__ = ["Agent", "actor_class", "settle_in"]
 
 
 class Agent:
@@ -41,12 +41,7 @@ class Agent:
                 f"this node has forklift-mp {_core.__version__}, and the driver has {version}:"
                 " install the same version on all nodes"
             )
-        # The workers would import the main module of Ray's own worker otherwise, and Ray with it.
-        sys.modules["__main__"] = types.ModuleType("__main__")
-        process.current_process().authkey = plan.authkey
-        # As processes of the start method spawn: where nodes have the same files, modules are found.
-        sys.path += [path for path in plan.sys_path if path not in sys.path and os.path.exists(path)]
-        _end_with(os.getppid())
+        settle_in(plan.authkey, plan.sys_path)
         self._pool = NodePool(plan, forklift.multiprocessing.get_context("forkserver"))
         return os.getpid()
 
@@ -54,6 +49,11 @@ class Agent:
     def submit(self, batches: list[Batch], shared: list[Shared], forgotten: list[int]) -> None:
         """See NodePool.submit."""
         self._pool.submit(batches, shared, forgotten)
+
+    @ray.method(concurrency_group="control")  # type: ignore[untyped-decorator]
+    def give_back(self, numbers: list[int]) -> None:
+        """See NodePool.give_back."""
+        self._pool.give_back(numbers)
 
     @ray.method(concurrency_group="collect")  # type: ignore[untyped-decorator]
     def collect(self, acknowledged: int, seconds: float) -> Reply:
@@ -68,6 +68,16 @@ class Agent:
         else:
             self._pool.terminate()
         return self._pool.collect(sys.maxsize, 0).records
+
+
+def settle_in(authkey: bytes, sys_path: list[str]) -> None:
+    """Prepare an actor's process for children that run the program's functions."""
+    # The children would import the main module of Ray's own worker otherwise, and Ray with it.
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    process.current_process().authkey = authkey
+    # As with the start method spawn: where nodes have the same files, modules are found.
+    sys.path += [path for path in sys_path if path not in sys.path and os.path.exists(path)]
+    _end_with(os.getppid())
 
 
 def _end_with(pid: int) -> None:

@@ -28,10 +28,12 @@ _SILENCE = 5.0
 class Sent:
     """A batch that an agent has."""
 
-    __slots__ = ("done", "objects", "segment")
+    __slots__ = ("asked", "done", "objects", "segment", "since")
 
     def __init__(self, segment: Segment) -> None:
         self.segment = segment
+        self.since = time.monotonic()
+        self.asked = False  # for the tasks that have not begun
         self.done: set[int] | None = None  # places of tasks that were reported; None: no task was
         self.objects = segment.objects()
 
@@ -142,6 +144,28 @@ class AgentHandle:
     def knows(self, numbers: list[int]) -> bool:
         """Tells whether the agent has any of these shared objects."""
         return not self._known.isdisjoint(numbers)
+
+    def ask_back(self, most: int, patience: float) -> bool:
+        """Ask for tasks that wait here, those sent last first, for another agent's free workers.
+
+        At most about so many, and of batches only that were sent `patience` seconds ago. False: there are
+        younger ones.
+        """
+        before = time.monotonic() - patience
+        most = min(most, self.tasks - self.workers)
+        numbers: list[int] = []
+        for number, sent in reversed(self.sent.items()):
+            if most <= 0:
+                break
+            if sent.asked:
+                most -= len(sent.segment)
+            elif sent.since < before:
+                sent.asked = True
+                numbers.append(number)
+                most -= len(sent.segment)
+        if numbers:
+            self._actor.give_back.options(num_returns=0).remote(numbers)
+        return most <= 0
 
     # --- answers and the end
 

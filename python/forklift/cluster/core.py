@@ -22,8 +22,9 @@ from typing import Any
 
 from forklift.cluster import engine
 from forklift.cluster.agents import AgentHandle, Sent
-from forklift.cluster.job import Ends
+from forklift.cluster.ends import Ends, stop
 from forklift.cluster.pending import Pending
+from forklift.cluster.records import handle_records
 from forklift.cluster.roster import Roster
 from forklift.cluster.segment import Segment, SharedObject
 from forklift.cluster.wire import Reply, Report, Shared
@@ -33,6 +34,8 @@ __all__ = ["Core"]
 _log = logging.getLogger(__name__)
 # How often the nodes are looked at, in seconds.
 _LOOK_SECONDS = 1.0
+# Tasks that have waited on a node for so long are given to free workers of another node, in seconds.
+_BALANCE_SECONDS = 0.05
 # After so many seconds an agent that could not be reached is asked again.
 _AGAIN_SECONDS = 0.5
 # Objects of at least so many bytes go through Ray's object store.
@@ -82,7 +85,7 @@ class Core:
     def enqueue(self, segment: Segment) -> None:
         """Take tasks. If the pool was stopped, they end at once."""
         if not self._pending.put(segment):
-            _stop(segment, list(range(len(segment))))
+            stop(segment, list(range(len(segment))))
         elif not self._woken:
             self._woken = True
             self._events.put(self._nothing)
@@ -234,7 +237,7 @@ class Core:
 
     def _agent_ended(self, agent: AgentHandle, future: Any) -> None:
         if future.exception() is None:
-            _handle_records(future.result())
+            handle_records(future.result())
         agent.kill()
 
     # --- sending
@@ -248,11 +251,26 @@ class Core:
                     break
                 fair = -(-self._pending.tasks * agent.workers // workers)
                 self._send_to(agent, fair)
+        if not self._pending and len(self._agents) > 1 and not self._due:
+            self._balance()
         if self._forgotten:
             forgotten = [self._forgotten.popleft() for _ in range(len(self._forgotten))]
             for agent in self._agents:
                 if agent.knows(forgotten) and agent.state == "ready":
                     agent.send({}, forgotten, self._later, self._taken_by(agent))
+
+    def _balance(self) -> None:
+        """With nothing left to send: get tasks back that wait on one node while another has free workers."""
+        ready = [each for each in self._agents if each.state == "ready"]
+        free = sum(max(each.workers - each.tasks, 0) for each in ready)
+        if not free:
+            return
+        waits = False
+        for agent in ready:
+            if agent.tasks > agent.workers:
+                waits = not agent.ask_back(free, _BALANCE_SECONDS) or waits
+        if waits:
+            self._due.append((time.monotonic() + _BALANCE_SECONDS, lambda: None))
 
     def _send_to(self, agent: AgentHandle, most: int) -> None:
         """Send an agent as many tasks as it has room for, and no more than `most`."""
@@ -312,7 +330,7 @@ class Core:
             self._report_came(agent, report)
         if not self._pending and not any(each.sent for each in self._agents):
             self._estimates.clear()
-        _handle_records(reply.records)
+        handle_records(reply.records)
 
     def _report_came(self, agent: AgentHandle, report: Report) -> None:
         sent, places = agent.settle(report.batch, report.places)
@@ -334,6 +352,9 @@ class Core:
         for at, place in enumerate(places):
             failure = failures.get(place)
             if failure is not None:
+                if failure[0] == "cancelled":
+                    unbegun.append(place)
+                    continue
                 if failure[0] == "stopped" and self._roster.has_others(self._agents, agent):
                     unbegun.append(place)
                     continue
@@ -373,26 +394,12 @@ class Core:
     def _fail_pending(self, why: tuple[Any, ...]) -> None:
         while (first := self._pending.first()) is not None:
             segment = self._pending.take(len(first))
-            _stop(segment, list(range(len(segment))), why)
+            stop(segment, list(range(len(segment))), why)
 
     def _stop_all(self) -> None:
         for agent in self._agents:
             agent.kill()
             for sent in list(agent.sent.values()):
-                _stop(sent.segment, sent.left())
+                stop(sent.segment, sent.left())
             agent.sent.clear()
         self._fail_pending(("stopped", "", None))
-
-
-def _stop(segment: Segment, places: list[int], why: tuple[Any, ...] = ("stopped", "", None)) -> None:
-    """End tasks that will not be run."""
-    indices = [segment.indices[each] for each in places]
-    segment.job.end(Ends(indices, [None] * len(indices), dict.fromkeys(range(len(indices)), why)))
-
-
-def _handle_records(records: list[Any]) -> None:
-    """Hand log records of workers to this process's loggers."""
-    for record in records:
-        logger = logging.getLogger(record.name)
-        if record.levelno >= logger.getEffectiveLevel():
-            logger.handle(record)

@@ -10,31 +10,16 @@ from __future__ import annotations
 import collections
 import threading
 import time
-from collections.abc import Sequence
 from typing import Any
 
+from forklift.cluster.ends import Ends
 from forklift.cluster.packing import PLAIN, all_plain, in_arena, unpack
 from forklift.cluster.sending import Sender
 from forklift.errors import WorkerDiedError
 from forklift.multiprocessing._pool import failures
 from forklift.multiprocessing._pool.label import Label
 
-__all__ = ["Ends", "Job"]
-
-
-class Ends:
-    """Ended tasks, as they came: their indices, packed values, and by place what the failed ones ended with.
-
-    A failure is a tuple of forklift.cluster.outcomes, or an exception that was made here.
-    """
-
-    __slots__ = ("failures", "indices", "size", "values")
-
-    def __init__(self, indices: Sequence[int], values: list[Any], failed: dict[int, Any] | None) -> None:
-        self.indices = indices
-        self.values = values
-        self.failures = failed
-        self.size = _size_of(values)
+__all__ = ["Job"]
 
 
 class Job:
@@ -336,20 +321,3 @@ def _shifted(failed: dict[int, Any] | None, by: int) -> dict[int, Any] | None:
     if failed is None:
         return None
     return {place - by: failure for place, failure in failed.items() if place >= by} or None
-
-
-def _size_of(values: list[Any]) -> int:
-    """About how many bytes the packed results have."""
-    if all_plain(values):
-        return 32 * len(values)
-    size = 0
-    for each in values:
-        if type(each) is bytes:
-            size += len(each)
-        elif type(each) is tuple and len(each) == 2:
-            size += len(each[0]) + sum(memoryview(part).nbytes for part in each[1])
-        elif type(each) is list:
-            size += 32 * len(each)
-        else:
-            size += 32
-    return size

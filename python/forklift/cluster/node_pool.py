@@ -16,6 +16,7 @@ from typing import Any
 from forklift import _core
 from forklift.cluster import tasks
 from forklift.cluster.packing import array_of, unpack
+from forklift.cluster.records import Records
 from forklift.cluster.wire import Batch, Plan, Reply, Report, Shared
 from forklift.multiprocessing._pool.workers import Plan as LocalPlan
 from forklift.multiprocessing._pool.workers import WorkerFactory
@@ -62,7 +63,7 @@ class NodePool:
         self._busy = 0.0  # worker seconds since the last reply
         self._looked = time.monotonic()
         self._ended = 0  # tasks since the last reply
-        self._log = None if plan.log_level is None else _Records(context, self._add_record)
+        self._log = None if plan.log_level is None else Records(context, self._add_record)
         local = LocalPlan(
             tasks.begin,
             (_frozen(plan.initializer), plan.finalizer, plan.base, plan.authkey),
@@ -114,6 +115,13 @@ class NodePool:
             self._reports.append((0, Report(batch.number, None, [None] * count, failures)))
             self._changed.notify_all()
 
+    def give_back(self, numbers: list[int]) -> None:
+        """Report the tasks of these batches as cancelled that no worker has begun."""
+        with self._changed:
+            found = [self._open[number] for number in numbers if number in self._open]
+        for each in found:
+            each.job.cancel_all()
+
     def _feed(self, batch: Batch) -> None:
         head = self._head_of(batch.function)
         style, arguments = batch.style, batch.arguments
@@ -133,7 +141,7 @@ class NodePool:
                 )
                 for place, data in enumerate(arguments)
             ]
-        job = _core.PoolJob(self._core, None, batch.number, True)
+        job = _core.PoolJob(self._core, None, batch.number, True, True)
         with self._changed:
             self._look()
             self._open[batch.number] = _Open(batch, job)
@@ -253,24 +261,6 @@ class NodePool:
         self._thread.join()
         if self._log is not None:
             self._log.close()
-
-
-class _Records:
-    """The queue of the workers' log records, and the thread that takes them."""
-
-    def __init__(self, context: Any, take: Any) -> None:
-        self.queue: Any = context.Queue()
-        self._take = take
-        self._thread = threading.Thread(target=self._run, name="NodePoolLog", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while (record := self.queue.get()) is not None:
-            self._take(record)
-
-    def close(self) -> None:
-        self.queue.put(None)
-        self._thread.join()
 
 
 def _process_of(context: Any, **options: Any) -> Any:

@@ -11,7 +11,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["ended", "revive", "stopped", "undecodable", "unreadable"]
+__all__ = ["cancelled", "ended", "revive", "stopped", "undecodable", "unreadable"]
+
+
+def cancelled(_label: Any) -> tuple[Any, ...]:
+    """The task had not begun when the driver asked for it back."""
+    return ("cancelled",)
 
 
 def ended(_label: Any, _index: int, late: bool, pid: int, exitcode: int) -> tuple[Any, ...]:

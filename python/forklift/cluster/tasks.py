@@ -19,7 +19,7 @@ from forklift.cluster.packing import PLAIN, Packer, all_plain, array_of, unpack
 from forklift.multiprocessing._pool import workers as _local
 from forklift.multiprocessing._pool.label import shortened
 
-__all__ = ["begin", "finish", "run_packed", "run_plain", "shared_object"]
+__all__ = ["begin", "finish", "run_packed", "run_plain", "run_target", "shared_object"]
 
 # How many functions a worker keeps.
 _MOST_KEPT = 64
@@ -85,6 +85,17 @@ def run_packed(task: Any) -> Any:
     finally:
         _shared.clear()
     return _call(function, style, arguments)
+
+
+def run_target(packed: Any, ends: Any, authkey: bytes) -> None:
+    """The main function of a process of the cluster. An exception's description goes to the queue `ends`."""
+    process.current_process().authkey = authkey
+    try:
+        target, arguments, named = unpack(*packed)
+        target(*arguments, **named)
+    except Exception as error:
+        ends.put(_describe(error))
+        raise
 
 
 def _function(head: Any) -> Any:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -66,3 +69,74 @@ def nap(seconds: float) -> float:
 
 def use_domain(_: Any = None) -> int:
     return int(forklift.stats()["processes"])
+
+
+class Point:
+    def __init__(self, x: int) -> None:
+        self.x = x
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Point) and other.x == self.x
+
+    def __hash__(self) -> int:
+        return hash(self.x)
+
+
+kept: list[Any] = []
+
+
+def keep(*objects: Any) -> None:
+    kept[:] = objects
+
+
+def take_and_put(outbox: Any) -> int:
+    number: int = kept[0].get(timeout=30)["number"]
+    outbox.put(number * number)
+    return number
+
+
+def wait_for(both: Any) -> int:
+    event, barrier = both
+    assert event.wait(30)
+    place: int = barrier.wait(30)
+    return place
+
+
+def try_to_acquire(lock: Any) -> bool:
+    taken: bool = lock.acquire(False)
+    if taken:
+        lock.release()
+    return taken
+
+
+def notify(condition: Any) -> None:
+    with condition:
+        condition.notify_all()
+
+
+def acquire_and_die(lock: Any) -> None:
+    lock.acquire()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def enter(turn: tuple[Any, int]) -> None:
+    shared, number = turn
+    shared[number] = number * number
+
+
+def report(outbox: Any, word: str) -> None:
+    outbox.put((os.getpid(), multiprocessing.current_process().name, word))
+
+
+def leave(code: int) -> None:
+    sys.exit(code)
+
+
+def write_rank(rank: int, folder: str) -> None:
+    (Path(folder) / f"rank-{rank}").touch()
+
+
+def fail_at_one(rank: int) -> None:
+    if rank == 1:
+        raise ValueError("rank one fails")
+    time.sleep(300)
