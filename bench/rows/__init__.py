@@ -5,6 +5,7 @@ from __future__ import annotations
 from rows import (
     arrays,
     batches,
+    cluster,
     collectives,
     cpp,
     cross,
@@ -42,6 +43,7 @@ ROWS: tuple[Row, ...] = (
     *torch.ROWS,
     *loaders.ROWS,
     *collectives.ROWS,
+    *cluster.ROWS,
     *cpp.ROWS,
     *cross.ROWS,
 )

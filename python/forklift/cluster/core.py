@@ -10,7 +10,6 @@ The class has the methods of forklift._core.PoolCore that the local pool's parts
 
 from __future__ import annotations
 
-import collections
 import itertools
 import logging
 import os
@@ -26,8 +25,9 @@ from forklift.cluster.ends import Ends, stop
 from forklift.cluster.pending import Pending
 from forklift.cluster.records import handle_records
 from forklift.cluster.roster import Roster
-from forklift.cluster.segment import Segment, SharedObject
-from forklift.cluster.wire import Reply, Report, Shared
+from forklift.cluster.segment import Segment
+from forklift.cluster.sharing import SharedObjects
+from forklift.cluster.wire import Reply, Report
 
 __all__ = ["Core"]
 
@@ -38,10 +38,6 @@ _LOOK_SECONDS = 1.0
 _BALANCE_SECONDS = 0.05
 # After so many seconds an agent that could not be reached is asked again.
 _AGAIN_SECONDS = 0.5
-# Objects of at least so many bytes go through Ray's object store.
-_STORED = 100_000
-# How many frozen objects are kept on the nodes for later calls.
-_MOST_FROZEN = 64
 
 
 class Core:
@@ -51,7 +47,6 @@ class Core:
 
     def __init__(self, roster: Roster, store: Callable[[Any], Any]) -> None:
         self._roster = roster
-        self._store = store
         self._owner = os.getpid()
         self._lock = threading.Lock()
         self._pending = Pending()
@@ -59,8 +54,7 @@ class Core:
         self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._told: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         self._numbers = itertools.count(1)
-        self._frozen: dict[int, tuple[Any, SharedObject]] = {}
-        self._forgotten: collections.deque[int] = collections.deque()
+        self.objects = SharedObjects(store, self._numbers)
         self._estimates: dict[int, float] = {}  # seconds a task, by the identity of a job under way
         self._agents: list[AgentHandle] = []
         self._closing = False
@@ -89,28 +83,6 @@ class Core:
         elif not self._woken:
             self._woken = True
             self._events.put(self._nothing)
-
-    def share(self, kind: str, data: bytes, buffers: list[Any]) -> SharedObject:
-        """An object that nodes get once; see wire.Shared."""
-        content: Any = (data, buffers)
-        if len(data) + sum(buffer.raw().nbytes for buffer in buffers) >= _STORED:
-            content = self._store(content)
-        return SharedObject(Shared(next(self._numbers), kind, content), self._forgotten.append)
-
-    def frozen(self, obj: Any, kind: str, plain: Callable[[], Any]) -> SharedObject:
-        """The same for a frozen object, which stays on the nodes for later calls."""
-        from forklift.cluster.packing import Packer
-
-        with self._lock:
-            known = self._frozen.get(id(obj))
-        if known is not None:
-            return known[1]
-        made = self.share(kind, *Packer().pack(plain()))
-        with self._lock:
-            while len(self._frozen) >= _MOST_FROZEN:
-                del self._frozen[next(iter(self._frozen))]
-            self._frozen[id(obj)] = (obj, made)
-        return made
 
     # --- what the pool calls
 
@@ -253,8 +225,8 @@ class Core:
                 self._send_to(agent, fair)
         if not self._pending and len(self._agents) > 1 and not self._due:
             self._balance()
-        if self._forgotten:
-            forgotten = [self._forgotten.popleft() for _ in range(len(self._forgotten))]
+        forgotten = self.objects.take_forgotten()
+        if forgotten:
             for agent in self._agents:
                 if agent.knows(forgotten) and agent.state == "ready":
                     agent.send({}, forgotten, self._later, self._taken_by(agent))

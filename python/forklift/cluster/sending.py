@@ -49,7 +49,7 @@ class Sender:
         data, buffers = Packer(self._refuse).pack(function)
         if not buffers and len(data) <= _SMALL_FUNCTION:
             return (data, fresh)
-        return self._core.share("fresh function" if fresh else "function", data, buffers)
+        return self._core.objects.share("fresh function" if fresh else "function", data, buffers)
 
     def segment(
         self, arguments: Any, style: int, job: Any, index: int, seconds: float, retries: int
@@ -156,7 +156,7 @@ class Sender:
     def _find(self, obj: Any) -> Any:
         """The call that stands for an object in a task's pickle; None: the object is pickled."""
         if isinstance(obj, _FROZEN):
-            return self._slot(self._core.frozen(obj, "frozen", obj.to_python))
+            return self._slot(self._core.objects.frozen(obj, "frozen", obj.to_python))
         numpy = sys.modules.get("numpy")
         if numpy is None or type(obj) is not numpy.ndarray:
             return None
@@ -164,12 +164,12 @@ class Sender:
         if block is not None and block.mode == _SHARED_MODE:
             raise _refusal()
         if block is not None and obj.nbytes >= LARGE and not obj.flags.writeable:
-            return self._slot(self._core.frozen(obj, "pickle", lambda: obj))
+            return self._slot(self._core.objects.frozen(obj, "pickle", lambda: obj))
         if id(obj) not in self._multiple:
             return None
         if id(obj) not in self._made:
             data, buffers = Packer(self._refuse).pack(obj)
-            self._made[id(obj)] = self._core.share("pickle", data, buffers)
+            self._made[id(obj)] = self._core.objects.share("pickle", data, buffers)
         return self._slot(self._made[id(obj)])
 
     def _slot(self, shared: SharedObject) -> Any:

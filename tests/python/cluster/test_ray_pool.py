@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -221,6 +222,21 @@ def test_a_pool_at_rest_uses_little(pool: Any) -> None:
     after = [Path(f"/proc/{pid}/schedstat").read_text().split()[0] for pid in pids]
     assert sum(int(b) - int(a) for a, b in zip(before, after, strict=True)) < 50e6
     assert time.process_time() - begin < 0.3  # of this whole process, Ray's threads included
+
+
+def test_the_example_of_the_document(cluster: Any, tmp_path: Path) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "scale.md").read_text()
+    program, shown = re.findall(r"```(?:python)?\n(.*?)```", text, re.DOTALL)[:2]
+    (tmp_path / "program.py").write_text(program)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "program.py")],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        env={**os.environ, "RAY_ADDRESS": cluster.address},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == shown
 
 
 def test_without_ray_it_names_the_line_for_pip() -> None:
