@@ -42,12 +42,11 @@ const Contender on{"cpp-trace-on", "forklift", Role::kOurs, "ns", [](const Run& 
                      const Recording recording;
                      return each_ns(run, span);
                    }};
-const Contender moment{"cpp-trace-on", "a moment", Role::kPart, "ns", [](const Run& run) {
-                         const Recording recording;
-                         return each_ns(run, [](std::size_t i) {
-                           tracer().moment(Category::kLocks, EventKind::kLocked, i, 0);
-                         });
-                       }};
+const Contender moment{
+    "cpp-trace-on", "a moment", Role::kPart, "ns", [](const Run& run) {
+      const Recording recording;
+      return each_ns(run, [](std::size_t i) { tracer().moment(Category::kLocks, EventKind::kLocked, i, 0); });
+    }};
 const Contender clock{"cpp-trace-on", "two clock readings", Role::kFloor, "ns", [](const Run& run) {
                         return each_ns(run, [](std::size_t) { keep(now_ns() - now_ns()); });
                       }};

@@ -123,8 +123,7 @@ void bind_recorder(nb::module_& module) {
       .def(nb::init<std::string>(), nb::arg("name"))
       .def("__enter__", &TraceRange::enter)
       .def("__exit__", [](TraceRange& self, const nb::args&) { self.leave(); });
-  module.def("trace_counter",
-             [](const std::string& name, double value) { trace::counter(name, value); });
+  module.def("trace_counter", [](const std::string& name, double value) { trace::counter(name, value); });
   module.def("trace_is_on", [] { return trace::is_on(); });
 }
 

@@ -120,7 +120,6 @@ struct Called {
 // Decodes the task in the message, clears the reader and calls the function. New reference, or nullptr with
 // an exception set. Names the task if the worker is traced. `called`, if it is not null, gets what was called.
 PyObject* perform_task(MessageReader& reader, KeptFunctions& functions, Failure& failure,
-                       workers::Worker& worker, const WorkerIdentity& identity,
-                       Called* called = nullptr);
+                       workers::Worker& worker, const WorkerIdentity& identity, Called* called = nullptr);
 
 }  // namespace forklift::py

@@ -107,8 +107,8 @@ class PoolWorker {
       }
       if (!go_on(status)) return false;
       count_got();
-      result = nb::steal(perform_task(*reader, functions, failure, *worker_, identity_,
-                                      insights ? &called : nullptr));
+      result = nb::steal(
+          perform_task(*reader, functions, failure, *worker_, identity_, insights ? &called : nullptr));
     }
     if (insights) note_worked(called);
     if (!result.is_valid()) {

@@ -296,7 +296,8 @@ class Channel {
   void trace_messages(trace::EventKind kind, std::int64_t traced, std::uint32_t first, std::uint64_t bytes,
                       std::size_t count = 1) const noexcept {
     if (trace::kCompiledIn && traced != 0) [[unlikely]]
-      tracer().span(kind, traced, trace::row_and_sequence(id_.index, first), trace::bytes_and_count(bytes, count));
+      tracer().span(kind, traced, trace::row_and_sequence(id_.index, first),
+                    trace::bytes_and_count(bytes, count));
   }
   // `done` stays false when there was no room (no message), which is no error.
   Status try_put(Plan& plan, bool* done);

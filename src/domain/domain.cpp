@@ -67,8 +67,9 @@ Result<std::unique_ptr<Domain>> Domain::create(const Options& options) {
                           std::memory_order_relaxed);
   if (Status status = header.reap_mutex.init(); !status) return status;
 
-  header.trace.categories.store(os::set_in_environment("FORKLIFT_TRACE") ? trace::kEverything : trace::kByDefault,
-                                std::memory_order_relaxed);
+  header.trace.categories.store(
+      os::set_in_environment("FORKLIFT_TRACE") ? trace::kEverything : trace::kByDefault,
+      std::memory_order_relaxed);
   if (Status status = domain->claim_sentinel(); !status) return status;
   Result<ChildSlot> slot = domain->claim_slot();
   if (!slot) return slot.status();

@@ -16,9 +16,7 @@ namespace {
 constexpr unsigned kKindShift = 56, kCountShift = 48;
 constexpr std::uint64_t kValueMask = (std::uint64_t{1} << kCountShift) - 1;
 
-std::uint64_t process_word(SlotRef slot) noexcept {
-  return sync::owner_process(slot.index, slot.generation);
-}
+std::uint64_t process_word(SlotRef slot) noexcept { return sync::owner_process(slot.index, slot.generation); }
 
 std::uint64_t what_word(WaitKind kind, std::size_t count, std::uint64_t value) noexcept {
   return std::uint64_t{static_cast<std::uint8_t>(kind)} << kKindShift |
@@ -61,7 +59,8 @@ thread_local OwnRow own_row;
 // Once in a thread's life. A row that was another thread's may say what that one waited for.
 WaitRow* claim_row(const Domain& domain, std::uint64_t owner) noexcept {
   const Rows rows(domain);
-  WaitRow* const row = sync::claim_thread_row(std::span(rows.first, rows.capacity), rows.table.rows_used, owner);
+  WaitRow* const row =
+      sync::claim_thread_row(std::span(rows.first, rows.capacity), rows.table.rows_used, owner);
   if (row != nullptr) row->what.store(0, std::memory_order_relaxed);
   return row;
 }

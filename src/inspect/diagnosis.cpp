@@ -126,7 +126,8 @@ std::string prospects(const domain::Domain& domain, const Target& target) {
   Wait wait;
   wait.who = {self.value_or(0), static_cast<pid_t>(os::thread_id())};
   wait.targets.push_back(target);
-  const bool pool = target.need == Need::kMessage && label_of(snapshot.view(), target.object) == channel::kPoolAnswers;
+  const bool pool =
+      target.need == Need::kMessage && label_of(snapshot.view(), target.object) == channel::kPoolAnswers;
   std::string text = pool ? "a result of the pool" : words.target(target);
   if (target.need == Need::kParties) text = "a party of " + text + ",";
   constexpr std::size_t kMost = 5;

@@ -205,15 +205,16 @@ class Explainer {
 
   void find_busy_pool(const Wait& wait) {
     const Target* const answers = target_with(wait, {Need::kMessage});
-    if (answers == nullptr || is_covered(wait) || label_of(snapshot_.view(), answers->object) != channel::kPoolAnswers)
+    if (answers == nullptr || is_covered(wait) ||
+        label_of(snapshot_.view(), answers->object) != channel::kPoolAnswers)
       return;
     std::vector<Actor> workers;
     for (const Actor& each : stuck_.enders(wait)) {
       const Wait* const theirs = each.member == wait.who.member ? nullptr : snapshot_.wait_of(each);
       if (theirs == nullptr || theirs->who.thread != pid(each)) continue;
       const Target* const task = target_with(*theirs, {Need::kMessage, Need::kTask});
-      const bool idle = task != nullptr &&
-                        (task->need == Need::kTask || label_of(snapshot_.view(), task->object) == channel::kPoolTasks);
+      const bool idle = task != nullptr && (task->need == Need::kTask ||
+                                            label_of(snapshot_.view(), task->object) == channel::kPoolTasks);
       if (!idle) workers.push_back(each);
     }
     if (workers.empty()) return;

@@ -353,9 +353,9 @@ Recording Recorder::stop() {
   if (region.plan().rings != 0) {
     const std::uint64_t page = os::page_size();
     const auto begin = (reinterpret_cast<std::uintptr_t>(region.cells(0).data()) + page - 1) / page * page;
-    const auto end = reinterpret_cast<std::uintptr_t>(region.cells(region.plan().rings - 1).data() +
-                                                      region.plan().cells) /
-                     page * page;
+    const auto end =
+        reinterpret_cast<std::uintptr_t>(region.cells(region.plan().rings - 1).data() + region.plan().cells) /
+        page * page;
     if (begin < end) (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_REMOVE);
   }
   return std::move(recording_);

@@ -69,8 +69,9 @@ class Recorder {
   bool on_ = false;
   std::vector<Ring> rings_;
   std::vector<trace::Event> fresh_;
-  std::map<std::pair<std::uint64_t, pid_t>, std::size_t> by_owner_;  // {owner's word, pid}: in recording_.threads
-  std::map<pid_t, std::size_t> by_pid_;                              // in recording_.processes
+  std::map<std::pair<std::uint64_t, pid_t>, std::size_t>
+      by_owner_;                         // {owner's word, pid}: in recording_.threads
+  std::map<pid_t, std::size_t> by_pid_;  // in recording_.processes
   std::int64_t named_ns_ = 0;
   Recording recording_;
 };

@@ -37,7 +37,7 @@ static_assert(sizeof(RingRow) == 64);
 struct alignas(64) NameRow {
   static constexpr std::size_t kBytes = 56;
   static constexpr std::uint64_t kComplete = std::uint64_t{1} << 63;
-  Word state;                                // {1: complete, hash:63}; 0: free
+  Word state;                                 // {1: complete, hash:63}; 0: free
   Word text[kBytes / sizeof(std::uint64_t)];  // padded with zeros
 };
 static_assert(sizeof(NameRow) == 64);
@@ -84,7 +84,8 @@ class Region {
     return {reinterpret_cast<RingRow*>(base_ + sizeof(Table) + plan_.names * sizeof(NameRow)), plan_.rings};
   }
   std::span<Cell> cells(std::uint64_t ring) const noexcept {
-    std::byte* const first = base_ + sizeof(Table) + plan_.names * sizeof(NameRow) + plan_.rings * sizeof(RingRow);
+    std::byte* const first =
+        base_ + sizeof(Table) + plan_.names * sizeof(NameRow) + plan_.rings * sizeof(RingRow);
     return {reinterpret_cast<Cell*>(first) + ring * plan_.cells, plan_.cells};
   }
 

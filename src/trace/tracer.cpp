@@ -90,8 +90,8 @@ bool Tracer::find_ring(OwnRing& own, std::uint64_t self) noexcept {
   own.mask = cells.size() - 1;
   own.written = own.row->written.load(std::memory_order_relaxed);
   // Without a time: the event for which the ring is taken began earlier than now.
-  own.put(EventKind::kThread, 0, 0,
-          pid_and_thread(static_cast<std::uint32_t>(::getpid()), os::thread_id()), owner);
+  own.put(EventKind::kThread, 0, 0, pid_and_thread(static_cast<std::uint32_t>(::getpid()), os::thread_id()),
+          owner);
   return true;
 }
 
@@ -160,11 +160,10 @@ std::uint64_t read_ring(const Region& region, std::uint64_t ring, std::uint64_t 
   for (std::uint64_t i = begin; i < end; ++i) {
     const Cell& cell = cells[i & (cells.size() - 1)];
     const std::uint64_t kind = cell.words[1].load(std::memory_order_relaxed);
-    events.push_back({static_cast<std::int64_t>(cell.words[0].load(std::memory_order_relaxed)),
-                      static_cast<std::int64_t>(kind & kDurationMask),
-                      static_cast<EventKind>(kind >> kKindShift),
-                      cell.words[2].load(std::memory_order_relaxed),
-                      cell.words[3].load(std::memory_order_relaxed)});
+    events.push_back(
+        {static_cast<std::int64_t>(cell.words[0].load(std::memory_order_relaxed)),
+         static_cast<std::int64_t>(kind & kDurationMask), static_cast<EventKind>(kind >> kKindShift),
+         cell.words[2].load(std::memory_order_relaxed), cell.words[3].load(std::memory_order_relaxed)});
   }
   sync::load_fence();
   const std::uint64_t kept =

@@ -68,8 +68,7 @@ class _Constructors(TypedConstructors):
         Arrays travel through shared memory. ``strict``: ``put`` raises if an object cannot be pickled,
         instead of printing the traceback. ``framework``: whose arrays ``get`` returns ("numpy", "torch",
         "jax", "cupy", "forklift"). Methods: put, get, put_nowait, get_nowait, qsize, empty, full, close,
-        join_thread; loan (makes an array in shared memory), aput and aget (for coroutines).
-        See forklift.multiprocessing.queues.Queue.
+        join_thread; loan, aput and aget. See forklift.multiprocessing.queues.Queue.
         """
         return _module(".queues").Queue(maxsize, ctx=self.get_context(), strict=strict, framework=framework)
 
@@ -196,9 +195,9 @@ class _Constructors(TypedConstructors):
         cpus         for each worker the number, or numbers, of the processors on which it runs
         nested       workers may have children
         log          this process's loggers handle the workers' log records
-        insights     pool.insights() says where the workers' time goes, and names the slowest tasks
+        insights     pool.insights() says where the workers' time goes
 
-        ``timeout`` and ``retries`` are the defaults of each call. See forklift.multiprocessing.pool.Pool.
+        ``timeout`` and ``retries`` are each call's defaults. See forklift.multiprocessing.pool.Pool.
         """
         return _module(".pool").Pool(
             processes,
@@ -366,19 +365,17 @@ _concrete_contexts: dict[str, Any] = {
     "spawn": SpawnContext(),
     "forkserver": ForkServerContext(),
 }
-_CLUSTERS = {"ray": "forklift.cluster"}  # contexts that are no start methods, and their modules
+_CLUSTERS = {"ray": "forklift.cluster"}  # contexts that are no start methods
 _default_context: DefaultContext = DefaultContext()  # its type is written out for mypy
 
 
 def _concrete(method: str) -> Any:
     if method in _CLUSTERS:
         return __import__(_CLUSTERS[method], fromlist=["context"]).context(method)
-    try:
-        context = _concrete_contexts[method]
-    except KeyError:
-        raise ValueError(f"cannot find context for {method!r}") from None
-    context._check_available()
-    return context
+    if method not in _concrete_contexts:
+        raise ValueError(f"cannot find context for {method!r}")
+    _concrete_contexts[method]._check_available()
+    return _concrete_contexts[method]
 
 
 def _with_policy(context: Any, policy: str) -> Any:

@@ -134,8 +134,8 @@ TEST_F(SpinPolicyAtAPlace, IsLearntFromSleeps) {
 TEST_F(SpinPolicyAtAPlace, MakesALongerSpin) {
   EXPECT_FALSE(domain::spin_at(place_, [] { return false; }, domain()));
   EXPECT_TRUE(learn());
-  EXPECT_TRUE(domain::spin_at(place_, [begin = os::now_ns()] { return os::now_ns() - begin > 50'000; },
-                              domain()));
+  EXPECT_TRUE(
+      domain::spin_at(place_, [begin = os::now_ns()] { return os::now_ns() - begin > 50'000; }, domain()));
   EXPECT_TRUE(spin_policy_.is_long());
   EXPECT_FALSE(domain::spin_at(place_, [] { return false; }, domain()));
   EXPECT_FALSE(spin_policy_.is_long());

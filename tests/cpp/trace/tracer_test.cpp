@@ -238,7 +238,8 @@ TEST(TraceGeometry, FitsInRegionsOfEverySize) {
     }
     EXPECT_GE(plan.rings, 2u) << bytes;
     EXPECT_TRUE(std::has_single_bit(plan.cells)) << bytes;
-    EXPECT_LE(sizeof(Table) + plan.names * sizeof(NameRow) + plan.rings * (sizeof(RingRow) + plan.cells * sizeof(Cell)),
+    EXPECT_LE(sizeof(Table) + plan.names * sizeof(NameRow) +
+                  plan.rings * (sizeof(RingRow) + plan.cells * sizeof(Cell)),
               bytes);
   }
 }

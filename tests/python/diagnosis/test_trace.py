@@ -1,4 +1,4 @@
-"""``forklift trace``: what is in a trace is what a program of known amounts did; from a shell, from within."""
+"""``forklift trace``: in a trace is what a program of known amounts did; from a shell, and from within."""
 
 import collections
 import contextlib
