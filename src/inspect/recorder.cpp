@@ -297,7 +297,11 @@ void Recorder::note_processes() {
   for (const domain::Slot& slot : view_.slots()) {
     const std::uint64_t state = load(slot.state);
     const auto pid = static_cast<pid_t>(load(slot.pid));
-    if (static_cast<domain::SlotState>(state & 0xff) != domain::SlotState::kLive || pid == 0) continue;
+    const bool lives = static_cast<domain::SlotState>(state & 0xff) == domain::SlotState::kLive;
+    // A slot keeps the name of a process that is gone until another one claims it.
+    if (!lives && by_pid_.count(pid) != 0 && process(pid).name.empty())
+      process(pid).name = domain::name_in(slot);
+    if (!lives || pid == 0) continue;
     RecordedProcess& seen = process(pid);
     seen.service = load(slot.service) != 0;
     if (std::string name = domain::name_in(slot); !name.empty()) seen.name = std::move(name);
