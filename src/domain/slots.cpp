@@ -130,6 +130,10 @@ void Domain::name_self(std::string_view name) noexcept {
     std::memcpy(&word, text + i * sizeof word, sizeof word);
     slot.name[i].store(word, std::memory_order_relaxed);
   }
+  // Names of processes may be many: only a recording has a use for them.
+  if (tracer_.on(trace::Category::kTasks))
+    tracer_.moment(trace::Category::kLife, trace::EventKind::kNamed, static_cast<std::uint64_t>(::getpid()),
+                   tracer_.name(name));
 }
 
 std::string name_in(const Slot& slot) {

@@ -152,6 +152,11 @@ void Recorder::collect_ring(std::size_t number) {
   for (const Event& event : fresh_) add(ring, event);
 }
 
+std::string Recorder::name_of(std::uint64_t number) const {
+  const std::span<const trace::NameRow> names = view_.traces().names();
+  return number < names.size() ? trace::name_in(names[number]) : std::string();
+}
+
 // Of a ring whose beginning is not there any more: its row says whose it is, unless that changes in what is left.
 std::size_t Recorder::owner_of(std::size_t number) {
   const bool changes = std::any_of(fresh_.begin(), fresh_.end(),
@@ -174,6 +179,10 @@ void Recorder::add(Ring& ring, const Event& event) {
   if (ring.thread == kNone || event.kind == EventKind::kNone) return;
   RecordedThread& thread = recording_.threads[ring.thread];
   if (event.kind == EventKind::kStarted || event.kind == EventKind::kGone) note_life(thread.pid, event);
+  if (event.kind == EventKind::kNamed) {
+    if (std::string name = name_of(event.value); !name.empty()) process(thread.pid).name = std::move(name);
+    return;
+  }
   if (event.end() < recording_.began_ns) return;
   note(event);
   const std::uint64_t count = count_of(event);
@@ -297,11 +306,7 @@ void Recorder::note_processes() {
   for (const domain::Slot& slot : view_.slots()) {
     const std::uint64_t state = load(slot.state);
     const auto pid = static_cast<pid_t>(load(slot.pid));
-    const bool lives = static_cast<domain::SlotState>(state & 0xff) == domain::SlotState::kLive;
-    // A slot keeps the name of a process that is gone until another one claims it.
-    if (!lives && by_pid_.count(pid) != 0 && process(pid).name.empty())
-      process(pid).name = domain::name_in(slot);
-    if (!lives || pid == 0) continue;
+    if (static_cast<domain::SlotState>(state & 0xff) != domain::SlotState::kLive || pid == 0) continue;
     RecordedProcess& seen = process(pid);
     seen.service = load(slot.service) != 0;
     if (std::string name = domain::name_in(slot); !name.empty()) seen.name = std::move(name);

@@ -51,6 +51,7 @@ class Recorder {
   Recorder(View view, std::uint64_t most);
   void switch_off() noexcept;
   void collect_ring(std::size_t number);
+  std::string name_of(std::uint64_t number) const;
   std::size_t owner_of(std::size_t number);
   void add(Ring& ring, const trace::Event& event);
   void keep(RecordedThread& thread, const trace::Event& event);

@@ -49,6 +49,7 @@ enum class EventKind : std::uint8_t {
   kOverBudget = 41,  // bytes that were refused; 0
   kRangeBegan = 42,  // 0; name
   kCounter = 43,     // name; a double's bits
+  kNamed = 44,       // own pid; name of the process. While somebody records
 };
 
 enum class CopyWay : std::uint64_t {

@@ -31,15 +31,6 @@ void store_text(NameRow& row, std::string_view text) noexcept {
   }
 }
 
-std::string load_text(const NameRow& row) {
-  char text[NameRow::kBytes];
-  for (std::size_t i = 0; i < std::size(row.text); ++i) {
-    const std::uint64_t word = row.text[i].load(std::memory_order_relaxed);
-    std::memcpy(text + i * sizeof word, &word, sizeof word);
-  }
-  return {text, ::strnlen(text, sizeof text)};
-}
-
 }  // namespace
 
 // The ring in which this thread wrote last. A forked child has another `self`, and takes a ring of its own.
@@ -124,7 +115,7 @@ std::uint32_t Tracer::name(std::string_view name) noexcept {
       row.state.store(hash | NameRow::kComplete, std::memory_order_release);
       return static_cast<std::uint32_t>(at);
     }
-    if (seen == (hash | NameRow::kComplete) && load_text(row) == name) return static_cast<std::uint32_t>(at);
+    if (seen == (hash | NameRow::kComplete) && name_in(row) == name) return static_cast<std::uint32_t>(at);
   }
   return 0;
 }
@@ -174,12 +165,21 @@ std::uint64_t read_ring(const Region& region, std::uint64_t ring, std::uint64_t 
   return end;
 }
 
+std::string name_in(const NameRow& row) {
+  char text[NameRow::kBytes];
+  for (std::size_t i = 0; i < std::size(row.text); ++i) {
+    const std::uint64_t word = row.text[i].load(std::memory_order_relaxed);
+    std::memcpy(text + i * sizeof word, &word, sizeof word);
+  }
+  return {text, ::strnlen(text, sizeof text)};
+}
+
 std::vector<std::string> read_names(const Region& region) {
   std::vector<std::string> names(1);
   for (std::size_t i = 1; i < region.names().size(); ++i) {
     const NameRow& row = region.names()[i];
     const bool complete = (row.state.load(std::memory_order_acquire) & NameRow::kComplete) != 0;
-    names.push_back(complete ? load_text(row) : std::string());
+    names.push_back(complete ? name_in(row) : std::string());
   }
   while (!names.empty() && names.size() > 1 && names.back().empty()) names.pop_back();
   return names;

@@ -97,6 +97,7 @@ constexpr std::uint64_t pid_and_thread(std::uint32_t pid, std::uint32_t thread) 
 std::uint64_t read_ring(const Region& region, std::uint64_t ring, std::uint64_t from,
                         std::vector<Event>& events, std::uint64_t& lost);
 
+std::string name_in(const NameRow& row);
 // All names, by their numbers; the first is empty.
 std::vector<std::string> read_names(const Region& region);
 
