@@ -48,14 +48,12 @@ class Core:
     def __init__(self, roster: Roster, store: Callable[[Any], Any]) -> None:
         self._roster = roster
         self._owner = os.getpid()
-        self._lock = threading.Lock()
         self._pending = Pending()
         self._woken = False
         self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._told: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         self._numbers = itertools.count(1)
         self.objects = SharedObjects(store, self._numbers)
-        self._estimates: dict[int, float] = {}  # seconds a task, by the identity of a job under way
         self._agents: list[AgentHandle] = []
         self._closing = False
         self._looked = 0.0
@@ -184,6 +182,11 @@ class Core:
     def _look_at_nodes(self) -> None:
         if self._closing and not self._pending:
             return
+        if not engine.is_connected():
+            for agent in [each for each in self._agents if each.state != "gone"]:
+                self._lose(agent, ConnectionError("the program has left the cluster"))
+            self._fail_pending(("stopped", "the program is not connected to Ray any more", None))
+            return
         for agent in self._roster.more(self._agents):
             self._agents.append(agent)
             agent.start(
@@ -249,7 +252,7 @@ class Core:
         batches: dict[int, Segment] = {}
         room, size = 0, agent.bytes
         while (first := self._pending.first()) is not None:
-            seconds = self._estimates.get(id(first.job), 0.0)
+            seconds = first.job.task_seconds
             room = min(room if batches else agent.room(seconds), most)
             if room <= 0 or (batches and size >= agent.MOST_BYTES):
                 break
@@ -293,15 +296,11 @@ class Core:
         reply: Reply = future.result()
         agent.acknowledge(reply)
         self._collect(agent)  # before the results are looked at: the agent goes on meanwhile
-        jobs = {id(agent.sent[each.batch].segment.job) for each in reply.reports}
-        for number in jobs:
-            if reply.task_seconds > 0:
-                old = self._estimates.get(number, reply.task_seconds)
-                self._estimates[number] = (old + reply.task_seconds) / 2
+        if reply.task_seconds > 0:
+            for job in {agent.sent[each.batch].segment.job for each in reply.reports}:
+                job.task_seconds = (reply.task_seconds + (job.task_seconds or reply.task_seconds)) / 2
         for report in reply.reports:
             self._report_came(agent, report)
-        if not self._pending and not any(each.sent for each in self._agents):
-            self._estimates.clear()
         handle_records(reply.records)
 
     def _report_came(self, agent: AgentHandle, report: Report) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-__all__ = ["Unreachable", "connect", "nodes", "on_node", "store"]
+__all__ = ["Unreachable", "connect", "is_connected", "nodes", "on_node", "store"]
 
 
 # An actor cannot be reached now: it may have got the call or not, and may come back.
@@ -22,6 +22,11 @@ def connect() -> None:
     """
     if not ray.is_initialized():
         ray.init(log_to_driver=True, configure_logging=False)
+
+
+def is_connected() -> bool:
+    """Tells whether the program is connected to a cluster. It is not after ``ray.shutdown()``."""
+    return bool(ray.is_initialized())
 
 
 def nodes() -> list[dict[str, Any]]:

@@ -40,6 +40,7 @@ class Job:
         self._watched = False
         self._told = False
         self._sender: Sender | None = None
+        self.task_seconds = 0.0  # a task's mean duration; 0: not known. Of the dispatcher
         self._borrows = False
 
     # --- sending

@@ -162,6 +162,44 @@ if __name__ == "__main__":
 """
 
 
+LEAVER = """
+import sys, time
+sys.path.insert(0, sys.argv[2])
+import ray
+import ray_targets as targets
+import forklift.multiprocessing as mp
+if __name__ == "__main__":
+    ray.init(address=sys.argv[1], log_to_driver=False, logging_level="ERROR")
+    pool = mp.get_context("ray").Pool(1)
+    assert pool.map(targets.same, range(9), 1) == list(range(9))
+    result = pool.map_async(targets.nap, [300] * 6, 1)
+    if sys.argv[3] == "shutdown":
+        ray.shutdown()
+        try:
+            result.get(30)
+        except Exception as error:
+            print(type(error).__name__)
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "says"), [("shutdown", {"WorkerDiedError", "PoolStoppedError"}), ("leave", {""})]
+)
+def test_a_program_that_leaves_the_cluster_ends(
+    cluster: Any, tmp_path: Path, how: str, says: set[str]
+) -> None:
+    program = tmp_path / "leaver.py"
+    program.write_text(LEAVER)
+    done = subprocess.run(
+        [sys.executable, str(program), cluster.address, str(Path(__file__).parent), how],
+        capture_output=True,
+        text=True,
+        timeout=90,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() in says
+
+
 def test_a_killed_driver_leaves_no_process_on_any_node(cluster: Any, tmp_path: Path) -> None:
     program = tmp_path / "driver.py"
     program.write_text(DRIVER)
