@@ -26,6 +26,7 @@ namespace forklift::inline abi_0_1::trace {
 // From its construction to its destruction.
 class [[nodiscard]] Range {
  public:
+  // Begins now, if somebody records.
   explicit Range(std::string_view name) noexcept;
   ~Range() {
     if (began_ != 0) end();
