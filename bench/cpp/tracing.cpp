@@ -48,7 +48,10 @@ const Contender moment{
       return each_ns(run, [](std::size_t i) { tracer().moment(Category::kLocks, EventKind::kLocked, i, 0); });
     }};
 const Contender clock{"cpp-trace-on", "two clock readings", Role::kFloor, "ns", [](const Run& run) {
-                        return each_ns(run, [](std::size_t) { keep(now_ns() - now_ns()); });
+                        return each_ns(run, [](std::size_t) {
+                          const std::int64_t first = now_ns();
+                          keep(now_ns() - first);
+                        });
                       }};
 const Contender off{"cpp-trace-off", "forklift", Role::kOurs, "ns",
                     [](const Run& run) { return each_ns(run, span); }};
