@@ -11,7 +11,6 @@ namespace forklift::inline abi_0_1::inspect {
 namespace {
 
 using arena::Object;
-using arena::ObjectKind;
 using domain::Region;
 using domain::WaitKind;
 
