@@ -66,6 +66,7 @@ if TYPE_CHECKING:  # not `from typing import`: every child that is a fresh inter
     from forklift.fork import fork_report, get_fork_policy, register_fork_guard, set_fork_policy
     from forklift.multiprocessing._executor.executor import ProcessPoolExecutor
     from forklift.multiprocessing._pool.failures import ResultDecodingError, TaskTimeoutError
+    from forklift.multiprocessing._pool.insights import PoolInsights
     from forklift.objects.broadcast import Broadcast, Latest, Subscription
     from forklift.objects.frozen import FrozenDict, FrozenList, FrozenTuple, freeze, open_frozen, share, thaw
     from forklift.objects.labels import label_of, set_label
@@ -134,6 +135,7 @@ _LATER = {
     "objects.naming": ("Domain", "attach", "meet", "own_domain", "serve"),
     "multiprocessing._executor.executor": ("ProcessPoolExecutor",),
     "multiprocessing._pool.failures": ("ResultDecodingError", "TaskTimeoutError"),
+    "multiprocessing._pool.insights": ("PoolInsights",),
     "objects.portable": ("PortableQueue", "Program", "inherited"),
 }
 _MODULE_OF = {name: module for module, names in _LATER.items() for name in names}
@@ -197,6 +199,7 @@ __all__ = [
     "NotFoundError",
     "OverBudgetError",
     "PeerDiedError",
+    "PoolInsights",
     "PoolStoppedError",
     "PortableQueue",
     "ProcessPoolExecutor",

@@ -165,6 +165,9 @@ def use_pools() -> Iterator[float]:
         results = workers.imap(square, range(10), lookahead=5)
         assert_type(results, IMapIterator[float])
         assert_type(results.next(timeout=3), float)
+        assert_type(workers.insights(), forklift.PoolInsights)
+        assert_type(workers.insights().waiting_ratio, float)
+        assert_type(workers.map(square, range(10), progress="insights"), list[float])
         yield from workers.imap_unordered(square, range(10))
         kept: std.pool.Pool = workers
         kept.close()
