@@ -181,6 +181,10 @@ class Job:
                 self._changed.wait(left)
         return True
 
+    def explained(self, error: BaseException) -> BaseException:
+        """The error of a wait whose time is over, as it is: who could have ended it is on other nodes."""
+        return error
+
     # --- results
 
     def _next_ends(self, timeout: float | None) -> Ends | None:

@@ -7,7 +7,7 @@ import signal
 from multiprocessing import popen_forkserver as _std
 
 from forklift.multiprocessing._start import zygote
-from forklift.multiprocessing._start.ending import KnowsEnd
+from forklift.multiprocessing._start.ending import knowing_end
 from forklift.multiprocessing._start.invitation import invitation_for
 from forklift.multiprocessing._start.launch import PackedProcess
 from forklift.multiprocessing._start.options import take_options
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Popen"]
 
 
-class Popen(KnowsEnd, _std.Popen):
+class Popen(knowing_end(_std.Popen)):  # type: ignore[misc]
     hang: Any = None  # the error of a child that was started with a time-out and hung
 
     def _launch(self, process_obj: Any) -> None:
@@ -40,7 +40,7 @@ class Popen(KnowsEnd, _std.Popen):
     def _launch_invited(self, process_obj: Any) -> None:
         invitation = invitation_for(self)
         try:
-            super()._launch(PackedProcess(process_obj, invitation))  # type: ignore[misc]
+            super()._launch(PackedProcess(process_obj, invitation))
         except (EOFError, ConnectionError) as error:
             raise zygote.error_for(error) from None
         finally:

@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["KnowsEnd"]
+__all__ = ["KnowsEnd", "knowing_end"]
 
 
 class KnowsEnd:
@@ -47,3 +47,12 @@ class KnowsEnd:
         if _core.event_log_on():
             self._logged_name = process_obj.name
             _core.log_start(self.pid, process_obj.name)
+
+
+def knowing_end(popen: Any) -> Any:
+    """The standard library's class with KnowsEnd before it.
+
+    The class itself if KnowsEnd is among its bases: where Forklift is installed, its popen_fork is the
+    standard library's, from which the others derive.
+    """
+    return popen if issubclass(popen, KnowsEnd) else type("Popen", (KnowsEnd, popen), {})
