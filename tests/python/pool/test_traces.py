@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("opentelemetry.sdk", reason="traces are OpenTelemetry's")
 
-PROGRAM = Path(__file__).parents[1] / "programs" / "traced.py"
+PROGRAM = Path(__file__).parents[1] / "telemetry_program.py"
 
 
 def spans_of(tmp_path: Path, what: str, method: str) -> list[dict[str, Any]]:
