@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -36,6 +37,7 @@ def _connect() -> Any:
     import ray
 
     if not ray.is_initialized():
+        os.environ.setdefault("RAY_worker_niceness", "0")  # 15 otherwise, and the local pool has 0
         ray.init(address="local", num_cpus=CPUS, include_dashboard=False, log_to_driver=False)
     return ray
 

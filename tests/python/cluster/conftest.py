@@ -18,6 +18,8 @@ for _each in POOL_TESTS.glob("test_*.py"):
     pytest.register_assert_rewrite(_each.stem)
 
 os.environ.setdefault("RAY_DEDUP_LOGS", "0")
+# Ray gives its workers a niceness of 15: beside other tests they would starve.
+os.environ.setdefault("RAY_worker_niceness", "0")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
 

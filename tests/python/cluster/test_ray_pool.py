@@ -43,6 +43,10 @@ def test_it_uses_all_nodes(pool: Any) -> None:
     assert not agents & {each.pid for each in nodes}  # workers are children of the node's fork server
 
 
+def test_worker_ids_of_all_nodes(pool: Any) -> None:
+    support.until(lambda: set(pool.map(pool_targets.who, range(12), 1)) == {0, 1, 2}, "three numbers")
+
+
 def test_nodes_tell_what_runs_and_waits(pool: Any) -> None:
     result = pool.map_async(targets.nap, [0.4] * 30, 1)
     support.until(lambda: sum(each.running for each in pool.nodes()) == 3, "three tasks run")
