@@ -91,10 +91,11 @@ def test_the_figures_of_killed_workers_stay(fork: Any) -> None:
             pool.apply(targets.die, (signal.SIGKILL,))
         pool.map(targets.square, range(20), 1)
         found = pool.insights()
+        # The other worker may do all of the tasks before the new one is ready.
+        support.until(lambda: pool.insights().started == 3, "the dead worker's successor to start")
     assert before.tasks == 20
     assert found.tasks == 40
     assert found.working >= before.working >= 0.2
-    assert found.started == 3
 
 
 def test_retries_and_time_outs(fork: Any) -> None:
