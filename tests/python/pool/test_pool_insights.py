@@ -13,6 +13,7 @@ import forklift
 import forklift.multiprocessing as mp
 import pool_targets as targets
 import pytest
+import support
 from forklift.multiprocessing._pool import insights as module
 from forklift.multiprocessing._pool.insights import insights_of
 
