@@ -28,8 +28,8 @@ nb::dict as_dict(const inspect::ArenaUse& use) {
 nb::dict as_dict(const inspect::ProcessUse& use) {
   return Fields()("process", use.pid)("parent", use.parent)("name", use.name)("state", use.state)(
       "service", use.service)("cpu_seconds", use.cpu_seconds)("own_bytes", use.own_bytes)(
-      "arena_bytes", use.arena_bytes)("blocks", use.blocks)("waits_for", use.waits_for)("waits_seconds",
-                                                                                        use.waits_seconds);
+      "arena_bytes", use.arena_bytes)("blocks", use.blocks)("old_bytes", use.old_bytes)(
+      "waits_for", use.waits_for)("waits_seconds", use.waits_seconds);
 }
 nb::dict as_dict(const inspect::QueueUse& use) {
   return Fields()("index", use.index)("generation", use.generation)("label", use.label)("length", use.length)(
@@ -43,11 +43,15 @@ nb::dict as_dict(const inspect::TopicUse& use) {
 }
 nb::dict as_dict(const inspect::PoolUse& use) {
   return Fields()("tasks", use.tasks)("owner", use.owner)("waiting", use.waiting)("submitted", use.submitted)(
-      "busy", use.busy)("idle", use.idle);
+      "deaths", use.deaths)("retries", use.retries)("busy", use.busy)("idle", use.idle);
 }
 nb::dict as_dict(const inspect::LockUse& use) {
   return Fields()("index", use.index)("kind", use.kind)("label", use.label)("owner", use.owner)(
       "value", use.value)("waiting", use.waiting);
+}
+nb::dict as_dict(const inspect::BlockUse& use) {
+  return Fields()("index", use.index)("generation", use.generation)("bytes", use.bytes)("holder", use.holder)(
+      "process", use.process)("held_seconds", use.held_seconds);
 }
 nb::dict as_dict(const Survey& survey);
 
@@ -60,7 +64,8 @@ nb::list as_list(const std::vector<Use>& uses) {
 nb::dict as_dict(const Survey& survey) {
   return Fields()("domain", survey.domain)("now_ns", survey.now_ns)("arena", as_dict(survey.arena))(
       "processes", as_list(survey.processes))("queues", as_list(survey.queues))(
-      "topics", as_list(survey.topics))("pools", as_list(survey.pools))("locks", as_list(survey.locks));
+      "topics", as_list(survey.topics))("pools", as_list(survey.pools))("locks", as_list(survey.locks))(
+      "blocks", as_list(survey.blocks));
 }
 
 // Domains that are looked at again and again: opened once, since opening takes longer than looking.
@@ -73,18 +78,21 @@ class Surveyor {
       node::Node::for_each([&](node::Node& node) { views_.emplace_back(node.domain()); });
     }
   }
-  nb::list look(bool holders) const {
+  nb::list look(bool holders) {
     const auto wanted = holders ? inspect::Holders::kAll : inspect::Holders::kNone;
     std::vector<Survey> surveys;
     {
       const GilRelease released;
-      for (const inspect::View& view : views_) surveys.push_back(inspect::survey_of(view, wanted));
+      holdings_.resize(views_.size());
+      for (std::size_t i = 0; i < views_.size(); ++i)
+        surveys.push_back(inspect::survey_of(views_[i], wanted, &holdings_[i]));
     }
     return as_list(surveys);
   }
 
  private:
   std::vector<inspect::View> views_;
+  std::vector<inspect::Holdings> holdings_;  // of each
 };
 
 }  // namespace

@@ -40,10 +40,11 @@ Status Channel::claim_after(bool ended, Incoming& into, Receipt& receipt, os::De
     return {Code::kInvalid, sync::labelled("the queue", row_.label) +
                                 " delivers at most once: there is nothing to acknowledge"};
   into.clear();
+  bool traced = are_traced();
   for (;;) {
     bool done = false;
     bool exhausted = false;
-    Status got = try_claim(into, receipt, &exhausted, &done);
+    Status got = try_claim(into, receipt, &exhausted, &done, traced);
     if (std::exchange(ended, false)) tell_ended();
     message_descriptor_.settle();
     if (done) {
@@ -71,7 +72,7 @@ Status Channel::claim_after(bool ended, Incoming& into, Receipt& receipt, os::De
                   " messages, all that the queue allows at a time: acknowledge some, or make the "
                   "queue with room for more claims"};
     }
-    if (Status status = wait_for_message(deadline, hooks); !status) return status;
+    if (Status status = wait_for_message(deadline, hooks, &traced); !status) return status;
     fetch_first();
   }
 }

@@ -332,7 +332,7 @@ Status Channel::get_each(Incoming& single, std::size_t& count, os::Deadline dead
         return {};
       }
       bool done = false;
-      Status got = take(single, &done);
+      Status got = take(single, &done, are_traced());
       if (!got || done) return got;
     }
     if (Status status = wait_for_next(deadline, hooks); !status) return status;

@@ -79,7 +79,10 @@ Result<ChannelPtr> Channel::create(Channels& channels, const ChannelOptions& opt
           if (**held) arena.give_within(change, ***held, arena::Holder::receipts(*index));
         const std::uint32_t first = Position::unpack(row.tail.load(std::memory_order_relaxed)).sequence();
         change.set(row.done, first);
-        row.first.store(first, std::memory_order_relaxed);  // nobody reads it before the row is in use
+        // Nobody reads these before the row is in use.
+        row.first.store(first, std::memory_order_relaxed);
+        row.deaths.store(0, std::memory_order_relaxed);
+        row.sent_again.store(0, std::memory_order_relaxed);
         return {};
       });
   if (!hold) return hold.status();
@@ -106,7 +109,7 @@ bool Channel::drain(Channels& channels, std::uint32_t index) {
   for (;;) {
     bool done = false;
     // A message that is wrong counts as taken.
-    const Status got = channel.try_get(message, &done);
+    const Status got = channel.try_get(message, &done, false);
     message.clear();
     if (!done) return got.ok() || got.code() == Code::kCorrupt;
   }
@@ -236,8 +239,8 @@ Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* h
   }
 }
 
-Status Channel::take(Incoming& into, bool* done, Claim* claim, TakeMark* mark) {
-  Status got = try_get(into, done, claim, mark);
+Status Channel::take(Incoming& into, bool* done, bool traced, Claim* claim, TakeMark* mark) {
+  Status got = try_get(into, done, traced, claim, mark);
   if (*done) tell_room();
   message_descriptor_.settle();
   return got;
@@ -263,17 +266,18 @@ Status Channel::get(Incoming& into, os::Deadline deadline, WaitHooks* hooks, Cla
     return {Code::kInvalid, sync::labelled("the queue", row_.label) +
                                 " delivers at least once: its messages are claimed, not just got"};
   into.clear();
+  bool traced = are_traced();
   for (;;) {
     bool done = false;
-    Status got = take(into, &done, claim, mark);
+    Status got = take(into, &done, traced, claim, mark);
     if (!got || done) return got;
-    if (Status status = wait_for_next(deadline, hooks); !status) return status;
+    if (Status status = wait_for_next(deadline, hooks, &traced); !status) return status;
   }
 }
 
-Status Channel::wait_for_next(os::Deadline deadline, WaitHooks* hooks) {
+Status Channel::wait_for_next(os::Deadline deadline, WaitHooks* hooks, bool* traced) {
   if (at_end()) return {Code::kClosed, sync::labelled("the queue", row_.label) + " is closed and empty"};
-  Status status = wait_for_message(deadline, hooks);
+  Status status = wait_for_message(deadline, hooks, traced);
   if (status) fetch_first();
   return status;
 }

@@ -16,6 +16,7 @@
 #include <span>
 #include <vector>
 
+#include "channel/answers.h"
 #include "channel/channels.h"
 #include "channel/gather.h"
 #include "domain/waiting.h"
@@ -260,6 +261,10 @@ class Channel {
     return closed() && empty() && (!receipts_ || receipts_.count_in_use() == 0);
   }
 
+  // Of a pool's tasks: counted for those who look at the domain.
+  void count_death() noexcept { row_.deaths.fetch_add(1, std::memory_order_relaxed); }
+  void count_sent_again() noexcept { row_.sent_again.fetch_add(1, std::memory_order_relaxed); }
+
   // Makes everybody who waits in one of these calls look at its hooks.
   void wake_all() noexcept;
 
@@ -333,9 +338,9 @@ class Channel {
   void commit_put(const Plan& plan, Position tail, Position behind) noexcept;
   template <class Take>
   Status take_oldest(RecordHeader& header, bool* done, Take&& take);
-  Status try_get(Incoming& into, bool* done, Claim* claim = nullptr, TakeMark* mark = nullptr);
+  Status try_get(Incoming& into, bool* done, bool traced, Claim* claim = nullptr, TakeMark* mark = nullptr);
   // `exhausted`: a message that is not to be delivered again.
-  Status try_claim(Incoming& into, Receipt& receipt, bool* exhausted, bool* done);
+  Status try_claim(Incoming& into, Receipt& receipt, bool* exhausted, bool* done, bool traced);
   Status claim_record(Incoming& into, const Receipt& receipt, const RecordHeader& header, Position head,
                       const std::byte* in);
   Status claim_returned(Incoming& into, Receipt& receipt, bool* exhausted, bool* done);
@@ -352,13 +357,17 @@ class Channel {
   void tell_room(int messages = 1) noexcept;
   void tell_ended() noexcept;
   // As try_get; tells those who wait for room.
-  Status take(Incoming& into, bool* done, Claim* claim = nullptr, TakeMark* mark = nullptr);
+  Status take(Incoming& into, bool* done, bool traced, Claim* claim = nullptr, TakeMark* mark = nullptr);
+  // Are messages traced? A getter asks before its first look and while it waits, and not when its message has come: the
+  // answer lies in another page, and the message's sender waits for what is done then.
+  bool are_traced() const noexcept { return tracer().on(trace::Category::kMessages); }
   void ring(int bell, std::uint32_t sequence) noexcept;
   // Prefetches the first record, so that it arrives while the lock is being taken.
   void fetch_first() const noexcept;
-  Status wait_for_message(os::Deadline deadline, WaitHooks* hooks);
+  // `traced`: whether messages were when it ended.
+  Status wait_for_message(os::Deadline deadline, WaitHooks* hooks, bool* traced = nullptr);
   // For a getter that found none: kClosed at the end.
-  Status wait_for_next(os::Deadline deadline, WaitHooks* hooks);
+  Status wait_for_next(os::Deadline deadline, WaitHooks* hooks, bool* traced = nullptr);
   // Where to wait, and how long without sleeping.
   domain::WaitPoint for_message() const noexcept;
   domain::WaitPoint for_room() const noexcept;
@@ -393,6 +402,7 @@ class Channel {
   GatherPolicy gather_policy_;                   // for messages
   watch::DescriptorCell message_descriptor_;
   watch::DescriptorCell room_descriptor_;
+  Answers answers_;  // of the putters
   std::atomic<std::uint32_t> taken_when_full_{
       kSequenceMask};  // what taken() was when a put last found no room
 };

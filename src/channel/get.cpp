@@ -189,8 +189,8 @@ template <class Take>
   return {};
 }
 
-Status Channel::try_get(Incoming& into, bool* done, Claim* claim, TakeMark* mark) {
-  const std::int64_t traced = tracer().begin(trace::Category::kMessages);
+Status Channel::try_get(Incoming& into, bool* done, bool traced, Claim* claim, TakeMark* mark) {
+  const std::int64_t began = traced ? os::now_ns() : 0;
   RecordHeader header{};
   SpillHeader spill{};
   Status status;
@@ -205,12 +205,12 @@ Status Channel::try_get(Incoming& into, bool* done, Claim* claim, TakeMark* mark
     if (header.handles != 0) status = take_handles(into, header, header.sequence, spill);
   }
   make_leases(into, header, spill, status.ok());
-  trace_messages(trace::EventKind::kGet, traced, header.sequence, header.weight);
+  trace_messages(trace::EventKind::kGet, began, header.sequence, header.weight);
   return status;
 }
 
-Status Channel::try_claim(Incoming& into, Receipt& receipt, bool* exhausted, bool* done) {
-  const std::int64_t traced = tracer().begin(trace::Category::kMessages);
+Status Channel::try_claim(Incoming& into, Receipt& receipt, bool* exhausted, bool* done, bool traced) {
+  const std::int64_t began = traced ? os::now_ns() : 0;
   RecordHeader header{};
   sync::LockGuard guard(row_.head_mutex, [this] { table_.repair_head(id_.index); });
   if (!guard.ok()) return guard.status();
@@ -228,7 +228,7 @@ Status Channel::try_claim(Incoming& into, Receipt& receipt, bool* exhausted, boo
     receipt = {place, ReceiptState::claimed(domain().self(), 1).pack()};
     status = claim_record(into, receipt, header, head, in);
   });
-  if (*done) trace_messages(trace::EventKind::kGet, traced, header.sequence, header.weight);
+  if (*done) trace_messages(trace::EventKind::kGet, began, header.sequence, header.weight);
   return found ? status : found;
 }
 

@@ -108,15 +108,19 @@ Status PipeEnd::receive(Incoming& into, os::Deadline deadline, WaitHooks* hooks)
   ChannelRow& row = channel.row_;
   if (!channel.table_.domain().attached()) return channel.table_.domain().not_attached();
   into.clear();
+  bool traced = channel.are_traced();
   for (;;) {
     bool done = false;
-    Status got = channel.take(into, &done);
+    Status got = channel.take(into, &done, traced);
     if (done && !counted_all(row)) {
       Left left{};
       (void)settle(&left);  // a token too many does no harm
     }
     if (done || !got) return got;
-    const auto ready = [&] { return channel.size() != 0; };
+    const auto ready = [&] {
+      traced = channel.are_traced();
+      return channel.size() != 0;
+    };
     const domain::WaitPoint at = channel.for_message();
     if (!deadline.passed() && domain::spin_at(at, ready, channel.table_.domain())) continue;
     const std::int64_t asleep = os::now_ns();

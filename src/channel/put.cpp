@@ -15,6 +15,12 @@ namespace {
 // Half the sequence space: beyond it older and newer could not be told apart.
 constexpr std::uint32_t kMostInTransit = 1U << (kSequenceBits - 1);
 
+// The lines of a record, but of a long one only those that its reader needs first.
+void offer_record(const Chunk& chunk, std::uint32_t unit, std::uint32_t units) noexcept {
+  constexpr std::uint32_t kMost = 4;
+  for (std::uint32_t i = 0; i < std::min(units, kMost); ++i) sync::offer_line(unit_address(chunk, unit + i));
+}
+
 }  // namespace
 
 Status Channel::plan_put(const Outgoing& message, Plan& plan) {
@@ -96,6 +102,7 @@ Status Channel::try_put(Plan& plan, bool* done) {
   commit_put(plan, tail, behind);
   if (!fits) row_.spare.store(0, std::memory_order_relaxed);
   *done = true;
+  if (answers_.is_answer()) offer_record(*chunk, start.unit(), static_cast<std::uint32_t>(plan.units));
   // The next record's lines were last read by a getter.
   if (behind.unit() + 1 < kChunkUnits) {
     sync::fetch_to_write(unit_address(*chunk, behind.unit()));

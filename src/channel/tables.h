@@ -146,7 +146,7 @@ struct ChannelRow {
   Word tokens_sent;
   Word tokens_read;
   Word selectable;  // who asked for a descriptor: 1 the reader, 2 the writer
-  Word unused3;
+  Word deaths;      // a pool's tasks: workers that died
 
   alignas(64) Word done;  // task_done calls + the sequence at creation, mod 2^30
   sync::EventCount all_done;
@@ -155,7 +155,7 @@ struct ChannelRow {
   Word receipts_offset;  // of their block, in the data segment
   Word receipts_block;   // {generation:32, row:32}
   Word receipts_lease;
-  Word unused4;
+  Word sent_again;  // a pool's tasks: how often one was put again after its worker's death
 
   alignas(64) sync::Label label;  // cleared with the making of a channel
 };

@@ -20,11 +20,13 @@ Status Channel::wait_messages(std::uint32_t least, const std::atomic<std::uint32
   return {};
 }
 
-Status Channel::wait_for_message(os::Deadline deadline, WaitHooks* hooks) {
+Status Channel::wait_for_message(os::Deadline deadline, WaitHooks* hooks, bool* traced) {
+  bool on = false;
   int looks = 0;
   std::uint32_t there = 0;
   const auto ready = [&] {
     ++looks;
+    on = are_traced();
     there = size();
     return (receipts_ ? can_claim() : there != 0) || at_end();
   };
@@ -32,6 +34,8 @@ Status Channel::wait_for_message(os::Deadline deadline, WaitHooks* hooks) {
   if (pauses) gather_policy_.pause();
   Status status = wait_until(for_message(), ready, table_.domain(), deadline, hooks);
   gather_policy_.note(pauses, looks, there);
+  ++waits_ended;
+  if (traced != nullptr) *traced = on;
   return status;
 }
 

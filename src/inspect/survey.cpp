@@ -23,8 +23,8 @@ void add_once(std::vector<pid_t>& pids, pid_t pid) {
 // Counts what one snapshot shows.
 class Counter {
  public:
-  Counter(const View& view, Holders holders)
-      : view_(view), snapshot_(view, Detail::kNumbers), holders_(holders) {}
+  Counter(const View& view, Holders holders, Holdings& holdings)
+      : view_(view), snapshot_(view, Detail::kNumbers), holders_(holders), holdings_(holdings) {}
 
   Survey count() {
     find_waiting();
@@ -116,7 +116,7 @@ class Counter {
       QueueUse use = queue(row, {ObjectKind::kChannel, index});
       use.generation = static_cast<std::uint32_t>(meta >> 32);
       if (use.label == channel::kPoolTasks)
-        count_pool(use);
+        count_pool(use, row);
       else if (use.label != channel::kPoolAnswers)
         survey_.queues.push_back(std::move(use));
     }
@@ -140,9 +140,11 @@ class Counter {
   }
 
   // A worker waits for tasks, or works; the process that made the pool is their parent.
-  void count_pool(const QueueUse& tasks) {
+  void count_pool(const QueueUse& tasks, const channel::ChannelRow& row) {
     PoolUse use;
     use.tasks = tasks.index;
+    use.deaths = load(row.deaths);
+    use.retries = load(row.sent_again);
     use.waiting = tasks.length;
     use.submitted = tasks.put;
     for (const std::size_t member : snapshot_.holders({ObjectKind::kChannel, tasks.index})) {
@@ -195,31 +197,50 @@ class Counter {
     }
   }
 
-  // Whose blocks are how large.
+  // Whose blocks are how large, and which have lain with one process for long.
   void count_holdings() {
-    const std::span<const std::byte> region = view_.region(Region::kBlocks);
-    const std::span<const arena::BlockRow> blocks{reinterpret_cast<const arena::BlockRow*>(region.data()),
-                                                  region.size() / sizeof(arena::BlockRow)};
-    for (const arena::LeaseRow& lease : snapshot_.leases()) {
-      const std::uint64_t word = load(lease.object);
-      const arena::Object object = arena::Object::unpack(word);
-      if (word == 0 || object.kind != ObjectKind::kBlock || object.index >= blocks.size()) continue;
-      const arena::BlockRow& block = blocks[object.index];
-      if (arena::BlockMeta::unpack(load(block.meta)).state != arena::BlockState::kHeld) continue;
-      ++survey_.arena.blocks;
-      const arena::Holder holder{load(lease.holder)};
-      const auto member = holder.is_process() ? snapshot_.member_in(holder.slot()) : std::nullopt;
-      if (!member) continue;
-      const auto use = use_of_.find(*member);
-      if (use == use_of_.end()) continue;
-      survey_.processes[use->second].arena_bytes += load(block.committed);
-      ++survey_.processes[use->second].blocks;
+    holdings_.look(view_, snapshot_.leases(), survey_.now_ns);
+    survey_.arena.blocks = holdings_.leases();
+    for (const Holding& holding : holdings_.blocks()) {
+      for (const domain::SlotRef slot : holding.processes) add_holder(holding, slot);
     }
+    list_largest();
+  }
+  void add_holder(const Holding& holding, domain::SlotRef slot) {
+    const auto member = snapshot_.member_in(slot);
+    const auto use = member ? use_of_.find(*member) : use_of_.end();
+    if (use == use_of_.end()) return;
+    ProcessUse& process = survey_.processes[use->second];
+    process.arena_bytes += holding.bytes;
+    ++process.blocks;
+    if (holding.held_seconds(survey_.now_ns) >= kOldSeconds) process.old_bytes += holding.bytes;
+  }
+  void list_largest() {
+    std::vector<const Holding*> all;
+    for (const Holding& holding : holdings_.blocks()) all.push_back(&holding);
+    const std::size_t most = std::min(all.size(), kMostBlocks);
+    std::partial_sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(most), all.end(),
+                      [](const Holding* a, const Holding* b) { return a->bytes > b->bytes; });
+    all.resize(most);
+    for (const Holding* const holding : all) {
+      BlockUse use{
+          holding->index, holding->generation, holding->bytes, {}, 0, holding->held_seconds(survey_.now_ns)};
+      if (const auto member = holding->only() ? snapshot_.member_in(*holding->only()) : std::nullopt)
+        use.process = pid_of(*member);
+      use.holder = holder_text(*holding, use.process);
+      survey_.blocks.push_back(std::move(use));
+    }
+  }
+  static std::string holder_text(const Holding& holding, pid_t process) {
+    if (process != 0) return std::to_string(process);
+    if (holding.leases == 1) return holding.processes.empty() ? "a message" : "a process that is gone";
+    return std::to_string(holding.leases) + " holders";
   }
 
   const View& view_;
   Snapshot snapshot_;
   const Holders holders_;
+  Holdings& holdings_;
   std::map<std::uint64_t, std::vector<std::pair<Need, pid_t>>> waiting_;  // by object, packed
   std::map<std::size_t, std::size_t> use_of_;                             // of a member, in survey_.processes
   Survey survey_;
@@ -227,6 +248,9 @@ class Counter {
 
 }  // namespace
 
-Survey survey_of(const View& view, Holders holders) { return Counter(view, holders).count(); }
+Survey survey_of(const View& view, Holders holders, Holdings* before) {
+  Holdings first;
+  return Counter(view, holders, before != nullptr ? *before : first).count();
+}
 
 }  // namespace forklift::inline abi_0_1::inspect

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "inspect/holdings.h"
 #include "inspect/snapshot.h"
 
 namespace forklift::inline abi_0_1::inspect {
@@ -30,7 +31,8 @@ struct ProcessUse {
   std::uint64_t arena_bytes =
       0;  // committed in blocks that it holds; a block of several holders counts for each
   std::uint64_t blocks = 0;
-  std::string waits_for;  // its main thread, in words; empty: it works, or waits for nothing recorded
+  std::uint64_t old_bytes = 0;  // of that, in old blocks (BlockUse::held_seconds)
+  std::string waits_for;        // its main thread, in words; empty: it works, or waits for nothing recorded
   double waits_seconds = 0;
 };
 
@@ -62,6 +64,8 @@ struct PoolUse {
   pid_t owner = 0;              // 0: unknown
   std::uint64_t waiting = 0;    // tasks, or batches of tasks, that no worker has taken
   std::uint64_t submitted = 0;  // messages of tasks, modulo 2^30
+  std::uint64_t deaths = 0;     // of workers, but of those that the pool ended or that left in good order
+  std::uint64_t retries = 0;    // tasks that were sent again after their worker's death
   std::vector<pid_t> busy;      // workers
   std::vector<pid_t> idle;
 };
@@ -74,6 +78,19 @@ struct LockUse {
   std::uint64_t value = 0;  // a semaphore's units, a barrier's parties inside, a latch's count
   std::vector<pid_t> waiting;
 };
+
+// A block of the arena that is in use.
+struct BlockUse {
+  std::uint32_t index = 0;
+  std::uint32_t generation = 0;
+  std::uint64_t bytes = 0;  // committed
+  std::string holder;       // a process's number, what else it lies in (`a message`), `3 holders`
+  pid_t process = 0;        // which alone holds it; 0: none does
+  // For how long that process alone has been seen to hold it; a block that travels or is shared begins anew. From
+  // kOldSeconds on it is old: kept for good reasons, or forgotten.
+  double held_seconds = 0;
+};
+inline constexpr double kOldSeconds = 60;
 
 struct ArenaUse {
   std::uint64_t reserved = 0;  // bytes of the data segment
@@ -92,14 +109,17 @@ struct Survey {
   std::vector<QueueUse> queues;  // but those of pools
   std::vector<TopicUse> topics;
   std::vector<PoolUse> pools;
-  std::vector<LockUse> locks;  // those that are held, or waited for
+  std::vector<LockUse> locks;    // those that are held, or waited for
+  std::vector<BlockUse> blocks;  // the largest ones, at most kMostBlocks, the largest first
 };
+inline constexpr std::size_t kMostBlocks = 10;
 
 // Who holds what takes time where many processes have inherited many queues: QueueUse::holders is empty without.
 enum class Holders : bool {
   kNone,
   kAll
 };
-Survey survey_of(const View& view, Holders holders = Holders::kAll);
+// `before`: what earlier surveys of the domain saw, for BlockUse::held_seconds; without, each block is new.
+Survey survey_of(const View& view, Holders holders = Holders::kAll, Holdings* before = nullptr);
 
 }  // namespace forklift::inline abi_0_1::inspect

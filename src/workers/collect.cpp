@@ -238,6 +238,7 @@ bool Engine::send_again_locked(std::uint64_t task, Task& entry) {
   if (entry.retries > 1 && !retain(message, next)) return false;
   --entry.retries;
   if (!tasks_->put(message, os::Deadline::never())) return false;
+  tasks_->count_sent_again();
   entry.retained = std::move(next);
   if (entry.time_ns > 0) check_ns_ = std::min(check_ns_, os::Deadline::after_ns(entry.time_ns).when_ns());
   return true;

@@ -271,6 +271,7 @@ void Engine::settle_death_locked(std::size_t worker_slot, int exitcode, After& a
   }
   drain_locked(nullptr, after);
   const auto state = static_cast<WorkerState>(row.state.load(std::memory_order_relaxed));
+  if (mode_ != Mode::kTerminating && state != WorkerState::kLeaving) tasks_->count_death();
   if (breaks_locked(state)) {
     break_locked("worker " + std::to_string(place.pid) +
                      (exitcode < 0 ? " was killed by signal " : " ended with exit code ") +

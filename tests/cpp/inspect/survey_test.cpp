@@ -4,6 +4,9 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "locks/mutex.h"
 #include "locks/semaphore.h"
 #include "support/node_fixture.h"
@@ -77,6 +80,54 @@ TEST_F(SurveyTest, CountsTheMemoryThatAProcessHolds) {
   EXPECT_EQ(after.processes[0].arena_bytes - before.processes[0].arena_bytes, 1u << 20);
   EXPECT_EQ(after.processes[0].blocks - before.processes[0].blocks, 1u);
   EXPECT_EQ(after.arena.blocks - before.arena.blocks, 1u);
+}
+
+TEST_F(SurveyTest, SaysForHowLongOneProcessHasHeldABlock) {
+  const arena::LeasePtr block = allocate(arena::Kind::kShare, 1 << 20);
+  Holdings holdings;
+  const auto held = [&] {
+    const Survey survey = survey_of(View(domain()), Holders::kAll, &holdings);
+    const auto found = std::find_if(survey.blocks.begin(), survey.blocks.end(), [&](const BlockUse& each) {
+      return each.index == block->handle().block;
+    });
+    return found != survey.blocks.end() ? *found : BlockUse{};
+  };
+  EXPECT_EQ(held().bytes, 1u << 20);
+  EXPECT_EQ(held().process, ::getpid());
+  const double seconds = held().held_seconds;
+  EXPECT_GT(seconds, 0);
+  EXPECT_GT(held().held_seconds, seconds);
+  {
+    const channel::ChannelPtr channel = make_channel();
+    Result<arena::LeasePtr> another = node().arena().another(block);
+    ASSERT_OK(another.status());
+    ASSERT_OK(channel->put({.leases = {&*another, 1}}, os::Deadline::never()));
+    another->reset();
+    EXPECT_EQ(held().holder, "2 holders");
+    EXPECT_EQ(held().process, 0);
+    EXPECT_EQ(held().held_seconds, 0);
+  }
+  EXPECT_LT(held().held_seconds, seconds);  // it begins anew
+}
+
+TEST_F(SurveyTest, ABlockInAMessageIsNobodysAlone) {
+  const channel::ChannelPtr channel = make_channel();
+  arena::LeasePtr block = allocate(arena::Kind::kShare, 1 << 20);
+  ASSERT_OK(channel->put({.leases = {&block, 1}}, os::Deadline::never()));
+  block.reset();
+  const Survey survey = look();
+  ASSERT_FALSE(survey.blocks.empty());
+  EXPECT_EQ(survey.blocks[0].holder, "a message");
+  EXPECT_EQ(survey.blocks[0].process, 0);
+}
+
+TEST_F(SurveyTest, ListsTheLargestBlocks) {
+  std::vector<arena::LeasePtr> blocks;
+  for (std::size_t i = 1; i <= kMostBlocks + 5; ++i) blocks.push_back(allocate(arena::Kind::kShare, i << 16));
+  const Survey survey = look();
+  ASSERT_EQ(survey.blocks.size(), kMostBlocks);
+  for (std::size_t i = 0; i < kMostBlocks; ++i)
+    EXPECT_EQ(survey.blocks[i].bytes, (kMostBlocks + 5 - i) << 16);
 }
 
 TEST_F(SurveyTest, SaysWhichLocksAreHeld) {

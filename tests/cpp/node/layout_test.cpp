@@ -47,7 +47,7 @@ using topic::SlotHeader;
 using topic::TopicRow;
 using topic::TopicTable;
 
-static_assert(domain::kLayoutVersion == 15);
+static_assert(domain::kLayoutVersion == 16);
 
 static_assert(offsetof(Header, magic) == 0 && offsetof(Header, layout_version) == 8);
 static_assert(offsetof(Header, mutex_bytes) == 12 && offsetof(Header, domain_id) == 16);
@@ -140,6 +140,7 @@ static_assert(offsetof(ChannelRow, tokens_sent) == 352 && offsetof(ChannelRow, t
               offsetof(ChannelRow, selectable) == 368);
 static_assert(offsetof(ChannelRow, all_done) == 392 && sizeof(sync::EventCount) == 16);
 static_assert(offsetof(ChannelRow, receipts) == 408 && offsetof(ChannelRow, receipts_offset) == 416);
+static_assert(offsetof(ChannelRow, deaths) == 376 && offsetof(ChannelRow, sent_again) == 440);
 static_assert(offsetof(ChannelRow, receipts_block) == 424 && offsetof(ChannelRow, receipts_lease) == 432);
 
 static_assert(sizeof(channel::ReceiptsHeader) == 192 && sizeof(channel::ReceiptRow) == 256);

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from forklift.cli.top import command
 from forklift.cli.top.metrics import as_metrics
 from forklift.cli.top.sampling import Sample, Sampler
 from forklift.cli.top.tables import TABLES, Table, as_text, size
+from forklift.errors import WorkerDiedError
 
 TOP = [sys.executable, "-m", "forklift", "top"]
 
@@ -83,6 +85,41 @@ def test_rates_are_what_happened_between_two_looks(program):
     assert queue["got_per_second"] == 0
     (sample,) = sampler.look()
     assert named(sample.queues, "numbers")["put_per_second"] == 0
+
+
+def test_deaths_and_retries_of_a_pool_are_counted(tmp_path):
+    with mp.Pool(2) as pool:
+        (sample,) = Sampler(None).look()
+        assert [(each["deaths"], each["retries"]) for each in sample.pools] == [(0, 0)]
+        assert pool.apply(_die_until, (str(tmp_path), 2), retries=2) == "lived"
+        with pytest.raises(WorkerDiedError):
+            pool.apply(os._exit, (1,))
+        (sample,) = Sampler(None).look()
+        assert [(each["deaths"], each["retries"]) for each in sample.pools] == [(3, 2)]
+        text = as_text([sample], 200)
+        (heading,) = [line.split() for line in text.splitlines() if "DEATHS" in line]
+        (row,) = [line.split() for line in text.splitlines() if line.split()[:1] == [str(os.getpid())]][-1:]
+        assert len(row) <= len(heading)
+        assert 'forklift_pool_deaths_total{domain="' in as_metrics([sample])
+
+
+def _die_until(folder, times):
+    """Kill this process the first so many times."""
+    died = len(os.listdir(folder))
+    if died == times:
+        return "lived"
+    with open(f"{folder}/{died}", "w"):
+        os._exit(9)
+
+
+def test_memory_that_one_process_keeps_shows_its_age(program):
+    sampler = Sampler(program.pid)
+    (before,) = sampler.look()
+    (sample,) = sampler.look()
+    (block,) = [each for each in sample.blocks if each["process"] == program.pid and each["bytes"] == 8 << 20]
+    assert 0 < block["held_seconds"] < 60
+    assert next(each for each in before.blocks if each["index"] == block["index"])["held_seconds"] == 0
+    assert {each["old_bytes"] for each in sample.processes} == {0}
 
 
 def test_the_text_fits_the_terminal(program):

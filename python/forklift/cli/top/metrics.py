@@ -17,6 +17,7 @@ _METRICS = (
     ("process_cpu_seconds_total", "counter", "CPU time", "processes", ("process", "name"), "cpu_seconds"),
     ("process_own_bytes", "gauge", "private resident memory", "processes", ("process", "name"), "own_bytes"),
     ("process_arena_bytes", "gauge", "shared memory held", "processes", ("process", "name"), "arena_bytes"),
+    ("process_old_bytes", "gauge", "held for a minute", "processes", ("process", "name"), "old_bytes"),
     ("queue_length", "gauge", "messages in the queue", "queues", ("index", "label"), "length"),
     ("queue_put_total", "counter", "messages put", "queues", ("index", "label"), "put"),
     ("queue_got_total", "counter", "messages taken", "queues", ("index", "label"), "got"),
@@ -24,6 +25,8 @@ _METRICS = (
     ("pool_waiting", "gauge", "tasks without a worker", "pools", ("owner",), "waiting"),
     ("pool_busy", "gauge", "workers at work", "pools", ("owner",), "busy"),
     ("pool_idle", "gauge", "workers without a task", "pools", ("owner",), "idle"),
+    ("pool_deaths_total", "counter", "workers that died", "pools", ("owner",), "deaths"),
+    ("pool_retries_total", "counter", "tasks sent again", "pools", ("owner",), "retries"),
     ("lock_waiting", "gauge", "processes that wait", "locks", ("kind", "index", "label"), "waiting"),
 )
 

@@ -29,6 +29,7 @@ class Sample:
     topics: list[dict[str, Any]]
     pools: list[dict[str, Any]]
     locks: list[dict[str, Any]]
+    blocks: list[dict[str, Any]]
 
 
 def _task_times(seconds: list[float]) -> dict[str, Any]:

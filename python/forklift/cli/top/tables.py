@@ -91,6 +91,10 @@ def _seconds(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
 
 
+def _held(seconds: float) -> str:
+    return _seconds(seconds) if seconds else ""
+
+
 def _named(row: Row) -> str:
     return row["label"] or str(row["index"])
 
@@ -114,6 +118,7 @@ TABLES = (
             _number("CPU%", "cpu_percent", lambda value: f"{value:.1f}"),
             _number("OWN", "own_bytes", size),
             _number("ARENA", "arena_bytes", size),
+            _number("OLD", "old_bytes", size),
             _number("BLOCKS", "blocks"),
             _text("STATE", _doing),
         ),
@@ -152,6 +157,8 @@ TABLES = (
             Column("IDLE", lambda row: str(len(row["idle"])), lambda row: len(row["idle"])),
             _number("WAITING", "waiting"),
             _number("SUBMITTED", "submitted"),
+            _number("DEATHS", "deaths"),
+            _number("RETRIES", "retries"),
             _duration("MEDIAN", "median_seconds"),
             _duration("P99", "p99_seconds"),
         ),
@@ -166,6 +173,16 @@ TABLES = (
             _pids("WAITING", "waiting"),
         ),
         sort=3,
+    ),
+    Table(
+        "blocks",
+        (
+            Column("BLOCK", lambda row: str(row["index"]), lambda row: row["index"]),
+            _number("BYTES", "bytes", size),
+            _number("HELD", "held_seconds", _held),
+            _text("HOLDER", lambda row: row["holder"]),
+        ),
+        sort=1,
     ),
 )
 
