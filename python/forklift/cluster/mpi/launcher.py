@@ -1,0 +1,118 @@
+"""``python -m forklift.mpi script.py``: what each rank of the job runs."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import runpy
+import sys
+from typing import Any, NoReturn
+
+from forklift import _core
+
+__all__ = ["main"]
+
+_USAGE = """usage: mpirun -n RANKS python -m forklift.mpi [-m MODULE | SCRIPT] [ARGUMENT ...]
+
+Runs a script on rank 0, in which forklift.multiprocessing.get_context("mpi") has the pools of the whole job.
+The other ranks host the workers."""
+
+
+def main(arguments: list[str]) -> NoReturn:
+    """Run a rank of the job. Ends the process."""
+    if not arguments or arguments[0] in ("-h", "--help") or arguments == ["-m"]:
+        print(_USAGE, file=sys.stdout if arguments[:1] in (["-h"], ["--help"]) else sys.stderr)
+        sys.exit(0 if arguments[:1] in (["-h"], ["--help"]) else 2)
+    from forklift.cluster.mpi.needs import mpi
+
+    MPI = mpi()
+    from forklift.cluster.mpi import layout, serving
+    from forklift.cluster.mpi.current import set_current
+    from forklift.cluster.mpi.job import Job, abort
+
+    world = MPI.COMM_WORLD
+    comm = world.Dup()
+    local = world.Split_type(MPI.COMM_TYPE_SHARED)
+    machine = local.bcast(world.rank, 0)
+    local.Free()
+    me = layout.this_rank(world.rank, machine, _core.__version__)
+    ranks: list[layout.Rank] = comm.allgather(me)
+    try:
+        nodes = layout.grouped(ranks, os.environ)
+    except ValueError as error:
+        if world.rank:
+            sys.exit(1)
+        abort(comm, str(error), 2)
+    if world.rank:
+        node = next((each for each in nodes if each.agent == world.rank), None)
+        if node is None:
+            serving.wait(comm, ranks)
+        else:
+            serving.serve(comm, ranks, node)
+        sys.exit(0)
+    status = _Status()
+    job = Job(comm, ranks, nodes)
+    set_current(job)
+    # Registered before the script registers anything, so it is called last.
+    atexit.register(_end, job, comm, status)
+    _run(arguments, status)
+
+
+class _Status:
+    """With what the script has ended."""
+
+    code = 0
+
+
+def _end(job: Any, comm: Any, status: _Status) -> None:
+    """End the job with the script: in good order, or with its status by MPI_Abort."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if status.code:
+        comm.Abort(status.code)
+        os._exit(status.code)
+    job.end()
+
+
+def _run(arguments: list[str], status: _Status) -> NoReturn:
+    """Run the script as the interpreter does."""
+    try:
+        if arguments[0] == "-m":
+            sys.argv = arguments[1:]
+            sys.path.insert(0, os.getcwd())
+            runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+        else:
+            sys.argv = list(arguments)
+            sys.path[0] = os.path.dirname(os.path.abspath(arguments[0]))
+            _run_script(arguments[0])
+    except SystemExit as end:
+        status.code = _status_of(end)
+        raise
+    except BaseException as error:
+        status.code = 130 if isinstance(error, KeyboardInterrupt) else 1
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename in _OWN_FILES:
+            trace = trace.tb_next
+        sys.excepthook(type(error), error, trace)
+        sys.exit(status.code)
+    sys.exit(0)
+
+
+def _run_script(path: str) -> None:
+    """Run a file as the module __main__, which stays: pools and child processes look at it."""
+    main = type(sys)("__main__")
+    main.__dict__.update(__file__=path, __builtins__=__builtins__, __spec__=None, __cached__=None)
+    sys.modules["__main__"] = main
+    with open(path, "rb") as file:
+        code = compile(file.read(), path, "exec")
+    exec(code, main.__dict__)
+
+
+_OWN_FILES = (__file__, runpy.__file__, "<frozen runpy>")
+
+
+def _status_of(end: SystemExit) -> int:
+    """The exit status of a SystemExit, as the interpreter has it."""
+    if end.code is None:
+        return 0
+    return end.code & 0xFF if isinstance(end.code, int) else 1
