@@ -71,6 +71,12 @@ class Caller:
         with self._lock:
             self._waiting = {number: each for number, each in self._waiting.items() if each[0] != pool}
 
+    def close(self) -> None:
+        """Send no more calls; no call is answered any more."""
+        with self._lock:
+            self._lost = ConnectionError("the program ends")
+            self._waiting.clear()
+
     def lose(self, error: BaseException) -> None:
         """The agent is gone: all calls fail, these and later ones."""
         with self._lock:

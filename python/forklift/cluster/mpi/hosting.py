@@ -6,6 +6,8 @@ the workers' queue, does not hold up the others.
 
 from __future__ import annotations
 
+import ctypes
+import itertools
 import os
 import queue
 import sys
@@ -53,6 +55,20 @@ def settle_in() -> None:
     for name in set(os.environ) - set(cleaned):
         del os.environ[name]
     os.environ.update(cleaned)
+    for name in _names_in_c() - set(cleaned):
+        os.unsetenv(name)
+
+
+def _names_in_c() -> set[str]:
+    """The names of the environment's variables, also of those that a library in C has set."""
+    entries = ctypes.POINTER(ctypes.c_char_p).in_dll(ctypes.CDLL(None), "environ")
+    found: set[str] = set()
+    for number in itertools.count():
+        entry = entries[number]
+        if entry is None:
+            return found
+        found.add(os.fsdecode(entry.partition(b"=")[0]))
+    return found
 
 
 class _Lane:

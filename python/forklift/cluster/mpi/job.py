@@ -127,9 +127,6 @@ class Job:
 
     # --- the end
 
-    def has_ended(self) -> bool:
-        return self._over
-
     def end(self) -> None:
         """Release the other ranks, and wait until agents have ended their pools. No pool is made any more."""
         with self._lock:
@@ -137,8 +134,8 @@ class Job:
             for rank in self._pools:
                 self._pools[rank] = 0
             thread = self._thread
-        for rank in self._callers:
-            self._callers[rank].lose(ConnectionError("the program ends"))
+        for caller in self._callers.values():
+            caller.close()
         self._messenger.wake()
         if thread is not None:
             thread.join()

@@ -6,6 +6,7 @@ import atexit
 import os
 import runpy
 import sys
+from multiprocessing import util
 from typing import Any, NoReturn
 
 from forklift import _core
@@ -71,6 +72,8 @@ def _end(job: Any, comm: Any, status: _Status) -> None:
     if status.code:
         comm.Abort(status.code)
         os._exit(status.code)
+    # The script's pools, which would be ended after this otherwise.
+    util._run_finalizers(0)  # type: ignore[attr-defined]
     job.end()
 
 
@@ -93,7 +96,7 @@ def _run(arguments: list[str], status: _Status) -> NoReturn:
         trace = error.__traceback__
         while trace is not None and trace.tb_frame.f_code.co_filename in _OWN_FILES:
             trace = trace.tb_next
-        sys.excepthook(type(error), error, trace)
+        sys.excepthook(type(error), error.with_traceback(trace), trace)
         sys.exit(status.code)
     sys.exit(0)
 

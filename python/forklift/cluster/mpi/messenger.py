@@ -1,8 +1,8 @@
 """The one thread of a process that makes MPI calls, while it has something to send or to wait for.
 
 MPI's blocking waits keep a processor busy, so this polls, and sleeps between polls: not at all shortly
-after something has come or gone, then for a growing part of the time for which nothing has, at most 1 ms; 5
-ms after a second. A message that is to be sent wakes it at once.
+after something has come or gone, then for a fiftieth of the time for which nothing has, at most 5 ms. A
+message that is to be sent wakes it at once.
 
 Each message is a head and buffers (parcels.py). MPI keeps the order of messages between two ranks, so the
 buffers' receives are begun when the head has been read.
@@ -27,9 +27,8 @@ _HEAD, _BUFFER = 1, 2  # tags
 # A message of MPI has at most so many bytes: counts are 32-bit numbers in libraries before MPI 4.
 _PIECE = 1 << 30
 _SPINS = 10  # polls without a sleep after something has come or gone
-_PART = 0.05  # of the time for which nothing has come or gone
-_SHORTEST, _LONGEST, _IDLE = 20e-6, 1e-3, 5e-3  # seconds of a sleep
-_IDLE_AFTER = 1.0
+_PART = 0.02  # of the time for which nothing has come or gone
+_SHORTEST, _LONGEST = 20e-6, 5e-3  # seconds of a sleep
 
 
 class _Incoming:
@@ -79,8 +78,7 @@ class Messenger:
             time.sleep(0)
             return
         quiet = time.monotonic() - self._active
-        longest = _LONGEST if quiet < _IDLE_AFTER else _IDLE
-        self._woken.wait(min(max(quiet * _PART, _SHORTEST), longest))
+        self._woken.wait(min(max(quiet * _PART, _SHORTEST), _LONGEST))
         self._woken.clear()
 
     def _send(self) -> bool:

@@ -41,7 +41,7 @@ class MpiTransport:
         return start_beside(node) if node.agent is None else self._job.link(node.agent)
 
     def why_left(self) -> str | None:
-        return "the program ends" if self._job.has_ended() else None
+        return None
 
     def store(self, content: Any) -> Any:
         """The content with copies of its buffers: the program may change what they are of."""
