@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -64,6 +65,14 @@ def test_the_example(tmp_path: Path) -> None:
     example = Path(__file__).parents[4] / "examples" / "monte_carlo.py"
     done = mpi_jobs.run(3, "-m", "forklift.mpi", example, "--tasks", "14", "--deaths", cwd=tmp_path)
     assert done.stdout == "pi is about 3.1411; 2 workers died\n", done.stdout + done.stderr
+
+
+def test_the_program_of_the_document(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[4] / "docs" / "scale.md").read_text()
+    (program,) = re.findall(r"```python\n([^`]*get_context\(\"mpi\"\).*?)```", text, re.DOTALL)
+    (tmp_path / "program.py").write_text(program)
+    done = mpi_jobs.run(2, "-m", "forklift.mpi", tmp_path / "program.py")
+    assert done.stdout == "3512\n", done.stderr
 
 
 def test_outside_of_a_job_without_mpi() -> None:
