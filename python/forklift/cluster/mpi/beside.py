@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import queue
+import signal
 import socket
 import subprocess
 import sys
@@ -100,6 +101,7 @@ def _search_path() -> str:
 
 def main() -> None:
     """What the child does."""
+    signal.signal(signal.SIGINT, lambda *_: None)  # what follows from it is the driver's business
     settle_in()
     stream = _Stream(socket.socket(fileno=int(sys.argv[1])))
     host = Host(stream.post)

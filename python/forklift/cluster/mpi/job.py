@@ -34,6 +34,20 @@ SILENCE_VARIABLE = "FORKLIFT_MPI_SILENCE"
 _SILENCE = 60.0
 # If MPI_Abort does not end the process in so many seconds, it ends itself.
 _ABORT_SECONDS = 10.0
+# For so long the thread's last MPI call may take before the job is aborted all the same.
+_HALT_SECONDS = 1.0
+
+
+def _silence_of(text: str) -> float:
+    try:
+        seconds = float(text or _SILENCE)
+    except ValueError:
+        seconds = 0.0
+    if not seconds > 2 * ALIVE_SECONDS:
+        raise ValueError(
+            f"{SILENCE_VARIABLE} must be a number of seconds above {2 * ALIVE_SECONDS:g}, not {text!r}"
+        )
+    return seconds
 
 
 class Job:
@@ -49,9 +63,10 @@ class Job:
         self._callers = {each.agent: self._caller(each.agent) for each in nodes if each.agent is not None}
         self._pools = dict.fromkeys(self._callers, 0)  # by rank: how many pools the agent hosts
         self._quiet = dict.fromkeys(self._callers, 0.0)  # by rank: seconds without a message
-        self._silence = float(os.environ.get(SILENCE_VARIABLE) or _SILENCE)
+        self._silence = _silence_of(os.environ.get(SILENCE_VARIABLE, ""))
         self._thread: threading.Thread | None = None
         self._over = False
+        self._halted = False
         self._left: set[int] = set()  # agents that have taken their leave
 
     def _caller(self, rank: int) -> Caller:
@@ -82,7 +97,7 @@ class Job:
     # --- the thread
 
     def _run(self) -> None:
-        self._run_until(self._may_rest)
+        self._run_until(lambda: self._halted or self._may_rest())
 
     def _run_until(self, is_done: Callable[[], bool]) -> None:
         """Exchange messages. Aborts the job if that is not possible any more."""
@@ -126,6 +141,15 @@ class Job:
                     )
 
     # --- the end
+
+    def halt(self) -> None:
+        """Make no more MPI calls in the thread, so that this one can make the last one."""
+        self._halted = True
+        self._messenger.wake()
+        with self._lock:
+            thread = self._thread
+        if thread is not None:
+            thread.join(_HALT_SECONDS)
 
     def end(self) -> None:
         """Release the other ranks, and wait until agents have ended their pools. No pool is made any more."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -54,6 +55,7 @@ def _end(child: Any) -> None:
 
 def main() -> None:
     """What the child does."""
+    signal.signal(signal.SIGINT, lambda *_: None)  # what follows from it is the driver's business
     host, authkey = pickle.load(sys.stdin.buffer)
     process.current_process().authkey = authkey
     server: Any = ClusterManager(address=(host, 0), authkey=authkey).get_server()

@@ -5,11 +5,18 @@ from __future__ import annotations
 import atexit
 import os
 import runpy
+import signal
 import sys
+import traceback
 from multiprocessing import util
 from typing import Any, NoReturn
 
 from forklift import _core
+from forklift.cluster.mpi import layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from forklift.cluster.mpi.job import Job
 
 __all__ = ["main"]
 
@@ -27,36 +34,48 @@ def main(arguments: list[str]) -> NoReturn:
     from forklift.cluster.mpi.needs import mpi
 
     MPI = mpi()
-    from forklift.cluster.mpi import layout, serving
     from forklift.cluster.mpi.current import set_current
     from forklift.cluster.mpi.job import Job, abort
 
-    world = MPI.COMM_WORLD
-    comm = world.Dup()
-    local = world.Split_type(MPI.COMM_TYPE_SHARED)
-    machine = local.bcast(world.rank, 0)
-    local.Free()
-    me = layout.this_rank(world.rank, machine, _core.__version__)
-    ranks: list[layout.Rank] = comm.allgather(me)
+    comm = MPI.COMM_WORLD.Dup()
     try:
-        nodes = layout.grouped(ranks, os.environ)
-    except ValueError as error:
-        if world.rank:
-            sys.exit(1)
-        abort(comm, str(error), 2)
-    if world.rank:
-        node = next((each for each in nodes if each.agent == world.rank), None)
-        if node is None:
-            serving.wait(comm, ranks)
-        else:
-            serving.serve(comm, ranks, node)
-        sys.exit(0)
-    status = _Status()
-    job = Job(comm, ranks, nodes)
+        ranks, nodes = _meet(MPI, comm)
+        if comm.rank:
+            _serve(comm, ranks, nodes)
+            sys.exit(0)
+        job = Job(comm, ranks, nodes)
+    except Exception as error:
+        # Without this the rank would wait in MPI_Finalize, and the others for the rank.
+        if not isinstance(error, ValueError):
+            traceback.print_exc()
+        abort(comm, f"rank {comm.rank} cannot go on: {error}")
     set_current(job)
+    status = _Status()
     # Registered before the script registers anything, so it is called last.
     atexit.register(_end, job, comm, status)
     _run(arguments, status)
+
+
+def _meet(MPI: Any, comm: Any) -> tuple[list[layout.Rank], list[layout.Node]]:
+    """All ranks of the job, and the nodes that they make up. All ranks call this."""
+    local = comm.Split_type(MPI.COMM_TYPE_SHARED)
+    machine = local.bcast(comm.rank, 0)
+    local.Free()
+    ranks = comm.allgather(layout.this_rank(comm.rank, machine, _core.__version__))
+    return ranks, layout.grouped(ranks, os.environ)
+
+
+def _serve(comm: Any, ranks: list[layout.Rank], nodes: list[layout.Node]) -> None:
+    """What a rank other than the driver does."""
+    from forklift.cluster.mpi import serving
+
+    # A launcher may send an interrupt to all ranks: what follows from it is the driver's business.
+    signal.signal(signal.SIGINT, lambda *_: None)
+    node = next((each for each in nodes if each.agent == comm.rank), None)
+    if node is None:
+        serving.wait(comm, ranks)
+    else:
+        serving.serve(comm, ranks, node)
 
 
 class _Status:
@@ -65,11 +84,14 @@ class _Status:
     code = 0
 
 
-def _end(job: Any, comm: Any, status: _Status) -> None:
+def _end(job: Job, comm: Any, status: _Status) -> None:
     """End the job with the script: in good order, or with its status by MPI_Abort."""
+    if os.getpid() != job.pid:
+        return  # a child that the script forked
     sys.stdout.flush()
     sys.stderr.flush()
     if status.code:
+        job.halt()
         comm.Abort(status.code)
         os._exit(status.code)
     # The script's pools, which would be ended after this otherwise.
@@ -82,11 +104,11 @@ def _run(arguments: list[str], status: _Status) -> NoReturn:
     try:
         if arguments[0] == "-m":
             sys.argv = arguments[1:]
-            sys.path.insert(0, os.getcwd())
             runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
         else:
             sys.argv = list(arguments)
-            sys.path[0] = os.path.dirname(os.path.abspath(arguments[0]))
+            if not getattr(sys.flags, "safe_path", False):
+                sys.path[0] = os.path.dirname(os.path.abspath(arguments[0]))
             _run_script(arguments[0])
     except SystemExit as end:
         status.code = _status_of(end)

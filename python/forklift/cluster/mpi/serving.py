@@ -6,6 +6,7 @@ import os
 import select
 import threading
 import time
+import traceback
 
 from mpi4py import MPI
 
@@ -51,6 +52,9 @@ def serve(comm: MPI.Intracomm, ranks: list[Rank], node: Node) -> None:
             messenger.step()
     except MPI.Exception as error:
         abort(comm, f"the MPI library failed in {me}: {error}")
+    except Exception as error:
+        traceback.print_exc()
+        abort(comm, f"{me} cannot exchange messages with the driver any more: {error}")
 
 
 def wait(comm: MPI.Intracomm, ranks: list[Rank]) -> None:

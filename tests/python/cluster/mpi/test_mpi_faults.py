@@ -51,7 +51,34 @@ def test_a_job_at_rest_uses_little_of_the_processor() -> None:
     assert max(shares) < 0.05, shares
 
 
-def test_a_group_size_that_is_none() -> None:
-    done = mpi_jobs.run(2, "-m", "forklift.mpi", SCRIPT, "rest", FORKLIFT_MPI_NODE_RANKS="0")
-    assert done.returncode != 0
-    assert "FORKLIFT_MPI_NODE_RANKS must be the number of ranks of a node" in done.stderr
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("FORKLIFT_MPI_NODE_RANKS", "0", "must be the number of ranks of a node"),
+        ("FORKLIFT_MPI_SILENCE", "soon", "must be a number of seconds above 4, not 'soon'"),
+    ],
+)
+def test_variables_with_wrong_values(name: str, value: str, says: str) -> None:
+    done = mpi_jobs.run(2, "-m", "forklift.mpi", SCRIPT, "rest", **{name: value})
+    assert done.returncode == 1
+    assert f"{name} {says}" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_child_that_the_script_forks_is_no_driver(tmp_path: Path) -> None:
+    (tmp_path / "forks.py").write_text(
+        "import os, sys\n"
+        "import forklift.multiprocessing as mp\n"
+        "pid = os.fork()\n"
+        "if pid == 0:\n"
+        "    try:\n"
+        "        mp.get_context('mpi')\n"
+        "    except RuntimeError:\n"
+        "        os._exit(3)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
+        "with mp.get_context('mpi').Pool() as pool:\n"
+        "    print(pool.map(abs, [-1, -2]))\n"
+    )
+    done = mpi_jobs.run(2, "-m", "forklift.mpi", tmp_path / "forks.py")
+    assert done.stdout == "3\n[1, 2]\n", done.stderr
+    assert done.returncode == 0

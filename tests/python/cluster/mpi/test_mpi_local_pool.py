@@ -1,4 +1,4 @@
-"""Some of the local pool's own tests on the context "mpi": pytest runs as the script of an MPI job."""
+"""The local pool's own tests on the context "mpi": pytest runs as the script of an MPI job."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ def test_the_local_pools_tests() -> None:
     done = mpi_jobs.run(
         3,
         *("-m", "forklift.mpi", "-m", "pytest", "-q", "-p", "no:cacheprovider"),
-        FOLDER / "test_local_pool_errors.py",
-        FOLDER / "test_local_pool_progress.py",
-        FOLDER / "test_local_pool_arguments.py",
+        *sorted(FOLDER.glob("test_local_pool*.py")),
         seconds=280,
         FORKLIFT_TESTED_CLUSTER="mpi",
     )
