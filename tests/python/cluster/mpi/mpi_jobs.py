@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,18 @@ _ENVIRONMENT = {
 }
 
 
+@functools.cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    """Where jobs have their files. Open MPI leaves some when a job is killed; they go with this process."""
+    return tempfile.TemporaryDirectory(prefix="mpi-", ignore_cleanup_errors=True)
+
+
 def start(
     ranks: int, *arguments: object, cwd: Path | None = None, **environment: str
 ) -> subprocess.Popen[str]:
     """Start ``mpirun -n RANKS python ARGUMENT ...`` with pipes for its output and errors."""
+    folder = _folder().name
+    files = {"TMPDIR": folder, "OMPI_MCA_btl_vader_backing_directory": folder}
     return subprocess.Popen(
         ["mpirun", "--oversubscribe", "-n", str(ranks), sys.executable, *map(str, arguments)],
         stdin=subprocess.DEVNULL,
@@ -29,7 +39,7 @@ def start(
         stderr=subprocess.PIPE,
         text=True,
         cwd=cwd,
-        env={**os.environ, **_ENVIRONMENT, **environment},
+        env={**os.environ, **_ENVIRONMENT, **files, **environment},
     )
 
 
