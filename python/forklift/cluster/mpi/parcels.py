@@ -1,7 +1,8 @@
 """Messages between the driver and its agents: a pickle, and large buffers beside it, which are not copied.
 
-A message is a head (the buffers' sizes and the pickle) and the buffers. The receiver puts each buffer into
-fresh memory of the node's arena, which goes to workers, or into results, as it is.
+A message is a head and buffers. The head has the buffers' sizes, and the pickle unless that is large: then
+it is the first buffer. The receiver puts each buffer into fresh memory of the node's arena, which goes to
+workers, or into results, as it is.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from forklift.cluster.packing import LARGE
 
 __all__ = ["opened", "packed", "room_for", "sizes_in"]
 
-_COUNT = struct.Struct("<q")
+# A pickle of more bytes is a buffer of its own: messages of MPI with more than 2 GiB have to be cut.
+_LARGE_PICKLE = 1 << 20
+_BEGIN = struct.Struct("<q?7x")  # the number of buffers, and whether the first one is the pickle
 
 
 def packed(message: Any) -> list[Any]:
@@ -31,14 +34,18 @@ def packed(message: Any) -> list[Any]:
         return False
 
     data = pickle.dumps(message, protocol=5, buffer_callback=take)
+    apart = len(data) > _LARGE_PICKLE
+    if apart:
+        buffers.insert(0, memoryview(data))
     sizes = struct.pack(f"<{len(buffers)}q", *[each.nbytes for each in buffers])
-    return [b"".join((_COUNT.pack(len(buffers)), sizes, data)), *buffers]
+    head = b"".join((_BEGIN.pack(len(buffers), apart), sizes, b"" if apart else data))
+    return [head, *buffers]
 
 
 def sizes_in(head: Any) -> list[int]:
     """The sizes of the buffers that follow a head."""
-    (count,) = _COUNT.unpack_from(head)
-    return list(struct.unpack_from(f"<{count}q", head, _COUNT.size))
+    count, _ = _BEGIN.unpack_from(head)
+    return list(struct.unpack_from(f"<{count}q", head, _BEGIN.size))
 
 
 def room_for(size: int) -> Any:
@@ -53,5 +60,7 @@ def room_for(size: int) -> Any:
 
 def opened(head: Any, buffers: list[Any]) -> Any:
     """The message of a head and its buffers."""
-    (count,) = _COUNT.unpack_from(head)
-    return pickle.loads(memoryview(head)[_COUNT.size * (1 + count) :], buffers=buffers)
+    count, apart = _BEGIN.unpack_from(head)
+    if apart:
+        return pickle.loads(buffers[0], buffers=buffers[1:])
+    return pickle.loads(memoryview(head)[_BEGIN.size + 8 * count :], buffers=buffers)

@@ -165,7 +165,8 @@ def check_arrays(pool: Any) -> None:
         assert (array == i).all()
         result[0] = -1  # writable
     assert pool.apply(np.sum, (np.ones((300, 300))[::2],)) == 45_000
-    assert (pool.apply(bytes, (1 << 20,))) == bytes(1 << 20)
+    assert pool.apply(bytes, (3 << 20,)) == bytes(3 << 20)
+    assert pool.apply(len, (b"x" * (3 << 20),)) == 3 << 20
     assert pool.apply(np.asarray, (np.empty(0),)).size == 0
 
 

@@ -63,7 +63,12 @@ def test_this_process_without_mpi() -> None:
 
 @pytest.mark.parametrize(
     "message",
-    [(1, "two", None), [np.arange(10_000), b"x" * 50_000, np.ones(3)], {"a": [np.zeros((200, 300))[:, ::2]]}],
+    [
+        (1, "two", None),
+        [np.arange(10_000), b"x" * 50_000, np.ones(3)],
+        {"a": [np.zeros((200, 300))[:, ::2]]},
+        [b"y" * 3_000_000, np.ones(9_000)],
+    ],
 )
 def test_messages_without_mpi(message: Any) -> None:
     head, *buffers = parcels.packed(message)
