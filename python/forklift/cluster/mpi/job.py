@@ -168,6 +168,7 @@ class Job:
             self._messenger.post(each.rank, leave)
         with self._lock:
             self._pools = dict.fromkeys(self._callers, 1)  # listen to them all, a last time
+            self._quiet = dict.fromkeys(self._callers, 0.0)
         self._run_until(lambda: not self._messenger.is_sending() and self._left.issuperset(self._callers))
 
 
