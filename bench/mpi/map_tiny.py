@@ -1,7 +1,7 @@
 """A script of an MPI job that prints how many trivial tasks a second a pool of MPI runs, in thousands.
 
-    mpirun -n 3 python -m forklift.mpi map_tiny.py ours COUNT
-    mpirun -n 3 python -m mpi4py.futures map_tiny.py peer COUNT
+mpirun -n 3 python -m forklift.mpi map_tiny.py ours COUNT
+mpirun -n 3 python -m mpi4py.futures map_tiny.py peer COUNT
 """
 
 from __future__ import annotations
