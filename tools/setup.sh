@@ -64,6 +64,8 @@ sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.
   if [ "$want" != demo ]; then
     # The tests of forks load it; no package of Python's that they use has it.
     [ -n "$(/sbin/ldconfig -p | grep 'libomp\.so')" ] || needs+=('libomp5-14|libomp5-16|libomp5-18|libomp5-19|libomp5')
+    # The tests of MPI jobs.
+    { command -v mpirun && command -v mpicxx; } >/dev/null || needs+=(openmpi-bin libopenmpi-dev)
   fi
   [ -f /usr/include/eigen3/Eigen/Core ] || have_header Eigen/Core || needs+=(libeigen3-dev)
   if [ "$want" = lint ] && ! tools/find_clang_tidy.sh >/dev/null; then

@@ -14,6 +14,7 @@ from rows import (
     loaders,
     locks,
     managers,
+    mpi,
     operations,
     pinned,
     pipes,
@@ -44,6 +45,7 @@ ROWS: tuple[Row, ...] = (
     *loaders.ROWS,
     *collectives.ROWS,
     *cluster.ROWS,
+    *mpi.ROWS,
     *cpp.ROWS,
     *cross.ROWS,
 )

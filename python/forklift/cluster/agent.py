@@ -42,7 +42,7 @@ class Agent:
                 " install the same version on all nodes"
             )
         settle_in(plan.authkey, plan.sys_path)
-        self._pool = NodePool(plan, forklift.multiprocessing.get_context("forkserver"))
+        self._pool = NodePool(plan, forklift.multiprocessing.get_context("forkserver"), ray.get)
         return os.getpid()
 
     @ray.method(concurrency_group="submit")  # type: ignore[untyped-decorator]

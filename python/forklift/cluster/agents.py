@@ -9,6 +9,7 @@ from typing import Any
 
 from forklift import _core
 from forklift.cluster.segment import Segment, SharedObject
+from forklift.cluster.transport import Link
 from forklift.cluster.wire import Batch, Plan, Reply
 
 __all__ = ["AgentHandle", "Sent"]
@@ -65,14 +66,16 @@ class AgentHandle:
         self.sent: dict[int, Sent] = {}
         self.ended = 0
         self.since = time.monotonic()
-        self._actor: Any = None
+        self._link: Link | None = None
         self._known: set[int] = set()
         self._acknowledged = 0
 
-    def start(self, make: Callable[[AgentHandle], Any], call: Callable[[Any, Any], None], ready: Any) -> None:
-        """Make the actor; `ready` is called with the future of its process id."""
-        self._actor = make(self)
-        call(self._actor.begin.remote(self.plan, _core.__version__), ready)
+    def start(
+        self, connect: Callable[[AgentHandle], Link], call: Callable[[Any, Any], None], ready: Any
+    ) -> None:
+        """Make the agent; `ready` is called with the future of its process id."""
+        self._link = connect(self)
+        call(self._link.begin(self.plan, _core.__version__), ready)
 
     # --- tasks
 
@@ -122,9 +125,8 @@ class AgentHandle:
 
     def send_wire(self, wire: Any, call: Callable[[Any, Any], None], taken: Any) -> None:
         """Call the agent's `submit`; `taken` is called with what was sent and the future."""
-        if self._actor is None:
-            return  # the agent was lost meanwhile
-        call(self._actor.submit.remote(*wire), lambda future: taken(wire, future))
+        if self._link is not None:  # the agent was lost meanwhile otherwise
+            call(self._link.submit(*wire), lambda future: taken(wire, future))
 
     def settle(self, number: int, places: list[int] | None) -> tuple[Sent, list[int] | None]:
         """Note that tasks of a batch have ended. Returns the batch and their places; None: all of it."""
@@ -163,15 +165,16 @@ class AgentHandle:
                 sent.asked = True
                 numbers.append(number)
                 most -= len(sent.segment)
-        if numbers:
-            self._actor.give_back.options(num_returns=0).remote(numbers)
+        if numbers and self._link is not None:
+            self._link.give_back(numbers)
         return most <= 0
 
     # --- answers and the end
 
     def collect(self, call: Callable[[Any, Any], None], came: Any) -> None:
         """Ask for what has ended; `came` is called with the future of the reply."""
-        call(self._actor.collect.remote(self._acknowledged, _SILENCE), came)
+        if self._link is not None:
+            call(self._link.collect(self._acknowledged, _SILENCE), came)
 
     def acknowledge(self, reply: Reply) -> None:
         self._acknowledged = reply.number
@@ -180,16 +183,12 @@ class AgentHandle:
     def end(self, call: Callable[[Any, Any], None], ended: Any) -> None:
         """Let the workers exit in good order; `ended` is called with a future then."""
         self.state = "closing"
-        call(self._actor.end.remote(True), ended)
+        if self._link is not None:
+            call(self._link.end(), ended)
 
     def kill(self) -> None:
         """End the agent and its workers at once."""
-        import ray
-
         self.state = "gone"
-        actor, self._actor = self._actor, None
-        if actor is not None:
-            try:
-                ray.kill(actor)
-            except Exception:
-                pass  # the cluster is gone, and the actor with it
+        link, self._link = self._link, None
+        if link is not None:
+            link.kill()

@@ -19,7 +19,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from forklift.cluster import engine
 from forklift.cluster.agents import AgentHandle, Sent
 from forklift.cluster.ends import Ends, stop
 from forklift.cluster.pending import Pending
@@ -27,6 +26,7 @@ from forklift.cluster.records import handle_records
 from forklift.cluster.roster import Roster
 from forklift.cluster.segment import Segment
 from forklift.cluster.sharing import SharedObjects
+from forklift.cluster.transport import Transport
 from forklift.cluster.wire import Reply, Report
 
 __all__ = ["Core"]
@@ -41,19 +41,21 @@ _AGAIN_SECONDS = 0.5
 
 
 class Core:
-    """See the module. `roster` makes the agents, and says where."""
+    """See the module. `roster` says which agents there are to be, `transport` reaches them."""
 
     AT_ONCE = 4096  # items that are packed at a time
 
-    def __init__(self, roster: Roster, store: Callable[[Any], Any]) -> None:
+    def __init__(self, roster: Roster, transport: Transport) -> None:
         self._roster = roster
+        self._transport = transport
+        self.own = transport.own
         self._owner = os.getpid()
         self._pending = Pending()
         self._woken = False
         self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._told: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         self._numbers = itertools.count(1)
-        self.objects = SharedObjects(store, self._numbers)
+        self.objects = SharedObjects(transport.store, self._numbers)
         self._agents: list[AgentHandle] = []
         self._closing = False
         self._looked = 0.0
@@ -175,22 +177,25 @@ class Core:
             return True
         return self._closing and not self._pending and not self._agents
 
-    def _later(self, reference: Any, then: Callable[[Any], None]) -> None:
+    def _later(self, answer: Any, then: Callable[[Any], None]) -> None:
         """Have `then` called with the future of a call, in the dispatcher's thread."""
-        reference.future().add_done_callback(lambda future: self._events.put(lambda: then(future)))
+        answer.add_done_callback(lambda future: self._events.put(lambda: then(future)))
 
     def _look_at_nodes(self) -> None:
         if self._closing and not self._pending:
             return
-        if not engine.is_connected():
+        left = self._transport.why_left()
+        if left is not None:
             for agent in [each for each in self._agents if each.state != "gone"]:
                 self._lose(agent, ConnectionError("the program has left the cluster"))
-            self._fail_pending(("stopped", "the program is not connected to Ray any more", None))
+            self._fail_pending(("stopped", left, None))
             return
         for agent in self._roster.more(self._agents):
             self._agents.append(agent)
             agent.start(
-                self._roster.make, self._later, lambda future, agent=agent: self._agent_ready(agent, future)
+                self._transport.connect,
+                self._later,
+                lambda future, agent=agent: self._agent_ready(agent, future),
             )
         why = self._roster.hopeless(self._agents)
         if why:
@@ -269,7 +274,7 @@ class Core:
             error = future.exception()
             if error is None or agent.state == "gone":
                 return
-            if isinstance(error, engine.Unreachable):
+            if isinstance(error, self._transport.unreachable):
                 self._again(lambda: agent.send_wire(wire, self._later, taken))
             else:
                 self._lose(agent, error)
@@ -286,7 +291,7 @@ class Core:
         if agent.state not in ("ready", "broken", "closing"):
             return
         error = future.exception()
-        if isinstance(error, engine.Unreachable):
+        if isinstance(error, self._transport.unreachable):
             self._again(lambda: self._collect(agent))
             return
         if error is not None:

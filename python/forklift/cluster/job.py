@@ -13,7 +13,7 @@ import time
 from typing import Any
 
 from forklift.cluster.ends import Ends
-from forklift.cluster.packing import PLAIN, all_plain, in_arena, unpack
+from forklift.cluster.packing import PLAIN, all_plain, unpack
 from forklift.cluster.sending import Sender
 from forklift.errors import WorkerDiedError
 from forklift.multiprocessing._pool import failures
@@ -293,7 +293,7 @@ class Job:
             return False, failures.revive(self._label, index, value[0])
         try:
             if kind is tuple:
-                return True, unpack(value[0], [in_arena(each) for each in value[1]])
+                return True, unpack(value[0], [self._core.own(each) for each in value[1]])
             return True, unpack(value)
         except Exception as reason:
             return False, failures.undecodable(self._label, index, reason)

@@ -6,6 +6,7 @@ ConnectionError or EOFError.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import threading
@@ -44,5 +45,5 @@ def start_manager() -> ClusterManager:
     address = ray.get(actor.begin.remote(authkey, paths))
     manager = ClusterManager(address=address, authkey=authkey)
     manager.connect()
-    manager._actor = actor
+    manager._end = functools.partial(ray.kill, actor)
     return manager

@@ -1,11 +1,12 @@
 """Queues, locks and events that processes on all nodes use: their states in one process, proxies elsewhere.
 
-It is the standard library's ``SyncManager`` over TCP, whose server runs in an actor (`keeper.py`). A
+It is the standard library's ``SyncManager`` over TCP, whose server runs in an actor of Ray's (`keeper.py`) or
+a process beside the driver of an MPI job (`mpi/keeper.py`). A
 queue's objects are packed, so that the server does not have to know their classes. A lock knows which
 connection holds it: when that ends without a release, because its process was killed or its thread has ended,
 the lock is free again, and the next one to acquire it gets an AbandonedLockWarning.
 
-Workers and processes import this module, so it does not import ray.
+Workers and processes import this module, so it imports neither ray nor mpi4py.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import queue
 import threading
 import warnings
 import weakref
+from collections.abc import Callable
 from multiprocessing import managers as _std
 from typing import Any
 
@@ -179,9 +181,9 @@ class QueueProxy(_std.BaseProxy):
 
 
 class ClusterManager(_std.SyncManager):
-    """The manager whose server is in an actor; ``shutdown`` ends that."""
+    """The manager whose server is in a process of its own; ``shutdown`` ends that."""
 
-    _actor: Any = None
+    _end: Callable[[], object] | None = None
 
     def is_alive(self) -> bool:
         """Tells whether the server answers."""
@@ -192,12 +194,10 @@ class ClusterManager(_std.SyncManager):
         return True
 
     def shutdown(self) -> None:  # type: ignore[override]
-        """End the actor; the objects and their proxies cannot be used any more."""
-        actor, self._actor = self._actor, None
-        if actor is not None:
-            import ray
-
-            ray.kill(actor)
+        """End the server; the objects and their proxies cannot be used any more."""
+        end, self._end = self._end, None
+        if end is not None:
+            end()
 
     def __exit__(self, *_exc: object) -> None:
         self.shutdown()

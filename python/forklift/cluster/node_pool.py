@@ -3,7 +3,8 @@
 Any thread may call the methods. Reports are kept until the driver acknowledges them, and a batch that comes
 twice is taken once, so the driver's calls may be repeated after a broken connection.
 
-The class does not know of ray: forklift.cluster.agent puts it into an actor.
+The class knows nothing of how calls come: forklift.cluster.agent puts it into an actor of Ray's,
+forklift.cluster.mpi.hosting into a rank of an MPI job.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import collections
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from forklift import _core
@@ -45,9 +47,13 @@ class _Open:
 
 
 class NodePool:
-    """See the module. ``close`` and ``terminate`` end the workers, and wait for it."""
+    """See the module. ``close`` and ``terminate`` end the workers, and wait for it.
 
-    def __init__(self, plan: Plan, context: Any) -> None:
+    ``fetch`` gets the content of a shared object for which a reference was sent (see wire.Shared).
+    """
+
+    def __init__(self, plan: Plan, context: Any, fetch: Callable[[Any], Any] | None = None) -> None:
+        self._fetch = fetch
         self._workers = plan.workers
         self._processes: list[Any] = []
         self._changed = threading.Condition()
@@ -66,7 +72,7 @@ class NodePool:
         self._log = None if plan.log_level is None else Records(context, self._add_record)
         local = LocalPlan(
             tasks.begin,
-            (_frozen(plan.initializer), plan.finalizer, plan.base, plan.authkey),
+            (_frozen(plan.initializer), plan.finalizer, plan.base, plan.authkey, plan.advice),
             tasks.finish if plan.finalizer is not None else None,
             plan.most_tasks,
             plan.most_memory,
@@ -94,7 +100,7 @@ class NodePool:
         for each in shared:
             if each.number not in self._objects:
                 try:
-                    self._objects[each.number] = _object_of(each)
+                    self._objects[each.number] = _object_of(each, self._fetch)
                 except Exception as error:
                     refused[each.number] = repr(error)
         for batch in batches:
@@ -280,13 +286,12 @@ def _frozen(packed: Any) -> Any:
     return (bytes(data), [freeze(array_of(each)) for each in buffers])
 
 
-def _object_of(shared: Shared) -> Any:
+def _object_of(shared: Shared, fetch: Callable[[Any], Any] | None) -> Any:
     """A shared object, in the node's shared memory."""
     content = shared.content
     if type(content) is not tuple:
-        import ray
-
-        content = ray.get(content)
+        assert fetch is not None, "a reference was sent to a node that cannot look it up"
+        content = fetch(content)
     if shared.kind == "frozen":
         return freeze(unpack(*content))
     if shared.kind == "pickle":

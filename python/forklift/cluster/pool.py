@@ -1,4 +1,4 @@
-"""A pool whose workers are on all nodes of a Ray cluster.
+"""A pool whose workers are on all nodes of a cluster: of Ray's, or of an MPI job.
 
     with mp.get_context("ray").Pool() as pool:
         pool.map(render, scenes, retries=1)
@@ -13,26 +13,21 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from multiprocessing import process as _std_process
 from typing import Any, NamedTuple
 
-from forklift.cluster import engine, placement
-from forklift.cluster.agent import actor_class
-from forklift.cluster.agents import AgentHandle
 from forklift.cluster.core import Core
 from forklift.cluster.job import Job
 from forklift.cluster.packing import Packer
 from forklift.cluster.roster import Roster
+from forklift.cluster.transport import Transport
 from forklift.cluster.wire import Plan
 from forklift.errors import NotAcrossNodesError
 from forklift.multiprocessing import pool as pools
 from forklift.multiprocessing._pool import options
 
 __all__ = ["Node", "Pool"]
-
-# Options of a Ray actor that count for each worker; the agent reserves as many times as it has workers.
-_PER_WORKER = ("num_cpus", "num_gpus", "memory")
 
 
 class Node(NamedTuple):
@@ -65,14 +60,13 @@ class _Worker:
 
 
 class Pool(pools.Pool):
-    """A pool of workers on the nodes of a Ray cluster. The options are those of the local pool, and besides:
+    """A pool of workers on the nodes of a cluster, made by a cluster's context. The options are those of the
+    local pool, and besides:
 
-    ``processes``        how many workers on all nodes; None: one for each CPU, also of nodes that come
-    ``ray_remote_args``  as Ray's own pool has it: what each *worker* reserves (``num_cpus``, ``num_gpus``,
-                         ``memory``, ``resources``), and ``label_selector`` and ``runtime_env`` of all.
-                         Without it nothing is reserved; a node has as many workers as CPUs.
+    ``processes``  how many workers on all nodes; None: as many as the nodes have room for
 
-    ``cpus`` raises NotAcrossNodesError. ValueError if no node can hold a worker.
+    ``cpus`` raises NotAcrossNodesError. ValueError if no node can hold a worker. ``transport`` is called when
+    the options have been checked.
     """
 
     _job = Job
@@ -85,6 +79,7 @@ class Pool(pools.Pool):
         maxtasksperchild: int | None = None,
         context: Any = None,
         *,
+        transport: Callable[[], Transport],
         finalizer: Callable[[], object] | None = None,
         timeout: float | None = None,
         retries: int = 0,
@@ -93,7 +88,6 @@ class Pool(pools.Pool):
         cpus: Any = None,
         nested: bool = False,
         log: bool = False,
-        ray_remote_args: Mapping[str, Any] | None = None,
     ) -> None:
         self._ctx = context
         wanted = None if processes is None else options.processes_of(processes)
@@ -104,8 +98,7 @@ class Pool(pools.Pool):
             raise TypeError("finalizer must be a callable")
         if options.cpus_of(cpus):
             raise NotAcrossNodesError(
-                "cpus= names processors of one machine, and nodes differ:"
-                " ray_remote_args={'num_cpus': n} reserves n CPUs for each worker"
+                f"cpus= names processors of one machine, and nodes differ: {context.instead_of_cpus}"
             )
         self._defaults = (
             0.0 if timeout is None else options.seconds_of(timeout),
@@ -129,15 +122,13 @@ class Pool(pools.Pool):
             authkey=bytes(_std_process.current_process().authkey),
             sys_path=[path or os.getcwd() for path in sys.path],
         )
-        remote = dict(ray_remote_args or {})
-        engine.connect()
-        nodes = engine.nodes()
-        room = sum(placement.capacity(node, remote) for node in nodes)
+        made = transport()
+        room = sum(made.capacity(node) for node in made.nodes())
         if not room:
-            raise ValueError(placement.describe(nodes, remote))
+            raise ValueError(made.describe())
         self._processes = room if wanted is None else wanted
-        roster = Roster(wanted, plan, remote, engine.nodes, _Maker(remote))
-        self._core = Core(roster, engine.store)
+        plan = plan._replace(advice=made.advice)
+        self._core = Core(Roster(wanted, plan, made), made)
         self._begin()
 
     @property
@@ -174,24 +165,3 @@ class Pool(pools.Pool):
         """The number of tasks that wait in this process for a node that has room."""
         waiting: int = self._core.waiting()
         return waiting
-
-
-class _Maker:
-    """Makes the actor of an agent. It does not refer to the pool, which can be freed meanwhile."""
-
-    def __init__(self, remote: Mapping[str, Any]) -> None:
-        self._remote = remote
-        self._class = actor_class()
-
-    def __call__(self, agent: AgentHandle) -> Any:
-        chosen = {name: value for name, value in self._remote.items() if name != "label_selector"}
-        for name in _PER_WORKER:
-            if chosen.get(name) is not None:
-                chosen[name] = chosen[name] * agent.workers
-        if chosen.get("resources"):
-            chosen["resources"] = {
-                name: amount * agent.workers for name, amount in chosen["resources"].items()
-            }
-        chosen.setdefault("num_cpus", 0)
-        chosen["scheduling_strategy"] = engine.on_node(agent.node_id)
-        return self._class.options(**chosen).remote()

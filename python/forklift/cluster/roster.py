@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import collections
 import logging
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from forklift.cluster import placement
 from forklift.cluster.agents import AgentHandle
+from forklift.cluster.transport import Transport
 from forklift.cluster.wire import Plan
 
 __all__ = ["Roster"]
@@ -22,41 +22,32 @@ _MOST_LOSSES = 3
 
 
 class Roster:
-    """See the module. `make` makes an agent's actor; `nodes` lists Ray's nodes, the driver's own first."""
+    """See the module. `wanted`: how many workers there shall be; None: as many as there is room for."""
 
-    def __init__(
-        self,
-        wanted: int | None,
-        plan: Plan,
-        options: Mapping[str, Any],
-        nodes: Callable[[], list[dict[str, Any]]],
-        make: Callable[[AgentHandle], Any],
-    ) -> None:
+    def __init__(self, wanted: int | None, plan: Plan, transport: Transport) -> None:
         self._wanted = wanted
         self._plan = plan
-        self._options = options
-        self._nodes = nodes
-        self.make = make
+        self._transport = transport
         self._losses: collections.Counter[str] = collections.Counter()
         self._given_up: dict[str, tuple[Any, ...]] = {}  # by node: why no agent can work there
 
     def more(self, agents: list[AgentHandle]) -> list[AgentHandle]:
         """The agents to start now."""
         try:
-            nodes = self._nodes()
+            nodes = self._transport.nodes()
         except Exception as error:
             _log.warning("the nodes of the cluster cannot be listed: %s", error)
             return []
         usable = {
             node["NodeID"]: node
             for node in nodes
-            if node["NodeID"] not in self._given_up and placement.capacity(node, self._options) > 0
+            if node["NodeID"] not in self._given_up and self._transport.capacity(node) > 0
         }
         have: collections.Counter[str] = collections.Counter()
         for agent in agents:
             if agent.state != "gone":
                 have[agent.node_id] += agent.workers
-        room = {name: placement.capacity(node, self._options) for name, node in usable.items()}
+        room = {name: self._transport.capacity(node) for name, node in usable.items()}
         made: list[AgentHandle] = []
         for name, workers in placement.spread(self._wanted, room, have).items():
             base = _free_number([*agents, *made], workers)

@@ -13,14 +13,14 @@ from forklift.cluster.wire import Shared
 
 __all__ = ["SharedObjects"]
 
-# Objects of at least so many bytes go through Ray's object store.
+# Objects of at least so many bytes go through the transport's store.
 _STORED = 100_000
 # How many frozen objects stay on the nodes for later calls.
 _MOST_FROZEN = 64
 
 
 class SharedObjects:
-    """See the module. `store` puts an object into Ray's object store and returns a reference."""
+    """See the module. `store` takes the content of an object over and returns what is sent for it."""
 
     def __init__(self, store: Callable[[Any], Any], numbers: Iterator[int]) -> None:
         self._store = store

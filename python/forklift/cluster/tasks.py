@@ -3,7 +3,7 @@
 The node agent passes packed objects through without looking into them, so the program's objects are made in
 the driver and in the workers only. A task's exception is an answer, too: `Description` of the local pool.
 
-The node's workers import this module, so it does not import ray.
+The node's workers import this module, so it imports neither ray nor mpi4py.
 """
 
 from __future__ import annotations
@@ -31,15 +31,17 @@ _kept: dict[Any, Any] = {}
 _shared: list[Any] = []  # the shared objects of the task that is being unpacked
 _packer: Packer | None = None
 _finalizer: Callable[[], object] | None = None
+_advice = ""  # what to do if the node does not have the program's modules
 
 
-def begin(initializer: Any, finalizer: Any, base: int, authkey: bytes) -> None:
+def begin(initializer: Any, finalizer: Any, base: int, authkey: bytes, advice: str) -> None:
     """Initialise a worker. `base` is added to its number, since each node's workers are numbered from 0.
 
     ``initializer`` packs the program's initializer and its arguments, ``finalizer`` the program's finalizer.
     """
-    global _finalizer
+    global _advice, _finalizer
     process.current_process().authkey = authkey
+    _advice = advice
     _local._index = base + _local.worker_id()
     if finalizer is not None:
         _finalizer = unpack(*finalizer)
@@ -173,8 +175,7 @@ def _explained(error: Exception) -> Exception:
     if not isinstance(error, (AttributeError, ImportError)):
         return error
     found = type(error)(
-        f"{error}: node {socket.gethostname()} does not have this function"
-        " (ray.init(runtime_env={'working_dir': '.'}) sends the program's modules to all nodes)"
+        f"{error}: node {socket.gethostname()} does not have this function{_advice and f' ({_advice})'}"
     )
     found.__cause__ = error
     return found

@@ -1,4 +1,4 @@
-"""What the driver and the node agents tell each other; ray pickles these classes by name.
+"""What the driver and the node agents tell each other; transports pickle these classes by name.
 
 A batch is a number of tasks of one call that are sent, and reported, together. Its tasks are named by their
 places in it.
@@ -25,6 +25,7 @@ class Plan(NamedTuple):
     log_level: int | None  # None: the workers' log records stay in the workers
     authkey: bytes
     sys_path: list[str]  # the driver's; an agent takes from it what exists on its node
+    advice: str = ""  # what to do if a node does not have the program's modules
 
 
 class Batch(NamedTuple):
@@ -45,7 +46,7 @@ class Shared(NamedTuple):
 
     number: int
     kind: str  # "pickle", "frozen" (a container that forklift.freeze makes), "function", "fresh function"
-    content: Any  # (pickle, buffers), or a reference to that in Ray's object store
+    content: Any  # (pickle, buffers), or a reference to that in the transport's store
 
 
 class Report(NamedTuple):

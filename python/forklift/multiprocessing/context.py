@@ -28,10 +28,13 @@ if TYPE_CHECKING:  # not at run time, since every fresh interpreter among the ch
     from multiprocessing.process import BaseProcess
     from typing import Any, ClassVar, Literal, TypeAlias, overload
 
+    from forklift.cluster.mpi.context import MpiContext
+    from forklift.cluster.ray_context import RayContext
     from forklift.multiprocessing import connection, pool, queues, synchronize
     from forklift.multiprocessing._typed import TypedConstructors
 
     _LockLike: TypeAlias = synchronize.Lock | synchronize.RLock
+    _Rule: TypeAlias = str | None
 else:
     Any = object
     TypedConstructors = object
@@ -223,24 +226,20 @@ if TYPE_CHECKING:
         Process: ClassVar[type[BaseProcess]]
 
         @overload  # type: ignore[override]
-        def get_context(self, method: None = None, *, fork_policy: str | None = None) -> "BaseContext": ...
+        def get_context(self, method: Literal["fork"], *, fork_policy: _Rule = None) -> "ForkContext": ...
+        @overload
+        def get_context(self, method: Literal["spawn"], *, fork_policy: _Rule = None) -> "SpawnContext": ...
         @overload
         def get_context(
-            self, method: Literal["fork"], *, fork_policy: str | None = None
-        ) -> "ForkContext": ...
-        @overload
-        def get_context(
-            self, method: Literal["spawn"], *, fork_policy: str | None = None
-        ) -> "SpawnContext": ...
-        @overload
-        def get_context(
-            self, method: Literal["forkserver"], *, fork_policy: str | None = None
+            self, method: Literal["forkserver"], *, fork_policy: _Rule = None
         ) -> "ForkServerContext": ...
         @overload
-        def get_context(self, method: str, *, fork_policy: str | None = None) -> "BaseContext": ...
-        def get_context(
-            self, method: str | None = None, *, fork_policy: str | None = None
-        ) -> "BaseContext": ...
+        def get_context(self, method: Literal["ray"], *, fork_policy: _Rule = None) -> RayContext: ...  # type: ignore[overload-overlap]
+        @overload
+        def get_context(self, method: Literal["mpi"], *, fork_policy: _Rule = None) -> MpiContext: ...  # type: ignore[overload-overlap]
+        @overload
+        def get_context(self, method: str | None = None, *, fork_policy: _Rule = None) -> "BaseContext": ...
+        def get_context(self, method: str | None = None, *, fork_policy: _Rule = None) -> Any: ...
 else:
     _ContextBases = Bases(_Constructors, _std.BaseContext)
 
@@ -365,7 +364,7 @@ _concrete_contexts: dict[str, Any] = {
     "spawn": SpawnContext(),
     "forkserver": ForkServerContext(),
 }
-_CLUSTERS = {"ray": "forklift.cluster"}  # contexts that are no start methods
+_CLUSTERS = {"ray": "forklift.cluster", "mpi": "forklift.cluster"}  # contexts that are no start methods
 _default_context: DefaultContext = DefaultContext()  # its type is written out for mypy
 
 

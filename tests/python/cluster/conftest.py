@@ -70,6 +70,16 @@ def ray_context(cluster: Any) -> Any:
     return mp.get_context("ray")
 
 
+@pytest.fixture
+def cluster_context(request: pytest.FixtureRequest) -> Any:
+    """Ray's context; that of MPI in the job in which mpi/test_mpi_local_pool.py runs pytest."""
+    import forklift.multiprocessing as mp
+
+    if os.environ.get("FORKLIFT_TESTED_CLUSTER") == "mpi":
+        return mp.get_context("mpi")
+    return request.getfixturevalue("ray_context")
+
+
 @pytest.fixture(autouse=True)
 def _leak_check(_lasting_parts: None, request: pytest.FixtureRequest) -> Iterator[None]:
     """As for the other folders, but for descriptors: Ray opens and closes sockets as it pleases."""

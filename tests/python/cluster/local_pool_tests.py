@@ -1,4 +1,4 @@
-"""The local pool's own tests, run on the context "ray": the same functions, with other fixtures.
+"""The local pool's own tests, run on a cluster's context: the same functions, with other fixtures.
 
 Tests that take no context are not about one, and are left out; so is test_pool_given_arrays.py, which is
 about blocks of this process's domain. `EXCEPTIONS` names the tests that cannot hold between nodes.

@@ -1,4 +1,4 @@
-"""tests/python/pool/test_pool.py on the context "ray"."""
+"""tests/python/pool/test_pool.py on the context of a cluster (see conftest.py)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ globals().update(local_pool_tests.tests_of("test_pool"))
 
 
 @pytest.fixture
-def fork(ray_context: Any) -> Any:
-    return ray_context
+def fork(cluster_context: Any) -> Any:
+    return cluster_context
 
 
 @pytest.fixture
-def ctx(ray_context: Any) -> Any:
-    return ray_context
+def ctx(cluster_context: Any) -> Any:
+    return cluster_context
 
 
 @pytest.fixture
-def either(ray_context: Any) -> Any:
-    return ray_context
+def either(cluster_context: Any) -> Any:
+    return cluster_context

@@ -55,6 +55,12 @@ def test_traces() -> None:
     assert said[8:] == ["  render: ValueError: no such scene", "    light"]
 
 
+def test_monte_carlo() -> None:
+    said = run("monte_carlo.py", "--tasks", "11", "--deaths")
+    assert said.startswith("pi is about 3.1")
+    assert said.endswith("; 1 workers died\n")
+
+
 LOG_2 = "Tensor(shape=[], dtype=Float32, value= 0.693147)"
 TEN = [f"hello from process {i}" for i in range(10)]
 # What each program prints; what several processes print comes in any order.

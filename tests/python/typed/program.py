@@ -15,6 +15,8 @@ import forklift.multiprocessing as mp
 import numpy as np
 import numpy.typing as npt
 from forklift import FrozenDict, FrozenList, FrozenTuple
+from forklift.cluster.mpi.context import MpiContext
+from forklift.cluster.ray_context import RayContext
 from forklift.multiprocessing import (
     Array,
     JoinableQueue,
@@ -177,6 +179,8 @@ def use_pools() -> Iterator[float]:
 
 def use_contexts(method: str) -> None:
     assert_type(mp.get_context("spawn"), context.SpawnContext)
+    assert_type(mp.get_context("ray"), RayContext)
+    assert_type(mp.get_context("mpi"), MpiContext)
     assert_type(mp.get_context("fork").Lock(), synchronize.Lock)
     chosen = mp.get_context(method)
     assert_type(chosen.Queue(), queues.Queue[Any])
