@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
 
 from forklift import _core
 from forklift.adapters.torch.distributed import meeting
@@ -118,7 +119,7 @@ class ForkliftProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch ha
     # --- reductions
 
     def allreduce(self, tensors: list[Any], opts: Any = None) -> Any:
-        opts = opts or dist.AllreduceOptions()
+        opts = opts or c10d.AllreduceOptions()
         self._checked(tensors)
         op = _op_of(opts)
         ranks = self._ranks
@@ -132,14 +133,14 @@ class ForkliftProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch ha
     allreduce_coalesced = allreduce
 
     def reduce(self, tensors: list[Any], opts: Any = None) -> Any:
-        opts = opts or dist.ReduceOptions()
+        opts = opts or c10d.ReduceOptions()
         self._checked(tensors)
         op, root = _op_of(opts), opts.rootRank
         (x,) = tensors
         return self._run("reduce", opts, tensors, lambda t: self._ranks.reduce(x, root, op, t))
 
     def reduce_scatter(self, outs: list[Any], lists: list[list[Any]], opts: Any = None) -> Any:
-        opts = opts or dist.ReduceScatterOptions()
+        opts = opts or c10d.ReduceScatterOptions()
         (out,), (parts,) = outs, lists
         self._checked(outs, parts)
         equal_parts("reduce_scatter", parts, out, self.size())
@@ -155,7 +156,7 @@ class ForkliftProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch ha
         return self.reduce_scatter_single_coalesced([out], [x], opts)
 
     def reduce_scatter_single_coalesced(self, outs: list[Any], xs: list[Any], opts: Any = None) -> Any:
-        opts = opts or dist.ReduceScatterOptions()
+        opts = opts or c10d.ReduceScatterOptions()
         self._checked(outs, xs)
         op = _op_of(opts)
 
@@ -168,13 +169,13 @@ class ForkliftProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch ha
     # --- copies
 
     def broadcast(self, tensors: list[Any], opts: Any = None) -> Any:
-        opts = opts or dist.BroadcastOptions()
+        opts = opts or c10d.BroadcastOptions()
         self._checked(tensors)
         (x,), root = tensors, opts.rootRank
         return self._run("broadcast", opts, tensors, lambda t: self._ranks.broadcast(x, root, t))
 
     def allgather(self, lists: list[list[Any]], tensors: list[Any], opts: Any = None) -> Any:
-        opts = opts or dist.AllgatherOptions()
+        opts = opts or c10d.AllgatherOptions()
         for outs, x in zip(lists, tensors, strict=True):
             self._checked(outs, [x])
             equal_parts("all_gather", outs, x, self.size())
@@ -195,7 +196,7 @@ class ForkliftProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch ha
         return self.all_gather_single_coalesced([out], [x], opts)
 
     def all_gather_single_coalesced(self, outs: list[Any], xs: list[Any], opts: Any = None) -> Any:
-        opts = opts or dist.AllgatherOptions()
+        opts = opts or c10d.AllgatherOptions()
         self._checked(outs, xs)
 
         def action(timeout: float) -> None:
@@ -206,7 +207,7 @@ class ForkliftProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch ha
         return self._run("all_gather_into_tensor", opts, outs, action)
 
     def gather(self, lists: list[list[Any]], tensors: list[Any], opts: Any = None) -> Any:
-        opts = opts or dist.GatherOptions()
+        opts = opts or c10d.GatherOptions()
         (x,), root = tensors, opts.rootRank
         outs = lists[0] if self.rank() == root else []
         self._checked(outs, tensors)
@@ -220,7 +221,7 @@ class ForkliftProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch ha
         return self._run("gather", opts, outs, action)
 
     def scatter(self, outs: list[Any], lists: list[list[Any]], opts: Any = None) -> Any:
-        opts = opts or dist.ScatterOptions()
+        opts = opts or c10d.ScatterOptions()
         (out,), root = outs, opts.rootRank
         parts = lists[0] if self.rank() == root else []
         self._checked(outs, parts)
@@ -234,14 +235,14 @@ class ForkliftProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch ha
         return self._run("scatter", opts, outs, action)
 
     def alltoall(self, outs: list[Any], parts: list[Any], opts: Any = None) -> Any:
-        opts = opts or dist.AllToAllOptions()
+        opts = opts or c10d.AllToAllOptions()
         self._checked(outs, parts)
         return self._run("all_to_all", opts, outs, lambda t: exchange(self._ranks, parts, outs, t))
 
     def all_to_all_single(
         self, out: Any, x: Any, out_sizes: list[int], in_sizes: list[int], opts: Any = None
     ) -> Any:
-        opts = opts or dist.AllToAllOptions()
+        opts = opts or c10d.AllToAllOptions()
         self._checked([out, x])
         if not out_sizes and not in_sizes:
             equal_parts("all_to_all_single", [out], x, 1)
@@ -256,11 +257,11 @@ class ForkliftProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch ha
         return self.alltoall([*out.split(sizes_out)], [*x.split(sizes_in)], opts)
 
     def barrier(self, opts: Any = None) -> Any:
-        return self._run("barrier", opts or dist.BarrierOptions(), [], self._ranks.barrier)
+        return self._run("barrier", opts or c10d.BarrierOptions(), [], self._ranks.barrier)
 
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
         """A barrier whose DistBackendError names all ranks that were missing; so does any other call's."""
-        opts = dist.BarrierOptions()
+        opts = c10d.BarrierOptions()
         opts.timeout = timeout or timedelta(seconds=self._timeout)
         self.barrier(opts).wait()
 

@@ -36,15 +36,15 @@ _BYTES_ONLY = {
 
 
 def _and(x: Any, y: Any) -> None:
-    x[:] = x & y
+    x[...] = x & y
 
 
 def _or(x: Any, y: Any) -> None:
-    x[:] = x | y
+    x[...] = x | y
 
 
 def _xor(x: Any, y: Any) -> None:
-    x[:] = x ^ y
+    x[...] = x ^ y
 
 
 # The reductions that forklift.collectives does not have by name.
