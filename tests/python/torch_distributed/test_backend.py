@@ -1,4 +1,4 @@
-"""The backend "forklift" of torch.distributed: values, order, errors, deaths, training, whoever starts ranks."""
+"""The backend "forklift" of torch.distributed: values, order, errors, deaths, training, who starts ranks."""
 
 from __future__ import annotations
 
