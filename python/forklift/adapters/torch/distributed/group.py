@@ -19,7 +19,9 @@ from torch._C import _distributed_c10d as c10d
 from forklift import _core
 from forklift.adapters.torch.distributed import meeting
 from forklift.adapters.torch.distributed.lists import collect, equal_parts, exchange, flat, spread
+from forklift.adapters.torch.distributed.machines import TwoSteps
 from forklift.adapters.torch.distributed.mail import Mail
+from forklift.adapters.torch.distributed.mpi import Leaders
 from forklift.adapters.torch.distributed.ranks import Collectives, Ranks
 from forklift.adapters.torch.distributed.running import Runner
 from forklift.adapters.torch.distributed.work import done, seconds_of
@@ -45,6 +47,16 @@ def create(opts: Any, _more: Any = None) -> ForkliftProcessGroup:
     return ForkliftProcessGroup(met, opts)
 
 
+def _collectives(met: meeting.Meeting) -> Collectives:
+    here = Ranks(met.core, met.counts, [peer.rank for peer in met.here])
+    if len(met.machines) == 1:
+        return here
+    import mpi4py.MPI  # noqa: F401  # at all ranks: to begin with MPI is a collective call
+
+    between = Leaders(met.leaders) if here.rank == 0 else None
+    return TwoSteps(here, met.rank, met.machines, between)
+
+
 def _op_of(opts: Any) -> str:
     op = opts.reduceOp
     name = _OPS.get(getattr(op, "op", op))
@@ -60,7 +72,7 @@ class ForkliftProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch ha
         super().__init__(opts.group_rank, opts.group_size)
         self._name = str(opts.group_id)
         self._timeout: float = opts.timeout.total_seconds()
-        self._ranks: Collectives = Ranks(met.core, met.counts, [peer.rank for peer in met.here])
+        self._ranks = _collectives(met)
         self._runner = Runner(met.counts)
         self._others: Any = None
         self._mail = Mail(met.rank, met.here, met.inboxes, self._timeout)

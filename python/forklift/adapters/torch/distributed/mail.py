@@ -22,7 +22,7 @@ from torch.distributed import DistBackendError
 from forklift import _core
 from forklift.adapters.torch.distributed.meeting import Peer, start_of
 from forklift.adapters.torch.distributed.work import seconds_of
-from forklift.errors import PeerDiedError
+from forklift.errors import NotAcrossNodesError, PeerDiedError
 
 __all__ = ["Mail", "Receipt"]
 
@@ -54,12 +54,9 @@ class Mail:
         self._arrived: list[_Message] = []
         self._looked: dict[int, float] = {}
 
-    def knows(self, rank: int) -> bool:
-        """Whether the rank is on this machine."""
-        return rank in self._peers
-
     def send(self, x: Any, destination: int, tag: int) -> None:
         """PeerDiedError: the other rank's process has ended."""
+        self._only_here(destination)
         now = time.monotonic()
         if now > self._looked.get(destination, 0.0) + _LOOK_S:
             self._looked[destination] = now
@@ -72,6 +69,8 @@ class Mail:
 
     def post(self, x: Any, source: int | None, tag: int) -> Receipt:
         """Receive from a rank, or from any one: the Receipt is the Work."""
+        if source is not None:
+            self._only_here(source)
         receipt = Receipt(self, x, source, tag)
         with self._lock:
             for index, message in enumerate(self._arrived):
@@ -83,6 +82,13 @@ class Mail:
                 return receipt
         receipt.deliver(message)
         return receipt
+
+    def _only_here(self, rank: int) -> None:
+        if rank not in self._peers:
+            raise NotAcrossNodesError(
+                f"rank {rank} is on another machine, and send and recv are of one machine: use broadcast in "
+                "a group of the two ranks, or the backend gloo"
+            )
 
     def pump(self, receipt: Receipt, timeout: float | None) -> None:
         """Take messages until the receipt is over, at most for so long. 0: those that are there."""

@@ -21,6 +21,7 @@ from typing import Any
 from torch.distributed import DistBackendError
 
 from forklift import _core
+from forklift.adapters.torch.distributed.mpi import own_rank
 from forklift.adapters.torch.distributed.running import Counts
 from forklift.errors import ForkliftError
 from forklift.multiprocessing.context import _default_context
@@ -45,6 +46,7 @@ class Peer:
     pid: int
     start: int  # of its process, as /proc has it: with the pid it is a process's name
     domain: int  # 0: none yet
+    mpi: int  # its rank there; -1: none
 
 
 @dataclasses.dataclass
@@ -57,6 +59,7 @@ class Meeting:
     here: list[Peer]
     inboxes: list[Queue[Any]]
     machines: list[list[int]]
+    leaders: list[int]  # of each machine its first rank's in MPI
 
 
 def meet(store: Any, rank: int, size: int, timeout: timedelta) -> Meeting:
@@ -65,16 +68,19 @@ def meet(store: Any, rank: int, size: int, timeout: timedelta) -> Meeting:
     machines: dict[str, list[int]] = {}
     for peer in peers:
         machines.setdefault(peer.machine, []).append(peer.rank)
+    leaders = [peers[ranks[0]].mpi for ranks in machines.values()]
+    if len(machines) > 1 and min(peer.mpi for peer in peers) < 0:
+        raise DistBackendError(_no_mpi(machines))
     ranks = machines[peers[rank].machine]
     here = [peers[each] for each in ranks]
     place = _Place(store, list(machines).index(peers[rank].machine), rank, here, timeout)
     place.share_a_domain()
-    return _assemble(place, list(machines.values()))
+    return _assemble(place, list(machines.values()), leaders)
 
 
 def _introduce(store: Any, rank: int, size: int, timeout: timedelta) -> list[Peer]:
     domain = _core.domain_id() if _core.has_domain() else 0
-    own = Peer(rank, _machine(rank), os.getpid(), start_of(os.getpid()), domain)
+    own = Peer(rank, _machine(rank), os.getpid(), start_of(os.getpid()), domain, own_rank())
     store.set(f"rank/{rank}", json.dumps(dataclasses.asdict(own)))
     keys = [f"rank/{each}" for each in range(size)]
     _wait(store, keys, timeout, "had told the store where they run")
@@ -183,6 +189,15 @@ class _Place:
         return text
 
 
+def _no_mpi(machines: dict[str, list[int]]) -> str:
+    ranks = "; ".join(", ".join(map(str, each)) for each in machines.values())
+    return (
+        f"the ranks are on {len(machines)} machines, or in containers or of users that share no memory: "
+        f"{ranks}. Between machines this backend goes by MPI: start the program with mpirun where mpi4py is "
+        "installed, or use the backend gloo"
+    )
+
+
 def _several_domains(owners: list[Peer]) -> str:
     ranks = ", ".join(f"{peer.rank} (pid {peer.pid})" for peer in owners)
     return (
@@ -193,7 +208,7 @@ def _several_domains(owners: list[Peer]) -> str:
     )
 
 
-def _assemble(place: _Place, machines: list[list[int]]) -> Meeting:
+def _assemble(place: _Place, machines: list[list[int]], leaders: list[int]) -> Meeting:
     """Make or open what the ranks of this machine share."""
     domain = naming.own_domain()
     size = len(place.here)
@@ -225,7 +240,7 @@ def _assemble(place: _Place, machines: list[list[int]]) -> Meeting:
         if place.served is not None:
             place.served.close()
     counts = Counts(words, _STRIDE, place.local, size)
-    return Meeting(place.rank, core, counts, place.here, inboxes, machines)
+    return Meeting(place.rank, core, counts, place.here, inboxes, machines, leaders)
 
 
 def _gather_here(core: _core.GroupRank, seconds: float, place: _Place) -> None:

@@ -19,7 +19,7 @@ from forklift import _core
 from forklift.adapters.torch import sharing
 from forklift.adapters.torch.distributed.running import Counts
 
-__all__ = ["BITWISE", "Collectives", "Ranks"]
+__all__ = ["OF_BOOLS", "Collectives", "Ranks"]
 
 # Smaller tensors are copied: that takes a few microseconds.
 _MOVED_BYTES = 64 << 10
@@ -48,9 +48,9 @@ def _xor(x: Any, y: Any) -> None:
 
 
 # The reductions that forklift.collectives does not have by name.
-BITWISE: dict[str, Callable[[Any, Any], None]] = {"and": _and, "or": _or, "xor": _xor}
+_BITWISE: dict[str, Callable[[Any, Any], None]] = {"and": _and, "or": _or, "xor": _xor}
 # Of bools forklift.collectives has these two only; as numbers they would be added and multiplied.
-_OF_BOOLS = {"sum": "max", "product": "min", "and": "min", "or": "max"}
+OF_BOOLS = {"sum": "max", "product": "min", "and": "min", "or": "max"}
 
 
 class Collectives(Protocol):
@@ -177,5 +177,5 @@ def _copied(x: Any) -> Any:
 
 def _reduction(op: str, x: Any) -> Any:
     if x.dtype == torch.bool:
-        op = _OF_BOOLS.get(op, op)
-    return BITWISE.get(op, op)
+        op = OF_BOOLS.get(op, op)
+    return _BITWISE.get(op, op)
