@@ -18,16 +18,15 @@ import torch_distributed_targets as targets  # noqa: E402
 VARIABLE = "FORKLIFT_TORCH_RANKS_PER_MACHINE"
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
-def test_collectives_in_two_steps(ranks: int, tmp_path: Path) -> None:
-    """Three ranks on three machines, or on two of which one has a rank less."""
+def test_collectives_in_two_steps(tmp_path: Path) -> None:
+    """Three ranks on two machines, of which one has a rank less."""
     if importlib.util.find_spec("mpi4py") is None:
         pytest.skip("mpi4py is not installed")
     if shutil.which("mpirun") is None:
         pytest.skip("there is no mpirun")
     command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "3", sys.executable, "-W", "ignore"]
     command += [targets.__file__, str(tmp_path / "store")]
-    environment = {**os.environ, VARIABLE: str(ranks), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, VARIABLE: "2", "OMP_NUM_THREADS": "1"}
     pipe = subprocess.PIPE
     run = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment, cwd=tmp_path)
     try:

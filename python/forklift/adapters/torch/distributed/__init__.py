@@ -13,8 +13,8 @@ collectives of one machine, `mail` has send and recv, `machines` goes from machi
 A call's errors:
 
 - PeerDiedError: a rank's process has ended; within a second or so.
-- torch.distributed.DistBackendError: the time-out was over before all ranks had come; it names those that were
-  missing. The others get BrokenGroupError.
+- torch.distributed.DistBackendError: the time-out was over before all ranks had come; it names those that
+  were missing. The others get BrokenGroupError.
 - CollectiveMismatchError: the ranks called different things; the group goes on.
 
 All but the last are RuntimeErrors. The group cannot be used after them.

@@ -23,20 +23,23 @@ from forklift.adapters.torch.distributed.machines import TwoSteps
 from forklift.adapters.torch.distributed.mail import Mail
 from forklift.adapters.torch.distributed.mpi import Leaders
 from forklift.adapters.torch.distributed.ranks import Collectives, Ranks
-from forklift.adapters.torch.distributed.running import Runner
-from forklift.adapters.torch.distributed.work import done, seconds_of
+from forklift.adapters.torch.distributed.running import Action, Runner
+from forklift.adapters.torch.distributed.work import done
 
 __all__ = ["ForkliftProcessGroup", "create"]
 
 _OPS = {
-    dist.ReduceOp.SUM: "sum",
-    dist.ReduceOp.AVG: "mean",
-    dist.ReduceOp.PRODUCT: "product",
-    dist.ReduceOp.MIN: "min",
-    dist.ReduceOp.MAX: "max",
-    dist.ReduceOp.BAND: "and",
-    dist.ReduceOp.BOR: "or",
-    dist.ReduceOp.BXOR: "xor",
+    int(getattr(dist.ReduceOp, name)): op
+    for name, op in (
+        ("SUM", "sum"),
+        ("AVG", "mean"),
+        ("PRODUCT", "product"),
+        ("MIN", "min"),
+        ("MAX", "max"),
+        ("BAND", "and"),
+        ("BOR", "or"),
+        ("BXOR", "xor"),
+    )
 }
 
 
@@ -59,7 +62,7 @@ def _collectives(met: meeting.Meeting) -> Collectives:
 
 def _op_of(opts: Any) -> str:
     op = opts.reduceOp
-    name = _OPS.get(getattr(op, "op", op))
+    name = _OPS.get(int(getattr(op, "op", op)))
     if name is None:
         raise NotImplementedError(f"the backend forklift has no reduction {op}: SUM, AVG, MIN, MAX, ...")
     return name
@@ -101,6 +104,8 @@ class ForkliftProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch ha
 
         torch makes the backends of other devices for groups of its own class only.
         """
+        if x.is_cpu:
+            raise _unsuitable(x)
         if self._others is None:
             config = str(dist.distributed_c10d._world.pg_backend_config.get(self, ""))
             parts = [part for part in config.split(",") if not part.startswith("cpu:")]
@@ -116,11 +121,10 @@ class ForkliftProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch ha
 
     # --- how a call is done
 
-    def _run(self, what: str, opts: Any, result: list[Any], action: Callable[[float], object]) -> Any:
-        wanted = None if opts is None else seconds_of(opts.timeout)
-        timeout = self._timeout if wanted is None else wanted
-        asynchronous = getattr(opts, "asyncOp", True)
-        return self._runner.run(what, functools.partial(action, timeout), result, asynchronous)
+    def _run(self, what: str, opts: Any, result: list[Any], action: Action) -> Any:
+        wanted = 0.0 if opts is None else opts.timeout.total_seconds()  # not positive: the group's
+        timeout = wanted if wanted > 0 else self._timeout
+        return self._runner.run(what, action, timeout, result, getattr(opts, "asyncOp", True))
 
     def _checked(self, *lists: Sequence[Any]) -> None:
         for tensors in lists:
@@ -131,14 +135,18 @@ class ForkliftProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch ha
     # --- reductions
 
     def allreduce(self, tensors: list[Any], opts: Any = None) -> Any:
-        opts = opts or c10d.AllreduceOptions()
-        self._checked(tensors)
-        op = _op_of(opts)
-        ranks = self._ranks
+        """DDP calls this for each bucket of gradients, so it does without what the other calls do."""
+        for x in tensors:
+            if not x.is_cpu or x.layout is not torch.strided:
+                return self._beside(x).allreduce(tensors, opts)
+        op = "sum" if opts is None else _op_of(opts)
+        reduce = self._ranks.all_reduce
+        if len(tensors) == 1:
+            return self._run("all_reduce", opts, tensors, lambda timeout: reduce(x, op, timeout))
 
         def action(timeout: float) -> None:
             for x in tensors:
-                ranks.all_reduce(x, op, timeout)
+                reduce(x, op, timeout)
 
         return self._run("all_reduce", opts, tensors, action)
 
@@ -301,7 +309,7 @@ class ForkliftProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch ha
         pass
 
     def _end_coalescing(self, device: Any = None) -> Any:
-        return self._runner.run("coalesced", lambda: None, [], True)
+        return self._runner.run("coalesced", lambda timeout: None, self._timeout, [], True)
 
     # --- the end
 
@@ -341,8 +349,6 @@ _CALLS = {
     **{
         name: name
         for name in (
-            "allreduce",
-            "allreduce_coalesced",
             "reduce",
             "reduce_scatter",
             "reduce_scatter_single",

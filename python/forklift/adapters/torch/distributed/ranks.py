@@ -9,6 +9,7 @@ buckets come in each step.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -23,9 +24,8 @@ __all__ = ["OF_BOOLS", "Collectives", "Ranks"]
 
 # Smaller tensors are copied: that takes a few microseconds.
 _MOVED_BYTES = 64 << 10
-_MOST_SEEN = 4096
-# Of an address in _seen: its memory stays where it is.
-_SETTLED = 2
+_MOST_VIEWS = 256
+_NEW: Any = object()
 
 # dtypes of which no arithmetic is known here; their bytes can be copied.
 _BYTES_ONLY = {
@@ -86,7 +86,7 @@ class Ranks:
         self._core: _core.GroupRank | None = core
         self._counts = counts
         self._names = names
-        self._seen: dict[int, int] = {}
+        self._views: dict[Any, Any] = {}  # None: of a tensor that has come once
         self.rank = core.rank
         self.size = core.size
 
@@ -94,27 +94,25 @@ class Ranks:
         self._run("barrier", None, None, -1, None, timeout)
 
     def broadcast(self, x: Any, root: int, timeout: float) -> None:
-        x = _copied(x)
+        x = self._shown(_copied(x))
         self._run("broadcast", x, x, root, None, timeout)
 
     def all_reduce(self, x: Any, op: str, timeout: float) -> None:
-        x = _detached(x)
-        self._settle(x)
-        self._run("all_reduce", x, x, -1, _reduction(op, x), timeout)
+        how = _reduction(op, x)
+        x = self._shown(_detached(x))
+        self._run("all_reduce", x, x, -1, how, timeout)
 
     def reduce(self, x: Any, root: int, op: str, timeout: float) -> None:
-        x = _detached(x)
-        self._settle(x)
-        self._run("reduce", x, x, root, _reduction(op, x), timeout)
+        how = _reduction(op, x)
+        x = self._shown(_detached(x))
+        self._run("reduce", x, x, root, how, timeout)
 
     def all_gather(self, x: Any, out: Any, timeout: float) -> None:
-        x = _copied(x)
-        self._settle(x)
+        x = self._shown(_copied(x))
         self._run("all_gather", x, _copied(out), -1, None, timeout)
 
     def gather(self, x: Any, out: Any, root: int, timeout: float) -> None:
-        x = _copied(x)
-        self._settle(x)
+        x = self._shown(_copied(x))
         self._run("gather", x, _copied(out) if self.rank == root else None, root, None, timeout)
 
     def scatter(self, x: Any, out: Any, root: int, timeout: float) -> None:
@@ -122,13 +120,12 @@ class Ranks:
         self._run("scatter", x, _copied(out), root, None, timeout)
 
     def reduce_scatter(self, x: Any, out: Any, op: str, timeout: float) -> None:
-        x = _detached(x)
-        self._settle(x)
-        self._run("reduce_scatter", x, _detached(out), -1, _reduction(op, x), timeout)
+        how = _reduction(op, x)
+        x = self._shown(_detached(x))
+        self._run("reduce_scatter", x, _detached(out), -1, how, timeout)
 
     def all_to_all(self, x: Any, out: Any, timeout: float) -> None:
-        x = _copied(x)
-        self._settle(x)
+        x = self._shown(_copied(x))
         self._run("all_to_all", x, _copied(out), -1, None, timeout)
 
     def close(self) -> None:
@@ -150,19 +147,33 @@ class Ranks:
         ranks = "rank " + str(missing[0]) if len(missing) == 1 else "ranks " + ", ".join(map(str, missing))
         return f"after {timeout:g} s {ranks} had not made the call that the others wait in: {error}"
 
-    def _settle(self, x: Any) -> None:
-        """Move a large tensor that has come before into shared memory, for all tensors over its storage."""
-        address = x.data_ptr()
-        times = self._seen.get(address, 0)
-        if times == _SETTLED or x.numel() * x.element_size() < _MOVED_BYTES:
-            return
-        if len(self._seen) >= _MOST_SEEN:
-            self._seen.clear()
-        if times == 1:
-            self._seen.pop(address, None)
-            sharing.move(x.untyped_storage())
-            address = x.data_ptr()
-        self._seen[address] = times + 1
+    def _shown(self, x: Any) -> Any:
+        """What forklift.collectives gets for a tensor: of one that has come before, a view that is kept.
+
+        A large tensor that has come before is moved into shared memory, for all tensors over its storage. A
+        view costs a tenth of importing the tensor. It owns no memory: it is used only for a tensor that lies
+        where it looks, and that tensor lives as long as the call.
+        """
+        key = (x.data_ptr(), x.shape, x.dtype)
+        view = self._views.get(key, _NEW)
+        if view is not _NEW and view is not None and x.is_contiguous() and not x.is_neg():
+            return view
+        if len(self._views) >= _MOST_VIEWS:
+            self._views.clear()
+        if view is _NEW:
+            self._views[key] = None
+        elif view is None and x.is_contiguous() and not (x.is_complex() or x.is_neg()) and x.numel():
+            del self._views[key]
+            if x.numel() * x.element_size() >= _MOVED_BYTES:
+                sharing.move(x.untyped_storage())
+            view = self._views[(x.data_ptr(), x.shape, x.dtype)] = _view_of(x)
+            return view
+        return x
+
+
+def _view_of(x: Any) -> Any:
+    memory = (ctypes.c_char * (x.numel() * x.element_size())).from_address(x.data_ptr())
+    return _core._import_any(torch.frombuffer(memory, dtype=x.dtype).view(x.shape))[0]
 
 
 def _detached(x: Any) -> Any:
@@ -176,6 +187,6 @@ def _copied(x: Any) -> Any:
 
 
 def _reduction(op: str, x: Any) -> Any:
-    if x.dtype == torch.bool:
+    if x.dtype is torch.bool:
         op = OF_BOOLS.get(op, op)
     return _BITWISE.get(op, op)

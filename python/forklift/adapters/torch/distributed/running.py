@@ -26,14 +26,17 @@ import torch
 from forklift.adapters.torch.distributed.work import Work, done
 from forklift.errors import BrokenByForkError
 
-__all__ = ["Counts", "Runner"]
+__all__ = ["Action", "Counts", "Runner"]
 
 # For so long the calling thread looks whether the others issue the call, before it leaves it to the thread.
 _LOOK_S = 100e-6
 # For so long the end of the interpreter waits for a call that nobody has waited for.
 _LAST_S = 5.0
 
-_Task: TypeAlias = "tuple[Callable[[], object], Work] | None"
+Action: TypeAlias = "Callable[[float], object]"  # its argument: the time-out, in seconds
+_Task: TypeAlias = "tuple[Action, float, Work] | None"
+# The Work of all calls that had to be over when they returned.
+_OVER = done([])
 
 
 class Counts:
@@ -83,7 +86,7 @@ class Runner:
         self._thread: threading.Thread | None = None
         self._closing: Any = None
 
-    def run(self, what: str, action: Callable[[], object], result: list[Any], asynchronous: bool) -> Any:
+    def run(self, what: str, action: Action, timeout: float, result: list[Any], asynchronous: bool) -> Any:
         """Do a call, or have it done. Returns its Work; raises the call's error if the call is over."""
         if os.getpid() != self._pid:
             raise BrokenByForkError(f"{what}: a forked child is no rank of its parent's process group")
@@ -92,15 +95,18 @@ class Runner:
             direct = self._waiting[0] == 0 and self._busy.acquire(blocking=False)
         if direct:
             try:
-                if not asynchronous or self._counts.all_have(count):
-                    action()
+                if not asynchronous:
+                    action(timeout)
+                    return _OVER
+                if self._counts.all_have(count):
+                    action(timeout)
                     return done(result)
             finally:
                 self._busy.release()
         work = Work(result, what)
         with self._lock:
             self._waiting[0] += 1
-            self._tasks.put((action, work))
+            self._tasks.put((action, timeout, work))
             if self._thread is None:
                 self._start()
         if not asynchronous:
@@ -124,11 +130,11 @@ def _serve(tasks: Any, busy: Any, lock: Any, waiting: list[int]) -> None:
         task = tasks.get()
         if task is None:
             return
-        action, work = task
+        action, timeout, work = task
         error: BaseException | None = None
         with busy:
             try:
-                action()
+                action(timeout)
             except BaseException as raised:
                 error = raised
         with lock:
