@@ -13,6 +13,7 @@ import forklift.multiprocessing as mp
 import pytest
 
 torch = pytest.importorskip("torch")
+import torch._dynamo  # noqa: E402, F401  # DDP imports it: here once, instead of in each forked rank
 import torch_distributed_targets as targets  # noqa: E402
 
 
@@ -35,13 +36,17 @@ def test_order_messages_and_mistakes(size: int, store: str) -> None:
     _run(targets.calls, size, store)
 
 
+def test_other_devices_have_a_backend_of_their_own(store: str) -> None:
+    _run(targets.another_device, 2, store)
+
+
 def test_a_killed_rank_is_an_error_at_the_others_within_seconds(store: str) -> None:
     told = mp.get_context("fork").Queue()
     ranks = mp.start_processes(
         targets.lose_a_rank, (3, store, told), nprocs=3, join=False, start_method="fork"
     )
     assert ranks is not None
-    times = dict(told.get(timeout=60) for _ in range(3))
+    times = dict(told.get(timeout=90) for _ in range(3))
     for process in ranks.processes:
         process.join(60)
     assert [process.exitcode for process in ranks.processes] == [0, -9, 0]
@@ -59,7 +64,7 @@ def test_a_death_in_training(store: str) -> None:
         targets.train_and_die, (2, store, told), nprocs=2, join=False, start_method="fork"
     )
     assert ranks is not None
-    assert told.get(timeout=60) == 0
+    assert told.get(timeout=90) == 0
     for process in ranks.processes:
         process.join(60)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import ctypes
 import os
 import queue
+import sys
 import threading
 import time
 import weakref
@@ -29,7 +30,11 @@ from forklift.errors import BrokenByForkError
 __all__ = ["Action", "Counts", "Runner"]
 
 # For so long the calling thread looks whether the others issue the call, before it leaves it to the thread.
-_LOOK_S = 100e-6
+# C++ is more patient, that is DDP's backward(), which has no use for the time: it soon waits for the call.
+_LOOK_S = 50e-6
+_PATIENT_LOOK_S = 10e-3
+_PAUSE_S = 20e-6
+_PYTHONS_CALLER = "torch.distributed.distributed_c10d"
 # For so long the end of the interpreter waits for a call that nobody has waited for.
 _LAST_S = 5.0
 
@@ -55,16 +60,18 @@ class Counts:
         self._words[self._mine] = count
         return count
 
-    def all_have(self, count: int) -> bool:
+    def all_have(self, count: int, patient: bool) -> bool:
         """Whether all ranks have issued that many, or do so in a moment."""
         words = self._words
-        end = 0.0
+        begun = 0.0
         for place in self._others:
             while words[place] < count:
                 now = time.perf_counter()
-                end = end or now + _LOOK_S
-                if now > end:
-                    return False
+                begun = begun or now
+                if now - begun > _LOOK_S:
+                    if not patient or now - begun > _PATIENT_LOOK_S:
+                        return False
+                    time.sleep(_PAUSE_S)
         return True
 
     def behind(self) -> list[int]:
@@ -98,7 +105,7 @@ class Runner:
                 if not asynchronous:
                     action(timeout)
                     return _OVER
-                if self._counts.all_have(count):
+                if self._counts.all_have(count, not _called_by_python()):
                     action(timeout)
                     return done(result)
             finally:
@@ -123,6 +130,14 @@ class Runner:
         """Wait for the calls that are under way, and end the thread."""
         if self._closing is not None:
             self._closing()
+
+
+def _called_by_python() -> bool:
+    """Whether the program itself has made the call, and not DDP's C++."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__package__") == __package__:
+        frame = frame.f_back
+    return frame is not None and frame.f_globals.get("__name__") == _PYTHONS_CALLER
 
 
 def _serve(tasks: Any, busy: Any, lock: Any, waiting: list[int]) -> None:
