@@ -12,8 +12,7 @@ from typing import Any
 import forklift.multiprocessing as mp
 import pytest
 
-torch = pytest.importorskip("torch")
-import torch._dynamo  # noqa: E402, F401  # DDP imports it: here once, instead of in each forked rank
+pytest.importorskip("torch._dynamo")  # DDP imports it: here once, instead of in each forked rank
 import torch_distributed_targets as targets  # noqa: E402
 
 
