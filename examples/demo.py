@@ -92,6 +92,8 @@ def programs(steps: Steps) -> None:
     console.rule("programs of torch, with their import changed")
     for name in ("hogwild.py", "replay_buffer.py", "data_loader.py"):
         steps.run(name, HERE / name, show=False)
+    console.rule("ranks of torch.distributed")
+    steps.run("ddp.py", HERE / "ddp.py", show=False)
 
 
 def real_jobs(steps: Steps, quick: bool) -> list[dict[str, Any]]:

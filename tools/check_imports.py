@@ -29,7 +29,7 @@ ROOMS = (
     ("forklift.adapters.torch.loader", "forklift.adapters.torch.loading", "forklift.adapters.joblib"),
     ("forklift.patch", "forklift.collectives"),
     ("forklift.objects", "forklift.diagnosis", "forklift.event_log", "forklift.trace"),
-    ("forklift.cluster",),
+    ("forklift.cluster", "forklift.adapters.torch.distributed"),
     ("forklift.cli", "forklift.__main__"),
     ("forklift",),
 )

@@ -211,6 +211,14 @@ def test_the_replay_buffer_on_other_start_methods(method: str) -> None:
     assert ours == theirs
 
 
+def test_ddp_is_the_same_on_both_backends() -> None:
+    theirs, ours = run("ddp.py", "--backend", "gloo"), run("ddp.py")
+    # Of two numbers the sum is the same in any order.
+    assert ours == theirs
+    assert ours.endswith("the same weights at all 2 ranks: True\n")
+    assert accuracy(ours) > 0.9
+
+
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_data_loader(method: str) -> None:
     theirs, ours = on_both("data_loader.py", "--epochs", "1", "--method", method)

@@ -29,7 +29,7 @@ from torch.multiprocessing import reductions as _theirs
 from forklift import _core
 from forklift.errors import ForkliftError
 
-__all__ = ["install", "is_held", "is_shared_by_torch", "reduce_storage"]
+__all__ = ["install", "is_held", "is_shared_by_torch", "move", "reduce_storage"]
 
 _mechanics: Any = _core._torch
 _sharer: Any = _resource_sharer._resource_sharer  # type: ignore[attr-defined]
@@ -64,7 +64,7 @@ def install() -> None:
     _theirs.reduce_storage = reduce_storage
 
 
-def _move(storage: Any) -> bool:
+def move(storage: Any) -> bool:
     """Move a storage that is not shared into Forklift's memory. False if that is impossible."""
     if not _mechanics.known() or storage.device.type != "cpu" or storage.nbytes() == 0:
         return False
@@ -80,7 +80,7 @@ def _share_memory(theirs: Callable[..., Any]) -> Callable[..., Any]:
     def share_memory_(self: Any, *args: Any, **options: Any) -> Any:
         if is_held(self):
             return self
-        return self if _move(self) else theirs(self, *args, **options)
+        return self if move(self) else theirs(self, *args, **options)
 
     share_memory_.__doc__ = theirs.__doc__
     return share_memory_
@@ -131,7 +131,7 @@ def _named(theirs: Callable[..., Any]) -> Callable[..., Any]:
     def share(self: Any, *args: Any, **options: Any) -> Any:
         # Of the strategy file_system: a name that any process finds, as torch's own.
         if torch.multiprocessing.get_sharing_strategy() == "file_system" and not is_held(self):
-            _move(self)
+            move(self)
         named = _mechanics.share_name(self._cdata, self.data_ptr()) if is_held(self) else None
         return theirs(self, *args, **options) if named is None else (*named, self.nbytes())
 
@@ -159,7 +159,7 @@ def reduce_storage(storage: Any) -> Any:
 
     popen: Any = _std_context.get_spawning_popen()
     if is_invited(popen) and not is_held(storage):
-        _move(storage)
+        move(storage)
     if not is_held(storage):
         return _torchs_reduce(storage)
     if popen is None:

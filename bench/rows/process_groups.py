@@ -1,0 +1,111 @@
+"""torch.distributed on two ranks of one machine: our backend beside gloo, over loopback.
+
+The same program with another name of the backend. The ranks compute with one thread each.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from typing import Any
+
+from rows.spec import OURS, Library, Row, Scale
+
+PEER = "torch.distributed"
+WARM_UP = 10
+BATCH = 32
+
+
+def _begin(rank: int, backend: str, store: Any) -> Any:
+    import torch
+    import torch.distributed as dist
+
+    torch.set_num_threads(1)
+    if backend == "forklift":
+        import forklift.adapters.torch.distributed  # noqa: F401  # registers it
+    dist.init_process_group(backend, init_method=f"file://{store}", rank=rank, world_size=2)
+    return dist
+
+
+def _reduce(rank: int, backend: str, store: Any, elements: int, count: int, told: Any) -> None:
+    """Microseconds of one all_reduce; the ranks come to it together."""
+    import torch
+
+    dist = _begin(rank, backend, store)
+    x = torch.ones(elements)
+    times = []
+    for i in range(-WARM_UP, count):
+        dist.barrier()
+        begin = time.perf_counter()
+        dist.all_reduce(x)
+        if i >= 0:
+            times.append(time.perf_counter() - begin)
+    if rank == 0:
+        told.put(statistics.median(times) * 1e6)
+    dist.destroy_process_group()
+
+
+def _train(rank: int, backend: str, store: Any, width: int, count: int, told: Any) -> None:
+    """Steps a second of DistributedDataParallel."""
+    import torch
+
+    dist = _begin(rank, backend, store)
+    torch.manual_seed(1)
+    layers = [torch.nn.Linear(64, width), torch.nn.ReLU(), torch.nn.Linear(width, 10)]
+    network = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*layers))
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
+    x, y = torch.randn(BATCH, 64), torch.randint(10, (BATCH,))
+    begin = 0.0
+    for i in range(-WARM_UP, count):
+        if i == 0:
+            dist.barrier()
+            begin = time.perf_counter()
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(network(x), y).backward()
+        optimizer.step()
+    if rank == 0:
+        told.put(count / (time.perf_counter() - begin))
+    dist.destroy_process_group()
+
+
+def _measured(target: Any, library: Library, size: int, count: int) -> float:
+    import tempfile
+
+    import forklift.multiprocessing as mp
+
+    told = mp.get_context("spawn").SimpleQueue()
+    backend = "forklift" if library.name == OURS else "gloo"
+    with tempfile.TemporaryDirectory() as folder:
+        work = (backend, f"{folder}/store", size, count, told)
+        mp.start_processes(target, work, nprocs=2, start_method="spawn")
+    took: float = told.get()
+    return took
+
+
+def _all_reduce(library: Library, scale: Scale) -> float:
+    return _measured(_reduce, library, scale.nbytes(1 << 26) // 4, scale.count(20, 3))
+
+
+def _steps(library: Library, scale: Scale) -> float:
+    return _measured(_train, library, 256, scale.count(2000, 20))
+
+
+ROWS = (
+    Row(
+        "torch-all-reduce-64M",
+        "us",
+        1.5,
+        measure=_all_reduce,
+        peer=PEER,
+        note="two ranks, through torch.distributed; the peer is gloo over loopback",
+    ),
+    Row(
+        "torch-ddp-cpu",
+        "1/s",
+        1.3,
+        more_is_better=True,
+        measure=_steps,
+        peer=PEER,
+        note="two ranks; 19,000 parameters; the peer is gloo over loopback",
+    ),
+)

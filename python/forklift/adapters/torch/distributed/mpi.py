@@ -1,0 +1,76 @@
+"""Between machines by MPI: the leaders' communicator, through mpi4py.
+
+Calls are started without waiting and then looked after, so that a time-out holds and Python's other threads
+run.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import time
+from typing import Any
+
+from torch.distributed import DistBackendError
+
+__all__ = ["Leaders", "own_rank"]
+
+# Where Open MPI, MPICH and its relatives tell a process its rank.
+_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
+_LONGEST_PAUSE_S = 1e-3
+
+
+def own_rank() -> int:
+    """This process's rank in MPI_COMM_WORLD, without importing mpi4py; -1: there is none, or no mpi4py."""
+    module = sys.modules.get("mpi4py.MPI")
+    if module is not None:
+        return int(module.COMM_WORLD.Get_rank())
+    found = next((os.environ[each] for each in _VARIABLES if each in os.environ), None)
+    if found is None or importlib.util.find_spec("mpi4py") is None:
+        return -1
+    return int(found)
+
+
+class Leaders:
+    """``ranks``: in MPI_COMM_WORLD, of the leaders, of which this process is one."""
+
+    def __init__(self, ranks: list[int]) -> None:
+        from mpi4py import MPI
+
+        self._mpi: Any = MPI
+        world = MPI.COMM_WORLD
+        self._comm: Any = world.Create_group(world.Get_group().Incl(ranks))
+        self._ops = {
+            "sum": MPI.SUM,
+            "product": MPI.PROD,
+            "min": MPI.MIN,
+            "max": MPI.MAX,
+            "and": MPI.BAND,
+            "or": MPI.BOR,
+            "xor": MPI.BXOR,
+        }
+
+    def barrier(self, timeout: float) -> None:
+        self._finish("barrier", self._comm.Ibarrier(), timeout)
+
+    def all_reduce(self, x: Any, op: str, timeout: float) -> None:
+        self._finish("all_reduce", self._comm.Iallreduce(self._mpi.IN_PLACE, x, self._ops[op]), timeout)
+
+    def broadcast(self, x: Any, machine: int, timeout: float) -> None:
+        self._finish("broadcast", self._comm.Ibcast(x, machine), timeout)
+
+    def all_gather(self, x: Any, out: Any, counts: list[int], timeout: float) -> None:
+        self._finish("all_gather", self._comm.Iallgatherv(x, [out, counts]), timeout)
+
+    def _finish(self, what: str, request: Any, timeout: float) -> None:
+        end = time.monotonic() + timeout
+        pause = 10e-6
+        while not request.Test():
+            if time.monotonic() > end:
+                raise DistBackendError(f"{what}: not all machines had come after {timeout:g} s")
+            time.sleep(pause)
+            pause = min(pause * 1.5, _LONGEST_PAUSE_S)
+
+    def close(self) -> None:
+        """The communicator is left alone: to free it would be a collective call."""
