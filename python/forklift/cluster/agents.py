@@ -15,9 +15,13 @@ from forklift.cluster.wire import Batch, Plan, Reply
 __all__ = ["AgentHandle", "Sent"]
 
 # For so many seconds' work an agent gets tasks ahead of its workers: the time that a reply and the next
-# batches take. What is sent ahead cannot be taken by another node's free workers.
+# batches take. What is sent ahead cannot be taken by another node's free workers. A driver with so many nodes
+# that it comes back to each of them later than that sends more at a time.
 _AHEAD_SECONDS = 0.03
-# A batch has tasks for so long, in seconds.
+_MOST_AHEAD_SECONDS = 2.0
+# An agent's next turn comes with the driver's next round, and its reply and tasks take their time, too.
+_ROUNDS_AHEAD = 3
+# A batch has tasks for so long, in seconds, while an agent gets no more than usual ahead.
 _BATCH_SECONDS = 0.003
 _MOST_IN_BATCH = 8192
 # Tasks that an agent may have.
@@ -66,6 +70,8 @@ class AgentHandle:
         self.sent: dict[int, Sent] = {}
         self.ended = 0
         self.since = time.monotonic()
+        self._ahead_seconds = _AHEAD_SECONDS
+        self._more = 1.0  # how many times what an idle driver sends
         self._link: Link | None = None
         self._known: set[int] = set()
         self._acknowledged = 0
@@ -82,8 +88,14 @@ class AgentHandle:
     def batch_tasks(self, task_seconds: float) -> int:
         """How many tasks of this duration a batch has; 0: the duration is not known."""
         if task_seconds <= 0:
-            return 1
-        return min(max(int(_BATCH_SECONDS / task_seconds), 1), _MOST_IN_BATCH)
+            return max(self.workers // 8, 1)
+        few = min(int(4 * (self._more - 1)), 4 * self.workers)  # a batch has its price for a busy driver
+        return min(max(int(self._more * _BATCH_SECONDS / task_seconds), few, 1), _MOST_IN_BATCH)
+
+    def plan_ahead(self, round_seconds: float) -> None:
+        """Take in how long the driver's rounds take, in which each agent has its turn."""
+        ahead = min(_AHEAD_SECONDS + _ROUNDS_AHEAD * round_seconds, _MOST_AHEAD_SECONDS)
+        self._ahead_seconds, self._more = ahead, ahead / _AHEAD_SECONDS
 
     def room(self, task_seconds: float) -> int:
         """How many more tasks of this duration the agent takes."""
@@ -97,7 +109,7 @@ class AgentHandle:
     def _ahead(self, task_seconds: float) -> int:
         if task_seconds <= 0:
             return self.workers
-        ahead = math.ceil(min(self.workers * _AHEAD_SECONDS / task_seconds, float(_MOST_TASKS)))
+        ahead = math.ceil(min(self.workers * self._ahead_seconds / task_seconds, float(_MOST_TASKS)))
         return min(ahead, max(_MOST_TASKS - self.workers, 1))
 
     def send(

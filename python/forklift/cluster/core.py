@@ -59,11 +59,15 @@ class Core:
         self._agents: list[AgentHandle] = []
         self._closing = False
         self._looked = 0.0
+        self._round = 0.0  # seconds that a step takes, of the longest ones lately
         self._due: list[tuple[float, Callable[[], None]]] = []  # what is done at a time
         self._over = threading.Event()
         self.stopped = False
-        self._thread = threading.Thread(target=self._run, name="ClusterPool", daemon=True)
-        self._thread.start()
+        self._start()
+
+    def _start(self) -> None:
+        """Run the dispatcher in a thread of its own."""
+        threading.Thread(target=self._run, name="ClusterPool", daemon=True).start()
 
     # --- what jobs call
 
@@ -145,8 +149,10 @@ class Core:
     def _step(self) -> None:
         next_look = min([self._looked + _LOOK_SECONDS, *[at for at, _ in self._due]])
         wait = max(next_look - time.monotonic(), 0.0)
+        began = time.monotonic() + wait
         try:
             event = self._events.get(timeout=wait)
+            began = time.monotonic()
             event()
             while not self._events.empty():
                 self._events.get()()
@@ -170,6 +176,7 @@ class Core:
                     agent.end(self._later, lambda future, agent=agent: self._agent_ended(agent, future))
                 elif agent.state in ("starting", "broken"):
                     agent.kill()
+        self._round = max(time.monotonic() - began, 0.9 * self._round)
 
     def _is_over(self) -> bool:
         self._agents = [each for each in self._agents if each.state != "gone"]
@@ -197,6 +204,7 @@ class Core:
                 self._later,
                 lambda future, agent=agent: self._agent_ready(agent, future),
             )
+        self._pending.make_room(sum(each.workers for each in self._agents))
         why = self._roster.hopeless(self._agents)
         if why:
             self._fail_pending(why)
@@ -229,6 +237,7 @@ class Core:
             for agent in sorted(ready, key=lambda each: each.tasks / each.workers):
                 if not self._pending:
                     break
+                agent.plan_ahead(self._round)
                 fair = -(-self._pending.tasks * agent.workers // workers)
                 self._send_to(agent, fair)
         if not self._pending and len(self._agents) > 1 and not self._due:

@@ -13,7 +13,7 @@ import forklift.multiprocessing as mp
 import pytest
 
 pytest.importorskip("torch._dynamo")  # DDP imports it: here once, instead of in each forked rank
-import torch_distributed_targets as targets  # noqa: E402
+import torch_distributed_targets as targets
 
 
 @pytest.fixture

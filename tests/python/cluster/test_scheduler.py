@@ -1,0 +1,94 @@
+"""The driver's scheduler without a cluster: what waits, how much an agent gets, many simulated nodes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("cloudpickle")
+
+from forklift.cluster.agents import AgentHandle
+from forklift.cluster.pending import Pending
+from forklift.cluster.segment import Segment
+from forklift.cluster.wire import Plan
+
+SIMULATION = Path(__file__).parents[3] / "bench/cluster_simulation.py"
+NODE = {"NodeID": "1", "NodeManagerHostname": "one", "NodeManagerAddress": ""}
+
+
+def segment(begin: int, end: int) -> Segment:
+    return Segment(None, None, 0, True, range(begin, end), list(range(begin, end)))
+
+
+def agent(workers: int) -> AgentHandle:
+    return AgentHandle(NODE, Plan(workers, 0, None, None, 0, 0, False, False, None, b"", []))
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 7, 10, 100])
+def test_tasks_are_taken_in_order_and_once(count: int) -> None:
+    pending = Pending()
+    assert pending.put(segment(0, 10))
+    assert pending.put(segment(10, 15))
+    taken: list[int] = []
+    while pending:
+        part = pending.take(count)
+        assert list(part.indices) == part.arguments
+        taken += part.arguments
+        assert pending.tasks == 15 - len(taken)
+    assert taken == list(range(15))
+
+
+@pytest.mark.parametrize("count", [1, 3, 8])
+def test_what_comes_back_is_first_and_nothing_is_taken_twice(count: int) -> None:
+    pending = Pending()
+    assert pending.put(segment(0, 10))
+    first = pending.take(count)
+    pending.put_back(first)
+    assert pending.tasks == 10
+    assert pending.take(count).arguments == first.arguments
+    rest: list[int] = []
+    while pending:
+        rest += pending.take(4).arguments
+    assert rest == list(range(count, 10))
+    assert pending.tasks == 0
+
+
+def test_there_is_room_for_sixteen_tasks_a_worker() -> None:
+    pending = Pending()
+    assert pending.put(segment(0, 32768))
+    assert not pending.wait_for_room(False)
+    pending.make_room(64_000)
+    assert pending.wait_for_room(False)
+
+
+def test_a_busy_driver_sends_more_at_a_time() -> None:
+    idle, busy = agent(64), agent(64)
+    busy.plan_ahead(0.1)
+    assert idle.batch_tasks(0.05) == 1
+    assert busy.batch_tasks(0.05) == 40  # ahead for 0.33 s, eleven times what an idle driver sends
+    assert idle.room(0.05) == 64 + 39
+    assert busy.room(0.05) == 64 + 423
+    busy.plan_ahead(100)
+    assert busy.room(0.05) == 64 + 2560  # two seconds' work at most
+
+
+def test_few_tasks_that_wait_do_not_gather_on_a_node() -> None:
+    slow = agent(1)
+    slow.plan_ahead(0.0005)
+    assert slow.batch_tasks(10) == 1
+    assert slow.room(10) == 2
+
+
+@pytest.mark.parametrize(("nodes", "workers"), [(1, 2), (30, 8)])
+def test_simulated_workers_are_kept_busy(nodes: int, workers: int) -> None:
+    """With a driver that takes no time; with its own time the result depends on the machine."""
+    command = [sys.executable, str(SIMULATION), "--nodes", str(nodes), "--workers", str(workers)]
+    command += ["--task", "0.02", "--seconds", "1", "--driver", "0", "--call", "0"]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    found = json.loads(said)["found"]
+    assert 0.97 < found["utilisation"] < 1.03
+    assert found["tasks_per_second"] == pytest.approx(nodes * workers / 0.02, rel=0.1)
