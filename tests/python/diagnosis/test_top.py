@@ -8,6 +8,7 @@ import subprocess
 import sys
 import urllib.request
 
+import forklift
 import forklift.multiprocessing as mp
 import pytest
 from diagnosis_programs import running
@@ -112,14 +113,16 @@ def _die_until(folder, times):
         os._exit(9)
 
 
-def test_memory_that_one_process_keeps_shows_its_age(program):
-    sampler = Sampler(program.pid)
-    (before,) = sampler.look()
-    (sample,) = sampler.look()
-    (block,) = [each for each in sample.blocks if each["process"] == program.pid and each["bytes"] == 8 << 20]
-    assert 0 < block["held_seconds"] < 60
-    assert next(each for each in before.blocks if each["index"] == block["index"])["held_seconds"] == 0
-    assert {each["old_bytes"] for each in sample.processes} == {0}
+def test_memory_that_one_process_keeps_shows_its_age():
+    tensor = forklift.zeros((3 << 20,), dtype="uint8")
+    sampler = Sampler(None)
+    blocks = [{each["index"]: each for each in sampler.look()[0].blocks} for _ in range(2)]
+    (index,) = [each for each, block in blocks[1].items() if block["bytes"] == 3 << 20]
+    assert blocks[1][index]["holder"] == str(os.getpid())
+    assert blocks[0][index]["held_seconds"] == 0
+    assert 0 < blocks[1][index]["held_seconds"] < 60
+    assert {each["old_bytes"] for each in sampler.look()[0].processes} == {0}
+    assert tensor.nbytes == 3 << 20
 
 
 def test_the_text_fits_the_terminal(program):
@@ -180,7 +183,7 @@ def test_the_screen_sorts_and_filters(program):
         async with screen.run_test(size=(120, 40)) as pilot:
             assert [row for row in shown(screen, "queues") if row[0] == "numbers"]
             assert len(shown(screen, "processes")) >= 5
-            for _ in range(5):  # from CPU% to PID, around
+            for _ in range(6):  # from CPU% to PID, around
                 await pilot.press("f6")
             pids = [int(row[0]) for row in shown(screen, "processes")]
             assert pids == sorted(pids, reverse=True)
@@ -218,6 +221,7 @@ class Synthetic:
                         "cpu_percent": self.looks + number / 1000,
                         "own_bytes": 1 << 20,
                         "arena_bytes": 0,
+                        "old_bytes": 0,
                         "blocks": 0,
                         "waits_for": "",
                         "waits_seconds": 0.0,
@@ -243,6 +247,7 @@ class Synthetic:
                 topics=[],
                 pools=[],
                 locks=[],
+                blocks=[],
             )
         ]
 
