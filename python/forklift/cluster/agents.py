@@ -20,7 +20,7 @@ __all__ = ["AgentHandle", "Sent"]
 _AHEAD_SECONDS = 0.03
 _MOST_AHEAD_SECONDS = 2.0
 # An agent's next turn comes with the driver's next round, and its reply and tasks take their time, too.
-_ROUNDS_AHEAD = 3
+_ROUNDS_AHEAD = 5
 # A batch has tasks for so long, in seconds, while an agent gets no more than usual ahead.
 _BATCH_SECONDS = 0.003
 _MOST_IN_BATCH = 8192

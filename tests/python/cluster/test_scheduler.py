@@ -69,9 +69,9 @@ def test_a_busy_driver_sends_more_at_a_time() -> None:
     idle, busy = agent(64), agent(64)
     busy.plan_ahead(0.1)
     assert idle.batch_tasks(0.05) == 1
-    assert busy.batch_tasks(0.05) == 40  # ahead for 0.33 s, eleven times what an idle driver sends
+    assert busy.batch_tasks(0.05) == 66  # ahead for 0.53 s, eighteen times what an idle driver sends
     assert idle.room(0.05) == 64 + 39
-    assert busy.room(0.05) == 64 + 423
+    assert busy.room(0.05) == 64 + 679
     busy.plan_ahead(100)
     assert busy.room(0.05) == 64 + 2560  # two seconds' work at most
 
