@@ -7,7 +7,7 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-__all__ = ["Unreachable", "connect", "is_connected", "nodes", "on_node", "store"]
+__all__ = ["Unreachable", "connect", "connection", "nodes", "on_node", "store"]
 
 
 # An actor cannot be reached now: it may have got the call or not, and may come back.
@@ -24,9 +24,16 @@ def connect() -> None:
         ray.init(log_to_driver=True, configure_logging=False)
 
 
-def is_connected() -> bool:
-    """Tells whether the program is connected to a cluster. It is not after ``ray.shutdown()``."""
-    return bool(ray.is_initialized())
+def connection() -> tuple[str, str] | None:
+    """Names this connection to a cluster, by the program's job and node; None after ``ray.shutdown()``.
+
+    Most calls of Ray's connect anew where there is no connection, so one that was underway when the program
+    shut Ray down may have made another one, on which the pool's actors are not.
+    """
+    if not ray.is_initialized():
+        return None
+    here = ray.get_runtime_context()
+    return here.get_job_id(), here.get_node_id()
 
 
 def nodes() -> list[dict[str, Any]]:

@@ -60,6 +60,7 @@ class RayTransport:
 
     def __init__(self, remote: Mapping[str, Any]) -> None:
         engine.connect()
+        self._connection = engine.connection()
         self._remote = remote
         self._class = actor_class()
 
@@ -70,7 +71,9 @@ class RayTransport:
         return placement.describe(engine.nodes(), self._remote)
 
     def why_left(self) -> str | None:
-        return None if engine.is_connected() else "the program is not connected to Ray any more"
+        if self._connection is not None and engine.connection() == self._connection:
+            return None
+        return "the program is not connected to Ray any more"
 
     def connect(self, agent: AgentHandle) -> _Link:
         chosen = {name: value for name, value in self._remote.items() if name != "label_selector"}

@@ -107,7 +107,8 @@ def _holdings() -> dict[str, Any]:
     found = support.holdings()
     del found["descriptors"], found["shm"]
     found["children"] -= _rays_own()
-    found["threads"] = {name for name in found["threads"] if not name.lower().startswith(("ray", "thread-"))}
+    rays = ("ray", "thread-", "pythongcthread")
+    found["threads"] = {name for name in found["threads"] if not name.lower().startswith(rays)}
     return found
 
 

@@ -182,6 +182,31 @@ if __name__ == "__main__":
 """
 
 
+RECONNECTED = """
+import sys
+import ray
+from forklift.cluster.ray_transport import RayTransport
+options = {"address": sys.argv[1], "log_to_driver": False, "logging_level": "ERROR"}
+ray.init(**options)
+transport = RayTransport({})
+assert transport.why_left() is None
+ray.shutdown()
+assert "not connected" in transport.why_left()
+ray.init(**options)
+assert "not connected" in transport.why_left()
+assert RayTransport({}).why_left() is None
+print("done")
+"""
+
+
+def test_another_connection_is_not_the_pools(cluster: Any) -> None:
+    """Ray connects anew by itself if the dispatcher calls it while the program shuts it down."""
+    done = subprocess.run(
+        [sys.executable, "-c", RECONNECTED, cluster.address], capture_output=True, text=True, timeout=90
+    )
+    assert done.stdout.strip() == "done", done.stderr
+
+
 @pytest.mark.parametrize(
     ("how", "says"), [("shutdown", {"WorkerDiedError", "PoolStoppedError"}), ("leave", {""})]
 )
