@@ -311,9 +311,6 @@ class Driver(core.Core):
     def _start(self) -> None:
         self._events = _Events()
 
-    def step(self) -> None:
-        self._step()
-
 
 def identity(x: Any) -> Any:
     """What the tasks run, or would."""
@@ -359,7 +356,7 @@ def simulate(assumed: Assumed, seconds: float, chunk: int, warm: float = 0.0) ->
         transport.spent = spent
         transport.deliver()
         fed = call.feed(identity, items, False, chunk, fed, 1 << 20, 0.0, 0, False)
-        driver.step()
+        driver._step()
         while call._next_ends(0) is not None:
             pass
         step = spent()

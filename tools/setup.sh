@@ -117,7 +117,6 @@ install_peers() {
   local wanted=() package
   have_header zmq.h || wanted+=(libzmq3-dev)
   command -v iox-roudi >/dev/null || wanted+=(iceoryx)
-  command -v mpicxx >/dev/null && command -v mpirun >/dev/null || wanted+=(libopenmpi-dev openmpi-bin)
   ls /usr/lib/*/cmake/iceoryx_posh >/dev/null 2>&1 || wanted+=(libiceoryx-posh-dev libiceoryx-hoofs-dev)
   for package in "${wanted[@]+"${wanted[@]}"}"; do
     (install_packages "$package") || say "$package could not be installed: the benchmarks leave that peer out"

@@ -1,7 +1,6 @@
 #include "inspect/holdings.h"
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 namespace forklift::inline abi_0_1::inspect {

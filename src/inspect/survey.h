@@ -64,9 +64,9 @@ struct PoolUse {
   pid_t owner = 0;              // 0: unknown
   std::uint64_t waiting = 0;    // tasks, or batches of tasks, that no worker has taken
   std::uint64_t submitted = 0;  // messages of tasks, modulo 2^30
-  std::uint64_t deaths = 0;     // of workers, but of those that the pool ended or that left in good order
-  std::uint64_t retries = 0;    // tasks that were sent again after their worker's death
-  std::vector<pid_t> busy;      // workers
+  std::uint64_t deaths = 0;   // of workers, also by a task's time limit; not in good order or by terminate()
+  std::uint64_t retries = 0;  // tasks that were sent again after their worker's death
+  std::vector<pid_t> busy;    // workers
   std::vector<pid_t> idle;
 };
 

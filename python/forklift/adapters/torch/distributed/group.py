@@ -28,19 +28,17 @@ from forklift.adapters.torch.distributed.work import done
 
 __all__ = ["ForkliftProcessGroup", "create"]
 
-_OPS = {
-    int(getattr(dist.ReduceOp, name)): op
-    for name, op in (
-        ("SUM", "sum"),
-        ("AVG", "mean"),
-        ("PRODUCT", "product"),
-        ("MIN", "min"),
-        ("MAX", "max"),
-        ("BAND", "and"),
-        ("BOR", "or"),
-        ("BXOR", "xor"),
-    )
+_NAMES = {
+    "SUM": "sum",
+    "AVG": "mean",
+    "PRODUCT": "product",
+    "MIN": "min",
+    "MAX": "max",
+    "BAND": "and",
+    "BOR": "or",
+    "BXOR": "xor",
 }
+_OPS = {int(getattr(dist.ReduceOp, name)): op for name, op in _NAMES.items()}
 
 
 def create(opts: Any, _more: Any = None) -> ForkliftProcessGroup:
@@ -64,7 +62,9 @@ def _op_of(opts: Any) -> str:
     op = opts.reduceOp
     name = _OPS.get(int(getattr(op, "op", op)))
     if name is None:
-        raise NotImplementedError(f"the backend forklift has no reduction {op}: SUM, AVG, MIN, MAX, ...")
+        raise NotImplementedError(
+            f"the backend forklift has no reduction {op}: use one of {', '.join(_NAMES)}"
+        )
     return name
 
 
