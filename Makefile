@@ -13,6 +13,15 @@ CMAKE := $(BIN)/cmake
 CTEST := $(BIN)/ctest
 PYTHON := $(BIN)/python
 
+# Where ccache is installed, what one build folder has compiled is not compiled again in another.
+ifneq ($(shell command -v ccache),)
+export CMAKE_CXX_COMPILER_LAUNCHER := ccache
+export CCACHE_DIR := $(CURDIR)/.cache/ccache
+export CCACHE_BASEDIR := $(CURDIR)
+export CCACHE_NOHASHDIR := 1
+export CCACHE_MAXSIZE := 2G
+endif
+
 WHEEL_STAMP := build/wheel.stamp
 WHEEL_SOURCES := $(shell find CMakeLists.txt pyproject.toml cmake src include bindings python \
 	-type f -not -path '*/__pycache__/*' 2>/dev/null)
@@ -85,9 +94,10 @@ examples: wheel  # what `make demo` runs of C++, against the library that the wh
 
 wheel: setup-demo $(WHEEL_STAMP)
 
+# After `make core` the library is compiled with the same flags, -Werror included, so that ccache knows it.
 $(WHEEL_STAMP): $(WHEEL_SOURCES) tools/requirements-build.txt
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation \
-		--force-reinstall .
+		--force-reinstall $(if $(wildcard build/release),--config-settings=cmake.define.FORKLIFT_WERROR=ON) .
 	@touch $@
 
 # Files whose tests run under the sharing strategy file_system as well.
@@ -118,8 +128,8 @@ slices: setup ## all tests in a build whose sleepers do not look around: finds w
 folders: ## demo, tests and benchmarks in clones at awkward paths, and as an ordinary user (hours; see tests/folders.sh)
 	tests/folders.sh $(FOLDERS_ARGS)
 
-packages: setup-compilers core ## Meson, Bazel, Conan, vcpkg and libc++: the package in other builds
-	FORKLIFT_SLOW_TESTS=1 $(CTEST) --preset release -R '^package[.](meson|bazel|conan|vcpkg|libcxx)$$' --output-on-failure
+packages: setup-compilers core ## Meson, Bazel, Conan, vcpkg, libc++, FetchContent with g++: the package in other builds
+	FORKLIFT_SLOW_TESTS=1 $(CTEST) --preset release -R '^package[.](meson|bazel|conan|vcpkg|libcxx|fetched[.]g)$$' --output-on-failure
 
 weekly: slices folders packages ## what takes too long for each change
 	$(MAKE) conformance-full

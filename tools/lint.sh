@@ -18,9 +18,8 @@ step() {
 }
 
 format_cpp() { git ls-files -co --exclude-standard '*.h' '*.cpp' | xargs -r clang-format --dry-run -Werror; }
-# Compiles each source by itself, since it must include what it uses.
 tidy() {
-  cmake --preset release -B build/tidy -DFORKLIFT_UNITY=OFF --log-level=WARNING >/dev/null &&
+  cmake --preset release -B build/tidy --log-level=WARNING >/dev/null &&
     python tools/tidy.py build/tidy
 }
 

@@ -87,6 +87,8 @@ sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.
     if apt-cache show bazel-bootstrap >/dev/null 2>&1; then needs+=(bazel-bootstrap); fi
   fi
   if [ "$want" = lint ] && ! command -v doxygen >/dev/null; then needs+=(doxygen); fi
+  # What several build folders compile alike is compiled once (Makefile).
+  if [ "$want" = lint ] && ! command -v ccache >/dev/null; then needs+=(ccache); fi
   printf '%s\n' "${needs[@]+"${needs[@]}"}"
 }
 
