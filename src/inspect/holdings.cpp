@@ -48,7 +48,10 @@ void Holdings::look(const View& view, std::span<const arena::LeaseRow> leases, s
       now.push_back(std::move(holding));
     }
     ++now.back().leases;
-    if (lease.holder.is_process()) now.back().processes.push_back(lease.holder.slot());
+    if (lease.holder.is_process())
+      now.back().processes.push_back(lease.holder.slot());
+    else
+      now.back().other = lease.holder;
   }
   auto before = blocks_.cbegin();
   for (Holding& each : now) {

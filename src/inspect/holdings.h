@@ -25,6 +25,7 @@ struct Holding {
   std::uint64_t bytes = 0;  // committed
   std::uint64_t leases = 0;
   std::vector<domain::SlotRef> processes;  // of the leases, those that are processes'
+  arena::Holder other;                     // what has one of the others
   std::int64_t since_ns = 0;               // only() was seen first
 
   // The process that alone holds it.

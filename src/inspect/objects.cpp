@@ -73,6 +73,16 @@ std::string text_of(const View& view, const Object& object) {
   return std::string(noun) + ' ' + (label.empty() ? std::to_string(object.index) : '"' + label + '"');
 }
 
+std::string text_of(const View& view, const arena::Holder& holder) {
+  const auto object = [&](ObjectKind kind) { return text_of(view, Object{kind, holder.channel()}); };
+  if (holder.is_message()) return "a message in " + object(ObjectKind::kChannel);
+  if (holder == arena::Holder::receipts(holder.channel())) return object(ObjectKind::kChannel);
+  if (holder.is_receipt()) return "a claimed message of " + object(ObjectKind::kChannel);
+  if (holder.is_topic()) return "a message of " + object(ObjectKind::kTopic);
+  if (holder.is_ring()) return object(ObjectKind::kTopic);
+  return holder.is_name() ? "a name" : "something that is not known";
+}
+
 const locks::LockRow* lock_at(const View& view, const Object& object) noexcept {
   if (object.kind != ObjectKind::kLock) return nullptr;
   const std::span<const std::byte> region = view.region(Region::kLocks);

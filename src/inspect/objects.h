@@ -53,6 +53,8 @@ std::string label_of(const View& view, const arena::Object& object);
 const char* noun_of(locks::Kind kind) noexcept;
 // `Lock "frames"`, `queue 7`.
 std::string text_of(const View& view, const arena::Object& object);
+// What has a block, if no process does: `a message in queue "frames"`.
+std::string text_of(const View& view, const arena::Holder& holder);
 
 // By the offset of an event in the segment. Need::kUnknown: there is none that is known.
 Target target_at(const View& view, std::uint64_t offset);

@@ -231,9 +231,10 @@ class Counter {
       survey_.blocks.push_back(std::move(use));
     }
   }
-  static std::string holder_text(const Holding& holding, pid_t process) {
+  std::string holder_text(const Holding& holding, pid_t process) const {
     if (process != 0) return std::to_string(process);
-    if (holding.leases == 1) return holding.processes.empty() ? "a message" : "a process that is gone";
+    if (holding.leases == 1)
+      return holding.processes.empty() ? text_of(view_, holding.other) : "a process that is gone";
     return std::to_string(holding.leases) + " holders";
   }
 

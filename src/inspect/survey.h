@@ -84,7 +84,7 @@ struct BlockUse {
   std::uint32_t index = 0;
   std::uint32_t generation = 0;
   std::uint64_t bytes = 0;  // committed
-  std::string holder;       // a process's number, what else it lies in (`a message`), `3 holders`
+  std::string holder;       // a process's number, what else has it (`a message in queue 3`), `3 holders`
   pid_t process = 0;        // which alone holds it; 0: none does
   // For how long that process alone has been seen to hold it; a block that travels or is shared begins anew. From
   // kOldSeconds on it is old: kept for good reasons, or forgotten.

@@ -56,8 +56,11 @@ Result<std::vector<File>> control_files_of(pid_t pid) {
   while (const dirent* entry = ::readdir(open.get())) {
     const std::string path = folder + "/" + entry->d_name;
     if (!is_control(path)) continue;
+    // By now the descriptor may be another file's. What it was when it is opened here does not change any more.
+    const os::Fd seen(::open(path.c_str(), O_PATH | O_CLOEXEC));
     struct stat about{};
-    if (::stat(path.c_str(), &about) != 0 || about.st_size == 0) continue;
+    if (!seen.valid() || !is_control("/proc/self/fd/" + std::to_string(seen.get()))) continue;
+    if (::fstat(seen.get(), &about) != 0 || about.st_size == 0) continue;
     const auto known =
         std::find_if(files.begin(), files.end(), [&](const File& each) { return is_same(each, about); });
     (known != files.end() ? *known : files.emplace_back(File{about.st_dev, about.st_ino}))

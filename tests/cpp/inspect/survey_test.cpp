@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "inspect/objects.h"
 #include "locks/mutex.h"
 #include "locks/semaphore.h"
 #include "support/node_fixture.h"
@@ -117,8 +118,21 @@ TEST_F(SurveyTest, ABlockInAMessageIsNobodysAlone) {
   block.reset();
   const Survey survey = look();
   ASSERT_FALSE(survey.blocks.empty());
-  EXPECT_EQ(survey.blocks[0].holder, "a message");
+  EXPECT_EQ(survey.blocks[0].holder, "a message in queue " + std::to_string(channel->id().index));
   EXPECT_EQ(survey.blocks[0].process, 0);
+}
+
+TEST_F(SurveyTest, SaysWhatElseHasABlock) {
+  const channel::ChannelPtr channel = make_channel();
+  ASSERT_OK(channel->label().set("frames"));
+  const View view(domain());
+  const std::uint32_t index = channel->id().index;
+  EXPECT_EQ(text_of(view, arena::Holder::message(index, 7)), "a message in queue \"frames\"");
+  EXPECT_EQ(text_of(view, arena::Holder::receipt(index, 7)), "a claimed message of queue \"frames\"");
+  EXPECT_EQ(text_of(view, arena::Holder::receipts(index)), "queue \"frames\"");
+  EXPECT_EQ(text_of(view, arena::Holder::topic(3, 7)), "a message of topic 3");
+  EXPECT_EQ(text_of(view, arena::Holder::ring(3)), "topic 3");
+  EXPECT_EQ(text_of(view, arena::Holder::name(7)), "a name");
 }
 
 TEST_F(SurveyTest, ListsTheLargestBlocks) {
