@@ -37,7 +37,7 @@ LARGEST_BATCH = 12
 def files_of(paths: list[str]) -> list[Path]:
     """The test files, slow ones first."""
     found: list[Path] = []
-    for path in [Path(text) for text in paths] or [TESTS]:
+    for path in [Path(text).resolve() for text in paths] or [TESTS]:
         found += sorted(path.rglob("test_*.py")) if path.is_dir() else [path]
     return sorted(found, key=lambda file: -file.read_text(encoding="utf-8").count("mark.slow"))
 

@@ -67,6 +67,11 @@ def nap(seconds: float) -> float:
     return seconds
 
 
+def large_after(seconds: float) -> bytes:
+    time.sleep(seconds)
+    return bytes(1 << 20)
+
+
 def use_domain(_: Any = None) -> int:
     return int(forklift.stats()["processes"])
 
