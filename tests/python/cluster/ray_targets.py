@@ -72,6 +72,16 @@ def large_after(seconds: float) -> bytes:
     return bytes(1 << 20)
 
 
+def sevens(count: int) -> Any:
+    import numpy as np
+
+    return np.full(count, 7, np.uint8)
+
+
+def nbytes(array: Any) -> int:
+    return int(array.nbytes)
+
+
 def use_domain(_: Any = None) -> int:
     return int(forklift.stats()["processes"])
 

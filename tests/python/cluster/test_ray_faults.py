@@ -241,3 +241,13 @@ def test_a_killed_driver_leaves_no_process_on_any_node(cluster: Any, tmp_path: P
     driver.wait()
     driver.stdout.close()
     support.until(lambda: not any(alive(pid) for pid in pids), "agents and workers end")
+
+
+def test_what_is_larger_than_the_object_store(ray_context: Any) -> None:
+    """Ray keeps it in files then: slower, and whole."""
+    size = 232 << 20  # a node's store has 200
+    with ray_context.Pool(1) as pool:
+        result = pool.apply(targets.sevens, (size,))
+        assert result.nbytes == size
+        assert result.min() == result.max() == 7
+        assert pool.apply(targets.nbytes, (result,)) == size
