@@ -39,7 +39,10 @@ first_available() {
 missing_packages() {
   local needs=()
   command -v "${CXX:-c++}" >/dev/null && command -v make >/dev/null || needs+=(build-essential)
-  if [ "$want" != demo ]; then command -v spin >/dev/null || needs+=(spin); fi
+  if [ "$want" != demo ]; then
+    command -v spin >/dev/null || needs+=(spin)
+    command -v ip >/dev/null || needs+=(iproute2)  # networks that tests cut
+  fi
   command -v "$python" >/dev/null || needs+=(python3)
   "$python" -c 'import ensurepip, venv' 2>/dev/null || needs+=(python3-venv)
   "$python" -c 'import os, sysconfig, sys

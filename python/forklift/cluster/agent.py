@@ -5,15 +5,13 @@ in the workers' queue, does not hold up the others. The driver repeats `submit` 
 connection, which NodePool allows. The actor is never restarted: the driver sends its tasks to another one.
 
 When the driver ends, however it ends, Ray ends the actor, and Forklift's lifelines end its workers. An agent
-whose raylet has died ends itself: Ray leaves its process running, and its tasks run elsewhere by then.
+that has lost its raylet or the cluster ends itself (see lifeline.py): its tasks run elsewhere by then.
 """
 
 from __future__ import annotations
 
 import os
-import select
 import sys
-import threading
 import types
 from multiprocessing import process
 from typing import Any
@@ -22,6 +20,7 @@ import ray
 
 import forklift.multiprocessing
 from forklift import _core
+from forklift.cluster import lifeline
 from forklift.cluster.node_pool import NodePool
 from forklift.cluster.wire import Batch, Plan, Reply, Shared
 
@@ -77,22 +76,7 @@ def settle_in(authkey: bytes, sys_path: list[str]) -> None:
     process.current_process().authkey = authkey
     # As with the start method spawn: where nodes have the same files, modules are found.
     sys.path += [path for path in sys_path if path not in sys.path and os.path.exists(path)]
-    _end_with(os.getppid())
-
-
-def _end_with(pid: int) -> None:
-    """End this process when another one, the node's raylet, has ended."""
-    if pid == 1:
-        return
-    handle = os.pidfd_open(pid)
-
-    def wait() -> None:
-        poll = select.poll()
-        poll.register(handle, select.POLLIN)
-        poll.poll()
-        os._exit(1)
-
-    threading.Thread(target=wait, name="NodeAgentLifeline", daemon=True).start()
+    lifeline.hold(os.getppid(), ray.get_runtime_context().gcs_address)
 
 
 def actor_class() -> Any:
