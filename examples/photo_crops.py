@@ -15,15 +15,19 @@ last bit, whichever worker made a batch and however it travelled.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+
+Batch: TypeAlias = tuple[int, np.ndarray, np.ndarray]  # its place in the order, images, labels
 
 SIDE = 64  # of a crop, in pixels
 CLASSES = 10
@@ -49,6 +53,7 @@ class Material(NamedTuple):
 # --- the workers --------------------------------------------------------------------------------------------
 
 
+@functools.cache
 def load(held_out: bool) -> Material:
     """The right quarter of each photograph and every fifth digit are held out."""
     from sklearn.datasets import load_digits, load_sample_images
@@ -106,10 +111,19 @@ def make_batch(material: Material, work: Work) -> tuple[np.ndarray, np.ndarray]:
 
 def produce(work_queue: Any, batch_queue: Any) -> None:
     """A worker's life: take work until there is none left."""
-    material = {held_out: load(held_out) for held_out in (False, True)}
+    for held_out in (False, True):
+        load(held_out)
     while (work := work_queue.get()) is not None:
-        images, labels = make_batch(material[work.held_out], work)
+        images, labels = make_batch(load(work.held_out), work)
         batch_queue.put((work.number, images, labels))
+
+
+def all_work(arguments: argparse.Namespace) -> Iterator[Work]:
+    """Batch 0 only warms up; those behind the last step are for evaluation."""
+    steps = arguments.epochs * arguments.batches
+    for index in range(1 + steps + arguments.held_out):
+        seed = arguments.seed * 1_000_003 + index
+        yield Work(index, seed, arguments.size, held_out=index > steps)
 
 
 # --- the consumer -------------------------------------------------------------------------------------------
@@ -206,11 +220,8 @@ def run_one(arguments: argparse.Namespace) -> dict[str, Any]:
     ]
     for worker in workers:
         worker.start()
-    steps = arguments.epochs * arguments.batches
-    for index in range(1 + steps + arguments.held_out):
-        # Batch 0 only warms up; those behind the last step are for evaluation.
-        seed = arguments.seed * 1_000_003 + index
-        work_queue.put(Work(index, seed, arguments.size, held_out=index > steps))
+    for work in all_work(arguments):
+        work_queue.put(work)
     for _ in workers:
         work_queue.put(None)
     result = train(Inbox(batch_queue), arguments)
@@ -250,9 +261,8 @@ def report(results: list[dict[str, Any]]) -> None:
     Console().print(table)
 
 
-def parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--library", choices=["stdlib", "forklift", "both"], default="both")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of the job, whichever program runs it."""
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--batches", type=int, default=400, help="in an epoch")
@@ -260,6 +270,12 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--size", type=int, default=128, help="crops in a batch")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, help="write the result there too")
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--library", choices=["stdlib", "forklift", "both"], default="both")
+    add_options(parser)
     return parser.parse_args(arguments)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import re
 import subprocess
@@ -254,3 +255,25 @@ except ImportError as error:
     print(error)
 """
     assert 'python -m pip install "ray>=2.40"' in support.run_python(code)
+
+
+def test_the_photographs_job_has_the_same_losses_as_on_this_machine(cluster: Any, tmp_path: Path) -> None:
+    pytest.importorskip("sklearn", reason="the photographs are scikit-learn's")
+    pytest.importorskip("torch", reason="the network is torch's")
+    example = Path(__file__).parents[3] / "examples" / "photo_cluster.py"
+    few = ["--batches", "6", "--held-out", "1", "--size", "16", "--json"]
+    found = []
+    for context in ("forkserver", "ray"):
+        out = tmp_path / context
+        subprocess.run(
+            [sys.executable, example, "--context", context, *few, out],
+            env={**os.environ, "RAY_ADDRESS": cluster.address},
+            check=True,
+            capture_output=True,
+            timeout=120,
+        )
+        found.append(json.loads(out.read_text()))
+    here, there = found
+    assert (here["library"], there["library"]) == ("forkserver", "ray")
+    assert len(there["losses"]) == 6
+    assert (there["losses"], there["accuracy"]) == (here["losses"], here["accuracy"])

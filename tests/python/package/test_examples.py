@@ -164,6 +164,15 @@ def test_the_real_job_gives_the_same_losses_on_both_libraries(tmp_path: Path) ->
     assert "the same to the last bit" in said
 
 
+def test_the_real_job_gives_the_same_losses_on_a_pool(tmp_path: Path) -> None:
+    few = ["--batches", "8", "--held-out", "1", "--size", "16", "--json"]
+    run("photo_crops.py", "--library", "forklift", *few, tmp_path / "queue")
+    run("photo_cluster.py", *few, tmp_path / "pool")
+    queue, pool = (json.loads((tmp_path / name).read_text()) for name in ("queue", "pool"))
+    assert pool["losses"] == queue["losses"]
+    assert pool["accuracy"] == queue["accuracy"]
+
+
 def test_the_real_job_learns(tmp_path: Path) -> None:
     out = tmp_path / "result.json"
     run("photo_crops.py", "--library", "forklift", "--batches", "150", "--held-out", "4", "--json", out)

@@ -67,6 +67,20 @@ def test_the_example(tmp_path: Path) -> None:
     assert done.stdout == "pi is about 3.1411; 2 workers died\n", done.stdout + done.stderr
 
 
+def test_the_photographs_job_has_the_same_losses_as_on_this_machine(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn", reason="the photographs are scikit-learn's")
+    pytest.importorskip("torch", reason="the network is torch's")
+    example = Path(__file__).parents[4] / "examples" / "photo_cluster.py"
+    few = ["--batches", "6", "--held-out", "1", "--size", "16", "--json"]
+    subprocess.run([sys.executable, example, *few, tmp_path / "here"], check=True, capture_output=True)
+    job = ["-m", "forklift.mpi", example, "--context", "mpi", *few, tmp_path / "job"]
+    done = mpi_jobs.run(3, *job, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    here, there = (json.loads((tmp_path / name).read_text()) for name in ("here", "job"))
+    assert len(there["losses"]) == 6
+    assert (there["losses"], there["accuracy"]) == (here["losses"], here["accuracy"])
+
+
 def test_the_program_of_the_document(tmp_path: Path) -> None:
     text = (Path(__file__).parents[4] / "docs" / "scale.md").read_text()
     (program,) = re.findall(r"```python\n([^`]*get_context\(\"mpi\"\).*?)```", text, re.DOTALL)
