@@ -9,7 +9,7 @@
         group.all_reduce(gradient, "mean")      # in place: the same bits at all ranks
         group.barrier()
 
-    mp.start_processes(train, (shards,), nprocs=4)
+    mp.start_processes(train, (shards,), nprocs=4)      # on Ray: mp.get_context("ray").spawn(...)
 
     memory = dist.create(2)                     # or by hand: sent to two processes, of which each calls
     group = dist.join(memory, rank)
@@ -234,5 +234,5 @@ def group() -> Group:
                 "this process is no rank of a group: forklift.multiprocessing.start_processes() starts such "
                 "ranks, and create() and join() make a group of any processes"
             )
-        _world = join(place.memory(), place.rank)
+        _world = join(place.memory(), place.rank) if place.make_group is None else place.make_group()
     return _world

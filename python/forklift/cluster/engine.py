@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-__all__ = ["Unreachable", "connect", "connection", "nodes", "on_node", "store"]
+__all__ = ["Unreachable", "actor_options", "connect", "connection", "nodes", "on_node", "store"]
 
+
+# Options of a Ray actor that count for each worker; an actor reserves as many times as it has workers.
+_PER_WORKER = ("num_cpus", "num_gpus", "memory")
 
 # An actor cannot be reached now: it may have got the call or not, and may come back.
 Unreachable: type[Exception] = ray.exceptions.ActorUnavailableError
@@ -46,6 +50,19 @@ def nodes() -> list[dict[str, Any]]:
 def on_node(node_id: str) -> Any:
     """The scheduling strategy of an actor that can be on this node only."""
     return NodeAffinitySchedulingStrategy(node_id, soft=False)
+
+
+def actor_options(remote: Mapping[str, Any], node_id: str, workers: int) -> dict[str, Any]:
+    """The options of an actor with so many workers on a node. `remote`: a worker's ``ray_remote_args``."""
+    chosen = {name: value for name, value in remote.items() if name != "label_selector"}
+    for name in _PER_WORKER:
+        if chosen.get(name) is not None:
+            chosen[name] = chosen[name] * workers
+    if chosen.get("resources"):
+        chosen["resources"] = {name: amount * workers for name, amount in chosen["resources"].items()}
+    chosen.setdefault("num_cpus", 0)
+    chosen["scheduling_strategy"] = on_node(node_id)
+    return chosen
 
 
 def store(content: Any) -> Any:

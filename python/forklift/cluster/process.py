@@ -1,4 +1,4 @@
-"""Processes on the nodes of a Ray cluster, and groups of them that stop together.
+"""Processes on the nodes of a Ray cluster.
 
     ctx = mp.get_context("ray")
     process = ctx.Process(target=serve, args=(ctx.Queue(),))
@@ -16,7 +16,6 @@ import itertools
 import os
 import signal
 import sys
-import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from multiprocessing import process as _std_process
@@ -30,14 +29,12 @@ from forklift.cluster.packing import Packer
 from forklift.errors import NotAcrossNodesError
 from forklift.multiprocessing._pool import failures as _pool_failures
 from forklift.multiprocessing._pool.label import Label
-from forklift.multiprocessing._ranks.failures import Failure, error_of
+from forklift.multiprocessing._ranks.failures import Failure
 
-__all__ = ["Process", "Ranks", "spawn"]
+__all__ = ["Process"]
 
 _numbers = itertools.count(1)
 _lasting: weakref.WeakSet[Process] = weakref.WeakSet()  # started, and no daemons
-# How often a group looks which of its processes have ended, in seconds.
-_LOOK_SECONDS = 0.2
 
 
 class Process:
@@ -90,6 +87,10 @@ class Process:
         paths = [path or os.getcwd() for path in sys.path]
         self._pid = ray.get(self._host.begin.remote(packed, self.name, authkey, paths))
         self._end = self._host.wait.remote()
+        self._last()
+
+    def _last(self) -> None:
+        """Have the program wait for the process at its end, unless it is a daemon."""
         if not self.daemon:
             if not _lasting:
                 atexit.register(_join_lasting)
@@ -145,9 +146,12 @@ class Process:
     def _signal(self, number: int) -> None:
         if self.is_alive():
             try:
-                ray.get(self._host.send_signal.remote(int(number)))
+                ray.get(self._send(int(number)))
             except ray.exceptions.RayError:
                 pass  # it has ended, with its node
+
+    def _send(self, number: int) -> Any:
+        return self._host.send_signal.remote(number)
 
     def close(self) -> None:
         """ValueError if the process still runs."""
@@ -175,66 +179,3 @@ def _join_lasting() -> None:
     for process in list(_lasting):
         if ray.is_initialized():
             process.join()
-
-
-class Ranks:
-    """The processes of `spawn`."""
-
-    def __init__(self, processes: list[Process]) -> None:
-        self.processes = processes
-
-    def pids(self) -> list[int | None]:
-        return [each.pid for each in self.processes]
-
-    def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
-        """Wait at most so many seconds; tells whether all have ended.
-
-        When one fails, the others get SIGTERM, and SIGKILL after ``grace_period`` seconds (None: 30). Raises
-        ProcessRaisedException or ProcessExitedException, which name the rank.
-        """
-        until = None if timeout is None else time.monotonic() + timeout
-        while True:
-            codes = [each.exitcode for each in self.processes]
-            if any(codes):
-                self._stop(30.0 if grace_period is None else grace_period)
-                failed = [each.failure(rank) for rank, each in enumerate(self.processes) if codes[rank]]
-                found = [each for each in failed if each is not None]
-                raise error_of(sorted(found, key=lambda each: -each.weight))
-            if None not in codes:
-                return True
-            left = _LOOK_SECONDS if until is None else min(_LOOK_SECONDS, until - time.monotonic())
-            if left <= 0:
-                return False
-            running = [each._end for each in self.processes if each._outcome is None]
-            ray.wait(running, timeout=left)
-
-    def _stop(self, grace_period: float) -> None:
-        until = time.monotonic() + grace_period
-        for each in self.processes:
-            each.terminate()
-        for each in self.processes:
-            each.join(max(until - time.monotonic(), 0))
-            each.kill()
-
-
-def spawn(
-    fn: Callable[..., object],
-    args: Iterable[Any] = (),
-    nprocs: int = 1,
-    join: bool = True,
-    daemon: bool = False,
-    ray_remote_args: Mapping[str, Any] | None = None,
-) -> Ranks | None:
-    """Run fn(rank, *args) in `nprocs` processes on the nodes; they stop together at the first failure."""
-    given = tuple(args)
-    ranks = [
-        Process(target=fn, args=(rank, *given), daemon=daemon, ray_remote_args=ray_remote_args)
-        for rank in range(nprocs)
-    ]
-    for each in ranks:
-        each.start()
-    group = Ranks(ranks)
-    if not join:
-        return group
-    group.join()
-    return None

@@ -10,7 +10,8 @@ from forklift.cluster.cluster_context import ClusterContext
 from forklift.cluster.keeper import start_manager
 from forklift.cluster.kept import ClusterManager
 from forklift.cluster.pool import Pool
-from forklift.cluster.process import Process, Ranks, spawn
+from forklift.cluster.process import Process
+from forklift.cluster.ranks import Ranks, spawn
 from forklift.cluster.ray_transport import RayTransport
 
 __all__ = ["RayContext"]
@@ -87,5 +88,5 @@ class RayContext(ClusterContext):
         daemon: bool = False,
         ray_remote_args: Mapping[str, Any] | None = None,
     ) -> Ranks | None:
-        """Run fn(rank, *args) in `nprocs` processes, which stop together. See forklift.cluster.process."""
+        """Run fn(rank, *args) in `nprocs` processes, which stop together. See forklift.cluster.ranks."""
         return spawn(fn, args, nprocs, join, daemon, ray_remote_args)

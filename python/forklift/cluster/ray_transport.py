@@ -14,9 +14,6 @@ from forklift.cluster.packing import in_arena
 
 __all__ = ["RayTransport"]
 
-# Options of a Ray actor that count for each worker; the agent reserves as many times as it has workers.
-_PER_WORKER = ("num_cpus", "num_gpus", "memory")
-
 
 class _Link:
     """Calls to an agent's actor; see forklift.cluster.transport.Link."""
@@ -76,14 +73,5 @@ class RayTransport:
         return "the program is not connected to Ray any more"
 
     def connect(self, agent: AgentHandle) -> _Link:
-        chosen = {name: value for name, value in self._remote.items() if name != "label_selector"}
-        for name in _PER_WORKER:
-            if chosen.get(name) is not None:
-                chosen[name] = chosen[name] * agent.workers
-        if chosen.get("resources"):
-            chosen["resources"] = {
-                name: amount * agent.workers for name, amount in chosen["resources"].items()
-            }
-        chosen.setdefault("num_cpus", 0)
-        chosen["scheduling_strategy"] = engine.on_node(agent.node_id)
+        chosen = engine.actor_options(self._remote, agent.node_id, agent.workers)
         return _Link(self._class.options(**chosen).remote())

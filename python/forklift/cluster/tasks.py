@@ -19,7 +19,7 @@ from forklift.cluster.packing import PLAIN, Packer, all_plain, array_of, unpack
 from forklift.multiprocessing._pool import workers as _local
 from forklift.multiprocessing._pool.label import shortened
 
-__all__ = ["begin", "finish", "run_packed", "run_plain", "run_target", "shared_object"]
+__all__ = ["begin", "finish", "run_packed", "run_plain", "run_rank", "run_target", "shared_object"]
 
 # How many functions a worker keeps.
 _MOST_KEPT = 64
@@ -98,6 +98,25 @@ def run_target(packed: Any, ends: Any, authkey: bytes) -> None:
     except Exception as error:
         ends.put(_describe(error))
         raise
+
+
+def run_rank(packed: Any, ends: Any, authkey: bytes, place: Any, layout: Any, rank: int, queues: Any) -> None:
+    """The main function of a rank; as `run_target`. `place`: its place among the ranks of its node."""
+    from forklift.cluster.node_group import NodePlace
+    from forklift.multiprocessing._ranks.rank import take_place
+
+    take_place(NodePlace(place, layout, rank, queues))
+    process.current_process().authkey = authkey
+    try:
+        target, arguments = unpack(*packed)
+        target(rank, *arguments)
+    except Exception as error:
+        ends.put(_describe(error))
+        raise
+
+
+# Tells forklift.multiprocessing._start.lifeline that these processes end with their actor.
+run_target.ends_with_parent = run_rank.ends_with_parent = True  # type: ignore[attr-defined]
 
 
 def _function(head: Any) -> Any:

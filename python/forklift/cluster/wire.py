@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = ["Batch", "Plan", "Reply", "Report", "Shared"]
+__all__ = ["Batch", "Layout", "Plan", "Reply", "Report", "Shared"]
 
 
 class Plan(NamedTuple):
@@ -66,3 +66,25 @@ class Reply(NamedTuple):
     pids: list[int]  # of the workers
     task_seconds: float  # a task's mean duration in this time; 0: none ended
     records: list[Any]  # log records of the workers
+
+
+class Layout(NamedTuple):
+    """Where the ranks of a group are, as one of their nodes is told. Ranks are numbered from node to node."""
+
+    group: str  # its name
+    node: int  # the place of this node
+    name: str  # of this node
+    counts: list[int]  # how many ranks each node has
+
+    def ranks(self) -> range:
+        """The ranks of this node."""
+        first = sum(self.counts[: self.node])
+        return range(first, first + self.counts[self.node])
+
+    def node_of(self, rank: int) -> int:
+        """The place of a rank's node."""
+        node = 0
+        while rank >= self.counts[node]:
+            rank -= self.counts[node]
+            node += 1
+        return node

@@ -26,13 +26,6 @@ def kill_node(node: Any) -> None:
         os.kill(process.process.pid, signal.SIGKILL)
 
 
-def alive(pid: int) -> bool:
-    try:
-        return "(zombie)" not in Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return False
-
-
 def test_a_node_that_joins_is_used_within_five_seconds(cluster: Any) -> None:
     with mp.get_context("ray").Pool() as pool:
         result = pool.map_async(targets.nap, [0.05] * 400, 1)
@@ -73,7 +66,7 @@ def test_a_node_is_killed_while_tasks_run(cluster: Any, tmp_path: Path, retries:
                     outcomes.append(result.get(support.DEADLINE))
                 except WorkerDiedError as error:
                     outcomes.append("lost" if "was lost" in str(error) else error)
-            support.until(lambda: not any(alive(pid) for pid in pids), "its workers end")
+            support.until(lambda: not any(targets.alive(pid) for pid in pids), "its workers end")
             support.until(lambda: len(pool.nodes()) == 3, "it is not among the nodes any more")
     finally:
         cluster.remove_node(added)
@@ -134,7 +127,7 @@ def test_an_agent_that_is_killed_is_replaced(ray_context: Any) -> None:
         os.kill(node.pid, signal.SIGKILL)
         assert result.get(support.DEADLINE) == 0.5
         assert [each.pid != node.pid for each in pool.nodes()] == [True]
-        support.until(lambda: not any(alive(pid) for pid in node.pids), "the old workers end")
+        support.until(lambda: not any(targets.alive(pid) for pid in node.pids), "the old workers end")
 
 
 def test_an_initializer_that_fails_on_all_nodes(ray_context: Any) -> None:
@@ -236,11 +229,11 @@ def test_a_killed_driver_leaves_no_process_on_any_node(cluster: Any, tmp_path: P
     assert driver.stdout is not None
     pids = [int(pid) for pid in driver.stdout.readline().split()]
     assert len(pids) == 6
-    assert all(alive(pid) for pid in pids)
+    assert all(targets.alive(pid) for pid in pids)
     driver.kill()
     driver.wait()
     driver.stdout.close()
-    support.until(lambda: not any(alive(pid) for pid in pids), "agents and workers end")
+    support.until(lambda: not any(targets.alive(pid) for pid in pids), "agents and workers end")
 
 
 def test_what_is_larger_than_the_object_store(ray_context: Any) -> None:

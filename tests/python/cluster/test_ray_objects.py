@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import queue
 import signal
@@ -116,6 +117,16 @@ def test_a_process(context: Any, tmp_path: Path) -> None:
     assert process.exitcode == 0
     assert not process.is_alive()
     process.close()
+
+
+def test_a_process_ends_with_its_actor(context: Any) -> None:
+    process = context.Process(target=targets.nap, args=(300,))
+    process.start()
+    _, _, host = itertools.islice(targets.ancestors(process.pid), 3)  # between them is its fork server
+    os.kill(host, signal.SIGKILL)
+    support.until(lambda: not targets.alive(process.pid), "the process ends")
+    process.join(support.DEADLINE)
+    assert process.exitcode == -signal.SIGKILL
 
 
 def test_exit_codes(context: Any) -> None:

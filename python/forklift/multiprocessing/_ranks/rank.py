@@ -26,6 +26,7 @@ __all__ = [
     "own_place",
     "received_place",
     "run_rank",
+    "take_place",
 ]
 
 # How long a rank whose parent is gone may clean up, after the KeyboardInterrupt that tells it. Twice this
@@ -75,6 +76,8 @@ class Place:
     In a fresh interpreter the core is loaded only when the program asks for the group.
     """
 
+    make_group: "Callable[[], Any] | None" = None  # of ranks on several nodes: forklift.cluster.node_group
+
     def __init__(self, rank: int, memory: Any = None, offered: "tuple[bytes, Any] | None" = None) -> None:
         self.rank = rank
         self._memory = memory
@@ -108,9 +111,15 @@ def received_place(_joined: None, rank: int, meta: bytes, handle: Any) -> Place:
 _place: "Place | None" = None
 
 
-def own_place() -> "Place | None":
-    """This process's, if it is a rank."""
+def own_place() -> "Any":
+    """This process's Place, if it is a rank; of a rank with others on other nodes a NodePlace."""
     return _place
+
+
+def take_place(place: "Any") -> None:
+    """Have `own_place` return this place. Its ``make_group`` makes the group."""
+    global _place
+    _place = place
 
 
 class Setup:
