@@ -11,6 +11,10 @@ endif()
 install(TARGETS forklift EXPORT forkliftTargets
   ARCHIVE DESTINATION ${forklift_library_dir}
   LIBRARY DESTINATION ${forklift_library_dir})
+if(TARGET forklift_mpi)
+  install(TARGETS forklift_mpi EXPORT forkliftMpiTargets ARCHIVE DESTINATION ${forklift_library_dir})
+  install(EXPORT forkliftMpiTargets NAMESPACE forklift:: DESTINATION ${forklift_cmake_dir})
+endif()
 install(TARGETS forklift-shm-manager RUNTIME DESTINATION ${forklift_libexec_dir})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/forklift DESTINATION ${forklift_include_dir}
   FILES_MATCHING PATTERN "*.h")

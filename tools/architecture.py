@@ -23,6 +23,11 @@ from svg import Drawing  # noqa: E402
 WIDTH, LEFT, STACK = 860.0, 20.0, 640.0
 LAYER, GAP = 26.0, 4.0
 MEMORY = LEFT + STACK + 30  # the left edge of the column for shared memory
+PARTS = {
+    "apart": "libraries of their own",
+    "upper": "upper rooms of src/",
+    "core": "core: no values, no tensors",
+}
 SHORT = 78  # the characters of a room's description that fit
 
 
@@ -52,8 +57,7 @@ def draw(rooms: list[Room]) -> str:
     for room in reversed(rooms):
         if room.part != last:
             last = room.part
-            words = "upper rooms of src/" if room.part == "upper" else "core: no values, no tensors"
-            page.text(LEFT, y + 12, words, color="muted", size=11)
+            page.text(LEFT, y + 12, PARTS[room.part], color="muted", size=11)
             y += 20
             if room.part == "core":
                 core_top = y

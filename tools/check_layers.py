@@ -51,7 +51,7 @@ class Room:
     """A line of src/rooms.txt."""
 
     name: str
-    part: str  # "core" or "upper"
+    part: str  # "core", "upper", or "apart": a library of its own
     holds: str
     ignorant_of: str
     headers: tuple[str, ...]  # of include/forklift; "*": all headers that no other room has
