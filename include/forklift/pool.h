@@ -54,6 +54,10 @@
 
 namespace forklift::inline abi_0_1 {
 
+namespace mpi {
+class Pool;
+}  // namespace mpi
+
 // As many as processors that this process may use.
 std::size_t default_workers() noexcept;
 
@@ -178,6 +182,7 @@ class PoolCalls {
 
  private:
   friend class Pool;
+  friend class mpi::Pool;
   template <class R, class... Params, class Range, class Spread>
   auto map_over(R (*function)(Params...), Range& range, Spread spread) const {
     using Kind = detail::TaskKind<R, Params...>;

@@ -25,7 +25,7 @@ void TaskBell::ring() const noexcept {
 
 // The job's end holds the bell, and not the task: the task holds the job.
 int task_descriptor(TaskState& task) {
-  workers::Engine& engine = task.pool->engine();
+  PoolEngine& engine = task.pool->engine();
   if (!task.bell) {
     std::shared_ptr<TaskBell> bell = value_or_throw(TaskBell::make());
     throw_if_failed(engine.after(task.job, [bell] { bell->ring(); }));

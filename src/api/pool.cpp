@@ -139,7 +139,7 @@ PoolCore::PoolCore(const PoolOptions& options, PrepareCall initializer)
 
 PoolCore::~PoolCore() {
   if (!engine_ || is_mine()) return;
-  workers::Engine::abandon(std::move(engine_));
+  (void)engine_.release();
   (void)callbacks_.release();
 }
 
@@ -148,7 +148,7 @@ bool PoolCore::is_mine() const noexcept {
   return domain.attached() && domain.self() == owner_slot_;
 }
 
-workers::Engine& PoolCore::engine() const {
+PoolEngine& PoolCore::engine() const {
   if (!is_mine()) {
     throw Error({Code::kInvalid,
                  "this pool belongs to process " + std::to_string(owner_) + ", of which this one is a copy"});
@@ -163,9 +163,14 @@ void PoolCore::start() {
   const workers::EngineOptions engine{static_cast<std::uint32_t>(options_.workers),
                                       static_cast<std::uint32_t>(options_.spares), options_.tasks_per_worker,
                                       options_.memory_per_worker};
-  owner_slot_ = node.domain().self();
-  engine_ = value_or_throw(workers::Engine::create(
-      node, engine, [this](const workers::WorkerSlot& worker_slot) { return start_worker(worker_slot); }));
+  owner_slot_ = node.domain().self();  // workers are started before create() returns
+  start(std::make_unique<LocalEngine>(value_or_throw(workers::Engine::create(
+      node, engine, [this](const workers::WorkerSlot& worker_slot) { return start_worker(worker_slot); }))));
+}
+
+void PoolCore::start(std::unique_ptr<PoolEngine> engine) {
+  owner_slot_ = engine->node().domain().self();
+  engine_ = std::move(engine);
 }
 
 Result<std::unique_ptr<workers::WorkerHandle>> PoolCore::start_worker(
@@ -203,12 +208,18 @@ Status PoolCore::trouble() {
 
 void PoolCore::submit(const workers::JobPtr& job, std::uint64_t index, const CallOptions& options,
                       const TaskFunction& function, const TaskInput& input, bool more) {
-  workers::Engine& engine = this->engine();
-  thread_local message::MessageBuilder builder(engine.node().arena());
+  PoolEngine& engine = this->engine();
+  thread_local message::MessageBuilder near(engine.node().arena()), far = [&] {
+    message::MessageBuilder made(engine.node().arena());
+    made.leaves_domain();
+    return made;
+  }();
+  message::MessageBuilder& builder = engine.is_remote() ? far : near;
   builder.reset(engine.node().arena());
   struct Emptied {
-    ~Emptied() { builder.clear(); }
-  } const emptied;
+    message::MessageBuilder& filled;
+    ~Emptied() { filled.clear(); }
+  } const emptied{builder};
   const TaskHeader header{function.key, function.signature};
   std::vector<std::byte>& bytes = builder.bytes();
   bytes.resize(sizeof header + input.bytes.size());
@@ -252,7 +263,7 @@ void terminate_pool(PoolCore& pool) { pool.engine().terminate(); }
 std::vector<pid_t> pool_pids(PoolCore& pool) { return pool.engine().pids(); }
 
 bool join_pool(PoolCore& pool, Limit limit) {
-  workers::Engine& engine = pool.engine();
+  PoolEngine& engine = pool.engine();
   const os::Deadline until = deadline_of(limit);
   const bool ended = pool.wait(
       limit, [&](os::Deadline deadline, channel::WaitHooks* hooks) { return engine.join(deadline, hooks); });
@@ -270,13 +281,13 @@ TaskPtr submit_task(const std::shared_ptr<PoolCore>& pool, const CallOptions& op
   auto task = std::make_shared<TaskState>();
   task->pool = pool;
   task->function = function;
-  task->job = workers::Engine::make_job({.cancellable = true});
+  task->job = pool->engine().make_job({.cancellable = true});
   pool->submit(task->job, 0, options, function, input, false);
   return task;
 }
 
 bool wait_task(TaskState& task, Limit limit) {
-  workers::Engine& engine = task.pool->engine();
+  PoolEngine& engine = task.pool->engine();
   return task.pool->wait(limit, [&](os::Deadline deadline, channel::WaitHooks* hooks) {
     return engine.wait(*task.job, deadline, hooks);
   });
@@ -286,7 +297,7 @@ bool cancel_task(TaskState& task) { return task.pool->engine().cancel(*task.job,
 
 void take_outcome(TaskState& task, void (*use)(void* into, Outcome& outcome), void* into) {
   std::vector<workers::Answer> answers;
-  throw_if_failed(task.pool->engine().collect(*task.job, answers, 1, os::Deadline::never()));
+  throw_if_failed(task.pool->engine().collect(*task.job, answers, 1, os::Deadline::never(), nullptr));
   Outcome outcome(*task.pool, task.function, answers.at(0));
   use(into, outcome);
 }
@@ -318,7 +329,7 @@ Batch::Batch(const std::shared_ptr<PoolCore>& pool, const CallOptions& options, 
   state_->options.wait = options.wait.begun();
   state_->limited = !options.wait.is_forever();
   state_->function = function;
-  state_->job = workers::Engine::make_job({.bulk = all, .cancellable = state_->limited});
+  state_->job = pool->engine().make_job({.bulk = all, .cancellable = state_->limited});
   state_->most = all ? 1024 : 64;
 }
 Batch::~Batch() = default;
@@ -334,7 +345,7 @@ void Batch::flush() const noexcept {
 
 bool Batch::collect(Deliver deliver, void* into, Limit limit) const {
   State& state = *state_;
-  workers::Engine& engine = state.pool->engine();
+  PoolEngine& engine = state.pool->engine();
   const bool came = state.pool->wait(limit, [&](os::Deadline deadline, channel::WaitHooks* hooks) {
     return engine.collect(*state.job, state.answers, state.most, deadline, hooks);
   });

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "api/pool_callbacks.h"
+#include "api/pool_engine.h"
 #include "forklift/pool.h"
 #include "message/transport.h"
 #include "os/fd.h"
-#include "workers/engine.h"
 
 namespace forklift::inline abi_0_1::detail {
 
@@ -46,9 +46,11 @@ class PoolCore {
   PoolCore& operator=(const PoolCore&) = delete;
 
   // Throws in a process that is not the pool's.
-  workers::Engine& engine() const;
+  PoolEngine& engine() const;
   bool is_mine() const noexcept;
   void start();
+  // The same with an engine that runs the tasks elsewhere.
+  void start(std::unique_ptr<PoolEngine> engine);
   void submit(const workers::JobPtr& job, std::uint64_t index, const CallOptions& options,
               const TaskFunction& function, const TaskInput& input, bool more);
   // `wait(deadline, hooks)`. False: the wait is over.
@@ -68,7 +70,7 @@ class PoolCore {
   // a child has another one, or none; asking the kernel for our pid is a call each
   domain::SlotRef owner_slot_;
   std::unique_ptr<Callbacks> callbacks_ = std::make_unique<Callbacks>();
-  std::unique_ptr<workers::Engine> engine_;
+  std::unique_ptr<PoolEngine> engine_;
   std::mutex mutex_;
   std::string last_words_;  // of a worker that could not be made ready
 };

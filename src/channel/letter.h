@@ -40,6 +40,15 @@ struct Outgoing {
 // A received message. Reuse the object: its buffer is kept.
 class Incoming {
  public:
+  Incoming() = default;
+  // A message that has come by another way than a channel.
+  Incoming(std::unique_ptr<std::byte[]> bytes, std::size_t size, std::vector<arena::LeasePtr> leases,
+           std::uint8_t codec) noexcept
+      : buffer_(std::move(bytes)),
+        buffer_bytes_(size),
+        bytes_(buffer_.get(), size),
+        leases_(std::move(leases)),
+        codec_(codec) {}
   std::span<const std::byte> bytes() const noexcept { return bytes_; }
   // False when the bytes lie in a block, where another process could still change them: copy before checking.
   bool bytes_are_private() const noexcept { return !spill_; }

@@ -66,6 +66,11 @@ Result<wire::TensorMeta> MessageBuilder::place(const Tensor& tensor) {
   return *lease != kNoLease ? wire::meta_of(tensor, *lease) : place_copy(tensor);
 }
 
+namespace {
+// Blocks of up to this many bytes travel as a whole.
+constexpr std::size_t kSmallestBlock = 4096;
+}  // namespace
+
 Result<std::uint32_t> MessageBuilder::lease_of(const Tensor& tensor) {
   if (tensor.numel() == 0) return kNoLease;
   const std::shared_ptr<Storage>& storage = tensor.storage();
@@ -87,6 +92,16 @@ Result<std::uint32_t> MessageBuilder::lease_of(const Tensor& tensor) {
       return says("shared memory that is an object (SharedArray, SharedMap, a group, ...)",
                   ": a copy would be another object. Make it there (Domain::make), or send its contents");
     return kNoLease;
+  }
+  if (leaves_domain_) {
+    if (detail::StorageAccess::is_bound(*storage))
+      return Status(Code::kInvalid,
+                    "shared memory that is an object (SharedArray, SharedMap, a group, ...) cannot leave its "
+                    "node: a copy would be another object. Send its contents");
+    if (storage->on_device())
+      return Status(Code::kUnsupported,
+                    "a tensor on " + tensor.device() + " cannot leave its node: copy it with to(\"CPU\")");
+    if (tensor.nbytes() < (*lease)->size() / 2 && (*lease)->size() > kSmallestBlock) return kNoLease;
   }
   // By memory, not by storage: two storages may hold leases on the same block.
   const std::uint64_t memory = (*lease)->object().pack();

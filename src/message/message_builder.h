@@ -112,6 +112,10 @@ class MessageBuilder {
   // Whether clear() gives leases up, which may wait for the arena's lock.
   bool holds_leases() const noexcept;
 
+  // For a message that leaves the domain, with copies of its leases' memory: shared memory that is an object is refused
+  // (kInvalid), and of a large block a small part is copied out, so that the rest does not travel.
+  void leaves_domain() noexcept { leaves_domain_ = true; }
+
   // Empty again; keeps its buffers.
   void clear() noexcept {
     bytes_.clear();
@@ -140,6 +144,7 @@ class MessageBuilder {
   void clear_noted() noexcept;
 
   arena::Arena* arena_ = nullptr;
+  bool leaves_domain_ = false;
   arena::Kind copies_ = arena::Kind::kShare;
   std::vector<std::byte> bytes_;
   std::vector<arena::LeasePtr> leases_;

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "forklift/error.h"
+#include "mpi/exchange.h"
 
 namespace forklift::inline abi_0_1::mpi {
 namespace {
@@ -24,7 +25,7 @@ using Seconds = std::chrono::duration<double>;
 constexpr unsigned kSpins = 10;
 constexpr double kPart = 0.02;
 constexpr Seconds kShortest{20e-6}, kLongest{5e-3}, kLongestForData{50e-6};
-constexpr std::chrono::milliseconds kLook{500};
+constexpr std::chrono::milliseconds kBetweenLooks{500};
 // So long an abort waits for the lock, and then for MPI_Abort to end this process.
 constexpr std::chrono::seconds kLastCall{1};
 constexpr std::chrono::seconds kAbort{10};
@@ -55,14 +56,18 @@ int color_of(std::size_t number) { return static_cast<int>(number); }
 
 }  // namespace
 
+Seconds sleep_between(Polling polling, Seconds quiet, unsigned polls) {
+  if (polls < kSpins || (polling == Polling::kYields && quiet < Seconds(1))) return Seconds(0);
+  return std::clamp(quiet * kPart, kShortest, polling == Polling::kYields ? kLongestForData : kLongest);
+}
+
 void pause_between(Polling polling, Clock::time_point since, unsigned polls) {
-  const Seconds waited = Clock::now() - since;
-  if (polls < kSpins || (polling == Polling::kYields && waited < Seconds(1))) {
+  const Seconds pause = sleep_between(polling, Clock::now() - since, polls);
+  if (pause.count() == 0) {
     ::sched_yield();
-    return;
+  } else {
+    std::this_thread::sleep_for(pause);
   }
-  const Seconds most = polling == Polling::kYields ? kLongestForData : kLongest;
-  std::this_thread::sleep_for(std::clamp(waited * kPart, kShortest, most));
 }
 
 void JobCore::check(int code, const char* call) {
@@ -206,7 +211,7 @@ bool JobCore::hear_beats() {
 }
 
 void JobCore::beat(const std::stop_token& stop) {
-  const Seconds between(kBeatSeconds), look = kLook;
+  const Seconds between(kBeatSeconds), look = kBetweenLooks;
   Seconds unsent = between, quiet{0};
   Clock::time_point before = Clock::now();
   while (!stop.stop_requested()) {
@@ -233,7 +238,7 @@ void JobCore::beat(const std::stop_token& stop) {
     // The launcher's process on this machine has ended without ending the job.
     if (::getppid() != parent_ && parent_ != 1) std::_Exit(1);
     std::unique_lock lock(pulse_mutex_);
-    (void)pulse_.wait_for(lock, stop, kLook, [] { return false; });
+    (void)pulse_.wait_for(lock, stop, kBetweenLooks, [] { return false; });
   }
 }
 
@@ -298,7 +303,7 @@ void JobCore::process_exits(int status) {
         status != 0 ? status : 1);
 }
 
-JobCore::~JobCore() = default;
+JobCore::~JobCore() = default;  // of the exchange nothing is left then
 
 void JobCore::abort(const std::string& why, int status) {
   std::fprintf(stderr, "forklift.mpi: %s\n", why.c_str());

@@ -42,13 +42,21 @@ enum Tag : int {
   kBufferTag = 4,  // memory that belongs to the message before
 };
 
+// MPI counts in ints, so larger memory goes in pieces.
+inline constexpr std::size_t kPiece = std::size_t{1} << 30;
+
 // How a thread waits for MPI. MPI moves data only while it is called.
 enum class Polling {
   kSleeps,  // for other ranks to come: it sleeps for a fiftieth of the time waited, 5 ms at most
   kYields,  // for data that is on its way: it sleeps 50 us at most, and not at all in the first second
 };
+// For how long to sleep after so many polls in vain, and so much time in which nothing came; 0: yield.
+std::chrono::duration<double> sleep_between(Polling polling, std::chrono::duration<double> quiet,
+                                            unsigned polls);
 // Between two polls; `since`: when the wait began, `polls`: how many there were.
 void pause_between(Polling polling, std::chrono::steady_clock::time_point since, unsigned polls);
+
+class Exchange;
 
 class JobCore {
  public:
@@ -80,6 +88,9 @@ class JobCore {
   // A communicator like another one, for calls whose order is their own. All ranks of `of` call it.
   MPI_Comm duplicate(MPI_Comm of);
   void release(MPI_Comm& communicator) noexcept;
+
+  // What pools need, from the first one on (exchange.h).
+  std::shared_ptr<Exchange> exchange;
 
   // Whether the driver's Job has gone. Not in the driver.
   bool has_left();

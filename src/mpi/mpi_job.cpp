@@ -3,6 +3,8 @@
 #include <exception>
 #include <new>
 
+#include "forklift/error.h"
+#include "mpi/exchange.h"
 #include "mpi/job_core.h"
 
 namespace forklift::inline abi_0_1::mpi {
@@ -18,6 +20,7 @@ Job::~Job() {
   if (std::uncaught_exceptions() > 0) core_->doom(described(core_->me()) + " was left by an exception");
   if (!core_->is_doomed()) {
     try {
+      if (core_->exchange) core_->exchange->end();
       core_->end();
       return;
     } catch (const std::exception& error) {
@@ -29,7 +32,9 @@ Job::~Job() {
 }
 
 int Job::serve() {
-  while (!core_->has_left()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  if (is_driver())
+    throw Error({Code::kInvalid, "serve() is for ranks that are not the driver; rank 0 runs the program"});
+  Exchange::of(*core_)->serve();
   return 0;
 }
 

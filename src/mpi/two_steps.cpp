@@ -13,7 +13,6 @@
 namespace forklift::inline abi_0_1::mpi {
 namespace {
 
-constexpr std::size_t kPiece = std::size_t{1} << 30;
 constexpr int kTag = 1;  // of the group's own communicators
 constexpr const char* kPublished = "mpi-group";
 using Name = std::array<char, 48>;
