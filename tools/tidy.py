@@ -26,7 +26,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache" / "tidy"
 CHECKED = ("src", "bench", "examples")
-UNITY = "CMakeFiles/forklift.dir/Unity"
+# Of the libraries' targets, where the sources that are compiled together are.
+UNITY = ("CMakeFiles/forklift.dir/Unity", "CMakeFiles/forklift_mpi.dir/Unity")
 INCLUDED = re.compile(r'^#include "(.+\.cpp)"$', re.MULTILINE)
 
 
@@ -66,7 +67,7 @@ def checks_of(program: str, build: Path) -> list[Check]:
     alone: list[Check] = []
     for entry in json.loads((build / "compile_commands.json").read_text()):
         file, folder = Path(entry["file"]).resolve(), Path(entry["directory"])
-        if file.parent == build / UNITY:
+        if file.parent in [build / folder for folder in UNITY]:
             sources = [Path(name) for name in INCLUDED.findall(file.read_text())]
             name = f"{file.name}: {', '.join(map(relative, sources))}"
             rooms.append(Check(name, [*tidy, str(file)], folder, [file, *sources]))

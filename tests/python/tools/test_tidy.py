@@ -30,7 +30,7 @@ def tidy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     source.mkdir()
     (source / "a.cpp").write_text("#include <string>\nstd::string a() { return {}; }\n")
     (source / "b.cpp").write_text("std::string b() { return {}; }\n")
-    unity = tmp_path / "build" / tool.UNITY / "unity_x_0.cxx"
+    unity = tmp_path / "build" / tool.UNITY[0] / "unity_x_0.cxx"
     unity.parent.mkdir(parents=True)
     unity.write_text(f'#include "{source / "a.cpp"}"\n#include "{source / "b.cpp"}"\n')
     entry = {
