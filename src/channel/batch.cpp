@@ -312,7 +312,7 @@ std::size_t Channel::take_plain(std::size_t most, Take&& take) {
   const std::uint32_t next = walk.head.unit();
   for (std::uint32_t unit = next; there() > walk.count && unit < next + kUnitsAhead && unit < kChunkUnits;
        ++unit)
-    __builtin_prefetch(unit_address(*chunk, unit));
+    sync::fetch_to_read(unit_address(*chunk, unit));
   trace_messages(trace::EventKind::kGet, traced, head.sequence(), walk.weight, walk.count);
   return walk.count;
 }

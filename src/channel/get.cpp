@@ -1,4 +1,5 @@
 // Taking a message: it is copied out and checked, one store commits, then its leases become this process's.
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -21,12 +22,16 @@ Status bad_receipt(const char* why, std::uint32_t place) {
                               std::to_string(place) + ")"};
 }
 
-void fetch_ahead(const Chunk& chunk, std::uint32_t unit) {
-  if (unit + 1 >= kChunkUnits) return;
-  const std::byte* record = unit_address(chunk, unit);
-  __builtin_prefetch(record);
-  __builtin_prefetch(record + kUnitBytes);
+// Prefetches so many lines of a record.
+void fetch_ahead(const Chunk& chunk, std::uint32_t unit, std::uint32_t lines) {
+  const std::uint32_t end = std::min(unit + lines, kChunkUnits);
+  for (; unit < end; ++unit) sync::fetch_to_read(unit_address(chunk, unit));
 }
+
+// Of a record whose length is not known yet.
+constexpr std::uint32_t kFirstLines = 2;
+// Of one that is probably as long as the record before. Where it is longer, the processor itself fetches what is copied.
+constexpr std::uint32_t kMostLines = 8;
 
 // `framed`: its sequence and length are good, so it is known where the next record begins. Makes the header of a packed
 // record that of its message, which lies `offset` behind it.
@@ -119,7 +124,7 @@ Status Channel::next_chunk(Position& head) {
 void Channel::fetch_first() const noexcept {
   const Position head = Position::unpack(row_.head.load(std::memory_order_relaxed));
   const Chunk* chunk = table_.chunks().chunk(head.chunk());
-  if (chunk != nullptr && head.unit() != 0) fetch_ahead(*chunk, head.unit());
+  if (chunk != nullptr && head.unit() != 0) fetch_ahead(*chunk, head.unit(), kFirstLines);
 }
 
 // Head lock held, as in all functions below but make_leases. `in`: behind the checked header.
@@ -185,7 +190,7 @@ template <class Take>
   // The next record is there already, written by another processor: fetching it is half the price of the
   // next get. Not while it is still being written, which would only take the line away from its writer.
   if (((head.sequence() + 1) & kSequenceMask) != tail.sequence())
-    fetch_ahead(*chunk, head.unit() + header.units);
+    fetch_ahead(*chunk, head.unit() + header.units, std::clamp(header.units, kFirstLines, kMostLines));
   return {};
 }
 

@@ -66,8 +66,8 @@ void Depots::prefetch_rows(const Depot& depot, std::uint64_t top, std::size_t co
                            const Used& used) const noexcept {
   for (std::uint64_t i = top; i-- > 0 && top - i <= count;) {
     const std::uint64_t cell = depot.cells[i].load(std::memory_order_relaxed);
-    if (block_in(cell) < used.blocks) __builtin_prefetch(&rows_.block(block_in(cell)), 1);
-    if (row_in(cell) < used.leases) __builtin_prefetch(&rows_.lease(row_in(cell)), 1);
+    if (block_in(cell) < used.blocks) sync::fetch_to_write(&rows_.block(block_in(cell)));
+    if (row_in(cell) < used.leases) sync::fetch_to_write(&rows_.lease(row_in(cell)));
   }
 }
 
