@@ -39,7 +39,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from forklift.cluster import agents, core, job
-from forklift.cluster.node_pool import gather_seconds
 from forklift.cluster.roster import Roster
 from forklift.cluster.wire import Batch, Plan, Reply, Report
 from forklift.multiprocessing._pool.label import Label
@@ -126,8 +125,6 @@ class Node:
         self._asked: Callable[[Reply], None] | None = None
         self._number = 0
         self._waking = float("inf")
-        self._since: float | None = None  # there is something to say
-        self._task_seconds = 0.0
 
     def submit(self, batches: list[Batch]) -> None:
         """Take batches, which have just arrived."""
@@ -163,19 +160,13 @@ class Node:
         if self._asked is None or not self._open:
             return
         now = self._world.now
-        ready = [self._ready(each, now) for each in self._open.values()]
-        due = min(ready)
-        if due <= now:
-            self._since = self._since or now
-            tasks = sum(end > now for each in self._open.values() for end in each.ends)
-            due = self._since + gather_seconds(tasks, self._assumed.workers, self._task_seconds)
-            if due <= now:
-                self._reply(now)
-                return
-            due = min([due, *(each for each in ready if each > now)])
-        if due < self._waking:
-            self._waking = due
-            self._world.at(due, self._wake)
+        ready = min(self._ready(each, now) for each in self._open.values())
+        if ready > now:
+            if ready < self._waking:
+                self._waking = ready
+                self._world.at(ready, self._wake)
+            return
+        self._reply(now)
 
     def _wake(self) -> None:
         self._waking = float("inf")
@@ -197,9 +188,6 @@ class Node:
             if whole:
                 del self._open[each.number]
         self._number += 1
-        self._since = None
-        if count:
-            self._task_seconds = seconds / count
         answer, self._asked = self._asked, None
         assert answer is not None
         reply = Reply(self._number, reports, [], seconds / count if count else 0.0, [])

@@ -24,7 +24,7 @@ from forklift.multiprocessing._pool.workers import Plan as LocalPlan
 from forklift.multiprocessing._pool.workers import WorkerFactory
 from forklift.objects.frozen import freeze
 
-__all__ = ["NodePool", "gather_seconds"]
+__all__ = ["NodePool"]
 
 # A batch that is not through after so long reports the tasks that have ended, in seconds.
 _PATIENCE = 0.05
@@ -33,21 +33,6 @@ _LOOK_SECONDS = 0.5
 # How many bytes of results a reply has, apart from the last one of them.
 _REPLY_BYTES = 32 << 20
 _AT_ONCE = 4096
-# Reports gather only while the workers have tasks for longer: the driver's next ones come meanwhile.
-_RESERVE_SECONDS = 0.015
-# With results of so many bytes a reply goes at once: copying them takes its time, too.
-_GATHER_BYTES = 256 << 10
-
-
-def gather_seconds(tasks: int, workers: int, task_seconds: float) -> float:
-    """For how long a reply may wait for other reports. Not positive: it may not.
-
-    Each reply, and the tasks that the driver sends in return, have their price, which is that of many short
-    tasks. ``tasks`` have not ended and are expected to take ``task_seconds`` each; 0: the duration is not
-    known.
-    """
-    waiting = (tasks - workers) * task_seconds / workers
-    return min(waiting - _RESERVE_SECONDS, waiting / 3)
 
 
 class _Open:
@@ -84,7 +69,6 @@ class NodePool:
         self._busy = 0.0  # worker seconds since the last reply
         self._looked = time.monotonic()
         self._ended = 0  # tasks since the last reply
-        self._task_seconds = 0.0  # of those of the last reply that had any; 0: none had
         self._log = None if plan.log_level is None else Records(context, self._add_record)
         local = LocalPlan(
             tasks.begin,
@@ -184,28 +168,20 @@ class NodePool:
     def collect(self, acknowledged: int, seconds: float) -> Reply:
         """What has ended since the last reply; waits for it so long, and may come back with nothing."""
         until = time.monotonic() + seconds
-        since: float | None = None  # there is something to say
         with self._changed:
             if self._reply is not None and self._reply.number > acknowledged:
                 return self._reply
             self._reply = None
-            while True:
-                now = time.monotonic()
-                left = until - now
-                if self._reports or self._records:
-                    since = since or now
-                    left = min(left, since + self._gather_seconds() - now)
-                if left <= 0 or self._pids() != self._told_pids:
+            while not (self._reports or self._records):
+                left = until - time.monotonic()
+                if left <= 0:
+                    break
+                if self._pids() != self._told_pids:
                     break
                 several = any(each.count > 1 for each in self._open.values())
                 if not self._changed.wait(min(left, _PATIENCE if several else _LOOK_SECONDS)):
                     self._report_late_ones()
             return self._make_reply()
-
-    def _gather_seconds(self) -> float:
-        if self._records or sum(size for size, _ in self._reports) >= _GATHER_BYTES:
-            return 0.0
-        return gather_seconds(self._tasks, self._workers, self._task_seconds)
 
     def _make_reply(self) -> Reply:
         reports, room = [], _REPLY_BYTES
@@ -215,7 +191,6 @@ class NodePool:
             room -= size
         self._look()
         seconds = self._busy / self._ended if self._ended else 0.0
-        self._task_seconds = seconds or self._task_seconds
         self._busy, self._ended = 0.0, 0
         records, self._records = self._records, []
         self._number += 1
