@@ -39,6 +39,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from forklift.cluster import agents, core, job
+from forklift.cluster.gathering import Gathering
 from forklift.cluster.roster import Roster
 from forklift.cluster.wire import Batch, Plan, Reply, Report
 from forklift.multiprocessing._pool.label import Label
@@ -112,7 +113,10 @@ class _Open:
 
 
 class Node:
-    """An agent and its workers, as NodePool has them: it reports whole batches, and late ones in parts."""
+    """An agent and its workers, as NodePool has them: it reports whole batches, and late ones in parts.
+
+    When it replies is decided by the agents' own code, `Gathering`.
+    """
 
     PATIENCE = 0.05
     SILENCE = 5.0
@@ -125,6 +129,7 @@ class Node:
         self._asked: Callable[[Reply], None] | None = None
         self._number = 0
         self._waking = float("inf")
+        self._gathering = Gathering(assumed.workers)
 
     def submit(self, batches: list[Batch]) -> None:
         """Take batches, which have just arrived."""
@@ -160,7 +165,13 @@ class Node:
         if self._asked is None or not self._open:
             return
         now = self._world.now
-        ready = min(self._ready(each, now) for each in self._open.values())
+        times = [self._ready(each, now) for each in self._open.values()]
+        ready = min(times)
+        if ready <= now:
+            left = sum(end > now for each in self._open.values() for end in each.ends)
+            until = self._gathering.until(now, left)
+            if until > now:  # more may gather: look again then, or when the next batch is ready
+                ready = min([until, *(each for each in times if each > now)])
         if ready > now:
             if ready < self._waking:
                 self._waking = ready
@@ -191,6 +202,7 @@ class Node:
         answer, self._asked = self._asked, None
         assert answer is not None
         reply = Reply(self._number, reports, [], seconds / count if count else 0.0, [])
+        self._gathering.replied(reply.task_seconds)
         begin = max(self._busy_until, now) + self._assumed.agent_message + count * self._assumed.agent_task
         self._world.at(begin, lambda: answer(reply))
 
@@ -365,8 +377,9 @@ def simulate(assumed: Assumed, seconds: float, chunk: int, warm: float = 0.0) ->
         world.run_until(world.now + step)
         if next(rounds) % 100 == 0:
             gc.collect()
-        if not transport.came and driver._events.empty():
-            world.run_until(min(world.next_event(), world.now + 0.01))
+        sleeps = world.now + 0.01  # what happens among the nodes does not wake the driver
+        while not transport.came and driver._events.empty() and world.now < sleeps:
+            world.run_until(min(world.next_event(), sleeps))
     now, load, work, ended, calls = marks[0]
     span = world.now - now
     tasks = call.ended() - ended

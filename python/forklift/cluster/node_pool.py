@@ -17,6 +17,7 @@ from typing import Any
 
 from forklift import _core
 from forklift.cluster import tasks
+from forklift.cluster.gathering import Gathering
 from forklift.cluster.packing import array_of, unpack
 from forklift.cluster.records import Records
 from forklift.cluster.wire import Batch, Plan, Reply, Report, Shared
@@ -33,6 +34,8 @@ _LOOK_SECONDS = 0.5
 # How many bytes of results a reply has, apart from the last one of them.
 _REPLY_BYTES = 32 << 20
 _AT_ONCE = 4096
+# With results of so many bytes a reply goes at once: copying them takes its time, too.
+_GATHER_BYTES = 256 << 10
 
 
 class _Open:
@@ -66,6 +69,8 @@ class NodePool:
         self._reply: Reply | None = None  # not acknowledged yet
         self._number = 0
         self._tasks = 0  # that have not ended
+        self._gathering = Gathering(plan.workers)
+        self._urgent = False  # a report must not wait for others
         self._busy = 0.0  # worker seconds since the last reply
         self._looked = time.monotonic()
         self._ended = 0  # tasks since the last reply
@@ -119,6 +124,7 @@ class NodePool:
         failures: dict[int, tuple[Any, ...]] = dict.fromkeys(range(count), ("unreadable", why))
         with self._changed:
             self._reports.append((0, Report(batch.number, None, [None] * count, failures)))
+            self._urgent = True
             self._changed.notify_all()
 
     def give_back(self, numbers: list[int]) -> None:
@@ -166,7 +172,10 @@ class NodePool:
     # --- answers
 
     def collect(self, acknowledged: int, seconds: float) -> Reply:
-        """What has ended since the last reply; waits for it so long, and may come back with nothing."""
+        """What has ended since the last reply; waits for it so long, and may come back with nothing.
+
+        While the workers have enough to do, it waits a little longer for more.
+        """
         until = time.monotonic() + seconds
         with self._changed:
             if self._reply is not None and self._reply.number > acknowledged:
@@ -181,7 +190,17 @@ class NodePool:
                 several = any(each.count > 1 for each in self._open.values())
                 if not self._changed.wait(min(left, _PATIENCE if several else _LOOK_SECONDS)):
                     self._report_late_ones()
+            self._gather(until)
             return self._make_reply()
+
+    def _gather(self, until: float) -> None:
+        """Let more tasks end before the reply. Under the lock."""
+        while self._reports and not self._urgent:
+            now = time.monotonic()
+            left = min(self._gathering.until(now, self._tasks), until) - now
+            if left <= 0:
+                return
+            self._changed.wait(left)
 
     def _make_reply(self) -> Reply:
         reports, room = [], _REPLY_BYTES
@@ -192,6 +211,8 @@ class NodePool:
         self._look()
         seconds = self._busy / self._ended if self._ended else 0.0
         self._busy, self._ended = 0.0, 0
+        self._gathering.replied(seconds)
+        self._urgent = False
         records, self._records = self._records, []
         self._number += 1
         self._told_pids = self._pids()
@@ -242,6 +263,8 @@ class NodePool:
         failures = {place: value for place, ok, value in taken if not ok} or None
         places = None if in_order else [place for place, _, _ in taken]
         self._reports.append((_size_of(values), Report(batch.number, places, values, failures)))
+        large = sum(size for size, _ in self._reports) >= _GATHER_BYTES
+        self._urgent = self._urgent or failures is not None or large
 
     def _add_record(self, record: Any) -> None:
         with self._changed:

@@ -16,7 +16,7 @@ import support
 pytest.importorskip("cloudpickle")
 
 from forklift.cluster import placement, tasks
-from forklift.cluster.node_pool import NodePool, gather_seconds
+from forklift.cluster.node_pool import NodePool
 from forklift.cluster.wire import Batch, Plan, Reply, Report, Shared
 
 PLAN = Plan(1, 0, None, None, 0, 0, False, False, None, b"key", [])
@@ -65,33 +65,22 @@ def test_a_reply_is_repeated_until_it_is_acknowledged(node: NodePool) -> None:
     assert reports_after(node, reply) == []
 
 
-@pytest.mark.parametrize(
-    ("tasks", "workers", "task_seconds", "longest"),
-    [
-        (1000, 2, 0.0, 0.0),  # the duration is not known
-        (2, 2, 1.0, 0.0),  # all of them run
-        (12, 2, 0.002, 0.0),  # 10 ms of work wait
-        (62, 2, 0.001, 0.010),  # 30 ms
-        (64 + 39, 64, 0.05, 0.011),
-        (4, 2, 10.0, 3.4),
-    ],
-)
-def test_reports_gather_while_work_waits(
-    tasks: int, workers: int, task_seconds: float, longest: float
-) -> None:
-    assert max(gather_seconds(tasks, workers, task_seconds), 0) == pytest.approx(longest, rel=0.1)
-
-
-def test_many_short_tasks_make_few_replies(node: NodePool) -> None:
-    node.submit([batch(1, targets.nap, [0.002] * 5)], [], [])
-    acknowledged = reports(node, 0).number  # now the node knows how long they take
-    node.submit([batch(number, targets.nap, [0.002]) for number in range(2, 62)], [], [])
-    replies, ended = 0, 0
-    while ended < 60:
-        reply = reports(node, acknowledged)
-        acknowledged = reply.number
-        replies, ended = replies + 1, ended + len(reply.reports)
-    assert replies <= 20
+def test_reports_gather_while_there_is_work_ahead_and_failures_do_not_wait(node: NodePool) -> None:
+    node.submit([batch(1, targets.nap, [0.01])], [], [])
+    reply = reports(node, 0)  # at once; from now on the node knows how long a task takes
+    node.submit([batch(number, targets.nap, [0.002]) for number in range(2, 42)], [], [])
+    counts = []
+    while sum(counts) < 40:
+        reply = reports(node, reply.number)
+        counts.append(len(reply.reports))
+    assert max(counts) > 1
+    assert len(counts) < 30
+    node.submit(
+        [batch(50, targets.leave, [0]), *(batch(n, targets.nap, [0.1]) for n in (51, 52, 53))], [], []
+    )
+    reply = reports(node, reply.number)
+    assert [each.batch for each in reply.reports] == [50]
+    assert reply.reports[0].failures
 
 
 def test_large_results_do_not_gather(node: NodePool) -> None:

@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("cloudpickle")
 
 from forklift.cluster.agents import AgentHandle
+from forklift.cluster.gathering import Gathering
 from forklift.cluster.pending import Pending
 from forklift.cluster.segment import Segment
 from forklift.cluster.wire import Plan
@@ -83,12 +84,46 @@ def test_few_tasks_that_wait_do_not_gather_on_a_node() -> None:
     assert slow.room(10) == 2
 
 
+def gathering(workers: int, task_seconds: float) -> Gathering:
+    made = Gathering(workers)
+    made.replied(task_seconds)
+    return made
+
+
+@pytest.mark.parametrize("tasks", [0, 1, 64])
+def test_an_agent_without_work_ahead_replies_at_once(tasks: int) -> None:
+    assert gathering(64, 0.05).until(5.0, tasks) == 5.0
+
+
+def test_an_agent_that_does_not_know_how_long_tasks_take_replies_at_once() -> None:
+    assert Gathering(64).until(5.0, 1000) == 5.0
+
+
+def test_replies_gather_for_a_part_of_the_work_ahead() -> None:
+    some = gathering(64, 0.05)
+    assert some.until(5.0, 64 + 12) == pytest.approx(5.0 + 12 * 0.05 / 64 / 3)
+    assert some.until(5.001, 64 + 7) == pytest.approx(5.0 + 12 * 0.05 / 64 / 3)
+    assert some.until(5.002, 64 + 6) == 5.002  # half of what was ahead has begun
+    some.replied(0.0)
+    assert some.until(6.0, 10_000) == pytest.approx(6.01)  # the longest time
+
+
+def simulated(*options: str) -> dict[str, float]:
+    """With a driver that takes no time; with its own time the result depends on the machine."""
+    command = [sys.executable, str(SIMULATION), "--seconds", "1", "--driver", "0", "--call", "0", *options]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    found: dict[str, float] = json.loads(said)["found"]
+    return found
+
+
+def test_a_driver_of_ten_simulated_nodes_gets_few_messages() -> None:
+    found = simulated("--nodes", "10", "--workers", "64", "--task", "0.05")
+    assert found["calls_per_second"] < 0.25 * found["tasks_per_second"]
+    assert 0.97 < found["utilisation"] < 1.03
+
+
 @pytest.mark.parametrize(("nodes", "workers"), [(1, 2), (30, 8)])
 def test_simulated_workers_are_kept_busy(nodes: int, workers: int) -> None:
-    """With a driver that takes no time; with its own time the result depends on the machine."""
-    command = [sys.executable, str(SIMULATION), "--nodes", str(nodes), "--workers", str(workers)]
-    command += ["--task", "0.02", "--seconds", "1", "--driver", "0", "--call", "0"]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-    found = json.loads(said)["found"]
+    found = simulated("--nodes", str(nodes), "--workers", str(workers), "--task", "0.02")
     assert 0.97 < found["utilisation"] < 1.03
     assert found["tasks_per_second"] == pytest.approx(nodes * workers / 0.02, rel=0.1)
