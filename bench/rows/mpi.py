@@ -1,10 +1,14 @@
-"""Pools in an MPI job: ours and mpi4py's, each with two workers in a job of three ranks of its own."""
+"""Pools in an MPI job: ours and mpi4py's, each with two workers in a job of three ranks of its own.
+
+And a collective of C++ in a job of two nodes.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +18,30 @@ from rows.spec import Library, Row, Scale
 SCRIPT = Path(__file__).parents[1] / "mpi" / "map_tiny.py"
 OURS = "forklift.cluster"
 PEER = "mpi4py"
+
+
+# Both contenders of a job's collectives, in turn in one job.
+GROUP_PROGRAM = Path(__file__).parents[2] / "build" / "release" / "bench" / "forklift_bench_mpi_group"
+
+
+def _environment(**more: str) -> dict[str, str]:
+    """As root, Open MPI wants to be told that this is meant."""
+    return {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **more}
+
+
+def _all_reduce(library: Library, scale: Scale) -> float:
+    """Microseconds of an all_reduce over two nodes of two ranks; the median of three rounds."""
+    size, count = scale.nbytes(1 << 26), scale.count(10, 2)
+    done = subprocess.run(
+        ["mpirun", "--oversubscribe", "-n", "4", str(GROUP_PROGRAM), str(size), str(count), "3"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        env=_environment(FORKLIFT_MPI_NODE_RANKS="2"),
+    )
+    rounds = [[float(word) for word in line.split()] for line in done.stdout.splitlines()]
+    return statistics.median(each[0 if library.name == OURS else 1] for each in rounds)
 
 
 def _tiny(library: Library, scale: Scale) -> float:
@@ -30,7 +58,7 @@ def _tiny(library: Library, scale: Scale) -> float:
         stdout=subprocess.PIPE,
         text=True,
         check=True,
-        env={**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
+        env=_environment(),
     )
     return float(done.stdout)
 
@@ -47,6 +75,18 @@ ROWS: tuple[Row, ...] = (
         repeat=3,
         note="chunksize 1",
     ),
+    Row(
+        "mpi-all-reduce-64M",
+        "us",
+        1,
+        measure=_all_reduce,
+        ours=OURS,
+        peer=PEER,
+        repeat=3,
+        note="C++: two nodes of two ranks, on one machine; the peer is MPI_Allreduce in the same job",
+    ),
 )
+if not GROUP_PROGRAM.exists():
+    ROWS = ROWS[:1]
 if importlib.util.find_spec("mpi4py") is None or shutil.which("mpirun") is None:
     ROWS = ()

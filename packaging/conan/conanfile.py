@@ -51,6 +51,7 @@ class ForkliftConan(ConanFile):
     def generate(self) -> None:
         toolchain = CMakeToolchain(self)
         toolchain.cache_variables["FORKLIFT_BUILD_TESTS"] = False
+        toolchain.cache_variables["FORKLIFT_MPI"] = "OFF"
         toolchain.cache_variables["FORKLIFT_CUDA_KERNELS"] = False
         toolchain.cache_variables["BUILD_SHARED_LIBS"] = bool(self.options.shared)
         toolchain.cache_variables["EIGEN3_INCLUDE_DIR"] = self._headers_of("eigen", "eigen3")

@@ -1,7 +1,7 @@
 // Reductions and broadcasts: each lane takes its share between the nodes.
 #include <algorithm>
 #include <cstring>
-#include <functional>
+#include <exception>
 #include <vector>
 
 #include "collective/combine.h"
@@ -16,8 +16,8 @@ using collective::Operation;
 
 // Up to here every lane carries the whole tensor, which saves a step on the nodes.
 constexpr std::size_t kSmall = 16 * 1024;
-// So much at a time is exchanged and combined: what it is received into is that large.
-constexpr std::size_t kAtOnce = std::size_t{64} << 20;
+// So much at a time is exchanged and combined: what has been received is still in a cache when it is combined.
+constexpr std::size_t kAtOnce = std::size_t{1} << 20;
 
 Op op_of(Reduction::Kind kind) {
   switch (kind) {
@@ -126,20 +126,35 @@ void TwoSteps::sum_up_shares(const Flat& x, Reduction::Kind how, const Wait& wai
   spread(x, wait);
 }
 
-// A function is applied to whole tensors, in the order of nodes.
+// A function is applied to whole tensors, in the order of nodes. Where it throws, the rank goes through the other steps all
+// the same, since the others wait for it.
 void TwoSteps::fold(const Flat& x, const Reduction& how, const Wait& wait) {
-  if (local_size_ > 1) local_->all_reduce(x.tensor, how, wait);
+  std::exception_ptr thrown;
+  const auto apply = [&](const auto& work) {
+    if (thrown) return;
+    try {
+      work();
+    } catch (const BrokenGroup&) {
+      throw;
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+  };
+  if (local_size_ > 1) apply([&] { local_->all_reduce(x.tensor, how, wait); });
   if (job_->local_rank() < lanes_) {
     const std::vector<std::byte*> sources = all_from_lane(x, wait);
     const std::size_t bytes = x.tensor.nbytes();
     Tensor folded = make(x.tensor.numel(), x.tensor.dtype());
     std::memcpy(folded.raw(), sources[0], bytes);
-    for (std::size_t node = 1; node < sources.size(); ++node)
-      how.function()(folded, Tensor::wrap(Storage::borrow(sources[node], bytes), folded.dtype(),
-                                          folded.shape(), 0, true));
+    apply([&] {
+      for (std::size_t node = 1; node < sources.size(); ++node)
+        how.function()(folded, Tensor::wrap(Storage::borrow(sources[node], bytes), folded.dtype(),
+                                            folded.shape(), 0, true));
+    });
     std::memcpy(x.data(), folded.raw(), bytes);
   }
   pass_on(x, wait);
+  if (thrown) std::rethrow_exception(thrown);
 }
 
 // The whole tensor of every rank of the lane; its own where it is.

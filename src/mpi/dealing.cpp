@@ -77,38 +77,38 @@ Dispatcher::Task* Dispatcher::next_locked(std::uint32_t& slot) {
 
 std::size_t Dispatcher::fill_locked(std::size_t at, std::size_t most) {
   Place& place = places_[at];
-  Parcel parcel(Kind::kTasks, pool_);
-  const std::size_t counted_at = parcel.fields.size();
+  NodeMessage packet(Kind::kTasks, pool_);
+  const std::size_t counted_at = packet.fields.size();
   std::uint64_t count = 0;
   std::size_t buffers = 0;
-  parcel.put(count);
+  packet.put(count);
   std::uint32_t slot = 0;
-  while (count < most && parcel.fields.size() < kMostFields && buffers < kMostBuffers) {
+  while (count < most && packet.fields.size() < kMostFields && buffers < kMostBuffers) {
     Task* const task = next_locked(slot);
     if (task == nullptr) break;
-    const std::size_t before = parcel.buffers.size();
-    put_task_locked(at, slot, parcel);
-    buffers += bytes_of(parcel.buffers, before);
+    const std::size_t before = packet.buffers.size();
+    put_task_locked(at, slot, packet);
+    buffers += bytes_of(packet.buffers, before);
     ++count;
   }
   if (count == 0) return 0;
-  std::memcpy(parcel.fields.data() + counted_at, &count, sizeof count);
+  std::memcpy(packet.fields.data() + counted_at, &count, sizeof count);
   if (place.sent == 0) {
     place.since = place.moved = Clock::now();
     place.counted = 0;
   }
   place.sent += count;
-  exchange_->post(place.rank, std::move(parcel));
+  exchange_->post(place.rank, std::move(packet));
   return count;
 }
 
-void Dispatcher::put_task_locked(std::size_t at, std::uint32_t slot, Parcel& parcel) {
+void Dispatcher::put_task_locked(std::size_t at, std::uint32_t slot, NodeMessage& packet) {
   Task& task = tasks_[slot];
   task.node = static_cast<int>(at);
   places_[at].order.push_back({slot, task.generation});
-  parcel.put(static_cast<std::uint64_t>(slot));
-  parcel.put(task.options);
-  parcel.put_payload(task.message);
+  packet.put(static_cast<std::uint64_t>(slot));
+  packet.put(task.options);
+  packet.put_payload(task.message);
 }
 
 // Nothing waits here: tasks that wait on one node go to free workers of others.
@@ -137,10 +137,10 @@ void Dispatcher::recall_locked() {
 }
 
 void Dispatcher::ask_back_locked(std::size_t at, const std::vector<std::uint32_t>& slots) {
-  Parcel parcel(Kind::kRecall, pool_);
-  parcel.put(static_cast<std::uint64_t>(slots.size()));
-  for (const std::uint32_t slot : slots) parcel.put(static_cast<std::uint64_t>(slot));
-  exchange_->post(places_[at].rank, std::move(parcel));
+  NodeMessage packet(Kind::kRecall, pool_);
+  packet.put(static_cast<std::uint64_t>(slots.size()));
+  for (const std::uint32_t slot : slots) packet.put(static_cast<std::uint64_t>(slot));
+  exchange_->post(places_[at].rank, std::move(packet));
 }
 
 // --- from the nodes

@@ -72,15 +72,15 @@ Dispatcher::Dispatcher(std::shared_ptr<JobCore> job, const PoolOptions& options,
     place.seen.agent = place.rank = node.agent;
     place.seen.workers = workers[number];
     place.since = place.moved = Clock::now();
-    Parcel parcel(Kind::kBegin, pool_);
-    parcel.put(static_cast<std::uint64_t>(workers[number]));
-    parcel.put(static_cast<std::uint64_t>(options.spares));
-    parcel.put(options.tasks_per_worker);
-    parcel.put(options.memory_per_worker);
-    parcel.put(options.name);
-    parcel.put(prepare.function);
-    parcel.put_payload(arguments);
-    exchange_->post(place.rank, std::move(parcel));
+    NodeMessage packet(Kind::kBegin, pool_);
+    packet.put(static_cast<std::uint64_t>(workers[number]));
+    packet.put(static_cast<std::uint64_t>(options.spares));
+    packet.put(options.tasks_per_worker);
+    packet.put(options.memory_per_worker);
+    packet.put(options.name);
+    packet.put(prepare.function);
+    packet.put_payload(arguments);
+    exchange_->post(place.rank, std::move(packet));
   }
 }
 
@@ -229,7 +229,7 @@ void Dispatcher::close() {
 void Dispatcher::close_if_done_locked() {
   if (!closed_ || outstanding_ != 0 || told_to_close_ || terminated_) return;
   told_to_close_ = true;
-  for (const Place& place : places_) exchange_->post(place.rank, Parcel(Kind::kClose, pool_));
+  for (const Place& place : places_) exchange_->post(place.rank, NodeMessage(Kind::kClose, pool_));
 }
 
 void Dispatcher::terminate() {
@@ -238,7 +238,7 @@ void Dispatcher::terminate() {
   terminated_ = true;
   end_all_locked();
   for (const Place& place : places_)
-    if (!place.gone) exchange_->post(place.rank, Parcel(Kind::kTerminate, pool_));
+    if (!place.gone) exchange_->post(place.rank, NodeMessage(Kind::kTerminate, pool_));
   finish(lock);
 }
 
@@ -270,7 +270,7 @@ std::vector<PoolNode> Dispatcher::nodes() {
   for (Place& place : places_) {
     place.answered = place.gone || !place.seen.usable;
     place.seen.pids.clear();
-    if (!place.answered) exchange_->post(place.rank, Parcel(Kind::kAsk, pool_));
+    if (!place.answered) exchange_->post(place.rank, NodeMessage(Kind::kAsk, pool_));
   }
   (void)await(lock, os::Deadline::after_ns(std::chrono::nanoseconds(kAnswers).count()), nullptr,
               [this] { return std::ranges::all_of(places_, &Place::answered); });

@@ -96,7 +96,7 @@ class Dispatcher final : public forklift::detail::PoolEngine, private Dealer {
   // With mutex_ held.
   std::size_t window(const Place& place) const noexcept;
   std::size_t fill_locked(std::size_t place, std::size_t most);
-  void put_task_locked(std::size_t place, std::uint32_t slot, Parcel& parcel);
+  void put_task_locked(std::size_t place, std::uint32_t slot, NodeMessage& packet);
   void recall_locked();
   void ask_back_locked(std::size_t place, const std::vector<std::uint32_t>& slots);
   Task* next_locked(std::uint32_t& slot);

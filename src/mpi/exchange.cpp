@@ -12,9 +12,9 @@ constexpr std::chrono::milliseconds kIdle{20};  // a rank that hosts nothing loo
 
 Exchange::Exchange(JobCore& job)
     : job_(job),
-      messenger_(job, [this](int from, Parcel parcel) { came(from, std::move(parcel)); }),
+      messenger_(job, [this](int from, NodeMessage packet) { came(from, std::move(packet)); }),
       host_(cpus_of(job.node(), job.ranks()),
-            [this](Parcel parcel) { messenger_.post(0, std::move(parcel)); }) {}
+            [this](NodeMessage packet) { messenger_.post(0, std::move(packet)); }) {}
 
 std::shared_ptr<Exchange> Exchange::of(JobCore& job) {
   static std::mutex one;
@@ -66,11 +66,11 @@ void Exchange::run() {
   }
 }
 
-void Exchange::came(int from, Parcel parcel) {
-  Reader reader(parcel);
+void Exchange::came(int from, NodeMessage packet) {
+  Reader reader(packet);
   const auto kind = reader.take<Kind>();
   const auto pool = reader.take<std::uint64_t>();
-  if (kind < Kind::kBegun) return host_.came(std::move(parcel));
+  if (kind < Kind::kBegun) return host_.came(std::move(packet));
   const std::lock_guard lock(mutex_);
   const auto at = dealers_.find(pool);
   if (at != dealers_.end()) at->second->came(from, kind, reader);

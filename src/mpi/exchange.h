@@ -43,13 +43,13 @@ class Exchange {
   // The number of a new pool, whose messages go to the dealer until it leaves.
   std::uint64_t enter(Dealer& dealer);
   void leave(std::uint64_t pool);
-  void post(int to, Parcel parcel) { messenger_.post(to, std::move(parcel)); }
+  void post(int to, NodeMessage packet) { messenger_.post(to, std::move(packet)); }
   void wake() { messenger_.wake(); }
   // Before the job's end: ends the pools of this node, and the thread.
   void end();
 
  private:
-  void came(int from, Parcel parcel);
+  void came(int from, NodeMessage packet);
   void run();
 
   JobCore& job_;

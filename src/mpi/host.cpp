@@ -60,13 +60,13 @@ Payload payload_of(channel::Incoming& message) {
   return payload;
 }
 
-void put_answer(Parcel& parcel, std::uint64_t task, workers::Ending ending, pid_t pid, int exitcode,
+void put_answer(NodeMessage& packet, std::uint64_t task, workers::Ending ending, pid_t pid, int exitcode,
                 const Payload& payload) {
-  parcel.put(task);
-  parcel.put(ending);
-  parcel.put(pid);
-  parcel.put(exitcode);
-  parcel.put_payload(payload);
+  packet.put(task);
+  packet.put(ending);
+  packet.put(pid);
+  packet.put(exitcode);
+  packet.put_payload(payload);
 }
 
 // The arguments of an initializer, made anew for each worker.
@@ -94,7 +94,7 @@ class Hosted {
   Hosted(std::uint64_t pool, const cpu_set_t& cpus, const Host::Sink& sink)
       : pool_(pool), cpus_(cpus), sink_(sink), lane_([this] { run(); }) {}
   ~Hosted() {
-    take(Parcel(Kind::kTerminate, pool_));
+    take(NodeMessage(Kind::kTerminate, pool_));
     lane_.join();
   }
   Hosted(const Hosted&) = delete;
@@ -103,17 +103,17 @@ class Hosted {
   // Whether its workers are gone, so that it can be forgotten.
   bool has_ended() const noexcept { return ended_.load(std::memory_order_acquire); }
 
-  void take(Parcel parcel) {
+  void take(NodeMessage packet) {
     {
       const std::lock_guard lock(mutex_);
-      calls_.push_back(std::move(parcel));
+      calls_.push_back(std::move(packet));
     }
     called_.notify_one();
   }
 
  private:
   void run();
-  bool perform(Parcel parcel);
+  bool perform(NodeMessage packet);
   void begin(Reader& reader);
   void submit(Reader& reader);
   void recall(Reader& reader);
@@ -128,7 +128,7 @@ class Hosted {
   const Host::Sink& sink_;
   std::mutex mutex_;  // guards what follows
   std::condition_variable called_, submitted_;
-  std::deque<Parcel> calls_;
+  std::deque<NodeMessage> calls_;
   std::uint64_t outstanding_ = 0;
   bool over_ = false;
   bool told_failure_ = false;
@@ -144,15 +144,15 @@ void Hosted::run() {
   // Children inherit it: workers may use the processors of all ranks of the node.
   (void)::sched_setaffinity(0, sizeof cpus_, &cpus_);
   while (true) {
-    Parcel parcel;
+    NodeMessage packet;
     {
       std::unique_lock lock(mutex_);
       called_.wait(lock, [this] { return !calls_.empty(); });
-      parcel = std::move(calls_.front());
+      packet = std::move(calls_.front());
       calls_.pop_front();
     }
     try {
-      if (!perform(std::move(parcel))) return;
+      if (!perform(std::move(packet))) return;
     } catch (const Error& error) {
       fail(error.status());
     } catch (const std::exception& error) {
@@ -162,8 +162,8 @@ void Hosted::run() {
 }
 
 // False: the pool has ended.
-bool Hosted::perform(Parcel parcel) {
-  Reader reader(parcel);
+bool Hosted::perform(NodeMessage packet) {
+  Reader reader(packet);
   const auto kind = reader.take<Kind>();
   (void)reader.take<std::uint64_t>();
   switch (kind) {
@@ -200,7 +200,7 @@ void Hosted::begin(Reader& reader) {
 
 void Hosted::submit(Reader& reader) {
   const auto count = reader.take<std::uint64_t>();
-  Parcel refused(Kind::kAnswers, pool_);
+  NodeMessage refused(Kind::kAnswers, pool_);
   refused.put(std::uint64_t{0});
   std::uint64_t lost = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -244,7 +244,7 @@ void Hosted::submit(Reader& reader) {
 
 void Hosted::recall(Reader& reader) {
   const auto count = reader.take<std::uint64_t>();
-  Parcel refused(Kind::kRefused, pool_);
+  NodeMessage refused(Kind::kRefused, pool_);
   for (std::uint64_t i = 0; i < count; ++i) {
     const auto task = reader.take<std::uint64_t>();
     if (!core_ || !core_->engine().cancel(*job_, task)) refused.put(task);
@@ -253,11 +253,11 @@ void Hosted::recall(Reader& reader) {
 }
 
 void Hosted::answer_pids(Kind kind) {
-  Parcel parcel(kind, pool_);
+  NodeMessage packet(kind, pool_);
   if (core_) {
-    for (const pid_t pid : core_->engine().pids()) parcel.put(pid);
+    for (const pid_t pid : core_->engine().pids()) packet.put(pid);
   }
-  sink_(std::move(parcel));
+  sink_(std::move(packet));
 }
 
 void Hosted::end() {
@@ -272,7 +272,7 @@ void Hosted::end() {
     core_->engine().shut_down();
     core_.reset();
   }
-  sink_(Parcel(Kind::kEnded, pool_));
+  sink_(NodeMessage(Kind::kEnded, pool_));
   ended_.store(true, std::memory_order_release);
 }
 
@@ -281,9 +281,9 @@ void Hosted::fail(const Status& why) {
     const std::lock_guard lock(mutex_);
     if (std::exchange(told_failure_, true)) return;
   }
-  Parcel parcel(Kind::kFailed, pool_);
-  parcel.put(std::string(why.what()));
-  sink_(std::move(parcel));
+  NodeMessage packet(Kind::kFailed, pool_);
+  packet.put(std::string(why.what()));
+  sink_(std::move(packet));
 }
 
 void Hosted::collect() {
@@ -304,12 +304,12 @@ void Hosted::collect() {
 }
 
 void Hosted::report(std::vector<workers::Answer>& answers) {
-  Parcel parcel(Kind::kAnswers, pool_);
-  parcel.put(static_cast<std::uint64_t>(answers.size()));
+  NodeMessage packet(Kind::kAnswers, pool_);
+  packet.put(static_cast<std::uint64_t>(answers.size()));
   bool stopped = false;
   for (workers::Answer& each : answers) {
     stopped = stopped || each.ending == workers::Ending::kStopped;
-    put_answer(parcel, each.index, each.ending, each.pid, each.exitcode, payload_of(each.payload));
+    put_answer(packet, each.index, each.ending, each.pid, each.exitcode, payload_of(each.payload));
   }
   if (stopped) {
     if (const Status trouble = core_->trouble(); !trouble.ok()) fail(trouble);
@@ -318,7 +318,7 @@ void Hosted::report(std::vector<workers::Answer>& answers) {
     const std::lock_guard lock(mutex_);
     outstanding_ -= answers.size();
   }
-  sink_(std::move(parcel));
+  sink_(std::move(packet));
 }
 
 // --- all pools
@@ -326,14 +326,14 @@ void Hosted::report(std::vector<workers::Answer>& answers) {
 Host::Host(const cpu_set_t& cpus, Sink sink) : cpus_(cpus), sink_(std::move(sink)) {}
 Host::~Host() { close(); }
 
-void Host::came(Parcel parcel) {
-  Reader reader(parcel);
+void Host::came(NodeMessage packet) {
+  Reader reader(packet);
   const auto kind = reader.take<Kind>();
   const auto pool = reader.take<std::uint64_t>();
   std::erase_if(pools_, [](const auto& each) { return each.second->has_ended(); });
   if (kind == Kind::kBegin) pools_.emplace(pool, std::make_unique<Hosted>(pool, cpus_, sink_));
   const auto at = pools_.find(pool);
-  if (at != pools_.end()) at->second->take(std::move(parcel));
+  if (at != pools_.end()) at->second->take(std::move(packet));
 }
 
 void Host::close() { pools_.clear(); }

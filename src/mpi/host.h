@@ -1,7 +1,7 @@
 // An agent's side of pools: for each pool of the driver, the pool of this machine with workers of this node.
 //
-//   Host host(cpus, [&](Parcel parcel) { messenger.post(driver, std::move(parcel)); });
-//   host.came(std::move(parcel));              // never waits
+//   Host host(cpus, [&](NodeMessage packet) { messenger.post(driver, std::move(packet)); });
+//   host.came(std::move(packet));              // never waits
 //   host.close();                              // ends all pools, and waits for it
 //
 // What the driver asks of a pool is done in the pool's lane, a thread of its own: starting workers, and handing tasks to
@@ -17,7 +17,7 @@
 #include <map>
 #include <memory>
 
-#include "mpi/parcel.h"
+#include "mpi/node_message.h"
 
 namespace forklift::inline abi_0_1::mpi {
 
@@ -25,13 +25,13 @@ class Hosted;
 
 class Host {
  public:
-  using Sink = std::function<void(Parcel parcel)>;
+  using Sink = std::function<void(NodeMessage packet)>;
   Host(const cpu_set_t& cpus, Sink sink);
   ~Host();
   Host(const Host&) = delete;
   Host& operator=(const Host&) = delete;
 
-  void came(Parcel parcel);
+  void came(NodeMessage packet);
   void close();
 
  private:

@@ -25,6 +25,7 @@ using Seconds = std::chrono::duration<double>;
 constexpr unsigned kSpins = 10;
 constexpr double kPart = 0.02;
 constexpr Seconds kShortest{20e-6}, kLongest{5e-3}, kLongestForData{50e-6};
+constexpr Seconds kUnslept{1e-3};
 constexpr std::chrono::milliseconds kBetweenLooks{500};
 // So long an abort waits for the lock, and then for MPI_Abort to end this process.
 constexpr std::chrono::seconds kLastCall{1};
@@ -62,7 +63,9 @@ Seconds sleep_between(Polling polling, Seconds quiet, unsigned polls) {
 }
 
 void pause_between(Polling polling, Clock::time_point since, unsigned polls) {
-  const Seconds pause = sleep_between(polling, Clock::now() - since, polls);
+  const Seconds waited = Clock::now() - since;
+  // A rank that is only a little behind is not slept through.
+  const Seconds pause = waited < kUnslept ? Seconds(0) : sleep_between(polling, waited, polls);
   if (pause.count() == 0) {
     ::sched_yield();
   } else {

@@ -8,10 +8,10 @@
 #include "api/attached.h"
 
 namespace forklift::inline abi_0_1::mpi {
-void Messenger::post(int to, Parcel parcel) {
+void Messenger::post(int to, NodeMessage packet) {
   {
     const std::lock_guard lock(mutex_);
-    posted_.push_back({to, std::move(parcel)});
+    posted_.push_back({to, std::move(packet)});
     woken_ = true;
   }
   waking_.notify_one();
@@ -31,7 +31,7 @@ bool Messenger::is_sending() {
 }
 
 void Messenger::step() {
-  std::vector<std::pair<int, Parcel>> came;
+  std::vector<std::pair<int, NodeMessage>> came;
   bool active = false;
   {
     std::deque<Posted> posted;
@@ -43,19 +43,19 @@ void Messenger::step() {
     for (Posted& each : posted) {
       active = true;
       if (each.to == job_.rank()) {
-        came.emplace_back(each.to, std::move(each.parcel));
+        came.emplace_back(each.to, std::move(each.packet));
         continue;
       }
       Leaving& leaving = leaving_.emplace_back();
-      leaving.head = head_of(each.parcel);
-      leaving.parcel = std::move(each.parcel);
+      leaving.head = head_of(each.packet);
+      leaving.packet = std::move(each.packet);
       const auto begin = [&](const std::byte* data, std::size_t bytes, int tag) {
         JobCore::check(MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, each.to, tag, job_.world(),
                                  &leaving.requests.emplace_back()),
                        "MPI_Isend");
       };
       begin(leaving.head.data(), leaving.head.size(), kHeadTag);
-      for (const Buffer& buffer : leaving.parcel.buffers) {
+      for (const Buffer& buffer : leaving.packet.buffers) {
         for (std::size_t at = 0; at < buffer.size; at += kPiece)
           begin(buffer.data() + at, std::min(kPiece, buffer.size - at), kBufferTag);
       }
@@ -63,7 +63,7 @@ void Messenger::step() {
     active |= receive(came);
     active |= send();
   }
-  for (auto& [from, parcel] : came) came_(from, std::move(parcel));
+  for (auto& [from, packet] : came) came_(from, std::move(packet));
   if (!active) return sleep();
   active_ = std::chrono::steady_clock::now();
   polls_ = 0;
@@ -83,7 +83,7 @@ bool Messenger::send() {
   return leaving_.size() != before;
 }
 
-bool Messenger::receive(std::vector<std::pair<int, Parcel>>& came) {
+bool Messenger::receive(std::vector<std::pair<int, NodeMessage>>& came) {
   bool received = false;
   if (job_.size() == 1) return false;
   while (true) {
@@ -105,7 +105,7 @@ bool Messenger::receive(std::vector<std::pair<int, Parcel>>& came) {
   return received;
 }
 
-bool Messenger::go_on(int from, std::deque<Coming>& several, std::vector<std::pair<int, Parcel>>& came) {
+bool Messenger::go_on(int from, std::deque<Coming>& several, std::vector<std::pair<int, NodeMessage>>& came) {
   bool received = false;
   for (Coming& each : several) {
     if (!each.has_head && is_complete(each.requests)) {
@@ -115,7 +115,7 @@ bool Messenger::go_on(int from, std::deque<Coming>& several, std::vector<std::pa
     if (!each.has_head) break;  // the buffers of the next ones come after those of this one
   }
   while (!several.empty() && several.front().has_head && is_complete(several.front().requests)) {
-    came.emplace_back(from, std::move(several.front().parcel));
+    came.emplace_back(from, std::move(several.front().packet));
     several.pop_front();
     received = true;
   }
@@ -126,7 +126,7 @@ void Messenger::receive_buffers(int from, Coming& coming) {
   coming.has_head = true;
   coming.requests.clear();
   for (const Announced& each : announced(coming.head)) {
-    Buffer& buffer = coming.parcel.buffers.emplace_back();
+    Buffer& buffer = coming.packet.buffers.emplace_back();
     buffer.size = each.size;
     if (!each.heap)
       buffer.lease =
@@ -139,7 +139,7 @@ void Messenger::receive_buffers(int from, Coming& coming) {
                      "MPI_Irecv");
     }
   }
-  coming.parcel.fields = fields_of(coming.head);
+  coming.packet.fields = fields_of(coming.head);
   coming.head = {};
 }
 

@@ -31,6 +31,7 @@ void Messages::send(int to, const std::byte* data, std::size_t bytes) {
   const std::unique_lock lock = job_.serialized();
   for (std::size_t begin = 0; begin < bytes; begin += kPiece) {
     const int here = static_cast<int>(std::min(kPiece, bytes - begin));
+    receives_.push_back(false);
     JobCore::check(
         MPI_Isend(data + begin, here, MPI_BYTE, to, kTag, communicator_, &requests_.emplace_back()),
         "MPI_Isend");
@@ -41,15 +42,29 @@ void Messages::receive(int from, std::byte* data, std::size_t bytes) {
   const std::unique_lock lock = job_.serialized();
   for (std::size_t begin = 0; begin < bytes; begin += kPiece) {
     const int here = static_cast<int>(std::min(kPiece, bytes - begin));
+    receives_.push_back(true);
     JobCore::check(
         MPI_Irecv(data + begin, here, MPI_BYTE, from, kTag, communicator_, &requests_.emplace_back()),
         "MPI_Irecv");
   }
 }
 
+// The caller may use its memory for something else now. What is being sent may reach the others as anything, which does
+// no harm: the group is broken.
+void Messages::give_up() noexcept {
+  const std::unique_lock lock = job_.serialized();
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    if (requests_[i] == MPI_REQUEST_NULL) continue;
+    if (receives_[i]) (void)MPI_Cancel(&requests_[i]);
+    (void)MPI_Request_free(&requests_[i]);
+  }
+}
+
 void Messages::complete(Polling polling, const Wait& wait) {
   const Status done = job_.await(requests_, polling, wait);
+  if (!done.ok()) give_up();
   requests_.clear();
+  receives_.clear();
   if (done.ok()) return;
   if (done.code() == Code::kTimeout || done.code() == Code::kInterrupted) throw CollectiveTimeout(done);
   throw BrokenGroup({Code::kBroken, std::string(done.what())});

@@ -30,13 +30,15 @@ class Messages {
   Messages(JobCore& job, MPI_Comm communicator) : job_(job), communicator_(communicator) {}
   void send(int to, const std::byte* data, std::size_t bytes);
   void receive(int from, std::byte* data, std::size_t bytes);
-  // Throws CollectiveTimeout, BrokenGroup.
+  // Throws CollectiveTimeout, BrokenGroup. Nothing is received after that.
   void complete(Polling polling, const Wait& wait);
 
  private:
+  void give_up() noexcept;
   JobCore& job_;
   MPI_Comm communicator_;
   std::vector<MPI_Request> requests_;
+  std::vector<bool> receives_;  // which of them are
 };
 
 class TwoSteps {

@@ -28,6 +28,11 @@ foreach(system IN ITEMS meson bazel conan vcpkg libcxx)
   set_tests_properties(package.${system} PROPERTIES LABELS package TIMEOUT 900 SKIP_REGULAR_EXPRESSION "SKIPPED:")
 endforeach()
 set_tests_properties(package.meson package.bazel PROPERTIES RESOURCE_LOCK install)
+# The component mpi: built and used, or refused with the reason.
+add_test(NAME package.mpi COMMAND ${CMAKE_COMMAND} -D compiler=${CMAKE_CXX_COMPILER} -D build=${PROJECT_BINARY_DIR}
+  -D source=${CMAKE_CURRENT_LIST_DIR} -D scratch=${PROJECT_BINARY_DIR}/package/mpi -D generator=${CMAKE_GENERATOR}
+  -D "without=${forklift_without_mpi}" -P ${CMAKE_CURRENT_LIST_DIR}/use_mpi.cmake)
+set_tests_properties(package.mpi PROPERTIES LABELS package TIMEOUT 600 RESOURCE_LOCK install)
 # What the tutorial says is what was compiled.
 add_test(NAME package.tutorial COMMAND ${CMAKE_COMMAND} -D root=${PROJECT_SOURCE_DIR}
   -P ${CMAKE_CURRENT_LIST_DIR}/check_tutorial.cmake)

@@ -38,8 +38,9 @@
 // but constructor, destructor and serve() from any thread. Process safety: a Job belongs to the process that made it; a
 // forked child must not use it. Workers that start in fresh processes of this program end inside of the constructor.
 //
-// Errors: Error. kInvalid: a second Job at a time; FORKLIFT_MPI_... variables that are no numbers. kUnsupported: MPI was
-// begun with less than MPI_THREAD_SERIALIZED. kVersion: ranks have different versions. kSystem: MPI fails.
+// Errors: Error. kInvalid: a second Job at a time. kUnsupported: MPI was begun with less than MPI_THREAD_SERIALIZED. kSystem:
+// MPI fails. What the ranks cannot go on with together aborts the job, and says why: FORKLIFT_MPI_... variables that are no
+// numbers, ranks with different versions of Forklift.
 // Invariants: one thread at a time makes MPI calls. No wait of a rank outlives a dead rank by more than the silence.
 #pragma once
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <numeric>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -133,6 +134,25 @@ TEST(MpiCollectives, AFunctionOfTheProgram) {
   for (std::size_t node = 0; node < group->nodes().size(); ++node)
     wanted += (node == 0 ? 1 : 2) * (2.0 * static_cast<double>(group->nodes()[node].ranks.size()) - 1);
   for (const double each : x.span<double>()) ASSERT_EQ(each, wanted);
+}
+
+TEST(MpiCollectives, AFunctionThatThrows) {
+  Tensor x = tensor_of<double>(me(), 1001);
+  const auto throws = [](const Tensor&, const Tensor&) { throw std::domain_error("not these"); };
+  if (ranks() > 1) {
+    EXPECT_THROW(group->all_reduce(x, throws), std::domain_error);
+  }
+  // At one rank alone.
+  const auto one_throws = [](const Tensor&, const Tensor&) {
+    if (me() == 0) throw std::domain_error("not at rank 0");
+  };
+  try {
+    group->all_reduce(x, one_throws);
+    EXPECT_TRUE(me() != 0 || ranks() == 1);
+  } catch (const std::domain_error&) {
+    EXPECT_EQ(me(), 0);
+  }
+  group->barrier();
 }
 
 TEST(MpiCollectives, Broadcast) {

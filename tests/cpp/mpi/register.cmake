@@ -38,6 +38,8 @@ forklift_mpi_test(faults.throws 4 faults arguments=throws fails=TRUE "environmen
   "words=caught: this rank has had enough.*forklift.mpi: rank 3 .process [0-9]+ on [^\n]* was left by an exception")
 forklift_mpi_test(faults.exits 4 faults arguments=exits fails=TRUE "environment=${two_nodes}"
   "words=forklift.mpi: rank 3 .* exits with status 3 before its forklift::mpi::Job was gone")
+forklift_mpi_test(faults.layout 2 faults arguments=late fails=TRUE "environment=FORKLIFT_MPI_NODE_RANKS=none"
+  "words=FORKLIFT_MPI_NODE_RANKS must be the number of ranks of a node, 1 or more, not .none.")
 forklift_mpi_test(faults.late 4 faults arguments=late fails=TRUE "environment=${two_nodes}"
   "words=given up: .*and stays so")
 forklift_mpi_test(pool.two_nodes 4 pool ${collectives} "environment=${two_nodes}")

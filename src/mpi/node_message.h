@@ -1,10 +1,10 @@
 // A message between the driver and an agent: a few fields and, beside them, memory that is not copied.
 //
-//   Parcel parcel(Kind::kTasks, pool);
-//   parcel.put(std::uint64_t{7});
-//   parcel.put_payload(payload);              // the leases' memory travels as messages of its own
+//   NodeMessage packet(Kind::kTasks, pool);
+//   packet.put(std::uint64_t{7});
+//   packet.put_payload(payload);              // the leases' memory travels as messages of its own
 //
-//   Reader reader(parcel);                    // of what came
+//   Reader reader(packet);                    // of what came
 //   auto number = reader.take<std::uint64_t>();
 //   Payload payload = reader.take_payload();
 //
@@ -60,10 +60,10 @@ struct Payload {
   std::uint8_t codec = 0;
 };
 
-class Parcel {
+class NodeMessage {
  public:
-  Parcel() = default;
-  Parcel(Kind kind, std::uint64_t pool) {
+  NodeMessage() = default;
+  NodeMessage(Kind kind, std::uint64_t pool) {
     put(kind);
     put(pool);
   }
@@ -90,7 +90,7 @@ class Parcel {
 
 class Reader {
  public:
-  explicit Reader(Parcel& parcel) : parcel_(parcel) {}
+  explicit Reader(NodeMessage& packet) : packet_(packet) {}
   template <class T>
     requires std::is_trivially_copyable_v<T>
   T take() {
@@ -98,20 +98,20 @@ class Reader {
     std::memcpy(&value, bytes(sizeof value), sizeof value);
     return value;
   }
-  bool has_more() const noexcept { return at_ < parcel_.fields.size(); }
+  bool has_more() const noexcept { return at_ < packet_.fields.size(); }
   std::string take_text();
   Payload take_payload();
 
  private:
   const std::byte* bytes(std::size_t size);
   Buffer buffer();
-  Parcel& parcel_;
+  NodeMessage& packet_;
   std::size_t at_ = 0;
   std::size_t next_ = 0;
 };
 
 // The head of a message: the sizes of its buffers, then its fields. And which buffers a head announces, as they are to be made.
-std::vector<std::byte> head_of(const Parcel& parcel);
+std::vector<std::byte> head_of(const NodeMessage& packet);
 struct Announced {
   std::size_t size;
   bool heap;

@@ -1,4 +1,4 @@
-#include "mpi/parcel.h"
+#include "mpi/node_message.h"
 
 #include <utility>
 
@@ -22,7 +22,7 @@ std::uint64_t word_at(std::span<const std::byte> head, std::size_t at) {
 
 }  // namespace
 
-void Parcel::put_payload(const Payload& payload) {
+void NodeMessage::put_payload(const Payload& payload) {
   put(payload.codec);
   put(static_cast<std::uint64_t>(payload.size));
   put(static_cast<std::uint64_t>(payload.buffers.size()));
@@ -35,13 +35,13 @@ void Parcel::put_payload(const Payload& payload) {
 }
 
 const std::byte* Reader::bytes(std::size_t size) {
-  if (parcel_.fields.size() - at_ < size) throw_short();
-  return parcel_.fields.data() + std::exchange(at_, at_ + size);
+  if (packet_.fields.size() - at_ < size) throw_short();
+  return packet_.fields.data() + std::exchange(at_, at_ + size);
 }
 
 Buffer Reader::buffer() {
-  if (next_ >= parcel_.buffers.size()) throw_short();
-  return std::move(parcel_.buffers[next_++]);
+  if (next_ >= packet_.buffers.size()) throw_short();
+  return std::move(packet_.buffers[next_++]);
 }
 
 std::string Reader::take_text() {
@@ -66,12 +66,12 @@ Payload Reader::take_payload() {
   return payload;
 }
 
-std::vector<std::byte> head_of(const Parcel& parcel) {
-  Parcel head;
-  head.put(static_cast<std::uint64_t>(parcel.buffers.size()));
-  for (const Buffer& each : parcel.buffers)
+std::vector<std::byte> head_of(const NodeMessage& packet) {
+  NodeMessage head;
+  head.put(static_cast<std::uint64_t>(packet.buffers.size()));
+  for (const Buffer& each : packet.buffers)
     head.put(static_cast<std::uint64_t>(each.size) | (each.lease ? std::uint64_t{0} : kHeap));
-  head.fields.insert(head.fields.end(), parcel.fields.begin(), parcel.fields.end());
+  head.fields.insert(head.fields.end(), packet.fields.begin(), packet.fields.end());
   return std::move(head.fields);
 }
 
