@@ -16,8 +16,12 @@ if(TARGET forklift_mpi)
   install(EXPORT forkliftMpiTargets NAMESPACE forklift:: DESTINATION ${forklift_cmake_dir})
 endif()
 install(TARGETS forklift-shm-manager RUNTIME DESTINATION ${forklift_libexec_dir})
+set(forklift_left_out)
+if(NOT TARGET forklift_mpi)
+  set(forklift_left_out PATTERN mpi EXCLUDE)
+endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/forklift DESTINATION ${forklift_include_dir}
-  FILES_MATCHING PATTERN "*.h")
+  FILES_MATCHING PATTERN "*.h" ${forklift_left_out})
 install(EXPORT forkliftTargets NAMESPACE forklift:: DESTINATION ${forklift_cmake_dir})
 
 get_target_property(forklift_type forklift TYPE)

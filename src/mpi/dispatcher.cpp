@@ -160,7 +160,7 @@ Status Dispatcher::collect(workers::Job& job, std::vector<workers::Answer>& into
   into.clear();
   std::unique_lock lock(mutex_);
   auto& remote = static_cast<RemoteJob&>(job);
-  const Status status =
+  Status status =
       await(lock, deadline, hooks, [&] { return !remote.answers.empty() || remote.running == 0; });
   if (!status.ok()) return status;
   for (; !remote.answers.empty() && into.size() < most; remote.answers.pop_front())

@@ -333,19 +333,26 @@ TEST(MpiPool, TheDestructorWaitsForNoTask) {
 
 }  // namespace
 
-// With FORKLIFT_TEST_KILL_AGENT the driver kills another node's agent, which ends the job.
+namespace {
+
+// Kills the agent of another node, or this process, while tasks run; the job ends with it.
+[[noreturn]] void kill(const std::string& whom) {
+  Pool pool(*job);
+  std::set<int> agents;
+  while (agents.size() < job->nodes().size()) agents.insert(pool.apply(agent));
+  agents.erase(::getpid());
+  const forklift::Future<int> running = pool.submit(sleeps, 60'000);
+  ::kill(whom == "agent" ? *agents.begin() : ::getpid(), SIGKILL);
+  while (true) (void)pool.apply(sleeps, 10);
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   forklift::mpi::Job here(argc, argv);
   if (!here.is_driver()) return here.serve();
   job = &here;
-  if (std::getenv("FORKLIFT_TEST_KILL_AGENT") != nullptr) {
-    Pool pool(here);
-    std::set<int> agents;
-    while (agents.size() < here.nodes().size()) agents.insert(pool.apply(agent));
-    agents.erase(::getpid());
-    ::kill(*agents.begin(), SIGKILL);
-    while (true) (void)pool.apply(sleeps, 10);
-  }
+  if (const char* whom = std::getenv("FORKLIFT_TEST_KILL")) kill(whom);
   return RUN_ALL_TESTS();
 }
