@@ -148,7 +148,7 @@ if __name__ == "__main__":
     pool = mp.get_context("ray").Pool()
     pool.map(targets.nap, [0.05] * 12, 1)
     result = pool.map_async(targets.nap, [300] * 6, 1)
-    while sum(each.running for each in pool.nodes()) < 3:
+    while sum(each.running and len(each.pids) for each in pool.nodes()) < 3:
         time.sleep(0.01)
     print(*[pid for each in pool.nodes() for pid in (each.pid, *each.pids)], flush=True)
     time.sleep(300)
