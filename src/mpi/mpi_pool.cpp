@@ -5,7 +5,8 @@
 
 namespace forklift::inline abi_0_1::mpi {
 
-std::shared_ptr<forklift::detail::PoolCore> make_pool(Job& job, const PoolOptions& options, Prepare prepare) {
+std::shared_ptr<forklift::detail::PoolCore> make_pool(Job& job, const PoolOptions& options,
+                                                      const Prepare& prepare) {
   if (!job.is_driver())
     throw Error({Code::kInvalid,
                  "a pool is made by the driver, rank 0; this is rank " + std::to_string(job.rank()) +

@@ -75,7 +75,8 @@ struct Prepare {
   std::string function;
   Value::List arguments;
 };
-std::shared_ptr<forklift::detail::PoolCore> make_pool(Job& job, const PoolOptions& options, Prepare prepare);
+std::shared_ptr<forklift::detail::PoolCore> make_pool(Job& job, const PoolOptions& options,
+                                                      const Prepare& prepare);
 std::vector<PoolNode> nodes_of(forklift::detail::PoolCore& pool);
 // The same: what the initializer's arguments are sent as.
 template <class R, class... Params, class... Args>

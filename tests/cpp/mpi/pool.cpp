@@ -309,6 +309,7 @@ TEST(MpiPool, WhatWaitsOnASlowNodeGoesElsewhere) {
 TEST(MpiPool, SeveralPoolsAndThreads) {
   Pool one(*job, {.workers = 1}), two(*job);
   std::vector<std::thread> threads;
+  threads.reserve(4);
   std::atomic<int> sum{0};
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
