@@ -1,17 +1,25 @@
 """torch.distributed on two ranks of one machine: our backend beside gloo, over loopback.
 
-The same program with another name of the backend. The ranks compute with one thread each.
+And on four ranks in an MPI job, of which each two count as a machine for ours. The same program with another
+name of the backend. The ranks compute with one thread each.
 """
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import shutil
 import statistics
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from rows.spec import OURS, Library, Row, Scale
 
 PEER = "torch.distributed"
+SCRIPT = Path(__file__).parents[1] / "mpi" / "torch_all_reduce.py"
 WARM_UP = 10
 BATCH = 32
 
@@ -86,11 +94,31 @@ def _all_reduce(library: Library, scale: Scale) -> float:
     return _measured(_reduce, library, scale.nbytes(1 << 26) // 4, scale.count(20, 3))
 
 
+def _two_machines(library: Library, scale: Scale) -> float:
+    import tempfile
+
+    backend = "forklift" if library.name == OURS else "gloo"
+    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [
+                *("mpirun", "--oversubscribe", "-n", "4", sys.executable, str(SCRIPT), backend),
+                *(f"{folder}/store", str(scale.nbytes(1 << 26) // 4), str(scale.count(10, 2))),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+            env={**os.environ, **as_root, "FORKLIFT_TORCH_RANKS_PER_MACHINE": "2"},
+        )
+    return float(done.stdout)
+
+
 def _steps(library: Library, scale: Scale) -> float:
     return _measured(_train, library, 256, scale.count(2000, 20))
 
 
-ROWS = (
+ROWS: tuple[Row, ...] = (
     Row(
         "torch-all-reduce-64M",
         "us",
@@ -98,6 +126,15 @@ ROWS = (
         measure=_all_reduce,
         peer=PEER,
         note="two ranks, through torch.distributed; the peer is gloo over loopback",
+    ),
+    Row(
+        "torch-all-reduce-64M-2x2",
+        "us",
+        1.5,
+        measure=_two_machines,
+        peer=PEER,
+        repeat=3,
+        note="four ranks, each two a machine, ours by MPI between them; the peer is gloo over loopback",
     ),
     Row(
         "torch-ddp-cpu",
@@ -109,3 +146,5 @@ ROWS = (
         note="two ranks; 19,000 parameters; the peer is gloo over loopback",
     ),
 )
+if importlib.util.find_spec("mpi4py") is None or shutil.which("mpirun") is None:
+    ROWS = tuple(row for row in ROWS if row.measure is not _two_machines)

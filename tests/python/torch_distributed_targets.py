@@ -266,8 +266,35 @@ def without_mpi(rank: int, size: int, store: str) -> None:
         begin(rank, size, store)
 
 
+def large_reductions(rank: int, size: int) -> None:
+    """Of so much that each rank takes a share, with a rest; the second time from shared memory."""
+    count = (1 << 20) + 3
+    base = torch.arange(count) % 5
+    for dtype in (torch.float32, torch.int64, torch.bfloat16, torch.bool, torch.complex64):
+        everyones = [((base + each) % 5).to(dtype) for each in range(size)]
+        total = torch.stack(everyones).sum(0)
+        x = everyones[rank].clone().view(1, count)
+        for _ in range(2):
+            x.copy_(everyones[rank].view(1, count))
+            dist.all_reduce(x)
+            same(x, total.to(dtype).view(1, count))
+        if dtype is not torch.complex64:
+            x.copy_(everyones[rank].view(1, count))
+            dist.all_reduce(x, dist.ReduceOp.MAX)
+            same(
+                x,
+                torch.stack([each.to(torch.float64) for each in everyones]).amax(0).to(dtype).view(1, count),
+            )
+    x = base + rank
+    dist.all_reduce(x, dist.ReduceOp.BXOR)
+    wanted = base.clone()
+    for each in range(1, size):
+        wanted = wanted ^ (base + each)
+    same(x, wanted)
+
+
 def between_machines(store: str) -> None:
-    """A rank that mpirun has started: of three, the first two are on one machine."""
+    """A rank that mpirun has started: of three or four, the first two are on one machine."""
     rank, size = (int(os.environ[f"OMPI_COMM_WORLD_{name}"]) for name in ("RANK", "SIZE"))
     begin(rank, size, store)
     cases = Cases(None, seed=size)
@@ -284,7 +311,8 @@ def between_machines(store: str) -> None:
     for work in [dist.all_reduce(x, async_op=True) for x in xs]:
         work.wait()
     for x in xs:
-        same(x, torch.full_like(x, 3.0))
+        same(x, torch.full_like(x, size * (size - 1) / 2))
+    large_reductions(rank, size)
     other = 2 if rank < 2 else 0
     with pytest.raises(errors.NotAcrossNodesError, match=f"rank {other} is on another machine"):
         dist.send(x, other)

@@ -21,7 +21,7 @@ from forklift.adapters.torch.distributed import meeting
 from forklift.adapters.torch.distributed.lists import collect, equal_parts, exchange, flat, spread
 from forklift.adapters.torch.distributed.machines import TwoSteps
 from forklift.adapters.torch.distributed.mail import Mail
-from forklift.adapters.torch.distributed.mpi import Leaders
+from forklift.adapters.torch.distributed.mpi import Lane
 from forklift.adapters.torch.distributed.ranks import Collectives, Ranks
 from forklift.adapters.torch.distributed.running import Action, Runner
 from forklift.adapters.torch.distributed.work import done
@@ -54,7 +54,7 @@ def _collectives(met: meeting.Meeting) -> Collectives:
         return here
     import mpi4py.MPI  # noqa: F401  # at all ranks: to begin with MPI is a collective call
 
-    between = Leaders(met.leaders) if here.rank == 0 else None
+    between = Lane(met.lanes[here.rank]) if here.rank < len(met.lanes) else None
     return TwoSteps(here, met.rank, met.machines, between)
 
 

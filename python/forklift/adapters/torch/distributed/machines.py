@@ -1,7 +1,8 @@
 """Collectives in two steps: among the ranks of each machine in shared memory, and between machines.
 
-The first rank of each machine is its leader; only leaders talk to other machines, through a `Between`. It has
-what the algorithms here need and nothing more; `mpi` implements it.
+Ranks talk to other machines through a `Between` of the ranks with the same place on each machine. It has
+what the algorithms here need and nothing more; `mpi` implements it. In an all_reduce of a large tensor each
+rank takes its share between the machines; for all else the first rank of each, its leader, does it.
 
 The elements of a machine are combined in the order of ranks; in which order machines are is the Between's
 matter, and so is whether the last bits are the same in each run. All ranks get the same bits.
@@ -19,7 +20,10 @@ __all__ = ["Between", "TwoSteps"]
 
 
 class Between(Protocol):
-    """The leaders' collectives. Tensors have no gaps; ``timeout`` in seconds, then DistBackendError."""
+    """Collectives of one rank of each machine; tensors have no gaps.
+
+    ``timeout``: in seconds, then DistBackendError.
+    """
 
     def barrier(self, timeout: float) -> None: ...
 
@@ -35,14 +39,23 @@ class Between(Protocol):
     def close(self) -> None: ...
 
 
+# From so many bytes on each rank takes a share.
+_SHARED_BYTES = 1 << 20
+
+
 class TwoSteps:
-    """All ranks of a group. ``machines``: the ranks on each; ``between``: at leaders, None elsewhere."""
+    """All ranks of a group. ``machines``: the ranks on each.
+
+    ``between``: None at a rank whose place another machine lacks.
+    """
 
     def __init__(self, here: Ranks, rank: int, machines: list[list[int]], between: Between | None) -> None:
         self._here = here
         self._machines = machines
         self._own = next(index for index, ranks in enumerate(machines) if rank in ranks)
         self._between = between
+        self._equal = len(set(map(len, machines))) == 1
+        self._share = torch.empty(0)
         self.rank = rank
         self.size = sum(map(len, machines))
 
@@ -58,13 +71,28 @@ class TwoSteps:
         if x.dtype == torch.bool:
             op = OF_BOOLS.get(op, op)
         whole = _wide(x)
-        self._here.reduce(whole, 0, "sum" if op == "mean" else op, timeout)
-        self._among_leaders(lambda each: each.all_reduce(_numbers(whole), _plain(op), timeout))
-        self._here.broadcast(whole, 0, timeout)
+        rest = whole.view(-1)
+        if self._equal and not whole.is_complex() and whole.nbytes >= _SHARED_BYTES:
+            even = rest.numel() // self._here.size * self._here.size
+            self._all_reduce_in_shares(rest[:even], _plain(op), timeout)
+            rest = rest[even:]
+        if rest.numel():
+            self._here.reduce(rest, 0, _plain(op), timeout)
+            self._among_leaders(lambda each: each.all_reduce(_numbers(rest), _plain(op), timeout))
+            self._here.broadcast(rest, 0, timeout)
         if op == "mean":
             whole.div_(self.size)
         if whole is not x:
             x.copy_(whole)
+
+    def _all_reduce_in_shares(self, x: Any, op: str, timeout: float) -> None:
+        """Every rank takes its share of `x` to the ranks with the same place on the other machines."""
+        count = x.numel() // self._here.size
+        if self._share.dtype != x.dtype or self._share.numel() != count:
+            self._share = torch.empty(count, dtype=x.dtype)
+        self._here.reduce_scatter(x, self._share, op, timeout)
+        self._between_machines(lambda each: each.all_reduce(_numbers(self._share), op, timeout))
+        self._here.all_gather(self._share, x, timeout)
 
     def broadcast(self, x: Any, root: int, timeout: float) -> None:
         whole = x.detach().contiguous()
@@ -87,7 +115,8 @@ class TwoSteps:
         mine = _bytes(x.detach().contiguous())
         count = mine.numel()
         gathered = torch.empty(self.size * count, dtype=torch.uint8)
-        here = torch.empty(self._here.size * count, dtype=torch.uint8) if self._between else None
+        leads = self._here.rank == 0
+        here = torch.empty(self._here.size * count, dtype=torch.uint8) if leads else None
         self._here.gather(mine, here, 0, timeout)
         counts = [len(ranks) * count for ranks in self._machines]
         self._among_leaders(lambda between: between.all_gather(here, gathered, counts, timeout))
@@ -125,8 +154,11 @@ class TwoSteps:
         return torch.empty(self.size * x.numel(), dtype=x.dtype)
 
     def _among_leaders(self, action: Any) -> None:
-        if self._between is None:
-            return
+        if self._here.rank == 0:
+            self._between_machines(action)
+
+    def _between_machines(self, action: Any) -> None:
+        assert self._between is not None
         try:
             action(self._between)
         except BaseException:

@@ -59,7 +59,7 @@ class Meeting:
     here: list[Peer]
     inboxes: list[Queue[Any]]
     machines: list[list[int]]
-    leaders: list[int]  # of each machine its first rank's in MPI
+    lanes: list[list[int]]  # in MPI: the first rank of each machine, the second ones, as far as all have one
 
 
 def meet(store: Any, rank: int, size: int, timeout: timedelta) -> Meeting:
@@ -68,14 +68,14 @@ def meet(store: Any, rank: int, size: int, timeout: timedelta) -> Meeting:
     machines: dict[str, list[int]] = {}
     for peer in peers:
         machines.setdefault(peer.machine, []).append(peer.rank)
-    leaders = [peers[ranks[0]].mpi for ranks in machines.values()]
+    lanes = [[peers[rank].mpi for rank in lane] for lane in zip(*machines.values(), strict=False)]
     if len(machines) > 1 and min(peer.mpi for peer in peers) < 0:
         raise DistBackendError(_no_mpi(machines))
     ranks = machines[peers[rank].machine]
     here = [peers[each] for each in ranks]
     place = _Place(store, list(machines).index(peers[rank].machine), rank, here, timeout)
     place.share_a_domain()
-    return _assemble(place, list(machines.values()), leaders)
+    return _assemble(place, list(machines.values()), lanes)
 
 
 def _introduce(store: Any, rank: int, size: int, timeout: timedelta) -> list[Peer]:
@@ -208,7 +208,7 @@ def _several_domains(owners: list[Peer]) -> str:
     )
 
 
-def _assemble(place: _Place, machines: list[list[int]], leaders: list[int]) -> Meeting:
+def _assemble(place: _Place, machines: list[list[int]], lanes: list[list[int]]) -> Meeting:
     """Make or open what the ranks of this machine share."""
     domain = naming.own_domain()
     size = len(place.here)
@@ -240,7 +240,7 @@ def _assemble(place: _Place, machines: list[list[int]], leaders: list[int]) -> M
         if place.served is not None:
             place.served.close()
     counts = Counts(words, _STRIDE, place.local, size)
-    return Meeting(place.rank, core, counts, place.here, inboxes, machines, leaders)
+    return Meeting(place.rank, core, counts, place.here, inboxes, machines, lanes)
 
 
 def _gather_here(core: _core.GroupRank, seconds: float, place: _Place) -> None:

@@ -1,4 +1,4 @@
-"""Between machines by MPI: the leaders' communicator, through mpi4py.
+"""Between machines by MPI: a communicator of ranks of which each machine has one, through mpi4py.
 
 Calls are started without waiting and then looked after, so that a time-out holds and Python's other threads
 run.
@@ -6,6 +6,7 @@ run.
 
 from __future__ import annotations
 
+import collections
 import importlib.util
 import os
 import sys
@@ -14,11 +15,16 @@ from typing import Any
 
 from torch.distributed import DistBackendError
 
-__all__ = ["Leaders", "own_rank"]
+__all__ = ["Lane", "own_rank"]
 
 # Where Open MPI, MPICH and its relatives tell a process its rank.
 _VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
 _LONGEST_PAUSE_S = 1e-3
+# An all-reduce is made of pieces that stay in a cache between their way and their sum, some at a time.
+_PIECE_BYTES = 1 << 20
+_AT_ONCE = 4
+# A call is looked after without pauses while it can be expected to go on: MPI moves data only then.
+_BYTES_A_SECOND = 0.25e9
 
 
 def own_rank() -> int:
@@ -32,8 +38,8 @@ def own_rank() -> int:
     return int(found)
 
 
-class Leaders:
-    """``ranks``: in MPI_COMM_WORLD, of the leaders, of which this process is one."""
+class Lane:
+    """``ranks``: in MPI_COMM_WORLD, one of each machine, of which this process is one."""
 
     def __init__(self, ranks: list[int]) -> None:
         from mpi4py import MPI
@@ -52,25 +58,40 @@ class Leaders:
         }
 
     def barrier(self, timeout: float) -> None:
-        self._finish("barrier", self._comm.Ibarrier(), timeout)
+        self._finish("barrier", self._comm.Ibarrier(), 0, time.monotonic() + timeout)
 
     def all_reduce(self, x: Any, op: str, timeout: float) -> None:
-        self._finish("all_reduce", self._comm.Iallreduce(self._mpi.IN_PLACE, x, self._ops[op]), timeout)
+        end = time.monotonic() + timeout
+        under_way: collections.deque[tuple[Any, int]] = collections.deque()
+        for piece in x.split(max(_PIECE_BYTES // x.element_size(), 1)):
+            if len(under_way) == _AT_ONCE:
+                self._finish("all_reduce", *under_way.popleft(), end)
+            request = self._comm.Iallreduce(self._mpi.IN_PLACE, piece, self._ops[op])
+            under_way.append((request, piece.nbytes))
+        for each in under_way:
+            self._finish("all_reduce", *each, end)
 
     def broadcast(self, x: Any, machine: int, timeout: float) -> None:
-        self._finish("broadcast", self._comm.Ibcast(x, machine), timeout)
+        end = time.monotonic() + timeout
+        self._finish("broadcast", self._comm.Ibcast(x, machine), x.nbytes, end)
 
     def all_gather(self, x: Any, out: Any, counts: list[int], timeout: float) -> None:
-        self._finish("all_gather", self._comm.Iallgatherv(x, [out, counts]), timeout)
-
-    def _finish(self, what: str, request: Any, timeout: float) -> None:
         end = time.monotonic() + timeout
+        self._finish("all_gather", self._comm.Iallgatherv(x, [out, counts]), out.nbytes, end)
+
+    def _finish(self, what: str, request: Any, size: int, end: float) -> None:
+        begin = time.monotonic()
+        eager = begin + size / _BYTES_A_SECOND
         pause = 10e-6
         while not request.Test():
-            if time.monotonic() > end:
-                raise DistBackendError(f"{what}: not all machines had come after {timeout:g} s")
-            time.sleep(pause)
-            pause = min(pause * 1.5, _LONGEST_PAUSE_S)
+            now = time.monotonic()
+            if now > end:
+                raise DistBackendError(f"{what}: not all machines had come in time")
+            if now < eager:
+                os.sched_yield()
+            else:
+                time.sleep(pause)
+                pause = min(pause * 1.5, _LONGEST_PAUSE_S)
 
     def close(self) -> None:
         """The communicator is left alone: to free it would be a collective call."""
