@@ -94,10 +94,11 @@ examples: wheel  # what `make demo` runs of C++, against the library that the wh
 
 wheel: setup-demo $(WHEEL_STAMP)
 
-# After `make core` the library is compiled with the same flags, -Werror included, so that ccache knows it.
+# After `make core` the library is compiled by the same compiler (scikit-build-core would call it g++) with the same
+# flags, -Werror included, so that ccache knows it.
 $(WHEEL_STAMP): $(WHEEL_SOURCES) tools/requirements-build.txt
-	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation \
-		--force-reinstall $(if $(wildcard build/release),--config-settings=cmake.define.FORKLIFT_WERROR=ON) .
+	CXX="$${CXX:-c++}" $(PYTHON) -m pip install --quiet --disable-pip-version-check --no-index --no-deps \
+		--no-build-isolation --force-reinstall $(if $(wildcard build/release),--config-settings=cmake.define.FORKLIFT_WERROR=ON) .
 	@touch $@
 
 # Files whose tests run under the sharing strategy file_system as well.
