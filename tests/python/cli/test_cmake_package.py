@@ -29,8 +29,9 @@ def test_the_folder_is_said_in_both_ways() -> None:
 
 
 def test_everything_is_there() -> None:
-    public = {path.name for path in (ROOT / "include" / "forklift").glob("**/*.h")}
-    assert installed("include") == public
+    headers = (ROOT / "include" / "forklift").glob("**/*.h")
+    # forklift::mpi is a library of its own, which no wheel has.
+    assert installed("include") == {path.name for path in headers if path.parent.name != "mpi"}
     assert {"libforklift.a", "forklift.pc", "forkliftConfigVersion.cmake"} <= installed("lib")
 
 

@@ -75,7 +75,7 @@ def run_row(row: Row) -> dict[str, str]:
             [sys.executable, CELLS, *row],
             capture_output=True,
             text=True,
-            timeout=180,
+            timeout=180 if row[0] == "forklift" else 120,  # its parent may hang, too
             check=False,
             env=environment,
         )
