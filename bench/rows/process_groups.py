@@ -19,27 +19,28 @@ from typing import Any
 from rows.spec import OURS, Library, Row, Scale
 
 PEER = "torch.distributed"
-SCRIPT = Path(__file__).parents[1] / "mpi" / "torch_all_reduce.py"
+BENCH = Path(__file__).parents[1]
+_RANK = "from rows.process_groups import reduce_in_job; reduce_in_job()"
 WARM_UP = 10
 BATCH = 32
 
 
-def _begin(rank: int, backend: str, store: Any) -> Any:
+def _begin(rank: int, backend: str, store: Any, size: int = 2) -> Any:
     import torch
     import torch.distributed as dist
 
     torch.set_num_threads(1)
     if backend == "forklift":
         import forklift.adapters.torch.distributed  # noqa: F401  # registers it
-    dist.init_process_group(backend, init_method=f"file://{store}", rank=rank, world_size=2)
+    dist.init_process_group(backend, init_method=f"file://{store}", rank=rank, world_size=size)
     return dist
 
 
-def _reduce(rank: int, backend: str, store: Any, elements: int, count: int, told: Any) -> None:
+def _reduce(rank: int, backend: str, store: Any, elements: int, count: int, told: Any, size: int = 2) -> None:
     """Microseconds of one all_reduce; the ranks come to it together."""
     import torch
 
-    dist = _begin(rank, backend, store)
+    dist = _begin(rank, backend, store, size)
     x = torch.ones(elements)
     times = []
     for i in range(-WARM_UP, count):
@@ -94,6 +95,20 @@ def _all_reduce(library: Library, scale: Scale) -> float:
     return _measured(_reduce, library, scale.nbytes(1 << 26) // 4, scale.count(20, 3))
 
 
+class _Printed:
+    """What a rank tells, as a line of its output."""
+
+    def put(self, value: float) -> None:
+        print(value, flush=True)
+
+
+def reduce_in_job() -> None:
+    """As `_reduce`, in a rank of an MPI job. In sys.argv: the backend, its store, elements, how often."""
+    rank, size = (int(os.environ[f"OMPI_COMM_WORLD_{each}"]) for each in ("RANK", "SIZE"))
+    backend, store, elements, count = sys.argv[1:]
+    _reduce(rank, backend, store, int(elements), int(count), _Printed(), size)
+
+
 def _two_machines(library: Library, scale: Scale) -> float:
     import tempfile
 
@@ -102,14 +117,19 @@ def _two_machines(library: Library, scale: Scale) -> float:
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [
-                *("mpirun", "--oversubscribe", "-n", "4", sys.executable, str(SCRIPT), backend),
+                *("mpirun", "--oversubscribe", "-n", "4", sys.executable, "-c", _RANK, backend),
                 *(f"{folder}/store", str(scale.nbytes(1 << 26) // 4), str(scale.count(10, 2))),
             ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,
             check=True,
-            env={**os.environ, **as_root, "FORKLIFT_TORCH_RANKS_PER_MACHINE": "2"},
+            env={
+                **os.environ,
+                **as_root,
+                "FORKLIFT_TORCH_RANKS_PER_MACHINE": "2",
+                "PYTHONPATH": str(BENCH),
+            },
         )
     return float(done.stdout)
 

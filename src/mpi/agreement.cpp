@@ -2,11 +2,11 @@
 
 #include <array>
 #include <csignal>
-#include <fstream>
 #include <string>
 
 #include "collective/combine.h"
 #include "forklift/detail/hash.h"
+#include "os/proc.h"
 #include "tensor/pending.h"
 
 namespace forklift::inline abi_0_1::mpi {
@@ -16,11 +16,9 @@ using collective::Op;
 
 constexpr std::array kOps = {Op::kSum, Op::kProduct, Op::kMin, Op::kMax, Op::kMean, Op::kFunction};
 
-bool has_ended(int pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string text((std::istreambuf_iterator<char>(file)), {});
-  const std::size_t name_end = text.rfind(')');
-  return name_end == std::string::npos || text.compare(name_end, 3, ") Z") == 0;
+bool has_ended(pid_t pid) {
+  const char state = os::task_state(pid);
+  return state == 0 || state == 'Z';
 }
 
 // Every rank's word of a call; 0: its arguments were refused.

@@ -83,6 +83,14 @@ void TwoSteps::reduce_scatter(const Tensor& x, const Tensor& out, const Reductio
   });
 }
 
+// The mean of the nodes' means is that of the ranks if each counts for as many ranks as its node has.
+void TwoSteps::weigh(const Tensor& x, Reduction::Kind how) const {
+  if (how != Reduction::kMean || equal_) return;
+  const double weight =
+      static_cast<double>(local_size_) * static_cast<double>(job_->nodes().size()) / job_->size();
+  ops::multiply(x, weight, x);
+}
+
 // The result in x of all ranks.
 void TwoSteps::sum_up(const Flat& x, const Reduction& how, const Wait& wait) {
   const std::int64_t count = x.tensor.numel();
@@ -92,9 +100,7 @@ void TwoSteps::sum_up(const Flat& x, const Reduction& how, const Wait& wait) {
   if (!is_small(x.tensor.nbytes()) && count >= lanes_) return sum_up_shares(x, how.kind(), wait);
   if (local_size_ > 1) local_->all_reduce(x.tensor, how, wait);
   if (job_->local_rank() < lanes_) {
-    const double weight =
-        static_cast<double>(local_size_) * static_cast<double>(job_->nodes().size()) / job_->size();
-    if (how.kind() == Reduction::kMean && !equal_) ops::multiply(x.tensor, weight, x.tensor);
+    weigh(x.tensor, how.kind());
     const std::vector<std::byte*> sources = all_from_lane(x, wait);
     collective::combine(op_of(how.kind()), x.tensor.dtype(),
                         std::vector<const std::byte*>(sources.begin(), sources.end()), x.data(),
@@ -117,10 +123,7 @@ void TwoSteps::sum_up_shares(const Flat& x, Reduction::Kind how, const Wait& wai
   if (job_->local_rank() < lanes_) {
     const Share mine = share_of(job_->local_rank(), count);
     const Tensor part = x.part(mine.begin, mine.count);
-    // A mean of the nodes' means, each of which counts for as many ranks as the node has.
-    const double weight =
-        static_cast<double>(local_size_) * static_cast<double>(job_->nodes().size()) / job_->size();
-    if (how == Reduction::kMean && !equal_) ops::multiply(part, weight, part);
+    weigh(part, how);
     combine_between(part.raw(), mine.count, part.dtype(), op_of(how), wait);
   }
   spread(x, wait);

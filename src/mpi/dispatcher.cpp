@@ -1,7 +1,6 @@
 #include "mpi/dispatcher.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "api/attached.h"
@@ -16,11 +15,7 @@ constexpr std::chrono::seconds kAnswers{5};         // a node that is asked
 constexpr std::chrono::seconds kEnds{10};           // ... and that ends its workers
 
 Payload payload_of(const channel::Outgoing& message) {
-  Payload payload;
-  payload.codec = message.codec;
-  payload.size = message.bytes.size();
-  payload.bytes = std::make_shared_for_overwrite<std::byte[]>(payload.size);
-  if (payload.size != 0) std::memcpy(payload.bytes.get(), message.bytes.data(), payload.size);
+  Payload payload = Payload::copy_of(message.bytes, message.codec);
   for (const arena::LeasePtr& lease : message.leases)
     payload.buffers.push_back({lease, nullptr, lease->size()});
   return payload;

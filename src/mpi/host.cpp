@@ -38,20 +38,8 @@ Result<std::vector<arena::LeasePtr>> leases_of(Payload& payload) {
   return leases;
 }
 
-Payload text_payload(const std::string& text) {
-  Payload payload;
-  payload.bytes = std::make_shared<std::byte[]>(text.size());
-  payload.size = text.size();
-  std::memcpy(payload.bytes.get(), text.data(), text.size());
-  return payload;
-}
-
 Payload payload_of(channel::Incoming& message) {
-  Payload payload;
-  payload.codec = message.codec();
-  payload.size = message.bytes().size();
-  payload.bytes = std::make_shared_for_overwrite<std::byte[]>(payload.size);
-  if (payload.size != 0) std::memcpy(payload.bytes.get(), message.bytes().data(), payload.size);
+  Payload payload = Payload::copy_of(message.bytes(), message.codec());
   for (arena::LeasePtr& lease : message.leases()) {
     const std::size_t size = lease->size();
     payload.buffers.push_back({std::move(lease), nullptr, size});
@@ -232,8 +220,9 @@ void Hosted::submit(Reader& reader) {
         fail(trouble);  // with a worker's last words
     }
     const bool stopped = status.code() == Code::kClosed || status.code() == Code::kPeerDied;
+    const std::string words = status.to_string();
     put_answer(refused, task, stopped ? workers::Ending::kStopped : workers::Ending::kUnreadable, 0, 0,
-               text_payload(status.to_string()));
+               Payload::copy_of(std::as_bytes(std::span(words))));
   }
   if (core_) core_->engine().flush();
   submitted_.notify_one();

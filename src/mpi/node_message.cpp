@@ -22,6 +22,15 @@ std::uint64_t word_at(std::span<const std::byte> head, std::size_t at) {
 
 }  // namespace
 
+Payload Payload::copy_of(std::span<const std::byte> bytes, std::uint8_t codec) {
+  Payload payload;
+  payload.codec = codec;
+  payload.size = bytes.size();
+  payload.bytes = std::make_shared_for_overwrite<std::byte[]>(bytes.size());
+  if (!bytes.empty()) std::memcpy(payload.bytes.get(), bytes.data(), bytes.size());
+  return payload;
+}
+
 void NodeMessage::put_payload(const Payload& payload) {
   put(payload.codec);
   put(static_cast<std::uint64_t>(payload.size));

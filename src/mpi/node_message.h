@@ -58,6 +58,9 @@ struct Payload {
   std::size_t size = 0;
   std::vector<Buffer> buffers;  // the leases; of the heap where the arena had no room
   std::uint8_t codec = 0;
+
+  // With a copy of the bytes, and without buffers.
+  static Payload copy_of(std::span<const std::byte> bytes, std::uint8_t codec = 0);
 };
 
 class NodeMessage {

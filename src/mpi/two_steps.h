@@ -102,6 +102,7 @@ class TwoSteps {
   void sum_up_shares(const Flat& x, Reduction::Kind how, const Wait& wait);
   void fold(const Flat& x, const Reduction& how, const Wait& wait);
   std::vector<std::byte*> all_from_lane(const Flat& x, const Wait& wait);
+  void weigh(const Tensor& x, Reduction::Kind how) const;
   void combine_between(std::byte* data, std::int64_t count, DType dtype, collective::Op op, const Wait& wait);
   void combine_piece(std::byte* data, std::size_t count, DType dtype, collective::Op op, const Wait& wait);
   void spread(const Flat& x, const Wait& wait);

@@ -54,7 +54,7 @@ class TwoSteps:
         self._machines = machines
         self._own = next(index for index, ranks in enumerate(machines) if rank in ranks)
         self._between = between
-        self._equal = len(set(map(len, machines))) == 1
+        self._shares = here.size > 1 and len(set(map(len, machines))) == 1  # each rank can take one
         self._share = torch.empty(0)
         self.rank = rank
         self.size = sum(map(len, machines))
@@ -72,7 +72,7 @@ class TwoSteps:
             op = OF_BOOLS.get(op, op)
         whole = _wide(x)
         rest = whole.view(-1)
-        if self._equal and not whole.is_complex() and whole.nbytes >= _SHARED_BYTES:
+        if self._shares and not whole.is_complex() and whole.nbytes >= _SHARED_BYTES:
             even = rest.numel() // self._here.size * self._here.size
             self._all_reduce_in_shares(rest[:even], _plain(op), timeout)
             rest = rest[even:]

@@ -58,35 +58,35 @@ class Lane:
         }
 
     def barrier(self, timeout: float) -> None:
-        self._finish("barrier", self._comm.Ibarrier(), 0, time.monotonic() + timeout)
+        self._finish("barrier", self._comm.Ibarrier(), 0, timeout, time.monotonic())
 
     def all_reduce(self, x: Any, op: str, timeout: float) -> None:
-        end = time.monotonic() + timeout
+        since = time.monotonic()
         under_way: collections.deque[tuple[Any, int]] = collections.deque()
         for piece in x.split(max(_PIECE_BYTES // x.element_size(), 1)):
             if len(under_way) == _AT_ONCE:
-                self._finish("all_reduce", *under_way.popleft(), end)
+                self._finish("all_reduce", *under_way.popleft(), timeout, since)
             request = self._comm.Iallreduce(self._mpi.IN_PLACE, piece, self._ops[op])
             under_way.append((request, piece.nbytes))
         for each in under_way:
-            self._finish("all_reduce", *each, end)
+            self._finish("all_reduce", *each, timeout, since)
 
     def broadcast(self, x: Any, machine: int, timeout: float) -> None:
-        end = time.monotonic() + timeout
-        self._finish("broadcast", self._comm.Ibcast(x, machine), x.nbytes, end)
+        since = time.monotonic()
+        self._finish("broadcast", self._comm.Ibcast(x, machine), x.nbytes, timeout, since)
 
     def all_gather(self, x: Any, out: Any, counts: list[int], timeout: float) -> None:
-        end = time.monotonic() + timeout
-        self._finish("all_gather", self._comm.Iallgatherv(x, [out, counts]), out.nbytes, end)
+        since = time.monotonic()
+        self._finish("all_gather", self._comm.Iallgatherv(x, [out, counts]), out.nbytes, timeout, since)
 
-    def _finish(self, what: str, request: Any, size: int, end: float) -> None:
-        begin = time.monotonic()
-        eager = begin + size / _BYTES_A_SECOND
+    def _finish(self, what: str, request: Any, size: int, timeout: float, since: float) -> None:
+        """`since`: when the whole call began, to which the time-out belongs."""
+        eager = time.monotonic() + size / _BYTES_A_SECOND
         pause = 10e-6
         while not request.Test():
             now = time.monotonic()
-            if now > end:
-                raise DistBackendError(f"{what}: not all machines had come in time")
+            if now > since + timeout:
+                raise DistBackendError(f"{what}: not all machines had come after {timeout:g} s")
             if now < eager:
                 os.sched_yield()
             else:
