@@ -80,13 +80,22 @@ class ProcessWait {
 
 }  // namespace
 
-void note_prospects_on(nb::handle error, const inspect::Target& target) {
+std::string prospects_of(const inspect::Target& target) noexcept {
   node::Node* const node = node::Node::existing();
-  if (!explains() || node == nullptr) return;
+  if (!explains() || node == nullptr) return {};
+  try {
+    return inspect::prospects(node->domain(), target);
+  } catch (...) {
+    return {};  // no memory: the error goes without its note
+  }
+}
+
+void note_on(nb::handle error, const std::string& prospects) {
+  if (prospects.empty()) return;
   try {
     const nb::object notes =
         nb::hasattr(error, "__notes__") ? error.attr("__notes__") : nb::object(nb::list());
-    notes.attr("append")("forklift: " + inspect::prospects(node->domain(), target));
+    notes.attr("append")("forklift: " + prospects);
     error.attr("__notes__") = notes;
   } catch (...) {
     PyErr_Clear();  // the error goes without its note
@@ -97,7 +106,7 @@ void note_prospects(const Status& status, const inspect::Target& target) {
   if (status.code() != Code::kTimeout || !explains()) return;
   PyObject* const exception = take_exception();
   if (exception == nullptr) return;
-  note_prospects_on(exception, target);
+  note_on(exception, prospects_of(target));
   put_exception(exception);
 }
 

@@ -3,6 +3,8 @@
 
 #include <nanobind/nanobind.h>
 
+#include <string>
+
 #include "channel/channel.h"
 #include "forklift/status.h"
 #include "inspect/snapshot.h"
@@ -25,7 +27,9 @@ inline arena::Object object_of(const topic::Topic& topic) noexcept {
 // Where the program asks for explanations and the status is that of a wait whose time is over: adds to the exception that is
 // set who could have ended the wait, and what they do (BaseException.__notes__, which Python shows from 3.11 on).
 void note_prospects(const Status& status, const inspect::Target& target);
-// The same for an exception that is not set, of a wait that is known to have been over.
-void note_prospects_on(nanobind::handle error, const inspect::Target& target);
+// Who could end a wait for `target`, and what they do: for a note. Needs no interpreter lock; empty where nothing is explained.
+std::string prospects_of(const inspect::Target& target) noexcept;
+// Adds a note that prospects_of() made to an exception that is not set.
+void note_on(nanobind::handle error, const std::string& prospects);
 
 }  // namespace forklift::py

@@ -4,6 +4,7 @@
 #include <nanobind/stl/tuple.h>
 
 #include <optional>
+#include <string>
 #include <tuple>
 
 #include "bindings/core/errors.h"
@@ -156,12 +157,12 @@ void bind_event(nb::module_& module) {
           nb::arg("timeout").none());
 }
 
-// A barrier that this thread's time-out has broken: the error says who is missing.
-[[noreturn]] void raise_broken(const Barrier& barrier) {
+// A barrier that this thread's time-out has broken: the error says who was missing.
+[[noreturn]] void raise_broken(const std::string& prospects) {
   const nb::object kind = nb::steal(import_attribute("threading", "BrokenBarrierError"));
   if (!kind.is_valid()) throw nb::python_error();
   const nb::object error = kind();
-  note_prospects_on(error, {inspect::Need::kParties, {arena::ObjectKind::kLock, barrier.id().index}, 0});
+  note_on(error, prospects);
   PyErr_SetObject(kind.ptr(), error.ptr());
   throw nb::python_error();
 }
@@ -192,9 +193,15 @@ void bind_barrier(nb::module_& module) {
           "wait",
           [](const BarrierCore& self, const Arrival& arrival, nb::handle timeout) {
             const os::Deadline until = deadline(timeout);
-            const bool passed =
-                got(waiting([&](PyHooks* hooks) { return self.object->wait(arrival, until, hooks); }));
-            if (!passed && explains() && until.passed()) raise_broken(*self.object);
+            const Barrier& barrier = *self.object;
+            std::string prospects;
+            const auto expired = [&] {
+              prospects =
+                  prospects_of({inspect::Need::kParties, {arena::ObjectKind::kLock, barrier.id().index}, 0});
+            };
+            const bool passed = got(
+                waiting([&](PyHooks* hooks) { return self.object->wait(arrival, until, hooks, expired); }));
+            if (!passed && !prospects.empty()) raise_broken(prospects);
             return passed;
           },
           nb::arg("arrival"), nb::arg("timeout").none())

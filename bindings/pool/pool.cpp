@@ -226,7 +226,7 @@ std::uint64_t PoolCore::outstanding() const { return engine().outstanding(); }
 
 nb::object PoolCore::explained(nb::object error) const {
   if (::getpid() == owner_)
-    note_prospects_on(error, {inspect::Need::kMessage, object_of(engine_->answers()), 0});
+    note_on(error, prospects_of({inspect::Need::kMessage, object_of(engine_->answers()), 0}));
   return error;
 }
 

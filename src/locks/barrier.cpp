@@ -129,7 +129,8 @@ Result<bool> Barrier::open_up(const Arrival& arrival) {
   return opened;
 }
 
-Result<bool> Barrier::wait(const Arrival& arrival, os::Deadline deadline, WaitHooks* hooks) {
+Result<bool> Barrier::wait(const Arrival& arrival, os::Deadline deadline, WaitHooks* hooks,
+                           const std::function<void()>& expired) {
   const auto passed = [&] { return row_.state.load(std::memory_order_acquire) != arrival.phase; };
   const auto settled = [&] {
     const BarrierState now = state();
@@ -153,6 +154,7 @@ Result<bool> Barrier::wait(const Arrival& arrival, os::Deadline deadline, WaitHo
         domain(), limit, hooks);
     if (status || settled() || missed()) continue;
     if (status.code() == Code::kTimeout) {
+      if (expired) expired();
       status = step([&](sync::Transaction& change) -> Status {
         if (state() == BarrierState::kFilling && !passed()) set_state(change, row_, BarrierState::kBroken);
         return {};

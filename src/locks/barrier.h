@@ -13,6 +13,8 @@
 // ledger transaction.
 #pragma once
 
+#include <functional>
+
 #include "locks/table.h"
 
 namespace forklift::inline abi_0_1::locks {
@@ -36,9 +38,10 @@ class Barrier : public Object {
   // For the last party: lets all pass. False: the barrier was broken meanwhile.
   Result<bool> open_up(const Arrival& arrival);
   // For the other parties: waits until the barrier is open (true) or broken (false). A deadline that passes
-  // breaks it. A wait that the hooks end returns their status, and breaks the barrier unless that is
-  // kInterrupted.
-  Result<bool> wait(const Arrival& arrival, os::Deadline deadline, WaitHooks* hooks);
+  // breaks it; `expired`, if there is one, is called right before, while the parties that are there still wait.
+  // A wait that the hooks end returns their status, and breaks the barrier unless that is kInterrupted.
+  Result<bool> wait(const Arrival& arrival, os::Deadline deadline, WaitHooks* hooks,
+                    const std::function<void()>& expired = {});
   Status leave(const Arrival& arrival);
 
   Status abort();

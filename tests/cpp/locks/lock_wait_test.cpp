@@ -239,6 +239,27 @@ TEST_F(BarrierTest, BreaksByTimeAbortAndIsReset) {
   other.join();
 }
 
+// Who explains a time-out needs the parties that are there, and these go as soon as the barrier is broken.
+TEST_F(BarrierTest, AnExpiredWaitIsToldBeforeItBreaks) {
+  const BarrierPtr barrier = make(3);
+  std::thread other([&] { EXPECT_EQ(pass(*barrier), std::nullopt); });
+  ASSERT_TRUE(eventually([&] { return barrier->waiting() == 1; }));
+  const Result<Arrival> here = barrier->arrive(nullptr);
+  ASSERT_OK(here);
+  int told = 0;
+  const Result<bool> passed = barrier->wait(*here, Deadline::after_seconds(0.01), nullptr, [&] {
+    ++told;
+    EXPECT_FALSE(barrier->broken());
+    EXPECT_EQ(barrier->waiting(), 2U);
+  });
+  EXPECT_OK(passed);
+  EXPECT_FALSE(*passed);
+  EXPECT_EQ(told, 1);
+  EXPECT_TRUE(barrier->broken());
+  EXPECT_OK(barrier->leave(*here));
+  other.join();
+}
+
 TEST_F(BarrierTest, BreaksWhenAPartyDies) {
   const BarrierPtr barrier = make(3);
   Child child([&] { (void)pass(*barrier); });

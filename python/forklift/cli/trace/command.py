@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-import time
+import threading
 from typing import Any
 
 from forklift import trace
@@ -89,14 +89,20 @@ def _attach(options: _Options) -> int:
     from forklift.cli.programs import pid_of
 
     pid = pid_of(options.attach)
-    collector = trace.record(pid, categories=options.only, most=options.most)
-    print(
-        f"forklift trace: recording process {pid} for {options.seconds:g} s; Ctrl-C ends it", file=sys.stderr
-    )
+    # An interrupt ends the recording, whenever it comes; a second one ends the writing.
+    interrupted = threading.Event()
+    before = signal.signal(signal.SIGINT, lambda *_: interrupted.set())
     try:
-        time.sleep(options.seconds)
-    except KeyboardInterrupt:
-        print(file=sys.stderr)
+        collector = trace.record(pid, categories=options.only, most=options.most)
+        print(
+            f"forklift trace: recording process {pid} for {options.seconds:g} s; Ctrl-C ends it",
+            file=sys.stderr,
+            flush=True,
+        )
+        if interrupted.wait(options.seconds):
+            print(file=sys.stderr)
+    finally:
+        signal.signal(signal.SIGINT, before)
     _write(options, collector.stop())
     return 0
 

@@ -37,5 +37,8 @@ if __name__ == "__main__":
         trace.counter("progress", number)
     with mp.Pool(2) as pool:
         assert pool.map(triple, range(60), chunksize=2) == [3 * each for each in range(60)]
+        # A worker that is terminated may have put its last answer, and not have recorded it.
+        pool.close()
+        pool.join()
     reader.join()
     print("ended", reader.exitcode, trace.is_on())
