@@ -193,7 +193,8 @@ def test_a_network_that_is_cut_and_healed(network: Network, driver: Driver, tmp_
     cut_while_tasks_run(network, driver, folder, pids, [1, 2])
     assert driver.ask("end") == [list(range(TASKS)), [1] * TASKS]
     assert max(runs(folder)) == 2
-    assert list(driver.ask("nodes")) == [network.address(0)]
+    # An agent may be lost before its node is: the pool tries to start another until Ray gives the node up.
+    support.until(lambda: list(driver.ask("nodes")) == [network.address(0)], "both nodes are given up")
     # Nothing is left on a node that learns of it when it is healed, nor on one that stays cut.
     network.heal(1)
     support.until(lambda: not of_forklift(network, 1), "the agent of the healed node ends")
