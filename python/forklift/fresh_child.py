@@ -1,11 +1,11 @@
-"""The main function of a spawned child: the standard library's, without the imports that most children never use.
+"""The main function of a spawned child: the standard library's, without imports that most children never use.
 
 A fresh interpreter that runs ``multiprocessing.spawn.spawn_main`` imports sixty modules before it unpickles a
 byte: ``socket``, ``subprocess``, ``pickle`` and ``re`` among them, and ``typing`` to run a script. That is
 two thirds of its life if it does nothing (decisions/0310). Here
 
-- ``multiprocessing.reduction``, ``spawn`` and ``resource_tracker`` are there from the start, and are executed
-  when somebody first asks one of them for something;
+- ``multiprocessing.connection``, ``reduction``, ``resource_tracker`` and ``spawn`` are there from the start,
+  and are executed when somebody first asks one of them for something;
 - ``multiprocessing.util`` gets the one function that it wants of ``subprocess`` when it calls it;
 - the main module is run as ``runpy.run_path`` runs it, which is asked itself for all but a plain script.
 
@@ -18,18 +18,30 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import ModuleType as _ModuleType
     from typing import Any
 else:
     Any = object
+    _ModuleType = type(sys)
 
 __all__ = ["run_script", "spawn_main"]
 
-_ModuleType = type(sys)
-_MODULES = ("reduction", "resource_tracker", "spawn")
+_MODULES = ("connection", "reduction", "resource_tracker", "spawn")
 # What multiprocessing.spawn.prepare() knows up to Python 3.14.
 _KNOWN = frozenset(
-    "name authkey log_to_stderr log_level sys_path sys_argv dir orig_dir start_method "
-    "init_main_from_name init_main_from_path".split()
+    (
+        "authkey",
+        "dir",
+        "init_main_from_name",
+        "init_main_from_path",
+        "log_level",
+        "log_to_stderr",
+        "name",
+        "orig_dir",
+        "start_method",
+        "sys_argv",
+        "sys_path",
+    )
 )
 # The main modules that were replaced: multiprocessing.spawn keeps them alive in a list of this name.
 old_main_modules: "list[Any]" = []
@@ -73,7 +85,7 @@ def _execute(module: _Later) -> None:
         with bootstrap._ModuleLockManager(name):
             if type(module) is not _Later:
                 return  # another thread was first
-            spec: Any = module.__spec__
+            spec: Any = module.__spec__ or _spec_of(name)
             _executing[module] = me
             spec._initializing = True
             try:
@@ -88,6 +100,12 @@ def _execute(module: _Later) -> None:
         pass  # as in the import system: the other thread waits for this one, which sees a part of the module
 
 
+def _spec_of(name: str) -> Any:
+    bootstrap: Any = _bootstrap
+    package: Any = sys.modules["multiprocessing"]
+    return bootstrap._find_spec(name, package.__path__)
+
+
 def _complete(name: str, module: Any) -> None:
     if name == "multiprocessing.resource_tracker":
         module._resource_tracker._fd = _tracker_fd
@@ -98,39 +116,41 @@ def _complete(name: str, module: Any) -> None:
 def _import_multiprocessing() -> None:
     """Import the package and its `util`, with modules of _MODULES that are executed later.
 
-    Whatever is imported already, by code that runs before this (forklift.install() in children), stays.
+    What is imported already, by code that runs before this (forklift.install() in children), stays. Such code
+    may also be called by the import of the package, and ask these modules at once.
     """
     if "multiprocessing" in sys.modules:
-        from multiprocessing import util  # noqa: F401
+        from multiprocessing import connection, reduction, resource_tracker, spawn, util  # noqa: F401
 
         return
     later = {}
     for name in _MODULES:
         full = "multiprocessing." + name
         later[name] = sys.modules[full] = _Later(full)
-    bootstrap: Any = _bootstrap
     package: Any = __import__("multiprocessing")
     for name, module in later.items():
-        module.__spec__ = bootstrap._find_spec(module.__name__, package.__path__)
-        setattr(package, name, module)
+        if module.__spec__ is None:
+            module.__spec__ = _spec_of(module.__name__)
+        if name not in package.__dict__:
+            setattr(package, name, module)
     _import_util()
 
 
 def _import_util() -> None:
     if "subprocess" in sys.modules:
-        from multiprocessing import util  # noqa: F401
+        from multiprocessing import util
 
         return
     stand_in: Any = _ModuleType("subprocess")
     stand_in._args_from_interpreter_flags = _args_from_interpreter_flags
     sys.modules["subprocess"] = stand_in
     try:
-        from multiprocessing import util  # noqa: F401
+        from multiprocessing import util
     except (AttributeError, ImportError):  # a version whose module wants more of it
         pass
     finally:
         del sys.modules["subprocess"]
-    from multiprocessing import util  # noqa: F401, F811
+    from multiprocessing import util  # noqa: F401
 
 
 def _args_from_interpreter_flags() -> Any:
@@ -175,8 +195,10 @@ def _prepare(data: "dict[str, Any]") -> None:
     """``multiprocessing.spawn.prepare``."""
     import multiprocessing
     import os
-    from multiprocessing import process, util
+    from multiprocessing import process as _process
+    from multiprocessing import util
 
+    process: Any = _process
     if not _KNOWN.issuperset(data):
         from multiprocessing import spawn
 
@@ -202,10 +224,12 @@ def _prepare(data: "dict[str, Any]") -> None:
     if "start_method" in data:
         multiprocessing.set_start_method(data["start_method"], force=True)
     if "init_main_from_name" in data:
-        from multiprocessing import spawn
+        name: str = data["init_main_from_name"]
+        if name != "__main__" and not name.endswith(".__main__"):  # which are not run in children
+            from multiprocessing import spawn
 
-        module: Any = spawn
-        module._fixup_main_from_name(data["init_main_from_name"])
+            module: Any = spawn
+            module._fixup_main_from_name(name)
     elif "init_main_from_path" in data:
         _run_main(data["init_main_from_path"])
 
@@ -277,7 +301,7 @@ def _read_source(path: str) -> "bytes | None":
     """The file's bytes; None if it is compiled code, or cannot be read (runpy raises the error)."""
     import io
     import os
-    from _frozen_importlib_external import MAGIC_NUMBER  # type: ignore[import-not-found]
+    from _frozen_importlib_external import MAGIC_NUMBER
 
     try:
         with io.open_code(os.path.abspath(path)) as file:

@@ -1,8 +1,9 @@
-"""Starts several processes at once: what each start would wait for is done after all have been launched."""
+"""Starts several processes at once: what each start would wait for is done when all have been launched."""
 
 from __future__ import annotations
 
 import threading
+from multiprocessing import process as _std_process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,46 +14,61 @@ __all__ = ["after_all", "start_all"]
 
 
 class _Waiting(threading.local):
-    rest: list[Callable[[], object]] | None = None
+    rests: list[Callable[[], object]] | None = None
 
 
 _waiting = _Waiting()
 
 
 def after_all(rest: Callable[[], object]) -> None:
-    """Call this, the rest of a start: now, or in `start_all` once this thread has launched all processes."""
-    if _waiting.rest is None:
+    """Call this, the rest of a start: now, or in `start_all` when this thread has launched all processes."""
+    if _waiting.rests is None:
         rest()
     else:
-        _waiting.rest.append(rest)
+        _waiting.rests.append(rest)
 
 
 def start_all(processes: Iterable[Any]) -> None:
-    """Start these processes, as ``for process in processes: process.start()``, but all at the same time.
+    """Start these processes: ``for process in processes: process.start()``, at the same time.
 
-    spawn        all interpreters are launched before the first gets its data
+        workers = [Process(target=work, args=(i,)) for i in range(8)]
+        start_all(workers)
+
+    spawn        all interpreters are launched before the first one gets its data
     forkserver   all requests are sent before the first answer is awaited
     fork         one after another
 
-    The first exception is raised after the others have been dealt with; a process that comes after one whose
-    ``start`` failed is not started.
+    If one cannot be started, those after it are not, and those before it run, as in the loop.
     """
-    if _waiting.rest is not None:
-        for process in processes:  # a start that starts others
-            process.start()
-        return
-    _waiting.rest = []
-    errors: list[BaseException] = []
-    try:
+    if _waiting.rests is not None:  # a process whose start starts others
         for process in processes:
             process.start()
+        return
+    launched: list[tuple[Any, list[Callable[[], object]]]] = []
+    first: BaseException | None = None
+    try:
+        for process in processes:
+            rests: list[Callable[[], object]] = []
+            _waiting.rests = rests
+            process.start()
+            launched.append((process, rests))
     except BaseException as error:
-        errors.append(error)
-    rests, _waiting.rest = _waiting.rest, None
-    for rest in rests:
+        first = error
+    finally:
+        _waiting.rests = None
+    for process, rests in launched:
         try:
-            rest()
+            for rest in rests:
+                rest()
         except BaseException as error:
-            errors.append(error)
-    if errors:
-        raise errors[0]
+            _forget(process)
+            first = first or error
+    if first is not None:
+        raise first
+
+
+def _forget(process: Any) -> None:
+    """Leave a process as one whose ``start()`` has raised."""
+    process._popen = None
+    children: Any = _std_process
+    children._children.discard(process)
