@@ -48,6 +48,12 @@ old_main_modules: "list[Any]" = []
 _tracker_fd: "int | None" = None
 
 
+# The import system asks a module that is there for its __spec__. Programs look at all modules for the others,
+# some in a loop over sys.modules that an import would break.
+_ITS_OWN = ("__spec__", "__class__", "__name__")
+_OF_ITS_SPEC = ("__file__", "__cached__", "__loader__", "__package__", "__path__", "__warningregistry__")
+
+
 class _Later(_ModuleType):
     """A module that is executed when it is first asked for an attribute, and is an ordinary one from then on.
 
@@ -56,8 +62,7 @@ class _Later(_ModuleType):
 
     def __getattribute__(self, name: str) -> Any:
         get = _ModuleType.__getattribute__
-        # The import system asks a module that is there for its __spec__.
-        if name in ("__spec__", "__class__", "__name__"):
+        if name in _ITS_OWN or (name in _OF_ITS_SPEC and get(self, "__spec__") is not None):
             return get(self, name)
         _execute(self)
         return get(self, name)
@@ -85,11 +90,12 @@ def _execute(module: _Later) -> None:
         with bootstrap._ModuleLockManager(name):
             if type(module) is not _Later:
                 return  # another thread was first
-            spec: Any = module.__spec__ or _spec_of(name)
+            if module.__spec__ is None:
+                _describe(module)
+            spec: Any = module.__spec__
             _executing[module] = me
             spec._initializing = True
             try:
-                bootstrap._init_module_attrs(spec, module)
                 spec.loader.exec_module(module)
             finally:
                 spec._initializing = False
@@ -100,10 +106,17 @@ def _execute(module: _Later) -> None:
         pass  # as in the import system: the other thread waits for this one, which sees a part of the module
 
 
-def _spec_of(name: str) -> Any:
+def _describe(module: _Later) -> None:
+    """Find the module, and set what its spec says of it."""
     bootstrap: Any = _bootstrap
     package: Any = sys.modules["multiprocessing"]
-    return bootstrap._find_spec(name, package.__path__)
+    spec = bootstrap._find_spec(module.__name__, package.__path__)
+    _ModuleType.__setattr__(module, "__spec__", spec)
+    _ModuleType.__setattr__(module, "__loader__", spec.loader)
+    _ModuleType.__setattr__(module, "__package__", spec.parent)
+    if spec.has_location:
+        _ModuleType.__setattr__(module, "__file__", spec.origin)
+        _ModuleType.__setattr__(module, "__cached__", spec.cached)
 
 
 def _complete(name: str, module: Any) -> None:
@@ -130,7 +143,7 @@ def _import_multiprocessing() -> None:
     package: Any = __import__("multiprocessing")
     for name, module in later.items():
         if module.__spec__ is None:
-            module.__spec__ = _spec_of(module.__name__)
+            _describe(module)
         if name not in package.__dict__:
             setattr(package, name, module)
     _import_util()

@@ -27,6 +27,7 @@ __all__ = ["Popen"]
 
 
 class Popen(knowing_end(_std.Popen)):  # type: ignore[misc]
+    pid: int | None = None  # until the server has answered
     hang: Any = None  # the error of a child that was started with a time-out and hung
 
     def _launch(self, process_obj: Any) -> None:
@@ -66,7 +67,8 @@ class Popen(knowing_end(_std.Popen)):  # type: ignore[misc]
         try:
             with open(writer, "wb", closefd=True) as file:
                 file.write(data)
-            self.pid = server.read_signed(self.sentinel)
+            pid: int = server.read_signed(self.sentinel)
+            self.pid = pid
         except BaseException as error:
             self._not_started(invitation)
             if isinstance(error, (EOFError, ConnectionError)):
@@ -77,9 +79,15 @@ class Popen(knowing_end(_std.Popen)):  # type: ignore[misc]
         try:
             zygote.tell()
         except Warning:  # a filter has made it an exception: no process may be left that nobody knows
-            os.kill(self.pid, signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
             self.wait()
             raise
+
+    def poll(self, flag: int = os.WNOHANG) -> int | None:
+        # What comes first is the pid, which nobody shall take for the exit code: the start of another process
+        # asks all that there are.
+        code: int | None = None if self.pid is None else super().poll(flag)
+        return code
 
     def _not_started(self, invitation: Any) -> None:
         if invitation is not None:

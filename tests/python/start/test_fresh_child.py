@@ -80,11 +80,13 @@ SEEN = (
     "dir(__import__('multiprocessing').reduction)",
     "__import__('multiprocessing').reducer is __import__('multiprocessing.reduction').reduction",
     "str(type(__import__('multiprocessing.reduction').reduction.pickle))",
-    "str(__import__('multiprocessing.spawn').spawn.__spec__)",
+    "__import__('multiprocessing.spawn').spawn.__spec__.origin",
     "str(__import__('multiprocessing.connection').connection.__loader__.name)",
+    "sorted([getattr(m, '__file__', 0), hasattr(m, '__path__'), m.__spec__.name]"
+    " for m in sys.modules.values() if m.__name__ in ('multiprocessing.spawn', 'multiprocessing.reduction'))",
     "__import__('gc').get_threshold()",
     "[__import__('gc').isenabled(), __import__('gc').get_freeze_count()]",
-    "sys.stdin.name",
+    "sys.stdin.read()",
 )
 
 
