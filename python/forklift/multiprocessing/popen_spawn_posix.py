@@ -30,9 +30,6 @@ __all__ = ["Popen"]
 
 _STANDARD = "from multiprocessing.spawn import spawn_main; "
 _OURS = "from forklift.fresh_child import spawn_main; "
-# A pipe holds 64 KB, and the child reads when its interpreter runs: start() would wait that long.
-_PIPE = 1 << 16
-_LARGE_PIPE = 1 << 20
 
 
 class Popen(knowing_end(_std.Popen)):  # type: ignore[misc]
@@ -82,19 +79,8 @@ class Popen(knowing_end(_std.Popen)):  # type: ignore[misc]
 
 
 def _write(writer: int, data: Any) -> None:
-    if len(data) > _PIPE:
-        _enlarge(writer)
     with open(writer, "wb", closefd=False) as file:
         file.write(data)
-
-
-def _enlarge(writer: int) -> None:
-    import fcntl
-
-    try:
-        fcntl.fcntl(writer, 1031, _LARGE_PIPE)  # F_SETPIPE_SZ, which the module names from Python 3.10 on
-    except OSError:
-        pass  # the user's pipes hold too much together: the write waits for the child
 
 
 def _command(command: list[Any]) -> list[Any]:
