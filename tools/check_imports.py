@@ -20,7 +20,14 @@ from typing import NamedTuple
 
 # The rooms in order. A module belongs to the room with the longest prefix of the module's name.
 ROOMS = (
-    ("forklift._core", "forklift.errors", "forklift.generic", "forklift.child_boot", "forklift.telemetry"),
+    (
+        "forklift._core",
+        "forklift.errors",
+        "forklift.generic",
+        "forklift.child_boot",
+        "forklift.fresh_child",
+        "forklift.telemetry",
+    ),
     ("forklift.multiprocessing._start.invitation",),
     ("forklift.reducers", "forklift.adapters"),
     ("forklift.fork",),

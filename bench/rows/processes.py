@@ -39,14 +39,6 @@ def start_fork(library: Library, scale: Scale) -> float:
     return _start(library, scale, "fork", 50)
 
 
-def start_spawn(library: Library, scale: Scale) -> float:
-    return _start(library, scale, "spawn", 10)
-
-
-def start_forkserver(library: Library, scale: Scale) -> float:
-    return _start(library, scale, "forkserver", 20)
-
-
 # --- examining a fork
 
 
@@ -193,6 +185,4 @@ ROWS = (
     Row("pool-apply", "us", 8, measure=pool_apply),
     Row("fork-guard", "ms", extra_at_most=1.0, measure=fork_guard, note="a fork with five other threads"),
     Row("start-fork", "ms", measure=start_fork),
-    Row("start-spawn", "ms", measure=start_spawn, repeat=3),
-    Row("start-forkserver", "ms", measure=start_forkserver, repeat=3),
 )

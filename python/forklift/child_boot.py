@@ -138,12 +138,15 @@ def tasks() -> "tuple[Callable[[], object], ...]":
 
 def unpack(pickled: bytes, tasks: "tuple[Callable[[], object], ...]") -> Any:
     """The process object, unpickled after all tasks: the objects in it may need them."""
-    import pickle
+    try:
+        from _pickle import loads  # `pickle` imports `re` and more, which the C module does without
+    except ImportError:
+        from pickle import loads
 
     try:
         for task in tasks:
             task()
-        process_obj = pickle.loads(pickled)[1]
+        process_obj = loads(pickled)[1]
     finally:
         _collect_as_before()
     core = sys.modules.get("forklift._core")

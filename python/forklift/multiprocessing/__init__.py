@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from forklift.multiprocessing._names import get_all_sharing_strategies as get_all_sharing_strategies
     from forklift.multiprocessing._names import get_sharing_strategy as get_sharing_strategy
     from forklift.multiprocessing._names import set_sharing_strategy as set_sharing_strategy
+    from forklift.multiprocessing._start.together import start_all as start_all
     from forklift.multiprocessing.context import Process as Process
     from forklift.multiprocessing.context import _default_context
     from forklift.multiprocessing.queues import JoinableQueue as JoinableQueue  # classes: for Queue[int]
@@ -160,7 +161,7 @@ _MODULES = (
     "synchronize",
     "util",
 )
-# What torch.multiprocessing has besides: module of this package, and its names.
+# What torch.multiprocessing has besides, and we: module of this package, and its names.
 _TORCHS = {
     "_names": (
         "_get_thread_name",
@@ -170,6 +171,7 @@ _TORCHS = {
         "get_sharing_strategy",
         "set_sharing_strategy",
     ),
+    "_start.together": ("start_all",),
     "reductions": ("init_reductions",),
     "spawn": (
         "ENV_VAR_PARALLEL_START",
