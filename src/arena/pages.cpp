@@ -1,5 +1,7 @@
 #include "arena/pages.h"
 
+#include <atomic>
+
 #include "os/memfd.h"
 
 namespace forklift::inline abi_0_1::arena {
@@ -7,7 +9,15 @@ namespace forklift::inline abi_0_1::arena {
 os::HugePages Pages::huge() const noexcept {
   const domain::HugePageUse use = domain_.huge_pages();
   if (use == domain::HugePageUse::kNever) return os::HugePages::kNone;
-  static const os::HugePages given = os::huge_pages_of_shared_memory();
+  // No static object with a guard: another thread may hold that at a fork.
+  constexpr int kUnknown = -1;
+  static std::atomic<int> known{kUnknown};
+  int found = known.load(std::memory_order_relaxed);
+  if (found == kUnknown) {
+    found = static_cast<int>(os::huge_pages_of_shared_memory());
+    known.store(found, std::memory_order_relaxed);
+  }
+  const auto given = static_cast<os::HugePages>(found);
   // `never` is what most machines say. Only a program that asks by name gets around it.
   if (given == os::HugePages::kOnRequest && use != domain::HugePageUse::kAlways) return os::HugePages::kNone;
   return given;
