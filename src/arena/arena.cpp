@@ -177,7 +177,8 @@ LeasePtr Arena::materialise(const Handle& handle) {
                resident_.misses(handle.block, handle.length);
   }
   notice_punches();
-  if (unmapped) os::populate_write(lease->data_, handle.length);
+  // The pages exist: a read maps sixteen at a time, for writing as well.
+  if (unmapped) os::populate_read(lease->data_, handle.length);
   return lease;
 }
 
