@@ -98,12 +98,14 @@ nb::dict stats() {
   node::Node* node = node::Node::existing();
   out["attached"] = node != nullptr && node->domain().attached();
   arena::Stats arena{};
+  std::uint64_t huge = 0;
   std::uint64_t queues = 0;
   std::uint64_t locks = 0;
   std::uint64_t processes = 0;
   if (node) {
     const GilRelease released;
     arena = node->arena().stats();
+    huge = node->arena().huge_bytes();
     queues = node->channels().live();
     locks = node->locks().live_locks();
     processes = node->domain().live_slots();
@@ -112,6 +114,7 @@ nb::dict stats() {
   out["cached_bytes"] = arena.cached_bytes;
   out["budget_bytes"] = arena.budget_bytes;
   out["chunk_bytes"] = arena.chunk_bytes;
+  out["huge_bytes"] = huge;
   out["blocks"] = arena.held_blocks;
   out["leases"] = arena.leases;
   out["queues"] = queues;
@@ -159,14 +162,22 @@ void bind_domain(nb::module_& module) {
     node::Node::mark_all_clean();
   });
   module.def(
-      "set_budget", [](std::uint64_t bytes) { current()->domain().set_budget(bytes); }, nb::arg("bytes"));
+      "set_budget",
+      [](std::uint64_t bytes, std::uint64_t prefault) {
+        arena::Arena& arena = current()->arena();
+        require([&] {
+          const GilRelease released;
+          return arena.set_budget(bytes, prefault);
+        }());
+      },
+      nb::arg("bytes"), nb::kw_only(), nb::arg("prefault") = 0);
   module.def(
       "configure",
-      [](std::uint64_t reservation, std::uint64_t budget, bool huge_pages) {
+      [](std::uint64_t reservation, std::uint64_t budget, std::optional<bool> huge_pages) {
         require(node::Node::configure(
             {.budget_bytes = budget, .segment_bytes = reservation, .huge_pages = huge_pages}));
       },
-      nb::kw_only(), nb::arg("reservation") = 0, nb::arg("budget") = 0, nb::arg("huge_pages") = false);
+      nb::kw_only(), nb::arg("reservation") = 0, nb::arg("budget") = 0, nb::arg("huge_pages") = nb::none());
   module.def("stats", stats);
   module.def(
       "count_into",

@@ -73,11 +73,19 @@ void configure(const DomainOptions& options) {
 Stats stats() {
   node::Node& own = detail::attached_node();
   const arena::Stats arena = own.arena().stats();
-  return {arena.budget_bytes, arena.committed_bytes, arena.cached_bytes,       arena.held_blocks,
-          arena.leases,       own.channels().live(), own.domain().live_slots()};
+  return {.budget_bytes = arena.budget_bytes,
+          .committed_bytes = arena.committed_bytes,
+          .cached_bytes = arena.cached_bytes,
+          .held_blocks = arena.held_blocks,
+          .leases = arena.leases,
+          .channels = own.channels().live(),
+          .processes = own.domain().live_slots(),
+          .huge_bytes = own.arena().huge_bytes()};
 }
 
-void set_budget(std::uint64_t bytes) { detail::attached_node().domain().set_budget(bytes); }
+void set_budget(std::uint64_t bytes, std::uint64_t prefault) {
+  throw_if_failed(detail::attached_node().arena().set_budget(bytes, prefault));
+}
 
 std::uint64_t trim(std::uint64_t keep) { return detail::attached_node().arena().trim(keep); }
 

@@ -6,10 +6,8 @@
 #include <cstring>
 #include <mutex>
 
-#include "arena/audit.h"
 #include "base/event_log.h"
 #include "os/clock.h"
-#include "os/memfd.h"
 
 namespace forklift::inline abi_0_1::arena {
 
@@ -48,6 +46,8 @@ Arena::Arena(domain::Domain& domain)
             const std::lock_guard<sync::SpinLock> lock(mutex_);
             resident_.forget(block);
           }),
+      pages_(domain),
+      prefault_(ledger_, pages_),
       cache_(ledger_, mutex_),
       views_(domain.data_file(), ledger_.rows().half(), ledger_.rows().half()) {}
 
@@ -56,15 +56,17 @@ Result<std::unique_ptr<Arena>> Arena::open(domain::Domain& domain) {
   Result<os::Mapping> data = os::Mapping::shared(domain.data_file(), 0, domain.data_bytes());
   if (!data) return data.status();
   arena->data_ = *std::move(data);
-  if (domain.huge_pages()) arena->data_.prefer_huge_pages();
   Arena* self = arena.get();
   domain.on_reap(
       [self](domain::SlotRef slot, bool) { return self->ledger_.release_held_by(Holder::process(slot)); });
   domain.on_attach([self] { self->forget_leases(); });
-  domain.on_check([self] { self->notice_punches(); });
+  domain.on_check([self] {
+    self->notice_punches();
+    self->prefault_.resume();
+  });
   arena->fork_ = std::make_unique<domain::ForkRegistration>(
       domain, domain::ForkHooks{[self](const domain::SlotRef* child) { self->before_fork(child); },
-                                [self] { self->mutex_.unlock(); },
+                                [self] { self->after_fork_in_parent(); },
                                 [self](bool attached) { self->after_fork_in_child(attached); }});
   return arena;
 }
@@ -119,16 +121,14 @@ bool Arena::enter_block(Lease& lease, Kind kind, std::size_t bytes, const Grant&
   return bytes >= kPopulateFrom && resident_.misses(block, bytes);
 }
 
-// fallocate and then populate is cheaper than populate alone. Neither can report a shortage of memory; the
-// budget is there to prevent one.
+// To make pages exist and then to map them is cheaper than both at once.
 void Arena::populate(const Lease& lease, const Grant& got) const {
-  if (got.fresh_to > got.fresh_from && domain_.descriptors_intact()) {
-    (void)os::allocate_range(domain_.data_file(), got.offset + got.fresh_from, got.fresh_to - got.fresh_from);
-  }
+  pages_.make_exist(got.offset + got.fresh_from, got.offset + got.fresh_to);
   os::populate_write(lease.data_, lease.size_);
 }
 
 Status Arena::grant(Kind kind, std::size_t bytes, Grant& got) {
+  prefault_.resume();
   for (int attempt = 0;; ++attempt) {
     Shortage shortage;
     Status status = ledger_.grant(kind, bytes, got, shortage);
@@ -177,7 +177,8 @@ LeasePtr Arena::materialise(const Handle& handle) {
                resident_.misses(handle.block, handle.length);
   }
   notice_punches();
-  if (unmapped) os::populate_write(lease->data_, handle.length);
+  // The pages exist: a read maps sixteen at a time, for writing as well.
+  if (unmapped) os::populate_read(lease->data_, handle.length);
   return lease;
 }
 
@@ -307,25 +308,10 @@ Status Arena::check_child() const {
                               "preloaded made cannot be an argument of processes at all)"};
 }
 
-// --- memory
-
-std::uint64_t Arena::trim(std::uint64_t keep) {
-  if (!domain_.attached()) return 0;
-  cache_.clear();
-  return ledger_.trim_to(keep);
-}
-
-// First what is free but warm, then what the dead still hold.
-bool Arena::relieve(std::uint64_t bytes) {
-  cache_.clear();
-  return ledger_.trim_by(bytes) || domain_.reap() > 0;
-}
-
-std::vector<std::string> Arena::audit() { return arena::audit(ledger_, cache_.depots()); }
-
 // --- fork
 
 void Arena::before_fork(const domain::SlotRef* child) {
+  prefault_.before_fork();
   mutex_.lock();
   leases_.for_each([](Lease& lease) { lease.child_row_ = Lease::kNoRow; });
   if (child) enter_child(*child);
@@ -365,6 +351,11 @@ void Arena::isolate_received() {
   (void)!::write(STDERR_FILENO, kWarning, sizeof kWarning - 1);
 }
 
+void Arena::after_fork_in_parent() {
+  mutex_.unlock();
+  prefault_.after_fork(false);
+}
+
 void Arena::after_fork_in_child(bool attached) {
   leases_.for_each([&](Lease& lease) {
     lease.row_.store(attached && lease.held() ? lease.child_row_ : Lease::kNoRow);
@@ -375,6 +366,7 @@ void Arena::after_fork_in_child(bool attached) {
   views_.forget_residency();
   resident_.forget();
   mutex_.unlock();
+  prefault_.after_fork(true);
 }
 
 // In a process that was made without fork's hooks (raw clone): the rows are its parent's.

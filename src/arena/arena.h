@@ -29,6 +29,8 @@
 #include "arena/lease.h"
 #include "arena/lease_list.h"
 #include "arena/ledger.h"
+#include "arena/pages.h"
+#include "arena/prefault.h"
 #include "arena/punch_log.h"
 #include "arena/residency.h"
 #include "arena/views.h"
@@ -125,12 +127,19 @@ class Arena {
   // Punches free blocks until at most `keep` cached bytes are left, this process's own magazine and the
   // depots among them. How many bytes went back.
   std::uint64_t trim(std::uint64_t keep);
+  // Sets the budget (0: derived), and makes so many bytes of free memory warm in the background, half of them for each
+  // kind (arena/prefault.h). They stay warm beside what stays anyway, whoever of the domain frees blocks, until the next
+  // call. kInvalid: more than the budget. kSystem: there is no thread.
+  Status set_budget(std::uint64_t bytes, std::uint64_t prefault);
   // Somebody needs `bytes` beyond the budget: was anything given back, by trimming or by reaping the dead?
   bool relieve(std::uint64_t bytes);
   std::uint64_t budget() const noexcept { return ledger_.budget(); }
   std::uint64_t chunk_bytes() const noexcept { return ledger_.chunk_bytes(); }
   std::size_t private_views() const noexcept { return views_.count(); }
   Stats stats() const { return ledger_.stats(); }
+  // How much of the data segment this process has mapped by huge pages; see os::huge_bytes_mapped() for the cost. 0 at no
+  // cost where there can be none.
+  std::uint64_t huge_bytes();
   // Who keeps pages of the data segment, for the rest of the process; one at most. A forked child has none.
   void watch_punches(PunchWatcher* watcher) noexcept { watcher_.store(watcher, std::memory_order_release); }
   PunchLog punch_log() const noexcept { return PunchLog(ledger_.rows().state()); }
@@ -160,12 +169,15 @@ class Arena {
   void before_fork(const domain::SlotRef* child);
   void enter_child(domain::SlotRef child);
   void isolate_received();
+  void after_fork_in_parent();
   void after_fork_in_child(bool attached);
   void forget_leases();
 
   domain::Domain& domain_;
   std::atomic<PunchWatcher*> watcher_{nullptr};
   Ledger ledger_;
+  Pages pages_;
+  Prefault prefault_;
   os::Mapping data_;  // the data segment, shared by all processes
 
   // The process-private lock guards the rest. It is held across a fork.

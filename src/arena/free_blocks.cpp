@@ -21,6 +21,10 @@ Word& list_of(ArenaState& state, const BlockMeta& meta) {
 }  // namespace
 
 std::uint32_t FreeBlocks::find(Kind kind, unsigned size_class) {
+  // Memory that was made warm for whoever comes (arena/prefault.h) goes before untouched memory.
+  const Word* const warm = rows_.state().warm[static_cast<std::size_t>(kind)];
+  if (rows_.domain().prefault() != 0 && warm[size_class].load(std::memory_order_relaxed) == 0)
+    (void)split_from(warm, size_class);
   const std::uint32_t index = first(kind, size_class);
   if (index != rows_.block_capacity()) return index;
   if (split_to(kind, size_class) || (merge_up_to(kind, size_class) && split_to(kind, size_class)))
@@ -153,18 +157,21 @@ void FreeBlocks::link_halves(sync::Transaction& change, std::uint32_t lower, std
 // Makes a free block of this class from a larger one: untouched memory first, so that warm large blocks stay
 // whole.
 bool FreeBlocks::split_to(Kind kind, unsigned size_class) {
-  ArenaState& state = rows_.state();
+  const ArenaState& state = rows_.state();
   const auto k = static_cast<std::size_t>(kind);
-  for (auto* heads : {state.cold[k], state.warm[k]}) {
-    for (unsigned larger = size_class; larger <= rows_.largest_class(); ++larger) {
-      const std::uint64_t head = heads[larger].load(std::memory_order_relaxed);
-      if (head == 0) continue;
-      const std::uint64_t rows_left =
-          rows_.block_capacity() - state.blocks_used.load(std::memory_order_relaxed);
-      if (rows_left < larger - size_class) return false;
-      for (unsigned level = larger; level > size_class; --level) split_once(row_at(head));
-      return true;
-    }
+  return split_from(state.cold[k], size_class) || split_from(state.warm[k], size_class);
+}
+
+// The smallest of those in these lists that is large enough.
+bool FreeBlocks::split_from(const Word* heads, unsigned size_class) {
+  for (unsigned larger = size_class; larger <= rows_.largest_class(); ++larger) {
+    const std::uint64_t head = heads[larger].load(std::memory_order_relaxed);
+    if (head == 0) continue;
+    const std::uint64_t rows_left =
+        rows_.block_capacity() - rows_.state().blocks_used.load(std::memory_order_relaxed);
+    if (rows_left < larger - size_class) return false;
+    for (unsigned level = larger; level > size_class; --level) split_once(row_at(head));
+    return true;
   }
   return false;
 }

@@ -40,6 +40,7 @@ class FreeBlocks {
  private:
   std::uint32_t first(Kind kind, unsigned size_class) const;
   bool split_to(Kind kind, unsigned size_class);
+  bool split_from(const Word* heads, unsigned size_class);
   bool merge_up_to(Kind kind, unsigned size_class);
   void split_once(std::uint32_t index);
   std::uint32_t take_block_row(sync::Transaction& change);

@@ -14,17 +14,6 @@ constexpr std::uint64_t kAlwaysKept = std::uint64_t{64} << 20;
 Status object_is_gone() { return {Code::kInvalid, "the object is gone"}; }
 Status table_is_full() { return {Code::kNoSpace, "the lease table is full"}; }
 
-Status too_large(std::size_t bytes, std::uint64_t most) {
-  return {Code::kNoSpace,
-          std::to_string(bytes) + " bytes asked, but a block can have at most " + std::to_string(most) +
-              " (what RLIMIT_AS, RLIMIT_FSIZE and FORKLIFT_SEGMENT_SIZE left when the domain was made)"};
-}
-
-Status over_budget(std::size_t bytes, std::uint64_t in_use, std::uint64_t allowed) {
-  return {Code::kOverBudget, std::to_string(bytes) + " bytes asked; " + std::to_string(in_use) + " in use, " +
-                                 std::to_string(allowed) + " allowed (forklift.set_budget raises it)"};
-}
-
 // Sequences of messages count modulo 2^30.
 std::uint64_t distance(std::uint32_t sequence, std::uint64_t from) { return (sequence - from) & 0x3fffffffU; }
 
@@ -44,49 +33,6 @@ Status Ledger::lay_out(domain::Domain& domain) {
     rows.state().cold[kind][size_class].store(kind + 1);
   }
   rows.state().blocks_used.store(kKinds);
-  return {};
-}
-
-Status Ledger::grant(Kind kind, std::size_t bytes, Grant& got, Shortage& shortage) {
-  const unsigned size_class = bytes > rows_.half() ? kClasses : class_for(kind, bytes);
-  if (size_class > rows_.largest_class()) return too_large(bytes, rows_.half());
-  sync::LockGuard guard = rows_.lock();
-  if (!guard.ok()) return guard.status();
-  const std::uint32_t index = free_blocks_.find(kind, size_class);
-  if (index == rows_.block_capacity()) {
-    guard.unlock();
-    shortage.of_space = true;
-    return {Code::kNoSpace,
-            "no address space left in the data segment for " + std::to_string(bytes) + " bytes"};
-  }
-  BlockRow& row = rows_.block(index);
-  BlockMeta meta = BlockMeta::unpack(row.meta.load(std::memory_order_relaxed));
-  const std::uint64_t had = row.committed.load(std::memory_order_relaxed);
-  const std::uint64_t has = std::max(had, pages_for(bytes, size_class));
-  const std::uint64_t committed = state().committed.load(std::memory_order_relaxed);
-  if (has > had && committed + chunk_bytes() + (has - had) > rows_.domain().budget(committed)) {
-    guard.unlock();
-    shortage.bytes = has - had;
-    return over_budget(bytes, committed + chunk_bytes(), rows_.domain().budget(committed));
-  }
-
-  sync::Transaction change = rows_.begin();
-  const std::uint32_t right = rows_.take_lease(change);
-  if (right >= rows_.lease_capacity()) return table_is_full();
-  free_blocks_.unlink(change, index, meta);
-  meta.state = BlockState::kHeld;
-  meta.cold = false;
-  change.set(row.meta, meta.pack());
-  change.set(row.count, 1);
-  change.set(row.length, bytes);
-  if (has != had) {
-    change.set(row.committed, has);
-    change.set(state().committed, committed + (has - had));
-  }
-  if (had) change.set(state().cached, state().cached.load(std::memory_order_relaxed) - had);
-  rows_.enter(change, right, {ObjectKind::kBlock, index}, rows_.self());
-  change.commit();
-  got = {right, index, meta.generation, row.offset.load(std::memory_order_relaxed), had, has};
   return {};
 }
 
@@ -239,8 +185,13 @@ bool Ledger::release_row(std::uint32_t row, Holder holder) {
     free_blocks_.drop_lease(row, object.index);
     cached = state().cached.load(std::memory_order_relaxed);
   }
-  if (cached > kAlwaysKept && cached > budget() / 4) trim_to(std::max(budget() / 4, kAlwaysKept));
+  if (cached > kAlwaysKept && cached > kept()) trim_to(kept());
   return true;
+}
+
+// So much free memory stays warm.
+std::uint64_t Ledger::kept() const noexcept {
+  return std::max(budget() / 4, kAlwaysKept) + rows_.domain().prefault();
 }
 
 // The last holder empties the object first, without the lock. If this process dies on the way, the row is

@@ -102,6 +102,12 @@ class Ledger {
   // A block of at least `bytes` (> 0) for this process; tries once. kOverBudget, kNoSpace, kStalled.
   Status grant(Kind kind, std::size_t bytes, Grant& got, Shortage& shortage);
 
+  // The same of a whole block of this class, of which `more` bytes beyond those that exist are booked, as far as it has
+  // so many: a free block becomes warm bit by bit. Nothing fresh: it had all its pages.
+  Status grow(Kind kind, unsigned size_class, std::uint64_t more, Grant& got, Shortage& shortage);
+  // Frees the block that grow() gave. Nothing is trimmed. False: the lock could not be had, and the block stays held.
+  bool put_back(const Grant& grown);
+
   // --- rights to blocks, named segments and pieces of pools, as handles name them
   // Is what another process wrote a handle of a lease that `holder` has? kCorrupt.
   Status check(const Handle& handle, Holder holder) const;
@@ -200,6 +206,9 @@ class Ledger {
   bool trim_by(std::uint64_t bytes);
 
  private:
+  Status grant_block(Kind kind, unsigned size_class, std::size_t bytes, std::uint64_t more, Grant& got,
+                     Shortage& shortage);
+  std::uint64_t kept() const noexcept;
   const char* problem_of(const Handle& handle) const;
   // `also(change, row)` adds words of its own to the transaction; its failure undoes the lease.
   template <class Also>

@@ -52,6 +52,10 @@ class Views {
   View* open_view() noexcept { return current_; }
   void forget_residency();
   std::size_t count() const noexcept { return views_.size(); }
+  template <class Visit>
+  void for_each(Visit&& visit) const {
+    for (const View& view : views_) visit(view.mapping);
+  }
 
  private:
   // Each view takes half a data segment of address space. From this many on, payloads are received into a

@@ -28,6 +28,13 @@ std::uint64_t random_id() {
   return id;
 }
 
+HugePageUse use_of(std::optional<bool> wish) {
+  constexpr const char* kVariable = "FORKLIFT_HUGE_PAGES";
+  const char* const value = std::getenv(kVariable);
+  if (!wish && (value == nullptr || *value == '\0')) return HugePageUse::kWhereAdvised;
+  return wish.value_or(os::set_in_environment(kVariable)) ? HugePageUse::kAlways : HugePageUse::kNever;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Domain>> Domain::create(const Options& options) {
@@ -63,8 +70,7 @@ Result<std::unique_ptr<Domain>> Domain::create(const Options& options) {
   header.user = ::geteuid();
   header.regions = plan.regions;
   header.budget.store(options.budget_bytes, std::memory_order_relaxed);
-  header.huge_pages.store(options.huge_pages || os::set_in_environment("FORKLIFT_HUGE_PAGES") ? 1 : 0,
-                          std::memory_order_relaxed);
+  header.huge_pages.store(static_cast<std::uint64_t>(use_of(options.huge_pages)), std::memory_order_relaxed);
   if (Status status = header.reap_mutex.init(); !status) return status;
 
   header.trace.categories.store(

@@ -42,8 +42,10 @@ struct ChildSlot {
 struct Options {
   std::uint64_t budget_bytes = 0;  // 0: derived from the memory that the machine and its control groups leave
   std::uint64_t segment_bytes =
-      0;                    // the data segment is not larger, nor than FORKLIFT_SEGMENT_SIZE; 0: only that
-  bool huge_pages = false;  // ask for transparent huge pages (Header::huge_pages)
+      0;  // the data segment is not larger, nor than FORKLIFT_SEGMENT_SIZE; 0: only that
+  // Transparent huge pages (Header::huge_pages). Nothing: what FORKLIFT_HUGE_PAGES says, or where the kernel is set to
+  // give them on advice.
+  std::optional<bool> huge_pages = std::nullopt;
   std::uint64_t address_space_bytes = 0;  // everything is sized as if RLIMIT_AS were this; 0: RLIMIT_AS
 };
 
@@ -135,7 +137,14 @@ class Domain {
   std::uint64_t budget(std::uint64_t committed) noexcept;
   // What the threads of this process do, for those who look from outside.
   trace::Tracer& tracer() noexcept { return tracer_; }
-  bool huge_pages() const noexcept { return header().huge_pages.load(std::memory_order_relaxed) != 0; }
+  HugePageUse huge_pages() const noexcept {
+    return static_cast<HugePageUse>(header().huge_pages.load(std::memory_order_relaxed));
+  }
+  // Bytes of free memory that stay warm because somebody asked for it, beside what stays anyway.
+  std::uint64_t prefault() const noexcept { return header().prefault.load(std::memory_order_relaxed); }
+  void set_prefault(std::uint64_t bytes) noexcept {
+    header().prefault.store(bytes, std::memory_order_relaxed);
+  }
   void set_budget(std::uint64_t bytes) noexcept { header().budget.store(bytes, std::memory_order_relaxed); }
 
  private:

@@ -68,6 +68,13 @@ struct alignas(64) Slot {
 };
 static_assert(sizeof(Slot) == 64);
 
+// Which memory of the data segment is to lie in transparent huge pages.
+enum class HugePageUse : std::uint8_t {
+  kWhereAdvised = 0,  // large blocks, where the kernel's setting for shared memory is advise or more
+  kAlways = 1,        // also where that setting is `never`
+  kNever = 2
+};
+
 struct Header {
   std::uint64_t magic;
   std::uint32_t layout_version;
@@ -82,9 +89,10 @@ struct Header {
   sync::Word ready;       // 1 once every layer has laid out its region
   sync::Word slots_used;  // no slot at or above this index was ever claimed
   sync::Word budget;      // bytes that may be committed; 0: derive it from the machine's memory
-  sync::Word huge_pages;  // 1: whoever maps the data segment asks for transparent huge pages
+  sync::Word huge_pages;  // HugePageUse
   trace::Tracer::Switch trace;
   alignas(64) sync::RobustMutex reap_mutex;
+  sync::Word prefault;  // bytes of free memory that stay warm on request, beside what stays anyway
 };
 static_assert(sizeof(Header) <= 4096);
 

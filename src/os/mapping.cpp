@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <string>
 
+#include "os/huge_pages.h"
+
 namespace forklift::inline abi_0_1::os {
 
 namespace {
@@ -51,11 +53,30 @@ void Mapping::reset() noexcept {
   if (base_) ::munmap(std::exchange(base_, nullptr), std::exchange(bytes_, 0));
 }
 
+namespace {
+// Maps without access. Where address and offset agree modulo the size of a huge page, a huge page of the file is mapped
+// as one. Kernels see to that themselves only where their settings allow such pages, so a mapping that is amiss is made
+// again at a hint a little lower; if that place is taken, it stays amiss, and its pages are mapped one by one.
+void* map_aligned(const Fd& file, std::uint64_t offset, std::size_t bytes) noexcept {
+  constexpr std::uintptr_t kMask = kHugePage - 1;
+  const auto map = [&](std::uintptr_t hint) {
+    return ::mmap(reinterpret_cast<void*>(hint), bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, file.get(),
+                  static_cast<off_t>(offset));
+  };
+  void* const base = map(0);
+  const auto found = reinterpret_cast<std::uintptr_t>(base);
+  const std::uintptr_t amiss = (found - offset) & kMask;
+  if (base == MAP_FAILED || bytes < kHugePage || amiss == 0 || found < kHugePage) return base;
+  ::munmap(base, bytes);
+  void* const again = map(found - amiss);
+  return again != MAP_FAILED ? again : map(0);
+}
+}  // namespace
+
 Result<Mapping> Mapping::shared(const Fd& file, std::uint64_t offset, std::size_t bytes) {
   // After mlockall(MCL_FUTURE) the kernel would populate the whole mapping here, a terabyte of memory. So the
   // file is first mapped without access, then unlocked, then made accessible.
-  void* base =
-      ::mmap(nullptr, bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, file.get(), static_cast<off_t>(offset));
+  void* const base = map_aligned(file, offset, bytes);
   if (base == MAP_FAILED) return Status::system("mmap", errno, std::to_string(bytes) + " bytes, shared");
   Mapping mapping(static_cast<std::byte*>(base), bytes);
   ::munlock(base, bytes);
@@ -75,8 +96,6 @@ Result<Mapping> Mapping::read_only(const Fd& file, std::size_t bytes) {
   ::madvise(base, bytes, MADV_DONTDUMP);
   return mapping;
 }
-
-void Mapping::prefer_huge_pages() const noexcept { (void)::madvise(base_, bytes_, MADV_HUGEPAGE); }
 
 Status Mapping::make_private(const Fd& file, std::uint64_t file_offset, std::size_t at, std::size_t bytes) {
   const auto map = [&] {

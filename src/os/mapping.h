@@ -22,7 +22,7 @@ class Mapping {
   Mapping& operator=(const Mapping&) = delete;
   ~Mapping() { reset(); }
 
-  // MAP_SHARED | MAP_NORESERVE, read-write.
+  // MAP_SHARED | MAP_NORESERVE, read-write, and where it can be had at an address that suits huge pages.
   static Result<Mapping> shared(const Fd& file, std::uint64_t offset, std::size_t bytes);
   // The first `bytes` of a file that may be open for reading only: a store to them is fatal.
   static Result<Mapping> read_only(const Fd& file, std::size_t bytes);
@@ -30,9 +30,6 @@ class Mapping {
   // Replaces [at, at + bytes) of this mapping by a private (copy-on-write) view of the same file range.
   // Atomic as seen by other threads: they find the old page or the new one. All numbers must be page-aligned.
   Status make_private(const Fd& file, std::uint64_t file_offset, std::size_t at, std::size_t bytes);
-
-  // Asks for transparent huge pages, where the kernel has them for shared memory (shmem_enabled); it may say no.
-  void prefer_huge_pages() const noexcept;
 
   std::byte* data() const noexcept { return base_; }
   std::size_t size() const noexcept { return bytes_; }

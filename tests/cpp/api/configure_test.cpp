@@ -1,9 +1,7 @@
 // configure(): in programs of their own, since a process makes its domain once.
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -11,24 +9,11 @@
 #include "forklift/queue.h"
 #include "forklift/tensor.h"
 #include "node/node.h"
+#include "os/huge_pages.h"
 #include "support/child.h"
 
 namespace forklift {
 namespace {
-
-// The flags of the mapping at an address (/proc/self/smaps).
-std::string flags_at(const void* address) {
-  std::ifstream maps("/proc/self/smaps");
-  const auto wanted = reinterpret_cast<std::uintptr_t>(address);
-  bool inside = false;
-  for (std::string line; std::getline(maps, line);) {
-    unsigned long begin = 0;
-    unsigned long end = 0;
-    if (std::sscanf(line.c_str(), "%lx-%lx ", &begin, &end) == 2) inside = wanted >= begin && wanted < end;
-    if (inside && line.starts_with("VmFlags:")) return line + " ";
-  }
-  return "";
-}
 
 // Each is a program; 0: as it should be.
 int make_a_small_reservation() {
@@ -48,22 +33,52 @@ int set_a_budget() {
   return 3;
 }
 
-bool huge_pages_are_asked_for() {
+// What the domain was told, and what came of it: a kernel that has huge pages may have none at hand.
+bool huge_pages_are(domain::HugePageUse use, bool may_be_there) {
   const Tensor tensor = Tensor::zeros({4 << 20}, DType::kUInt8);
-  return flags_at(tensor.raw()).find(" hg ") != std::string::npos;
+  if (node::Node::existing()->domain().huge_pages() != use) return false;
+  return stats().huge_bytes == 0 || (may_be_there && stats().huge_bytes <= std::uint64_t{4} << 20);
 }
 
+bool by_advice() { return os::huge_pages_of_shared_memory() == os::HugePages::kOnAdvice; }
+
 int choose_huge_pages() {
+  ::setenv("FORKLIFT_HUGE_PAGES", "0", 1);
   configure({.huge_pages = true});
-  return huge_pages_are_asked_for() ? 0 : 1;
+  return huge_pages_are(domain::HugePageUse::kAlways, true) ? 0 : 1;
+}
+
+int choose_small_pages() {
+  ::setenv("FORKLIFT_HUGE_PAGES", "1", 1);
+  configure({.huge_pages = false});
+  return huge_pages_are(domain::HugePageUse::kNever, false) ? 0 : 1;
 }
 
 int choose_huge_pages_by_environment() {
   ::setenv("FORKLIFT_HUGE_PAGES", "1", 1);
-  return huge_pages_are_asked_for() ? 0 : 1;
+  return huge_pages_are(domain::HugePageUse::kAlways, true) ? 0 : 1;
 }
 
-int choose_nothing() { return huge_pages_are_asked_for() ? 1 : 0; }
+int choose_small_pages_by_environment() {
+  ::setenv("FORKLIFT_HUGE_PAGES", "0", 1);
+  return huge_pages_are(domain::HugePageUse::kNever, false) ? 0 : 1;
+}
+
+int choose_nothing() {
+  ::unsetenv("FORKLIFT_HUGE_PAGES");
+  return huge_pages_are(domain::HugePageUse::kWhereAdvised, by_advice()) ? 0 : 1;
+}
+
+int have_memory_made_ready() {
+  try {
+    set_budget(std::uint64_t{64} << 20, std::uint64_t{65} << 20);
+    return 1;
+  } catch (const Error& error) {
+    if (error.code() != Code::kInvalid) return 2;
+  }
+  set_budget(std::uint64_t{64} << 20, std::uint64_t{16} << 20);
+  return test::eventually([] { return stats().cached_bytes == std::uint64_t{16} << 20; }) ? 0 : 3;
+}
 
 int come_late() {
   const Queue<int> queue;
@@ -82,7 +97,10 @@ struct Named {
 constexpr Named kPrograms[] = {{"a small reservation", make_a_small_reservation},
                                {"a budget", set_a_budget},
                                {"huge pages", choose_huge_pages},
+                               {"small pages", choose_small_pages},
                                {"huge pages by the environment", choose_huge_pages_by_environment},
+                               {"small pages by the environment", choose_small_pages_by_environment},
+                               {"memory made ready", have_memory_made_ready},
                                {"nothing", choose_nothing},
                                {"late", come_late}};
 

@@ -56,7 +56,8 @@ static_assert(offsetof(Header, page_bytes) == 40 && offsetof(Header, pid_namespa
 static_assert(offsetof(Header, user) == 56 && offsetof(Header, regions) == 64);
 static_assert(offsetof(Header, ready) == 336 && offsetof(Header, slots_used) == 344);
 static_assert(offsetof(Header, budget) == 352 && offsetof(Header, huge_pages) == 360 &&
-              offsetof(Header, trace) == 368 && offsetof(Header, reap_mutex) == 384);
+              offsetof(Header, trace) == 368 && offsetof(Header, reap_mutex) == 384 &&
+              offsetof(Header, prefault) == 424);
 static_assert(offsetof(trace::Tracer::Switch, categories) == 0 &&
               offsetof(trace::Tracer::Switch, until) == 8);
 static_assert(domain::kRegions == 17 && sizeof(domain::Extent) == 16 && domain::kSlotCount == 4096);

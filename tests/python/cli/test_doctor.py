@@ -133,6 +133,20 @@ def test_who_reads_may_leave() -> None:
     assert (done.stdout, done.stderr) == ("kernel\n", "")
 
 
+@pytest.mark.parametrize(
+    ("setting", "remedy"), [("advise", None), ("never", "FORKLIFT_HUGE_PAGES=1"), ("deny", "as root: echo")]
+)
+def test_huge_pages_can_be_had_unless_they_are_denied(
+    monkeypatch: pytest.MonkeyPatch, setting: str, remedy: str | None
+) -> None:
+    words = "always within_size advise never deny force".replace(setting, f"[{setting}]")
+    monkeypatch.setattr(machine, "text_of", lambda path: words if path.endswith("/shmem_enabled") else "")
+    found = [each for each in machine.memory() if each.name == "huge pages"]
+    assert [setting in each.found and each.remedy.startswith(remedy or "") for each in found] == [True] * (
+        remedy is not None
+    )
+
+
 def test_one_processor_has_no_distance(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
     assert speed._distance() is None

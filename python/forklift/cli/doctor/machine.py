@@ -201,16 +201,23 @@ def memory() -> Iterator[Finding]:
             "sysctl vm.overcommit_memory=0, or forklift.configure(reservation=...)",
         )
     yield from _shm()
-    pages = re.search(r"\[(\w+)\]", text_of("/sys/kernel/mm/transparent_hugepage/shmem_enabled"))
-    if pages and pages[1] in ("never", "deny"):
-        yield note(
-            "memory",
-            "huge pages",
-            f"shmem_enabled is {pages[1]}",
-            "large fresh messages take two to three times as long as they could",
-            "as root: echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled, "
-            "and forklift.configure(huge_pages=True)",
-        )
+    yield from _huge_pages()
+
+
+def _huge_pages() -> Iterator[Finding]:
+    found = re.search(r"\[(\w+)\]", text_of("/sys/kernel/mm/transparent_hugepage/shmem_enabled"))
+    if found is None or found[1] not in ("never", "deny"):
+        return
+    remedy = "as root: echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled"
+    if found[1] == "never":
+        remedy = f"FORKLIFT_HUGE_PAGES=1, or forklift.configure(huge_pages=True), or {remedy}"
+    yield note(
+        "memory",
+        "huge pages",
+        f"shmem_enabled is {found[1]}",
+        "large fresh messages take several times as long as they could",
+        remedy,
+    )
 
 
 def _shm() -> Iterator[Finding]:
