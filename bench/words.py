@@ -28,4 +28,6 @@ WORDS = {
     "cpp-rtt-64B-waiting": "C++: 64 bytes there and back, each end asleep until its message comes",
     "cpp-mpmc": "C++: 8 bytes, one way",
     "cpp-oneway-1M": "C++: 1 MB copied in and out",
+    "cpp-oneway-16M": "C++: 16 MB copied in and out",
+    "bytes-lent-16M": "`bytes` of 16 MB, received with `copy=False` and read",
 }

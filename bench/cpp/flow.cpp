@@ -2,7 +2,7 @@
 // cpp-mpmc-2P2C: two of each; cpp-mpmc-alone: put and get by one process, with no other process.
 // cpp-claim: as cpp-mpmc, each message claimed and acknowledged, by a loop over the queue and one by one; beside it, the
 // plain get.
-// cpp-oneway-64B, -4K, -1M: a flow of copied messages, from the sender's buffer into the receiver's.
+// cpp-oneway-64B, -4K, -1M, -16M: a flow of copied messages, from the sender's buffer into the receiver's.
 // The time of one message, all processes together.
 #include <algorithm>
 #include <type_traits>
@@ -123,6 +123,7 @@ struct Size {
 
 template <std::size_t Bytes>
 constexpr Size size_of() {
+  if constexpr (Bytes == 16 * kMega) return {"cpp-oneway-16M", "us", 1e3, 150, 50};
   if constexpr (Bytes == kMega) return {"cpp-oneway-1M", "us", 1e3, 5'000, 1'000};
   if constexpr (Bytes == 4 * kKilo) return {"cpp-oneway-4K", "ns", 1, 500'000, 200'000};
   return {"cpp-oneway-64B", "ns", 1, 3'000'000, 500'000};
@@ -130,7 +131,8 @@ constexpr Size size_of() {
 
 // How many messages may be in the queue: large ones must not evict each other from the caches.
 template <std::size_t Bytes>
-constexpr std::size_t kDepth = Bytes == kMega       ? 4
+constexpr std::size_t kDepth = Bytes == 16 * kMega  ? 2
+                               : Bytes == kMega     ? 4
                                : Bytes == 4 * kKilo ? 32
                                                     : 256;
 
@@ -229,7 +231,7 @@ bool enter_oneway() {
   const auto enter = [&](const char* contender, Role role, double (*measure)(const Run&)) {
     cases().push_back({size.row, contender, role, size.unit, measure});
   };
-  using Ours = std::conditional_t<Bytes == kMega, OurVectorQueue, OurQueue<Bytes>>;
+  using Ours = std::conditional_t<Bytes >= kMega, OurVectorQueue, OurQueue<Bytes>>;
   enter("forklift", Role::kOurs, ours_oneway<Bytes, Ours>);
   enter("channel", Role::kPart, ours_oneway<Bytes, OurChannel>);
   enter("pipe", Role::kPeer, pipe_oneway<Bytes>);
@@ -237,7 +239,8 @@ bool enter_oneway() {
   enter("boost message_queue", Role::kPeer, boost_oneway<Bytes>);
 #endif
 #if FORKLIFT_BENCH_ICEORYX
-  enter("iceoryx", Role::kPeer, iceoryx_oneway<Bytes>);
+  // The daemon's largest pool (iceoryx.cpp) has pieces of 1 MB.
+  if constexpr (Bytes <= kMega) enter("iceoryx", Role::kPeer, iceoryx_oneway<Bytes>);
 #endif
 #if FORKLIFT_BENCH_ZEROMQ
   enter("zeromq", Role::kPeer, zeromq_oneway<Bytes>);
@@ -248,7 +251,8 @@ bool enter_oneway() {
   return true;
 }
 
-const bool oneway_entered = enter_oneway<64>() && enter_oneway<4 * kKilo>() && enter_oneway<kMega>();
+const bool oneway_entered =
+    enter_oneway<64>() && enter_oneway<4 * kKilo>() && enter_oneway<kMega>() && enter_oneway<16 * kMega>();
 
 }  // namespace
 }  // namespace bench

@@ -1,12 +1,14 @@
-// What the same collectives take through MPI. The benchmarks start it with mpirun, on two ranks:
+// What the same collectives and flows take through MPI. The benchmarks start it with mpirun, on two ranks:
 //
-//   forklift_bench_mpi BYTES COUNT     MPI_Allreduce of BYTES of float32, in place; BYTES = 0: MPI_Barrier
+//   forklift_bench_mpi BYTES COUNT        MPI_Allreduce of BYTES of float32, in place; BYTES = 0: MPI_Barrier
+//   forklift_bench_mpi BYTES COUNT flow   rank 0 sends messages of BYTES, rank 1 receives them
 //
-// Rank 0 prints the nanoseconds for one call, of the slowest rank.
+// Rank 0 prints the nanoseconds for one call or message, of the slowest rank.
 #include <mpi.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <vector>
 
 namespace {
@@ -22,11 +24,23 @@ void call(std::vector<float>& values, long times) {
   }
 }
 
+void flow(std::vector<float>& values, int rank, long times) {
+  const int count = static_cast<int>(values.size());
+  for (long i = 0; i < times; ++i) {
+    if (rank == 0) {
+      MPI_Send(values.data(), count, MPI_FLOAT, 1, 0, MPI_COMM_WORLD);
+    } else {
+      MPI_Recv(values.data(), count, MPI_FLOAT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+  }
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count != 3) {
-    std::fprintf(stderr, "usage: %s BYTES COUNT\n", arguments[0]);
+  const bool flows = count == 4 && std::strcmp(arguments[3], "flow") == 0;
+  if (count != 3 && !flows) {
+    std::fprintf(stderr, "usage: %s BYTES COUNT [flow]\n", arguments[0]);
     return 2;
   }
   const long bytes = std::strtol(arguments[1], nullptr, 10);
@@ -35,10 +49,11 @@ int main(int count, char** arguments) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   std::vector<float> values(static_cast<std::size_t>(bytes) / sizeof(float), 1.0F);
-  call(values, times / 10 + 1);
+  const auto run = [&](long number) { flows ? flow(values, rank, number) : call(values, number); };
+  run(times / 10 + 1);
   MPI_Barrier(MPI_COMM_WORLD);
   const double start = MPI_Wtime();
-  call(values, times);
+  run(times);
   const double mine = MPI_Wtime() - start;
   double longest = 0;
   MPI_Reduce(&mine, &longest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);

@@ -1,6 +1,6 @@
-"""NumPy arrays through a queue: put, received, every element read, one byte sent back.
+"""NumPy arrays and bytes through a queue: put, received, every element read, one byte sent back.
 
-The array is made beforehand. The measured time is from the put to the arrival of the byte, which comes
+What is sent is made beforehand. The measured time is from the put to the arrival of the byte, which comes
 through a Pipe of the same library.
 """
 
@@ -10,7 +10,7 @@ import statistics
 import time
 from typing import Any
 
-from rows.spec import Library, Row, Scale
+from rows.spec import STANDARD, Library, Row, Scale
 
 # From the second transfer on, the memory that the first one freed is reused.
 WARM_UP = 2
@@ -33,12 +33,29 @@ def _array(nbytes: int) -> Any:
     return np.ones(nbytes // 4, np.float32)
 
 
-def _transfer_us(library: Library, nbytes: int, count: int) -> float:
+def _read_bytes(queue: Any, ack: Any, count: int, how: dict[str, bool]) -> None:
+    import numpy as np
+
+    for _ in range(count):
+        text = queue.get(**how)
+        array = np.frombuffer(text, np.float32)
+        if array.sum() != array.size:
+            raise ValueError("the bytes arrived changed")
+        ack.send_bytes(b"x")
+        del array, text
+
+
+def _transfer_us(library: Library, nbytes: int, count: int, how: dict[str, bool] | None = None) -> float:
+    """`how`: bytes are sent, and got with these arguments."""
     context = library.context()
-    array = _array(nbytes)
+    array = _array(nbytes) if how is None else _array(nbytes).tobytes()
     queue = context.Queue()
     heard, ack = context.Pipe()
-    reader = context.Process(target=_read, args=(queue, ack, WARM_UP + count))
+    arguments = (queue, ack, WARM_UP + count)
+    if how is None:
+        reader = context.Process(target=_read, args=arguments)
+    else:
+        reader = context.Process(target=_read_bytes, args=(*arguments, how))
     reader.start()
     times = []
     for i in range(-WARM_UP, count):
@@ -97,4 +114,41 @@ def _row(name: str, nbytes: int, count: int, goal: float) -> Row:
     )
 
 
-ROWS = tuple(_row(*size) for size in SIZES)
+BYTES = 16 << 20
+
+
+def bytes_16m(library: Library, scale: Scale) -> float:
+    return _transfer_us(library, BYTES, scale.count(10, 3), {})
+
+
+def bytes_lent_16m(library: Library, scale: Scale) -> float:
+    """The standard library's queue lends nothing: there it is a plain get."""
+    return _transfer_us(
+        library, BYTES, scale.count(10, 3), {} if library.name == STANDARD else {"copy": False}
+    )
+
+
+def bytes_floor(scale: Scale) -> float:
+    return _floor_us(BYTES, scale.count(10, 3))
+
+
+ROWS = (
+    *(_row(*size) for size in SIZES),
+    Row(
+        "bytes-16M",
+        "us",
+        measure=bytes_16m,
+        floor=bytes_floor,
+        floor_name="memcpy + the same read",
+        note="bytes, copied on receipt, every element read",
+    ),
+    Row(
+        "bytes-lent-16M",
+        "us",
+        measure=bytes_lent_16m,
+        floor=bytes_floor,
+        floor_name="memcpy + the same read",
+        floor_factor=1.5,
+        note="bytes, get(copy=False), every element read",
+    ),
+)

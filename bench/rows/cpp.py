@@ -85,6 +85,15 @@ ROWS = (
         note="copied in and out",
         repeat=15,
     ),
+    # The ring copies into warm shared memory and out of it, as the queue does.
+    Row(
+        "cpp-oneway-16M",
+        "us",
+        floor_factor=1.1,
+        floor_of=RING,
+        note="copied in and out",
+        repeat=9,
+    ),
     # When the vector travelled as a list of a million values, this took 100 times as long as the bare vector.
     Row(
         "cpp-fields-1M",

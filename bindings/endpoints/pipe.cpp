@@ -116,10 +116,10 @@ PyObject* send_before(PyObject* self, PyObject* object, os::Deadline deadline) {
   return nullptr;
 }
 
-PyObject* recv_before(PyObject* self, os::Deadline deadline, PyObject* as) {
+PyObject* recv_before(PyObject* self, os::Deadline deadline, PyObject* as, PyObject* copy) {
   const PipeObject& pipe = *as_pipe(self);
   Delivery delivery;
-  if (!may_read(pipe) || !delivery.open(as)) return nullptr;
+  if (!may_read(pipe) || !delivery.open(as) || !delivery.parse_copy(copy)) return nullptr;
   if (!pipe.native()) return delivery.finish(PyObject_CallMethod(standard_class, "recv", "O", self));
   channel::PipeEnd end = pipe.end();
   Status status;
@@ -132,15 +132,16 @@ PyObject* pipe_send(PyObject* self, PyObject* object) {
 }
 PyObject* pipe_recv(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords) {
   PyObject* as = nullptr;
-  if ((count != 0 || keywords) && !only_as("recv", arguments, count, keywords, as)) return nullptr;
-  return recv_before(self, os::Deadline::never(), as);
+  PyObject* copy = nullptr;
+  if ((count != 0 || keywords) && !only_as("recv", arguments, count, keywords, as, &copy)) return nullptr;
+  return recv_before(self, os::Deadline::never(), as, copy);
 }
 // The same without waiting: TimeoutError.
 PyObject* pipe_send_now(PyObject* self, PyObject* object) {
   return send_before(self, object, os::Deadline::after_ns(0));
 }
 PyObject* pipe_recv_now(PyObject* self, PyObject*) {
-  return recv_before(self, os::Deadline::after_ns(0), nullptr);
+  return recv_before(self, os::Deadline::after_ns(0), nullptr, nullptr);
 }
 
 PyObject* pipe_taken(PyObject* self, PyObject*) {
@@ -301,7 +302,8 @@ PyMethodDef pipe_methods[] = {
     {"send", pipe_send, METH_O, "send($self, obj, /)\n--\n\nSend a (picklable) object"},
     {"recv", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(pipe_recv)),
      METH_FASTCALL | METH_KEYWORDS,
-     "recv($self, /, *, as_=None)\n--\n\nReceive a (picklable) object; as_ as for a queue's get"},
+     "recv($self, /, *, as_=None, copy=True)\n--\n\nReceive a (picklable) object; as_ and copy as for a "
+     "queue's get"},
     {"_send_now", pipe_send_now, METH_O, nullptr},
     {"_recv_now", pipe_recv_now, METH_NOARGS, nullptr},
     {"_taken", pipe_taken, METH_NOARGS, nullptr},

@@ -151,11 +151,11 @@ PyObject* do_put(PyObject* self, PyObject* object, const Waiting& waiting) {
   return nullptr;
 }
 
-PyObject* do_get(PyObject* self, const Waiting& waiting, PyObject* as) {
+PyObject* do_get(PyObject* self, const Waiting& waiting, PyObject* as, PyObject* copy) {
   QueueObject* queue = as_queue(self);
   if (queue->closed) return raise_closed(self);
   Delivery delivery;
-  if (!usable(*queue) || !open_delivery(delivery, *queue, as)) return nullptr;
+  if (!usable(*queue) || !open_delivery(delivery, *queue, as) || !delivery.parse_copy(copy)) return nullptr;
   const channel::ChannelPtr channel = queue->channel;
   Status status;
   Claims::Getting getting(*queue, channel);
@@ -189,15 +189,15 @@ PyObject* queue_get(PyObject* self, PyObject* const* arguments, Py_ssize_t count
   if (!as_queue(self)->channel && is_standard(self)) {
     return call_standard(self, "get", arguments, count, keywords);
   }
-  static const char* const names[] = {"block", "timeout", "as_"};
-  PyObject* given[3] = {};
+  static const char* const names[] = {"block", "timeout", "as_", "copy"};
+  PyObject* given[4] = {};
   Waiting waiting;
   if ((count != 0 || keywords) &&
-      (!parse_arguments("get", arguments, count, keywords, names, 3, 0, given, 2) ||
+      (!parse_arguments("get", arguments, count, keywords, names, 4, 0, given, 2) ||
        !waiting.parse(given[0], given[1]))) {
     return nullptr;
   }
-  return do_get(self, waiting, given[2]);
+  return do_get(self, waiting, given[2], given[3]);
 }
 
 PyObject* put_simply(PyObject* self, PyObject* object, bool block) {
@@ -224,11 +224,12 @@ PyObject* simple_put_now(PyObject* self, PyObject* object) { return put_simply(s
 PyObject* get_simply(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords,
                      os::Deadline deadline) {
   PyObject* as = nullptr;
-  if ((count != 0 || keywords) && !only_as("get", arguments, count, keywords, as)) return nullptr;
+  PyObject* copy = nullptr;
+  if ((count != 0 || keywords) && !only_as("get", arguments, count, keywords, as, &copy)) return nullptr;
   QueueObject* queue = as_queue(self);
   if (queue->reader_closed) return raise_handle_closed();
   Delivery delivery;
-  if (!usable(*queue) || !open_delivery(delivery, *queue, as)) return nullptr;
+  if (!usable(*queue) || !open_delivery(delivery, *queue, as) || !delivery.parse_copy(copy)) return nullptr;
   const channel::ChannelPtr channel = queue->channel;
   Status status;
   PyObject* object = receive_object(*channel, queue->format, deadline, queue->orphan_fd, status, &delivery);
@@ -274,10 +275,12 @@ PyMethodDef queue_methods[] = {
      "Put obj into the queue; when it is full, wait for at most timeout seconds (None: without end),\n"
      "or not at all if block is false, and raise queue.Full."},
     {"get", fast(queue_get), METH_FASTCALL | METH_KEYWORDS,
-     "get($self, /, block=True, timeout=None, *, as_=None)\n--\n\n"
+     "get($self, /, block=True, timeout=None, *, as_=None, copy=True)\n--\n\n"
      "Take the oldest object; when there is none, wait for at most timeout seconds (None: without end),\n"
      "or not at all if block is false, and raise queue.Empty. as_ names the framework whose arrays are\n"
-     "wanted: 'numpy', 'torch', 'jax', 'cupy' or 'forklift'."},
+     "wanted: 'numpy', 'torch', 'jax', 'cupy' or 'forklift'. With copy=False, bytes of more than 1 MiB "
+     "arrive\n"
+     "as a read-only memoryview of the shared memory, which is free again when the view is released."},
     {"put_many", fast(queue_put_many), METH_FASTCALL | METH_KEYWORDS, put_many_text},
     {"get_many", fast(queue_get_many), METH_FASTCALL | METH_KEYWORDS, get_many_text},
     {"drain", fast(queue_drain), METH_FASTCALL | METH_KEYWORDS, drain_text},
@@ -296,7 +299,8 @@ PyMethodDef simple_methods[] = {
     {"put", simple_put, METH_O,
      "put($self, obj, /)\n--\n\nPut obj into the queue, waiting while it is full."},
     {"get", fast(simple_get), METH_FASTCALL | METH_KEYWORDS,
-     "get($self, /, *, as_=None)\n--\n\nTake the oldest object, waiting until there is one."},
+     "get($self, /, *, as_=None, copy=True)\n--\n\n"
+     "Take the oldest object, waiting until there is one. as_ and copy: as for a Queue."},
     {"put_many", fast(simple_put_many), METH_FASTCALL | METH_KEYWORDS, simple_put_many_text},
     {"get_many", fast(simple_get_many), METH_FASTCALL | METH_KEYWORDS, simple_get_many_text},
     {"drain", fast(simple_drain), METH_FASTCALL | METH_KEYWORDS, drain_text},

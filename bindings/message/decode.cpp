@@ -190,18 +190,28 @@ PyObject* Decoder::value(int depth) {
   }
 }
 
+bool read_range(std::span<const std::byte> payload, LeaseRange& range) {
+  if (payload.size() != sizeof range) {
+    corrupt_message("a reference of another length");
+    return false;
+  }
+  std::memcpy(&range, payload.data(), sizeof range);
+  return true;
+}
+
 PyObject* decode_leased_bytes(std::span<const std::byte> payload, MessageReader& reader) {
   LeaseRange range{};
-  if (payload.size() != sizeof range) return corrupt_message("a reference of another length");
-  std::memcpy(&range, payload.data(), sizeof range);
-  const std::byte* from = reader.data(range.lease, range.place);
-  if (!from) return nullptr;
-  return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(from), static_cast<Py_ssize_t>(range.place));
+  return read_range(payload, range) ? reader.bytes(range.lease, range.place) : nullptr;
 }
 
 // Other processes can write where it lies, so it is copied before it is looked at.
 PyObject* decode_leased_text(std::span<const std::byte> payload, MessageReader& reader) {
-  PyObject* copy = decode_leased_bytes(payload, reader);
+  LeaseRange range{};
+  if (!read_range(payload, range)) return nullptr;
+  const std::byte* from = reader.data(range.lease, range.place);
+  PyObject* copy = from ? PyBytes_FromStringAndSize(reinterpret_cast<const char*>(from),
+                                                    static_cast<Py_ssize_t>(range.place))
+                        : nullptr;
   if (!copy) return nullptr;
   PyObject* text = PyUnicode_DecodeUTF8(PyBytes_AS_STRING(copy), PyBytes_GET_SIZE(copy), nullptr);
   Py_DECREF(copy);

@@ -54,6 +54,12 @@ bool Delivery::open(PyObject* framework) {
   return convert_ != nullptr;
 }
 
+bool Delivery::parse_copy(PyObject* copy) {
+  const int truth = copy != nullptr ? PyObject_IsTrue(copy) : 1;
+  lends_ = truth == 0;
+  return truth >= 0;
+}
+
 PyObject* Delivery::finish(PyObject* object) const {
   if (!object || !convert_) return object;
   PyObject* converted = PyObject_CallOneArg(convert_, object);
@@ -63,7 +69,7 @@ PyObject* Delivery::finish(PyObject* object) const {
 }
 
 bool only_as(const char* method, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords,
-             PyObject*& as) {
+             PyObject*& as, PyObject** copy) {
   if (count != 0) {
     PyErr_Format(PyExc_TypeError, "%s() takes no positional arguments (%zd given)", method, count);
     return false;
@@ -71,11 +77,14 @@ bool only_as(const char* method, PyObject* const* arguments, Py_ssize_t count, P
   const Py_ssize_t named = keywords ? PyTuple_GET_SIZE(keywords) : 0;
   for (Py_ssize_t i = 0; i < named; ++i) {
     PyObject* keyword = PyTuple_GET_ITEM(keywords, i);
-    if (PyUnicode_CompareWithASCIIString(keyword, "as_") != 0) {
+    if (PyUnicode_CompareWithASCIIString(keyword, "as_") == 0) {
+      as = arguments[count + i];
+    } else if (copy != nullptr && PyUnicode_CompareWithASCIIString(keyword, "copy") == 0) {
+      *copy = arguments[count + i];
+    } else {
       PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%U'", method, keyword);
       return false;
     }
-    as = arguments[count + i];
   }
   return true;
 }

@@ -31,6 +31,7 @@ void MessageReader::isolate(bool copied) {
 
 void MessageReader::clear() {
   begin = 0;
+  lend = false;
   unopened = Status();
   if (!bases.empty()) {
     const std::vector<PyObject*> done = std::move(bases);
@@ -66,6 +67,18 @@ PyObject* MessageReader::buffer(std::size_t lease, std::size_t length, bool writ
   const auto* text = reinterpret_cast<const char*>(from);
   return writable ? PyByteArray_FromStringAndSize(text, static_cast<Py_ssize_t>(length))
                   : PyBytes_FromStringAndSize(text, static_cast<Py_ssize_t>(length));
+}
+
+PyObject* MessageReader::bytes(std::size_t lease, std::size_t length) {
+  const std::byte* from = data(lease, length);
+  if (!from) return nullptr;
+  if (!lend || length <= kLentBytes || !keep[lease])
+    return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(from), static_cast<Py_ssize_t>(length));
+  // The sender has given its right away, and no receiver may write: nobody changes the memory while the view is there.
+  PyObject* block = make_block(std::move(message.leases()[lease]), 0, length, false);
+  PyObject* view = block ? PyMemoryView_FromObject(block) : nullptr;
+  Py_XDECREF(block);
+  return view;
 }
 
 PyObject* MessageReader::array(const NumPy& numpy, std::size_t lease, std::size_t length, DType dtype,

@@ -14,6 +14,9 @@
 
 namespace forklift::py {
 
+// With copy=False, bytes of more than this are lent.
+inline constexpr std::size_t kLentBytes = std::size_t{1} << 20;
+
 struct MessageReader {
   channel::Incoming message;
   // Where the encoded value begins in the message. The code that takes the message reads what lies before it,
@@ -24,6 +27,8 @@ struct MessageReader {
   // For each lease, whether its memory becomes an object without a copy. Small payloads are copied, and so
   // are those for which the private range has no room.
   std::vector<bool> keep;
+  // Large bytes become read-only views over their blocks, which hold the leases, and not objects of their own.
+  bool lend = false;
   // For each lease that became a storage of torch's, a tensor over it: a reference of ours, or null.
   std::vector<PyObject*> bases;
 
@@ -38,6 +43,8 @@ struct MessageReader {
   // Memory of a lease as a writable (or read-only) object that supports the buffer protocol: a Block, or a
   // copy. Each lease can be taken once. New reference, or nullptr with an exception set.
   PyObject* buffer(std::size_t lease, std::size_t length, bool writable);
+  // A lease's memory as bytes: a memoryview where they are lent, else a copy.
+  PyObject* bytes(std::size_t lease, std::size_t length);
   // An array over the lease, where `keep` says so, or a copy of it.
   PyObject* array(const NumPy& numpy, std::size_t lease, std::size_t length, DType dtype, DimSpan shape,
                   Order order, bool writable);

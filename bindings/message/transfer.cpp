@@ -158,6 +158,7 @@ PyObject* receive_object(Endpoint endpoint, Format format, os::Deadline deadline
   const ReaderLoan reader;
   status = get_message(endpoint, *reader, deadline, orphan_fd, version, receipt);
   if (!status) return nullptr;
+  reader->lend = delivery != nullptr && delivery->lends();
   if (!delivery) return decode_message(endpoint, *reader, format, status);
   const Delivery::Scope scope(delivery);
   return delivery->finish(decode_message(endpoint, *reader, format, status));

@@ -17,7 +17,7 @@
 #include "device/cuda/gpu.h"
 #include "device/cuda/pinned_leases.h"
 #include "node/node.h"
-#include "tensor/copy.h"
+#include "sync/past_caches.h"
 
 namespace nb = nanobind;
 
@@ -220,7 +220,7 @@ void bind_storages(nb::module_& module) {
     const GilRelease released;
     auto* at = static_cast<std::byte*>(pointer(out));
     for (const std::uintptr_t piece : pieces) {
-      tensor::copy_past_caches(at, pointer(piece), bytes);
+      sync::copy_past_caches(at, pointer(piece), bytes);
       at += bytes;
     }
   });

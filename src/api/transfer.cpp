@@ -14,6 +14,7 @@
 #include "message/transport.h"
 #include "node/endpoint.h"
 #include "node/wait_any.h"
+#include "sync/past_caches.h"
 #include "tensor/access.h"
 #include "topic/topic.h"
 
@@ -219,7 +220,7 @@ bool get_bytes(Endpoint endpoint, std::uint64_t type, std::span<std::byte> out, 
   const std::span<const std::byte> bytes = payload_of(*message);
   if (bytes.size() != out.size()) [[unlikely]]
     throw_wrong_length(bytes.size(), out.size());
-  if (bytes.data() != out.data()) std::memcpy(out.data(), bytes.data(), out.size());
+  if (bytes.data() != out.data()) sync::copy_large(out.data(), bytes.data(), out.size());
   return true;
 }
 
@@ -239,6 +240,10 @@ bool claim_bytes(ClaimHold& hold, std::uint64_t type, std::span<std::byte> out, 
     hold.fail(false);  // dropped already
     throw;
   }
+}
+
+void copy_received(void* to, const void* from, std::size_t bytes) noexcept {
+  sync::copy_large(to, from, bytes);
 }
 
 bool get_sequence(Endpoint endpoint, std::uint64_t type, Sink sink, void* into, Limit limit) {

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <vector>
 
+#include "sync/past_caches.h"
+
 namespace forklift::inline abi_0_1::channel {
 
 namespace {
@@ -54,7 +56,7 @@ Result<arena::LeasePtr> spill(const Outgoing& message, arena::Arena& arena) {
     std::memcpy(out, &lease->handle(), sizeof(arena::Handle));
     out += sizeof(arena::Handle);
   }
-  if (!message.bytes.empty()) std::memcpy(out, message.bytes.data(), message.bytes.size());
+  if (!message.bytes.empty()) sync::copy_large(out, message.bytes.data(), message.bytes.size());
   return block;
 }
 

@@ -7,6 +7,7 @@
 
 #include "message/codec.h"
 #include "message/tensor_head.h"
+#include "sync/past_caches.h"
 #include "tensor/arena_storage.h"
 #include "tensor/copy.h"
 #include "tensor/pending.h"
@@ -33,7 +34,7 @@ Status MessageBuilder::add(const Value& value) {
 Result<std::uint32_t> MessageBuilder::store(std::span<const std::byte> bytes) {
   Result<arena::LeasePtr> block = arena_->allocate(arena::Kind::kShare, bytes.size());
   if (!block) return block.status();
-  std::memcpy((*block)->data(), bytes.data(), bytes.size());
+  sync::copy_large((*block)->data(), bytes.data(), bytes.size());
   leases_.push_back(*std::move(block));
   return static_cast<std::uint32_t>(leases_.size() - 1);
 }
@@ -218,7 +219,7 @@ void MessageBuilder::copy() {
     if (copy.done) continue;
     std::byte* const out = leases_[copy.lease]->data() + copy.offset;
     if (copy.shape.empty() && copy.bytes >= past_caches) {
-      tensor::copy_past_caches(out, copy.data, copy.bytes);
+      sync::copy_past_caches(out, copy.data, copy.bytes);
     } else if (copy.shape.empty()) {
       std::memcpy(out, copy.data, copy.bytes);
     } else {

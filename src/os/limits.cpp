@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cctype>
 #include <charconv>
 #include <cmath>
@@ -118,19 +119,20 @@ int usable_cpus() noexcept {
 
 std::size_t last_level_cache() noexcept {
   // Not sysconf(), which for AMD's processors gives the sum of caches that no core reaches all of.
-  static const std::size_t found = [] {
-    std::size_t largest = 0;
-    for (int index = 0; index < 8; ++index) {
-      const File file =
-          open_text("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/size");
-      std::size_t size = 0;
-      char unit = 0;
-      if (!file || std::fscanf(file.get(), "%zu%c", &size, &unit) < 1) continue;
-      largest = std::max(largest, size << (unit == 'M' ? 20 : unit == 'K' ? 10 : 0));
-    }
-    return largest != 0 ? largest : std::size_t{32} << 20;
-  }();
-  return found;
+  // No static with a guard: a fork beside the first call would leave the child with one that is never finished.
+  static std::atomic<std::size_t> found{0};
+  if (const std::size_t known = found.load(std::memory_order_relaxed); known != 0) return known;
+  std::size_t largest = 0;
+  for (int index = 0; index < 8; ++index) {
+    const File file = open_text("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/size");
+    std::size_t size = 0;
+    char unit = 0;
+    if (!file || std::fscanf(file.get(), "%zu%c", &size, &unit) < 1) continue;
+    largest = std::max(largest, size << (unit == 'M' ? 20 : unit == 'K' ? 10 : 0));
+  }
+  if (largest == 0) largest = std::size_t{32} << 20;
+  found.store(largest, std::memory_order_relaxed);
+  return largest;
 }
 
 Result<std::uint64_t> bytes_in_environment(const char* name) {

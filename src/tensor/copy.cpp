@@ -5,10 +5,6 @@
 #include <cstdint>
 #include <cstring>
 
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
-
 namespace forklift::inline abi_0_1::tensor {
 namespace {
 
@@ -166,28 +162,6 @@ void copy_strided(void* dst, DimSpan dst_strides, const void* src, DimSpan src_s
     case 16: return run<16>(plan);
     default: return run<0>(plan);
   }
-}
-
-void copy_past_caches(void* dst, const void* src, std::size_t bytes) {
-#ifdef __SSE2__
-  constexpr std::size_t kLine = 64;
-  auto* to = static_cast<std::byte*>(dst);
-  const auto* from = static_cast<const std::byte*>(src);
-  const std::size_t head = std::min(bytes, (kLine - reinterpret_cast<std::uintptr_t>(to) % kLine) % kLine);
-  std::memcpy(to, from, head);
-  std::size_t at = head;
-  for (; bytes - at >= kLine; at += kLine) {
-    const auto* in = reinterpret_cast<const __m128i*>(from + at);
-    auto* out = reinterpret_cast<__m128i*>(to + at);
-    const __m128i line[] = {_mm_loadu_si128(in), _mm_loadu_si128(in + 1), _mm_loadu_si128(in + 2),
-                            _mm_loadu_si128(in + 3)};
-    for (int i = 0; i < 4; ++i) _mm_stream_si128(out + i, line[i]);
-  }
-  std::memcpy(to + at, from + at, bytes - at);
-  _mm_sfence();  // streaming stores are not ordered otherwise, and what follows tells another process of them
-#else
-  std::memcpy(dst, src, bytes);
-#endif
 }
 
 Dims byte_strides(DimSpan strides, std::size_t item_size) {

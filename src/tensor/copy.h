@@ -23,10 +23,6 @@ void copy_strided(void* dst, const void* src, DimSpan src_strides, DimSpan shape
 // Sets every item to `item`.
 void fill_strided(void* dst, DimSpan dst_strides, DimSpan shape, const void* item, std::size_t item_size);
 
-// memcpy that does not bring the destination into the caches, for much memory that is read later or by another
-// process: the destination's lines need not be read first, which saves a third of the traffic to memory.
-void copy_past_caches(void* dst, const void* src, std::size_t bytes);
-
 // Element strides to byte strides.
 Dims byte_strides(DimSpan strides, std::size_t item_size);
 

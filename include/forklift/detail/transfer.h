@@ -44,6 +44,11 @@ std::optional<Value> get_value(Endpoint endpoint, Limit limit);
 std::optional<Tensor> get_tensor(Endpoint endpoint, Limit limit);
 Tensor take_tensor(Endpoint endpoint);  // of a queue, however long it takes
 
+// memcpy, but for what no cache would hold.
+void copy_received(void* to, const void* from, std::size_t bytes) noexcept;
+// Smaller sequences are assigned to.
+inline constexpr std::size_t kLargeSequence = std::size_t{1} << 20;
+
 [[noreturn]] void throw_wrong_length(std::size_t bytes, std::size_t item);
 
 template <class T>
@@ -52,7 +57,10 @@ void assign_sequence(void* into, std::span<const std::byte> bytes) {
   if (bytes.size() % sizeof(Item) != 0) throw_wrong_length(bytes.size(), sizeof(Item));
   auto& sequence = *static_cast<T*>(into);
   const std::size_t count = bytes.size() / sizeof(Item);
-  if (reinterpret_cast<std::uintptr_t>(bytes.data()) % alignof(Item) == 0) {
+  if (bytes.size() >= kLargeSequence && count <= sequence.size()) {
+    sequence.resize(count);
+    copy_received(sequence.data(), bytes.data(), bytes.size());
+  } else if (reinterpret_cast<std::uintptr_t>(bytes.data()) % alignof(Item) == 0) {
     // In one pass: resize would clear first what is overwritten at once.
     const auto* first = reinterpret_cast<const Item*>(bytes.data());
     sequence.assign(first, first + count);

@@ -77,6 +77,8 @@ class Queue(_QueueBases[_T]):
 
     ``get(as_="torch")`` returns every array in the object as a tensor of torch; ``framework="torch"`` makes
     that the default of each ``get``. See ``forklift.adapters``.
+
+    ``get(copy=False)`` lends bytes of more than 1 MiB: a read-only ``memoryview`` of the shared memory.
     """
 
     _FLAGS = 0
@@ -153,13 +155,15 @@ class Queue(_QueueBases[_T]):
         @overload
         async def aget(self, timeout: float | None = None) -> _T: ...
         @overload
-        async def aget(self, timeout: float | None = None, *, as_: str | None) -> Any: ...
+        async def aget(
+            self, timeout: float | None = None, *, as_: str | None = None, copy: bool = True
+        ) -> Any: ...
 
-    async def aget(self, timeout: float | None = None, *, as_: str | None = None) -> Any:
+    async def aget(self, timeout: float | None = None, *, as_: str | None = None, copy: bool = True) -> Any:
         """As ``get``, in a coroutine. If it is cancelled while it waits, it has taken nothing."""
         from forklift.multiprocessing._channels import coroutines
 
-        return await coroutines.get(self, lambda: self.get(False, as_=as_), timeout)
+        return await coroutines.get(self, lambda: self.get(False, as_=as_, copy=copy), timeout)
 
     def put_nowait(self, obj: _T) -> None:
         """Put obj, or raise queue.Full at once."""
@@ -170,12 +174,12 @@ class Queue(_QueueBases[_T]):
         @overload
         def get_nowait(self) -> _T: ...
         @overload
-        def get_nowait(self, *, as_: str | None) -> Any: ...
+        def get_nowait(self, *, as_: str | None = None, copy: bool = True) -> Any: ...
 
-    def get_nowait(self, *, as_: str | None = None) -> Any:
+    def get_nowait(self, *, as_: str | None = None, copy: bool = True) -> Any:
         """Take the oldest object, or raise queue.Empty at once."""
-        # A subclass may override get() without `as_`.
-        return self.get(False) if as_ is None else self.get(False, as_=as_)
+        # A subclass may override get() without the keywords.
+        return self.get(False) if as_ is None and copy else self.get(False, as_=as_, copy=copy)
 
     @or_standard(_StdQueue)
     def close(self) -> None:
@@ -347,13 +351,15 @@ class SimpleQueue(_SimpleBases[_T]):
         @overload
         async def aget(self, timeout: float | None = None) -> _T: ...
         @overload
-        async def aget(self, timeout: float | None = None, *, as_: str | None) -> Any: ...
+        async def aget(
+            self, timeout: float | None = None, *, as_: str | None = None, copy: bool = True
+        ) -> Any: ...
 
-    async def aget(self, timeout: float | None = None, *, as_: str | None = None) -> Any:
+    async def aget(self, timeout: float | None = None, *, as_: str | None = None, copy: bool = True) -> Any:
         """As ``get``, in a coroutine. If it is cancelled while it waits, it has taken nothing."""
         from forklift.multiprocessing._channels import coroutines
 
-        return await coroutines.get(self, lambda: self._get_now(as_=as_), timeout)
+        return await coroutines.get(self, lambda: self._get_now(as_=as_, copy=copy), timeout)
 
     @or_standard(_StdSimple)
     def close(self) -> None:

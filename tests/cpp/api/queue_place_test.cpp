@@ -13,6 +13,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "forklift/broadcast.h"
@@ -20,6 +21,7 @@
 #include "forklift/pipe.h"
 #include "forklift/queue.h"
 #include "forklift/tensor.h"
+#include "sync/past_caches.h"
 
 namespace forklift {
 namespace {
@@ -101,6 +103,32 @@ TEST(QueuePlace, WhatIsThereIsUsedAgain) {
   texts.put("short");
   texts.get_into(text);
   EXPECT_EQ(text, "short");
+}
+
+// Copied in and out past the caches, from a size on that depends on the processor (sync/past_caches.h).
+TEST(QueuePlace, MessagesThatNoCacheHoldsArrive) {
+  const std::size_t limit = sync::past_caches_from() / sizeof(std::uint32_t);
+  Queue<std::vector<std::uint32_t>> queue;
+  std::vector<std::uint32_t> into(limit + 100, 7U);
+  const std::uint32_t* const memory = into.data();
+  for (const std::size_t size : {limit + 100, limit, limit - 1, limit + 17}) {
+    std::vector<std::uint32_t> sent(size);
+    std::iota(sent.begin(), sent.end(), 5U);
+    queue.put(sent);
+    queue.get_into(into);
+    EXPECT_TRUE(into == sent) << size;
+    queue.put(sent);
+    EXPECT_TRUE(queue.get() == into) << size;
+  }
+  EXPECT_EQ(into.data(), memory);
+  using Large = Block<(std::size_t{64} << 20) + 3>;
+  Queue<Large> structs;
+  const auto there = std::make_unique<Large>();
+  std::iota(there->bytes.begin(), there->bytes.end(), std::uint8_t{9});
+  const auto got = std::make_unique<Large>();
+  structs.put(*there);
+  structs.get_into(*got);
+  EXPECT_TRUE(got->bytes == there->bytes);
 }
 
 struct alignas(64) Wide {

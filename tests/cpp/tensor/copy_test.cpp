@@ -135,22 +135,6 @@ TEST(CopyStrided, BetweenTwoStridedArrays) {
   EXPECT_EQ(got, expected);
 }
 
-TEST(CopyPastCaches, CopiesItsBytesAndNoOthers) {
-  std::vector<std::uint8_t> from(5000);
-  std::iota(from.begin(), from.end(), std::uint8_t{0});
-  for (const std::size_t bytes : {0u, 1u, 63u, 64u, 65u, 127u, 200u, 4096u}) {
-    for (const std::size_t to_at : {0u, 1u, 16u, 63u}) {
-      for (const std::size_t from_at : {0u, 3u, 64u}) {
-        std::vector<std::uint8_t> got(5000, 255);
-        std::vector<std::uint8_t> expected = got;
-        copy_past_caches(got.data() + to_at, from.data() + from_at, bytes);
-        std::copy_n(from.data() + from_at, bytes, expected.data() + to_at);
-        EXPECT_EQ(got, expected) << bytes << " bytes from " << from_at << " to " << to_at;
-      }
-    }
-  }
-}
-
 TEST(FillStrided, TouchesOnlyItsItems) {
   std::vector<std::uint32_t> memory(40, 1);
   const std::uint32_t item = 7;

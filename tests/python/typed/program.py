@@ -89,6 +89,7 @@ def make_queues() -> None:
     assert_type(jobs.get(), Job)
     assert_type(jobs.get(True, 5.0), Job)
     assert_type(jobs.get(as_="torch"), Any)
+    assert_type(jobs.get(copy=False), Any)
     assert_type(jobs.get_nowait(), Job)
     assert_type(jobs.get_nowait(as_="numpy"), Any)
     assert_type(jobs.qsize(), int)

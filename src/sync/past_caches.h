@@ -1,0 +1,23 @@
+// Copying what another process will read, or what no cache holds.
+//
+//   sync::copy_large(block->data(), bytes.data(), bytes.size());     // before the message is put: it is written then
+//
+// Source and destination do not overlap. Thread safety: as memcpy.
+#pragma once
+
+#include <cstddef>
+
+namespace forklift::inline abi_0_1::sync {
+
+// memcpy that does not bring the destination into the caches: its lines need not be read first, which saves a third of the
+// traffic to memory. What it wrote is ordered before all later stores.
+void copy_past_caches(void* dst, const void* src, std::size_t bytes) noexcept;
+
+// From how many bytes on a message's copies (the sender's own, the one in shared memory, the receiver's) would drive one
+// another out of the processor's last cache (decisions/0313).
+std::size_t past_caches_from() noexcept;
+
+// memcpy; past the caches from past_caches_from() on.
+void copy_large(void* dst, const void* src, std::size_t bytes) noexcept;
+
+}  // namespace forklift::inline abi_0_1::sync

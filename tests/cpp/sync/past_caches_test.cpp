@@ -1,0 +1,46 @@
+#include "sync/past_caches.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+namespace forklift::sync {
+namespace {
+
+TEST(CopyPastCaches, CopiesItsBytesAndNoOthers) {
+  std::vector<std::uint8_t> from(5000);
+  std::iota(from.begin(), from.end(), std::uint8_t{0});
+  for (const std::size_t bytes : {0u, 1u, 63u, 64u, 65u, 127u, 200u, 4096u}) {
+    for (const std::size_t to_at : {0u, 1u, 16u, 63u}) {
+      for (const std::size_t from_at : {0u, 3u, 64u}) {
+        std::vector<std::uint8_t> got(5000, 255);
+        std::vector<std::uint8_t> expected = got;
+        copy_past_caches(got.data() + to_at, from.data() + from_at, bytes);
+        std::copy_n(from.data() + from_at, bytes, expected.data() + to_at);
+        EXPECT_EQ(got, expected) << bytes << " bytes from " << from_at << " to " << to_at;
+      }
+    }
+  }
+}
+
+TEST(CopyLarge, CopiesAsMemcpyOnBothSidesOfItsLimit) {
+  const std::size_t limit = past_caches_from();
+  ASSERT_GE(limit, std::size_t{64} << 10);
+  constexpr std::uint8_t kOutside = 255;
+  std::vector<std::uint8_t> from(limit + 200);
+  for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::uint8_t>(i % 251);
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{4095}, limit - 1, limit, limit + 65}) {
+    std::vector<std::uint8_t> got(bytes + 8, kOutside);
+    copy_large(got.data() + 5, from.data() + 3, bytes);
+    EXPECT_EQ(std::memcmp(got.data() + 5, from.data() + 3, bytes), 0) << bytes;
+    EXPECT_TRUE(std::all_of(got.begin(), got.begin() + 5, [](auto byte) { return byte == kOutside; }));
+    EXPECT_TRUE(std::all_of(got.end() - 3, got.end(), [](auto byte) { return byte == kOutside; })) << bytes;
+  }
+}
+
+}  // namespace
+}  // namespace forklift::sync
