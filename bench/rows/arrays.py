@@ -1,7 +1,9 @@
 """NumPy arrays through a queue: put, received, every element read, one byte sent back.
 
 The array is made beforehand. The measured time is from the put to the arrival of the byte, which comes
-through a Pipe of the same library.
+through a Pipe of the same library. The floor is the same between two processes by bare shared memory: one
+copy into it, the same read in place, and both ends spin, so that what the distance of two cores costs is in
+it (decisions/0319).
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import statistics
 import time
 from typing import Any
 
+from rows import others
 from rows.spec import Library, Row, Scale
 
 # From the second transfer on, the memory that the first one freed is reused.
@@ -53,21 +56,6 @@ def _transfer_us(library: Library, nbytes: int, count: int) -> float:
     return statistics.median(times) * 1e6
 
 
-def _floor_us(nbytes: int, count: int) -> float:
-    """A warm copy of the array, then the same read."""
-    import numpy as np
-
-    source, target = _array(nbytes), _array(nbytes)
-    times = []
-    for i in range(-WARM_UP, count):
-        begin = time.perf_counter()
-        np.copyto(target, source)
-        target.sum()
-        if i >= 0:
-            times.append(time.perf_counter() - begin)
-    return statistics.median(times) * 1e6
-
-
 # The number of measurements at each size is bounded by how long the peer takes.
 SIZES = (
     ("4K", 4 << 10, 1_000, 6),
@@ -79,11 +67,11 @@ SIZES = (
 
 
 def _row(name: str, nbytes: int, count: int, goal: float) -> Row:
-    def measure(library: Library, scale: Scale) -> float:
-        return _transfer_us(library, nbytes, scale.count(count, min(count, 3)))
+    def times(scale: Scale) -> int:
+        return scale.count(count, min(count, 3))
 
-    def floor(scale: Scale) -> float:
-        return _floor_us(nbytes, scale.count(count, min(count, 3)))
+    def measure(library: Library, scale: Scale) -> float:
+        return _transfer_us(library, scale.nbytes(nbytes), times(scale))
 
     large = nbytes >= 1 << 20
     return Row(
@@ -91,8 +79,9 @@ def _row(name: str, nbytes: int, count: int, goal: float) -> Row:
         "us",
         goal,
         measure=measure,
-        floor=floor,
-        floor_name="memcpy + the same read",
+        others=others.arrays(nbytes, times),
+        floor=others.floor("array", times, nbytes),
+        floor_name=others.FLOOR_NAME,
         floor_factor=1.5 if large else None,
     )
 
