@@ -48,10 +48,10 @@ class Fifo(Link):
         import faster_fifo
 
         there, back = (faster_fifo.Queue(max_size_bytes=RING + size) for size in (2 * nbytes, 0))
-        self._ways = there, back
+        self._queues = there, back
 
     def end(self, side: int) -> End:
-        return self.kind(self._ways[side], self._ways[1 - side])
+        return self.kind(self._queues[side], self._queues[1 - side])
 
 
 class Batches(Fifo):

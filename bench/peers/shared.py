@@ -1,13 +1,14 @@
-"""Bare shared memory: what carrying a message costs without any promise. It is the floor of the rows.
+"""Bare shared memory: what carrying a message costs without any promise.
 
-`Spinning` waits by looking at counters, with posix_ipc's semaphores `Sleeping` sleeps. Both have room for one
-array, which is read in place, and nobody could tell a process that died from one that is slow. The counters
-rely on stores that are seen in order, as x86-64 promises and as a call of Python's between them makes likely
-elsewhere.
+`Spinning` is the floor of rows: its ends take turns, and each waits in a spin lock of the C library, which
+tells the processor that it waits. A loop of Python's slows down the other end's copy (decisions/0319). With
+posix_ipc's semaphores `Sleeping` sleeps. Either has room for one array, which is read in place, and neither
+could tell a process that died from one that is slow.
 """
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 import pickle
@@ -17,15 +18,14 @@ from peers.exchange import End, Link
 
 SLOTS = 1024
 SLOT = 64  # bytes
-LINE = 8  # words: each counter has a cache line of its own
+PROCESS_SHARED = 1
 
 
 class Memory:
-    """One direction: a ring of slots for small messages, and room for an array."""
+    """One direction: slots for small messages, and room for an array."""
 
     def __init__(self, nbytes: int) -> None:
         self.ring = mmap.mmap(-1, SLOTS * SLOT)
-        self.counters = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("Q")
         self.room = mmap.mmap(-1, max(nbytes, 1))
 
     def array(self) -> Any:
@@ -34,50 +34,55 @@ class Memory:
         return np.frombuffer(self.room, np.float32)
 
 
-class SpinningEnd(End):
-    """Numbers, not pickled; what is written is counted by the writer, what is read by the reader."""
+class Turn(Memory):
+    """One direction with a spin lock that the writer opens and the reader closes."""
 
-    def __init__(self, out: Memory, come: Memory) -> None:
-        self._out, self._in = out.counters, come.counters
-        self._slots_out = memoryview(out.ring).cast("Q")
-        self._slots_in = memoryview(come.ring).cast("Q")
-        self._out_room, self._in_room = out, come
-        self._written = self._read = 0  # by this side, in either direction
+    def __init__(self, nbytes: int) -> None:
+        super().__init__(nbytes)
+        self.numbers = memoryview(self.ring).cast("Q")
+        self._word = ctypes.c_int.from_buffer(mmap.mmap(-1, mmap.PAGESIZE))
+        self.lock = ctypes.c_void_p(ctypes.addressof(self._word))
+        # It keeps the interpreter's lock: there is no other thread that it would be given to.
+        self.library = ctypes.PyDLL(None)
+        self.library.pthread_spin_init(self.lock, PROCESS_SHARED)
+        self.library.pthread_spin_lock(self.lock)
+
+
+class SpinningEnd(End):
+    """Numbers, not pickled, one at a time."""
+
+    def __init__(self, out: Turn, come: Turn) -> None:
+        self._out, self._in = out, come
+        self._open = out.library.pthread_spin_unlock
+        self._close = come.library.pthread_spin_lock
 
     def put(self, item: int) -> None:
-        number = self._written
-        while number - self._out[LINE] >= SLOTS:
-            pass
-        self._slots_out[number % SLOTS * (SLOT // 8)] = item
-        self._out[0] = self._written = number + 1
+        self._out.numbers[0] = item
+        self._open(self._out.lock)
 
     def get(self) -> int:
-        number = self._read
-        while self._in[0] == number:
-            pass
-        item = self._slots_in[number % SLOTS * (SLOT // 8)]
-        self._in[LINE] = self._read = number + 1
-        return item
+        self._close(self._in.lock)
+        return self._in.numbers[0]
 
     def put_array(self, array: Any) -> None:
-        self._out_room.array()[:] = array
-        self.put(1)
+        self._out.array()[:] = array
+        self._open(self._out.lock)
 
     def read_array(self) -> float:
-        self.get()
-        return float(self._in_room.array().sum())
+        self._close(self._in.lock)
+        return float(self._in.array().sum())
 
 
 class Spinning(Link):
     def __init__(self, nbytes: int) -> None:
-        self._ways = Memory(nbytes), Memory(0)
+        self._directions = Turn(nbytes), Turn(0)
 
     def end(self, side: int) -> End:
-        return SpinningEnd(self._ways[side], self._ways[1 - side])
+        return SpinningEnd(self._directions[side], self._directions[1 - side])
 
 
-class Way(Memory):
-    """One direction with semaphores. The names go at once; the processes keep what they have open."""
+class Semaphores(Memory):
+    """One direction with its semaphores. The names go at once; the processes keep what they have open."""
 
     def __init__(self, nbytes: int, name: str) -> None:
         import posix_ipc
@@ -94,7 +99,7 @@ class Way(Memory):
 class SleepingEnd(End):
     """Pickled ints in a ring."""
 
-    def __init__(self, out: Way, come: Way) -> None:
+    def __init__(self, out: Semaphores, come: Semaphores) -> None:
         self._out, self._in = out, come
         self._written = self._read = 0
 
@@ -130,7 +135,7 @@ class SleepingEnd(End):
 class Sleeping(Link):
     def __init__(self, nbytes: int) -> None:
         name = f"forklift-bench-{os.getpid()}"
-        self._ways = Way(nbytes, f"{name}-there"), Way(0, f"{name}-back")
+        self._directions = Semaphores(nbytes, f"{name}-there"), Semaphores(0, f"{name}-back")
 
     def end(self, side: int) -> End:
-        return SleepingEnd(self._ways[side], self._ways[1 - side])
+        return SleepingEnd(self._directions[side], self._directions[1 - side])
