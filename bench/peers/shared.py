@@ -1,9 +1,8 @@
 """Bare shared memory: what carrying a message costs without any promise.
 
-`Spinning` is the floor of rows: its ends take turns, and each waits in a spin lock of the C library, which
-tells the processor that it waits. A loop of Python's slows down the other end's copy (decisions/0319). With
-posix_ipc's semaphores `Sleeping` sleeps. Either has room for one array, which is read in place, and neither
-could tell a process that died from one that is slow.
+`Spinning` is the floor of rows: its ends take turns, each on a processor of its own, and wait in a spin lock
+of the C library (decisions/0319). With posix_ipc's semaphores `Sleeping` sleeps. Either has room for one
+array, which is read in place, and neither could tell a process that died from one that is slow.
 """
 
 from __future__ import annotations
@@ -74,11 +73,19 @@ class SpinningEnd(End):
 
 
 class Spinning(Link):
+    """Two ends that spin on one processor would wait for its slices, so each is bound to its own."""
+
     def __init__(self, nbytes: int) -> None:
         self._directions = Turn(nbytes), Turn(0)
+        self._before = os.sched_getaffinity(0)
 
     def end(self, side: int) -> End:
+        processors = sorted(self._before)
+        os.sched_setaffinity(0, {processors[side % len(processors)]})
         return SpinningEnd(self._directions[side], self._directions[1 - side])
+
+    def close(self) -> None:
+        os.sched_setaffinity(0, self._before)
 
 
 class Semaphores(Memory):

@@ -58,7 +58,7 @@ def _photos_busy(library: Library, scale: Scale) -> float:
 def _actors(library: Library, scale: Scale) -> float:
     """Rounds a second from the first to the last: four actors play, the learner learns."""
     name = "forklift" if library.name == OURS else "torch"
-    rounds = scale.count(60, 5)
+    rounds = scale.count(30, 5)
     command = [sys.executable, "-u", str(EXAMPLES / "replay_buffer.py"), "--library", name]
     command += ["--actors", "4", "--rounds", str(rounds)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
@@ -104,7 +104,7 @@ def _pipeline(library: Library, scale: Scale) -> float:
     import numpy as np
 
     context = library.context()
-    count = scale.count(300, 10)
+    count = scale.count(60, 10)
     frames, greys = context.Queue(BUFFERED), context.Queue(BUFFERED)
     stages = [
         context.Process(target=_camera, args=(frames, count)),
