@@ -13,6 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 WARM_UP = 200
+SETTLE_S = 0.1  # decisions/0320
+STOP = 0x7FFF
 ARRAY_WARM_UP = 2
 PATIENCE_S = 60
 
@@ -61,6 +63,21 @@ def ones(nbytes: int) -> Any:
     return np.ones(nbytes // 4, np.float32)
 
 
+def settle(end: End) -> None:
+    """Exchanges ints until the kernel has given each process its place."""
+    until = time.perf_counter() + SETTLE_S
+    while time.perf_counter() < until:
+        end.put(5)
+        end.get()
+    end.put(STOP)
+
+
+def settled(end: End) -> None:
+    """The other side of `settle`."""
+    while (item := end.get()) != STOP:
+        end.put(item)
+
+
 def measure(what: str, end: End, count: int, nbytes: int) -> float:
     """The first side. Microseconds of a round trip or of an array, or thousands of messages a second."""
     clock = time.perf_counter
@@ -70,11 +87,9 @@ def measure(what: str, end: End, count: int, nbytes: int) -> float:
         end.put(0)
         end.get_many(count)
         return count / (clock() - begin) / 1e3
+    settle(end)
     if what == "round trip":
         put, get = end.put, end.get
-        for _ in range(WARM_UP):
-            put(5)
-            get()
         begin = clock()
         for _ in range(count):
             put(5)
@@ -96,9 +111,11 @@ def answer(what: str, end: End, count: int, nbytes: int) -> None:
         end.put_many(WARM_UP)
         end.get()
         end.put_many(count)
-    elif what == "round trip":
+        return
+    settled(end)
+    if what == "round trip":
         put, get = end.put, end.get
-        for _ in range(WARM_UP + count):
+        for _ in range(count):
             put(get())
     else:
         for _ in range(ARRAY_WARM_UP + count):

@@ -12,6 +12,8 @@ import statistics
 import time
 from typing import Any
 
+from peers.exchange import SETTLE_S
+
 from rows import others
 from rows.spec import Library, Row, Scale
 
@@ -20,6 +22,8 @@ WARM_UP = 2
 
 
 def _read(queue: Any, ack: Any, count: int) -> None:
+    while queue.get() is not None:
+        ack.send_bytes(b"x")
     for _ in range(count):
         array = queue.get()
         if array.sum() != array.size:
@@ -43,6 +47,11 @@ def _transfer_us(library: Library, nbytes: int, count: int) -> float:
     heard, ack = context.Pipe()
     reader = context.Process(target=_read, args=(queue, ack, WARM_UP + count))
     reader.start()
+    until = time.perf_counter() + SETTLE_S
+    while time.perf_counter() < until:
+        queue.put(5)
+        heard.recv_bytes()
+    queue.put(None)
     times = []
     for i in range(-WARM_UP, count):
         begin = time.perf_counter()

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from peers.exchange import SETTLE_S
+
 from rows import others
 from rows.spec import Library, Row, Scale
 
@@ -15,9 +17,9 @@ WARM_UP = 200
 MESSAGES = 100_000
 
 
-def _echo(there: Any, back: Any, count: int) -> None:
-    for _ in range(count):
-        back.put(there.get())
+def _echo(there: Any, back: Any) -> None:
+    while (item := there.get()) is not None:
+        back.put(item)
 
 
 def _round_trip_count(scale: Scale) -> int:
@@ -32,16 +34,20 @@ def _round_trips(make: Callable[[], Any], context: Any, scale: Scale) -> list[fl
     """The seconds that each round trip of a small int takes through two queues between two processes."""
     count = _round_trip_count(scale)
     there, back = make(), make()
-    peer = context.Process(target=_echo, args=(there, back, WARM_UP + count))
+    peer = context.Process(target=_echo, args=(there, back))
     peer.start()
     clock = time.perf_counter
+    until = clock() + SETTLE_S
+    while clock() < until:
+        there.put(5)
+        back.get()
     times = []
-    for i in range(-WARM_UP, count):
+    for _ in range(count):
         begin = clock()
         there.put(5)
         back.get()
-        if i >= 0:
-            times.append(clock() - begin)
+        times.append(clock() - begin)
+    there.put(None)
     peer.join()
     return times
 
