@@ -85,18 +85,31 @@ class Contender:
 
 
 def measure(row: Row, repeat: int, scale: Scale, nice: int, tick: Callable[[], None]) -> Figures:
-    """Measures ours, the peer, the floor, ours, the peer, ... `repeat` times."""
+    """Measures ours, the peers, the floor, ours, the peers, ... `repeat` times.
+
+    Without an optional peer that fails, the row goes on; what it measured until then is not kept.
+    """
     figures = Figures()
     values = {row.ours: figures.ours}
-    if row.peer:
-        values[row.peer] = figures.peers.setdefault(row.peer, [])
+    for peer in (*([row.peer] if row.peer else []), *(other.name for other in row.present)):
+        values[peer] = figures.peers.setdefault(peer, [])
+    optional = {other.name for other in row.present}
     if row.floor is not None:
         values[FLOOR] = figures.floors.setdefault(row.floor_name, [])
     contenders = [Contender(row, name, scale, nice) for name in values]
     try:
         for _ in range(repeat):
             for contender in contenders:
-                values[contender.name].append(contender.measure())
+                if contender.name in figures.left_out:
+                    continue
+                try:
+                    values[contender.name].append(contender.measure())
+                except RuntimeError as error:
+                    if contender.name not in optional:
+                        raise
+                    figures.left_out[contender.name] = str(error)
+                    del figures.peers[contender.name]
+                    contender.close()  # one that hangs must not compute beside the others
                 tick()
     finally:
         for contender in contenders:

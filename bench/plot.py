@@ -4,6 +4,7 @@
     bench/plot.py                              writes docs/images/sizes.svg
     bench/plot.py --check                      fails if that file is not what the JSON gives
     bench/plot.py --json mine.json --svg mine.svg --taken "my machine"
+    bench/plot.py --markdown bench/RESULTS-peers.md --family array --svg docs/images/peers.svg
 
 A panel is a family of rows whose names end in a size (array-4K, array-64K, ...). Both scales are logarithmic.
 A peer with one row of a family is left out: one point is no curve.
@@ -21,8 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import report
+from from_markdown import comparisons as of_markdown
 from rows.spec import Comparison
-from svg import CURVES, Drawing
+from svg import CURVES, MORE_CURVES, Drawing
 
 ROOT = Path(__file__).resolve().parent.parent
 OURS = "Forklift"
@@ -36,6 +38,7 @@ class Panel:
     heading: str
 
 
+COLORS = (*CURVES, *MORE_CURVES)
 PANELS = (
     Panel("array", "A NumPy array, sent and read"),
     Panel("torch-fresh", "A new CPU tensor of torch, sent"),
@@ -72,7 +75,7 @@ def curves_of(comparisons: Sequence[Comparison], family: str) -> list[Curve]:
     curves = [Curve(name, tuple(sorted(of.items()))) for name, of in points.items() if len(of) > 1]
     ours = [each for each in curves if each.name == OURS]
     peers = [each for each in curves if each.name != OURS]
-    return ours + sorted(peers, key=lambda each: -each.points[-1][1])[: len(CURVES) - 1]
+    return ours + sorted(peers, key=lambda each: -each.points[-1][1])[: len(COLORS) - 1]
 
 
 def time_text(seconds: float) -> str:
@@ -123,7 +126,7 @@ def draw_panel(page: Drawing, top: float, panel: Panel, curves: Sequence[Curve])
             anchor="middle",
         )
     labels: list[float] = []
-    for curve, color in sorted(zip(curves, CURVES, strict=False), key=lambda pair: pair[0].points[-1][1]):
+    for curve, color in sorted(zip(curves, COLORS, strict=False), key=lambda pair: pair[0].points[-1][1]):
         points = [(across.place(size), up.place(time)) for size, time in curve.points]
         page.curve(points, color, 3 if curve.name == OURS else 2)
         y = points[-1][1] + 4
@@ -133,12 +136,12 @@ def draw_panel(page: Drawing, top: float, panel: Panel, curves: Sequence[Curve])
         page.text(LEFT + FIELD + 14, y, curve.name, color=color, bold=curve.name == OURS)
 
 
-def draw(comparisons: Sequence[Comparison], taken: str) -> str:
+def draw(comparisons: Sequence[Comparison], taken: str, panels: Sequence[Panel] = PANELS) -> str:
     page = Drawing(WIDTH, "Time by size", f"Curves: the time of a message by its size. {taken}")
     page.text(20, 30, "The time of a message, by its size", size=16, bold=True)
     page.text(20, 48, "Lower is faster. Both scales are logarithmic.", color="muted")
     y = 64.0
-    for panel in PANELS:
+    for panel in panels:
         curves = curves_of(comparisons, panel.family)
         if not curves:
             raise SystemExit(f"plot: the run has no two sizes of {panel.family}")
@@ -154,20 +157,28 @@ def draw(comparisons: Sequence[Comparison], taken: str) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     bench = ROOT / "bench"
-    parser.add_argument("--json", type=Path, default=bench / "results.json", help="of the run")
-    parser.add_argument("--markdown", type=Path, default=bench / "RESULTS.md", help="of the same run")
+    parser.add_argument(
+        "--json", type=Path, help="of the run; default: results.json, or the Markdown where that is named"
+    )
+    parser.add_argument("--markdown", type=Path, help="of the same run; default: RESULTS.md")
+    parser.add_argument("--family", choices=[panel.family for panel in PANELS], help="only this panel")
     parser.add_argument("--taken", help="words about the run; default: those of the Markdown")
     parser.add_argument(
         "--svg", type=Path, default=ROOT / "docs" / "images" / "sizes.svg", help="the drawing"
     )
     parser.add_argument("--check", action="store_true", help="change nothing")
     options = parser.parse_args()
-    taken = options.taken or report.taken(options.markdown.read_text())
-    drawn = draw(json.loads(options.json.read_text()), taken)
+    results = (options.markdown or bench / "RESULTS.md").read_text()
+    if options.markdown and not options.json:
+        comparisons = of_markdown(results)
+    else:
+        comparisons = json.loads((options.json or bench / "results.json").read_text())
+    panels = [panel for panel in PANELS if options.family in (None, panel.family)]
+    drawn = draw(comparisons, options.taken or report.taken(results), panels)
     if not options.check:
         options.svg.write_text(drawn)
     elif not options.svg.exists() or options.svg.read_text() != drawn:
-        print(f"{options.svg} is not what {options.json.name} gives: run bench/plot.py", file=sys.stderr)
+        print(f"{options.svg} is not what the run gives: run bench/plot.py", file=sys.stderr)
         return 1
     return 0
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
+import peers
 from rich.console import Console
 from rich.table import Table
 from rows.spec import Comparison
@@ -94,6 +95,12 @@ def machine() -> list[str]:
     ]
 
 
+def _peers(comparisons: Sequence[Comparison]) -> list[str]:
+    """The versions of the peers that are packages."""
+    found = peers.versions(one["peer"] for one in comparisons)
+    return [f"- beside {', '.join(found)}"] if found else []
+
+
 def in_words(comparisons: Sequence[Comparison]) -> list[str]:
     """The rows that a reader asks for first, each beside its peers, as a Markdown table without limits."""
     lines = ["| | peer | Forklift | peer's | times better |", "|---|---|---:|---:|---:|"]
@@ -134,6 +141,7 @@ def markdown(comparisons: Sequence[Comparison], command: Sequence[str], facts: S
         "",
         *(f"- {line}" for line in (*machine(), *facts)),
         f"- load average {os.getloadavg()[0]:.1f} at the end",
+        *_peers(comparisons),
         "",
         "## In words",
         "",

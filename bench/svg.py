@@ -37,6 +37,12 @@ DARK = {
 
 # The colors in which curves are drawn.
 CURVES = ("strong", "second", "third", "fourth", "fifth")
+# More of them, for drawings with many curves, on light and on dark pages.
+MORE_CURVES = {
+    "sixth": ("#1b7c83", "#39c5cf"),
+    "seventh": ("#bf3989", "#f778ba"),
+    "eighth": ("#9a6700", "#d29922"),
+}
 
 
 def _number(value: float) -> str:
@@ -57,6 +63,7 @@ class Drawing:
         self._title = title
         self._description = description
         self._shapes: list[str] = []
+        self._more: list[str] = []  # colours that only this drawing needs
 
     def rectangle(
         self, x: float, y: float, width: float, height: float, color: str, radius: float = 0
@@ -69,6 +76,8 @@ class Drawing:
 
     def curve(self, points: Sequence[tuple[float, float]], color: str, width: float = 2) -> None:
         """Lines from point to point, and a dot at each."""
+        if color in MORE_CURVES and color not in self._more:
+            self._more.append(color)
         path = " ".join(f"{_number(x)},{_number(y)}" for x, y in points)
         self._shapes.append(
             f'<polyline class="curve-{color}" points="{path}" stroke-width="{_number(width)}"/>'
@@ -103,7 +112,8 @@ class Drawing:
                 ' font-family="system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif">',
                 f"<title>{escape(self._title)}</title>",
                 f"<desc>{escape(self._description)}</desc>",
-                f"<style>{_style(LIGHT)} @media (prefers-color-scheme: dark) {{ {_style(DARK)} }}</style>",
+                f"<style>{self._styles(LIGHT, 0)} "
+                f"@media (prefers-color-scheme: dark) {{ {self._styles(DARK, 1)} }}</style>",
                 _rectangle(0, 0, self._width, height, "page", 8),
                 *self._shapes,
                 "</svg>",
@@ -111,8 +121,11 @@ class Drawing:
             ]
         )
 
+    def _styles(self, colors: dict[str, str], page: int) -> str:
+        return _style(colors | {name: MORE_CURVES[name][page] for name in self._more}, self._more)
 
-def _style(colors: dict[str, str]) -> str:
+
+def _style(colors: dict[str, str], more: Sequence[str]) -> str:
     fills = [f".{name} {{ fill: {color}; }}" for name, color in colors.items()]
-    curves = [f".curve-{name} {{ stroke: {colors[name]}; fill: none; }}" for name in CURVES]
+    curves = [f".curve-{name} {{ stroke: {colors[name]}; fill: none; }}" for name in (*CURVES, *more)]
     return " ".join([*fills, *curves, f".stroke {{ stroke: {colors['line']}; stroke-width: 1; }}"])

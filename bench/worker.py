@@ -1,6 +1,6 @@
 """Measures one row on one contender, one value for each line that it reads. `run.py` starts it.
 
-python worker.py ROW MODULE|floor [--quick] [--tiny]
+python worker.py ROW MODULE|PEER|floor [--quick] [--tiny]
 
 Every contender has an interpreter of its own, so that the imports, threads and at-fork handlers of one do not
 affect the figures of another. It sleeps while another one is measured.
@@ -22,6 +22,7 @@ def main() -> int:
     scale = Scale(quick="--quick" in sys.argv[3:], tiny="--tiny" in sys.argv[3:])
     row = next(row for row in (*ROWS, *DEVICE_ROWS) if row.name == name)
     library = None
+    other = next((other for other in row.others if other.name == contender), None)
     for line in sys.stdin:
         if not line.strip():
             continue
@@ -30,6 +31,8 @@ def main() -> int:
             if contender == FLOOR:
                 assert row.floor is not None
                 answer = {"value": row.floor(scale)}
+            elif other is not None:
+                answer = {"value": other.measure(scale)}
             else:
                 assert row.measure is not None
                 library = library or Library(contender, importlib.import_module(contender))

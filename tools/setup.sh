@@ -6,7 +6,7 @@
 #   tools/setup.sh          the same, and what building and running the tests need
 #   tools/setup.sh lint     the same, and what `make lint` needs
 #   tools/setup.sh compilers  the same, and the other compilers and build systems that `make compilers` and the tests of packaging/ try
-#   tools/setup.sh bench    the same as the second, and those peers of the C++ benchmarks that have packages
+#   tools/setup.sh bench    the same as the second, and those peers of the benchmarks that have packages
 #
 # System packages need root or sudo; without these, the script names the packages and fails. It does not touch
 # what is installed already, and a run in which nothing changed takes a fraction of a second.
@@ -128,10 +128,10 @@ install_peers() {
   done
 }
 
-# Packages of Python that are peers, into .venv.
+# Packages of Python that are peers, into .venv, each by itself: one that does not build must not keep out the others.
 install_python_peers() {
   local package
-  for package in faster-fifo==1.5.2; do
+  for package in $(sed '/^#/d' tools/requirements-bench.txt); do
     # shellcheck disable=SC2086 -- PIP_ARGS is a list of words
     .venv/bin/python -m pip install --quiet --disable-pip-version-check ${PIP_ARGS-} "$package" ||
       say "$package could not be installed: the benchmarks leave that peer out"

@@ -1,7 +1,9 @@
 """NumPy arrays and bytes through a queue: put, received, every element read, one byte sent back.
 
 What is sent is made beforehand. The measured time is from the put to the arrival of the byte, which comes
-through a Pipe of the same library.
+through a Pipe of the same library. The floor is the same between two processes by bare shared memory: one
+copy into it, the same read in place, and both ends spin, so that what the distance of two cores costs is in
+it (decisions/0319).
 """
 
 from __future__ import annotations
@@ -10,6 +12,9 @@ import statistics
 import time
 from typing import Any
 
+from peers.exchange import SETTLE_S
+
+from rows import others
 from rows.spec import STANDARD, Library, Row, Scale
 
 # From the second transfer on, the memory that the first one freed is reused.
@@ -17,6 +22,8 @@ WARM_UP = 2
 
 
 def _read(queue: Any, ack: Any, count: int) -> None:
+    while queue.get() is not None:
+        ack.send_bytes(b"x")
     for _ in range(count):
         array = queue.get()
         if array.sum() != array.size:
@@ -57,6 +64,11 @@ def _transfer_us(library: Library, nbytes: int, count: int, how: dict[str, bool]
     else:
         reader = context.Process(target=_read_bytes, args=(*arguments, how))
     reader.start()
+    until = time.perf_counter() + SETTLE_S
+    while time.perf_counter() < until:
+        queue.put(5)
+        heard.recv_bytes()
+    queue.put(None)
     times = []
     for i in range(-WARM_UP, count):
         begin = time.perf_counter()
@@ -67,21 +79,6 @@ def _transfer_us(library: Library, nbytes: int, count: int, how: dict[str, bool]
     reader.join()
     if reader.exitcode != 0:
         raise RuntimeError(f"the reader ended with {reader.exitcode}")
-    return statistics.median(times) * 1e6
-
-
-def _floor_us(nbytes: int, count: int) -> float:
-    """A warm copy of the array, then the same read."""
-    import numpy as np
-
-    source, target = _array(nbytes), _array(nbytes)
-    times = []
-    for i in range(-WARM_UP, count):
-        begin = time.perf_counter()
-        np.copyto(target, source)
-        target.sum()
-        if i >= 0:
-            times.append(time.perf_counter() - begin)
     return statistics.median(times) * 1e6
 
 
@@ -96,11 +93,11 @@ SIZES = (
 
 
 def _row(name: str, nbytes: int, count: int, goal: float) -> Row:
-    def measure(library: Library, scale: Scale) -> float:
-        return _transfer_us(library, nbytes, scale.count(count, min(count, 3)))
+    def times(scale: Scale) -> int:
+        return scale.count(count, min(count, 3))
 
-    def floor(scale: Scale) -> float:
-        return _floor_us(nbytes, scale.count(count, min(count, 3)))
+    def measure(library: Library, scale: Scale) -> float:
+        return _transfer_us(library, scale.nbytes(nbytes), times(scale))
 
     large = nbytes >= 1 << 20
     return Row(
@@ -108,8 +105,9 @@ def _row(name: str, nbytes: int, count: int, goal: float) -> Row:
         "us",
         goal,
         measure=measure,
-        floor=floor,
-        floor_name="memcpy + the same read",
+        others=others.arrays(nbytes, times),
+        floor=others.floor("array", times, nbytes),
+        floor_name=others.FLOOR_NAME,
         floor_factor=1.5 if large else None,
     )
 
@@ -118,18 +116,17 @@ BYTES = 16 << 20
 
 
 def bytes_16m(library: Library, scale: Scale) -> float:
-    return _transfer_us(library, BYTES, scale.count(10, 3), {})
+    return _transfer_us(library, BYTES, _bytes_times(scale), {})
 
 
 def bytes_lent_16m(library: Library, scale: Scale) -> float:
     """The standard library's queue lends nothing: there it is a plain get."""
-    return _transfer_us(
-        library, BYTES, scale.count(10, 3), {} if library.name == STANDARD else {"copy": False}
-    )
+    how = {} if library.name == STANDARD else {"copy": False}
+    return _transfer_us(library, BYTES, _bytes_times(scale), how)
 
 
-def bytes_floor(scale: Scale) -> float:
-    return _floor_us(BYTES, scale.count(10, 3))
+def _bytes_times(scale: Scale) -> int:
+    return scale.count(10, 3)
 
 
 ROWS = (
@@ -138,16 +135,16 @@ ROWS = (
         "bytes-16M",
         "us",
         measure=bytes_16m,
-        floor=bytes_floor,
-        floor_name="memcpy + the same read",
+        floor=others.floor("array", _bytes_times, BYTES),
+        floor_name=others.FLOOR_NAME,
         note="bytes, copied on receipt, every element read",
     ),
     Row(
         "bytes-lent-16M",
         "us",
         measure=bytes_lent_16m,
-        floor=bytes_floor,
-        floor_name="memcpy + the same read",
+        floor=others.floor("array", _bytes_times, BYTES),
+        floor_name=others.FLOOR_NAME,
         floor_factor=1.5,
         note="bytes, get(copy=False), every element read",
     ),

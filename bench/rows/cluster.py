@@ -120,7 +120,6 @@ ROWS: tuple[Row, ...] = tuple(
         measure=measure,
         ours=OURS,
         peer=peer,
-        repeat=3,
         note=note,
     )
     for name, unit, goal, measure, peer, note in (

@@ -90,7 +90,6 @@ ROWS = (
         at_most=20,
         measure=cross_256m,
         peer="subprocess",
-        repeat=3,
         note="Python to C++ and back, halved; the peer sends the bytes through pipes",
     ),
 )

@@ -147,7 +147,6 @@ ROWS = (
         "us",
         8,
         measure=_arrays(1_000_000),
-        repeat=3,
         note="map; argument and result are arrays of 1 MB, dropped as they come",
     ),
     Row(
@@ -159,7 +158,6 @@ ROWS = (
         floor=_joblib_alone,
         floor_name="joblib with a backend that computes at once",
         peer="joblib",
-        repeat=3,
         note="joblib.Parallel(2) of trivial tasks with batch_size=1; the peer is its backend loky",
     ),
 )

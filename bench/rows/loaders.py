@@ -138,7 +138,6 @@ def _rows(size: str) -> tuple[Row, ...]:
             floor_factor=1.1,
             ours=OWN,
             peer=PEER,
-            repeat=3,
             note=f"{note}, and a learner that computes for each batch",
         ),
     )

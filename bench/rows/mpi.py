@@ -72,7 +72,6 @@ ROWS: tuple[Row, ...] = (
         measure=_tiny,
         ours=OURS,
         peer=PEER,
-        repeat=3,
         note="chunksize 1",
     ),
     Row(
@@ -82,7 +81,6 @@ ROWS: tuple[Row, ...] = (
         measure=_all_reduce,
         ours=OURS,
         peer=PEER,
-        repeat=3,
         note="C++: two nodes of two ranks, on one machine; the peer is MPI_Allreduce in the same job",
     ),
 )

@@ -6,15 +6,16 @@ import statistics
 import time
 from typing import Any
 
+from peers.exchange import SETTLE_S
+
 from rows.spec import Library, Row, Scale
 
 ROUND_TRIPS = 4_000
-WARM_UP = 200
 
 
-def _echo(end: Any, count: int) -> None:
-    for _ in range(count):
-        end.send(end.recv())
+def _echo(end: Any) -> None:
+    while (item := end.recv()) is not None:
+        end.send(item)
 
 
 def pipe_rtt(library: Library, scale: Scale) -> float:
@@ -22,16 +23,20 @@ def pipe_rtt(library: Library, scale: Scale) -> float:
     context = library.context()
     count = scale.count(ROUND_TRIPS, 500)
     end, other = context.Pipe()
-    peer = context.Process(target=_echo, args=(other, WARM_UP + count))
+    peer = context.Process(target=_echo, args=(other,))
     peer.start()
     clock = time.perf_counter
+    until = clock() + SETTLE_S
+    while clock() < until:
+        end.send(5)
+        end.recv()
     times = []
-    for i in range(-WARM_UP, count):
+    for _ in range(count):
         begin = clock()
         end.send(5)
         end.recv()
-        if i >= 0:
-            times.append(clock() - begin)
+        times.append(clock() - begin)
+    end.send(None)
     peer.join()
     return statistics.mean(times) * 1e6
 

@@ -153,7 +153,6 @@ ROWS: tuple[Row, ...] = (
         1.5,
         measure=_two_machines,
         peer=PEER,
-        repeat=3,
         note="four ranks, each two a machine, ours by MPI between them; the peer is gloo over loopback",
     ),
     Row(

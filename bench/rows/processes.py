@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from rows import others
 from rows.spec import Library, Row, Scale
 
 # --- start
@@ -169,20 +170,35 @@ def memory(library: Library, scale: Scale) -> float:
 
 
 ROWS = (
-    Row("idle", "% CPU", at_most=0.1, measure=idle, repeat=1, note="4 processes blocked in get"),
+    Row("idle", "% CPU", at_most=0.1, measure=idle, note="4 processes blocked in get"),
     Row("memory", "MB", extra_at_most=4, measure=memory, note="resident, after import and one message"),
-    Row("pool-map-1", "k/s", 8, more_is_better=True, measure=pool_map_1, repeat=3),
+    Row(
+        "pool-map-1",
+        "k/s",
+        8,
+        more_is_better=True,
+        measure=pool_map_1,
+        # A part of the tasks: these take as long as ours for all.
+        others=others.tasks("one", lambda scale: scale.count(4_000, 100)),
+    ),
     Row(
         "pool-map-auto",
         "k/s",
         2,
         more_is_better=True,
         measure=pool_map_auto,
+        others=others.tasks("chunks", lambda scale: scale.count(200_000, 1_000)),
         floor=_map_here,
         floor_name="map() in one process",
         note="`Pool(2).map` of trivial tasks, chunks as it chooses",
     ),
-    Row("pool-apply", "us", 8, measure=pool_apply),
+    Row(
+        "pool-apply",
+        "us",
+        8,
+        measure=pool_apply,
+        others=others.tasks("call", lambda scale: scale.count(1_000, 20)),
+    ),
     Row("fork-guard", "ms", extra_at_most=1.0, measure=fork_guard, note="a fork with five other threads"),
     Row("start-fork", "ms", measure=start_fork),
 )

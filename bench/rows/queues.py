@@ -7,6 +7,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from peers.exchange import SETTLE_S
+
+from rows import others
 from rows.spec import Library, Row, Scale
 
 ROUND_TRIPS = 4_000
@@ -14,25 +17,37 @@ WARM_UP = 200
 MESSAGES = 100_000
 
 
-def _echo(there: Any, back: Any, count: int) -> None:
-    for _ in range(count):
-        back.put(there.get())
+def _echo(there: Any, back: Any) -> None:
+    while (item := there.get()) is not None:
+        back.put(item)
+
+
+def _round_trip_count(scale: Scale) -> int:
+    return scale.count(ROUND_TRIPS, 500)
+
+
+def _flow_count(scale: Scale) -> int:
+    return scale.count(MESSAGES, 1_000)
 
 
 def _round_trips(make: Callable[[], Any], context: Any, scale: Scale) -> list[float]:
     """The seconds that each round trip of a small int takes through two queues between two processes."""
-    count = scale.count(ROUND_TRIPS, 500)
+    count = _round_trip_count(scale)
     there, back = make(), make()
-    peer = context.Process(target=_echo, args=(there, back, WARM_UP + count))
+    peer = context.Process(target=_echo, args=(there, back))
     peer.start()
     clock = time.perf_counter
+    until = clock() + SETTLE_S
+    while clock() < until:
+        there.put(5)
+        back.get()
     times = []
-    for i in range(-WARM_UP, count):
+    for _ in range(count):
         begin = clock()
         there.put(5)
         back.get()
-        if i >= 0:
-            times.append(clock() - begin)
+        times.append(clock() - begin)
+    there.put(None)
     peer.join()
     return times
 
@@ -72,7 +87,7 @@ def _consume(go: Any, queue: Any, warm_up: int, count: int, done: Any) -> None:
 def queue_oneway(library: Library, scale: Scale) -> float:
     """Thousands of small ints a second, one producer, one consumer."""
     context = library.context()
-    count = scale.count(MESSAGES)
+    count = _flow_count(scale)
     queue = context.Queue()
     go, told = context.Pipe()
     producer = context.Process(target=_produce, args=(told, queue, WARM_UP, count))
@@ -177,9 +192,24 @@ def create_queue(library: Library, scale: Scale) -> float:
 
 
 ROWS = (
-    Row("queue-rtt", "us", 10, measure=queue_rtt),
+    Row(
+        "queue-rtt",
+        "us",
+        10,
+        measure=queue_rtt,
+        others=others.messages("round trip", _round_trip_count),
+        floor=others.floor("round trip", _round_trip_count),
+        floor_name=others.FLOOR_NAME,
+    ),
     Row("simplequeue-rtt", "us", 5, measure=simplequeue_rtt),
-    Row("queue-oneway", "k/s", 6, more_is_better=True, measure=queue_oneway),
+    Row(
+        "queue-oneway",
+        "k/s",
+        6,
+        more_is_better=True,
+        measure=queue_oneway,
+        others=others.messages("flow", _flow_count),
+    ),
     Row("tail", "us", 5, measure=tail, note="p99 of queue-rtt"),
     Row("4p4c", "k/s", 4, more_is_better=True, measure=throughput_4p4c),
     Row(

@@ -47,6 +47,19 @@ Measure = Callable[[Library, Scale], float]
 
 
 @dataclass(frozen=True)
+class Peer:
+    """A contender that is no module with the interface of multiprocessing, with a way of its own to measure.
+
+    It is optional: where it cannot be measured, the row says so and does without.
+    """
+
+    name: str
+    measure: Callable[[Scale], float]
+    missing: str = ""  # why it cannot be measured here; empty: it can
+    difference: str = ""  # what it does more, less or otherwise than ours
+
+
+@dataclass(frozen=True)
 class Row:
     """One figure, measured on several contenders in turn."""
 
@@ -67,7 +80,13 @@ class Row:
     floor_name: str = FLOOR
     ours: str = OURS
     peer: str = STANDARD  # empty: nobody
+    others: tuple[Peer, ...] = ()
     repeat: int = 5
+
+    @property
+    def present(self) -> tuple[Peer, ...]:
+        """Those other peers that can be measured here."""
+        return tuple(other for other in self.others if not other.missing)
 
 
 @dataclass
@@ -78,6 +97,7 @@ class Figures:
     peers: dict[str, list[float]] = field(default_factory=dict)
     floors: dict[str, list[float]] = field(default_factory=dict)
     parts: dict[str, list[float]] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)  # optional peers that failed, and how
 
     def extend(self, more: Figures) -> None:
         """Adds the values of another measurement of the same row."""
@@ -89,6 +109,7 @@ class Figures:
         ):
             for name, values in theirs.items():
                 mine.setdefault(name, []).extend(values)
+        self.left_out.update(more.left_out)
 
 
 Comparison = dict[str, Any]
@@ -117,6 +138,7 @@ def compare(row: Row, figures: Figures) -> list[Comparison]:
     floors = {name: statistics.median(values) for name, values in figures.floors.items()}
     floor = floors.get(row.floor_of, next(iter(floors.values()), None))
     remarks = [row.note] if row.note else []
+    remarks += _remarks_on_others(row, figures)
     remarks += [f"{name} {statistics.median(v):.3g}" for name, v in figures.parts.items()]
     remarks += [f"{name} {value:.3g}" for name, value in floors.items()]
     if len(figures.ours) >= 3 and spread(figures.ours) > WIDE_SPREAD:
@@ -152,6 +174,17 @@ def compare(row: Row, figures: Figures) -> list[Comparison]:
     elif not entries:
         entries.append(entry("itself", ours, None))
     return entries
+
+
+def _remarks_on_others(row: Row, figures: Figures) -> list[str]:
+    """How the other peers' work differs from ours, and who was left out."""
+    left_out = {other.name: other.missing for other in row.others if other.missing} | figures.left_out
+    remarks = [
+        f"{other.name}: {other.difference}"
+        for other in row.others
+        if other.difference and figures.peers.get(other.name)
+    ]
+    return remarks + [f"{name} left out: {reason}" for name, reason in left_out.items()]
 
 
 def _limit(row: Row, figures: Figures, floor: float | None) -> tuple[str, float] | None:

@@ -156,7 +156,6 @@ def _row(name: str, unit: str, kind: str, what: str, note: str, at_most: float |
         measure=_figure(kind, what),
         floor=functools.partial(_forked, kind, what),
         floor_name="fork of the program",
-        repeat=3,
         note=note,
     )
 

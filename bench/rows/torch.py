@@ -185,7 +185,6 @@ ROWS = (
         3,
         measure=_spawn_8,
         peer=PEER,
-        repeat=3,
         note="ranks that do nothing; torch's import torch, ours do not unless the program's modules do",
     ),
 )

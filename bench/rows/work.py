@@ -7,15 +7,13 @@ that computes.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from rows import executors
+from rows.jobs import another_computes
 from rows.queues import _round_trips
 from rows.spec import Library, Row, Scale
 
@@ -78,20 +76,9 @@ def _two_copies(size: int) -> Callable[[Scale], float]:
 # --- a busy machine
 
 
-@contextlib.contextmanager
-def _another_computes() -> Iterator[None]:
-    """Runs another process that uses one processor all the time."""
-    other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-    try:
-        yield
-    finally:
-        other.kill()
-        other.wait()
-
-
 def _busy(measure: Callable[[Library, Scale], float]) -> Callable[[Library, Scale], float]:
     def beside_another(library: Library, scale: Scale) -> float:
-        with _another_computes():
+        with another_computes():
             return measure(library, scale)
 
     return beside_another
@@ -165,7 +152,6 @@ ROWS = (
             floor_name="two copies",
             floor=_two_copies(size),
             measure=_pool_work(size, workers),
-            repeat=3,
             note="beyond 1 ms of work; argument and result of this size, imap_unordered",
         )
         for workers in (2, 4)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 RUN = Path(__file__).resolve().parents[3] / "bench" / "run.py"
 sys.path.insert(0, str(RUN.parent))
 
-from rows.spec import Figures, Row, choose, compare  # noqa: E402
+import contenders  # noqa: E402
+import report  # noqa: E402
+from rows import ROWS  # noqa: E402
+from rows.spec import Figures, Peer, Row, Scale, choose, compare  # noqa: E402
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -44,11 +49,23 @@ def test_a_row_is_measured(row: str, tmp_path: Path) -> None:
     file = tmp_path / "out.json"
     answer = run("--rows", row, "--quick", "--repeat", "1", "--json", str(file))
     assert answer.returncode == 0, answer.stdout + answer.stderr
-    (one,) = json.loads(file.read_text())
+    one, *others = json.loads(file.read_text())
     assert (one["row"], one["peer"], one["unit"]) == (row, "multiprocessing", "us")
     assert one["ours"] > 0
     assert one["ratio"] == pytest.approx(one["theirs"] / one["ours"])
     assert one["holds"] == (one["ratio"] >= one["goal"])
+    assert one["floor"] > 0
+    assert all(other["goal"] is None for other in others)
+
+
+def test_a_run_in_pieces_keeps_what_it_has(tmp_path: Path) -> None:
+    file, markdown = tmp_path / "out.json", tmp_path / "out.md"
+    adding = ["--quick", "--repeat", "1", "--add", "--json", str(file), "--markdown", str(markdown)]
+    for row in ("create-queue", "create-lock", "create-queue"):
+        assert run("--rows", row, *adding).returncode == 0
+    assert [one["row"] for one in json.loads(file.read_text())] == ["create-queue", "create-lock"]
+    assert "bench/run.py --rows create-queue,create-lock --quick" in markdown.read_text()
+    assert run("--rows", "create-lock", "--add").returncode != 0  # to what?
 
 
 def test_more_can_be_better() -> None:
@@ -83,3 +100,83 @@ def test_a_limit_may_be_a_part_of_what_a_peer_takes(theirs: float, limit: float,
 def test_a_prefix_names_several_rows() -> None:
     rows = [Row("a", "us"), Row("a-1", "us"), Row("ab", "us")]
     assert [row.name for row in choose(rows, "a,a-1")] == ["a", "a-1"]
+
+
+def test_another_peer_is_measured_and_one_that_cannot_be_is_named() -> None:
+    others = (
+        Peer("here", lambda scale: 3.0, difference="polling"),
+        Peer("gone", lambda scale: 1.0, missing="not installed"),
+    )
+    row = Row("r", "us", 10, others=others)
+    assert [other.name for other in row.present] == ["here"]
+    first, second = compare(row, Figures(ours=[1.0], peers={"multiprocessing": [20.0], "here": [3.0]}))
+    assert (first["goal"], first["holds"]) == (10, True)
+    assert (second["peer"], second["ratio"], second["goal"]) == ("here", 3.0, None)
+    assert first["note"] == "here: polling; gone left out: not installed"
+
+
+def test_a_peer_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Made:
+        """A contender whose values are made up."""
+
+        closed: ClassVar[list[str]] = []
+
+        def __init__(self, row: Row, name: str, scale: Scale, nice: int) -> None:
+            self.name = name
+
+        def measure(self) -> float:
+            if self.name == "broken":
+                raise RuntimeError("broken ended with 1")
+            return 2.0
+
+        def close(self) -> None:
+            self.closed.append(self.name)
+
+    monkeypatch.setattr(contenders, "Contender", Made)
+    row = Row("r", "us", others=(Peer("broken", lambda scale: 1.0), Peer("whole", lambda scale: 1.0)))
+    figures = contenders.measure(row, 2, Scale(tiny=True), 0, lambda: None)
+    assert figures.ours == [2.0, 2.0]
+    assert figures.peers == {"multiprocessing": [2.0, 2.0], "whole": [2.0, 2.0]}
+    assert figures.left_out == {"broken": "broken ended with 1"}
+    assert "broken" in Made.closed
+    # The contenders that a row needs are not optional.
+    needed = Row("r", "us", peer="broken")
+    with pytest.raises(RuntimeError, match="ended with 1"):
+        contenders.measure(needed, 1, Scale(tiny=True), 0, lambda: None)
+
+
+WITH_OTHERS = choose(ROWS, "queue-rtt,queue-oneway,array-1M,pool-map-1,pool-map-auto,pool-apply")
+
+
+@pytest.mark.parametrize("row", WITH_OTHERS, ids=lambda row: row.name)
+def test_every_other_peer_that_is_installed_can_be_measured(row: Row) -> None:
+    assert len(row.others) >= 4
+    figures = contenders.measure(row, 1, Scale(tiny=True), 0, lambda: None)
+    assert figures.left_out == {}
+    assert set(figures.peers) == {row.peer, *(other.name for other in row.present)}
+    for values in (figures.ours, *figures.peers.values(), *figures.floors.values()):
+        (value,) = values
+        assert value > 0
+
+
+@pytest.mark.parametrize("name", ["queue-rtt", "array"])
+def test_the_floor_is_between_two_processes(name: str) -> None:
+    rows = choose(ROWS, name)
+    assert {row.floor_name for row in rows} == {"two processes: raw shared memory, spinning"}
+    assert all(row.floor for row in rows)
+
+
+@pytest.mark.parametrize("name", ["job-photos", "job-busy", "pipeline-1080p", "rl-4-actors", "joblib-cv"])
+def test_a_whole_job_runs_with_both_libraries(name: str) -> None:
+    (row,) = choose(ROWS, name)
+    figures = contenders.measure(row, 1, Scale(tiny=True), 0, lambda: None)
+    ours, theirs = figures.ours[0], figures.peers[row.peer][0]
+    assert ours > 0
+    assert theirs > 0
+
+
+def test_the_report_names_versions() -> None:
+    figures = Figures(ours=[1.0], peers={"multiprocessing": [20.0], "joblib": [3.0]})
+    text = report.markdown(compare(Row("r", "us"), figures), ["bench/run.py"])
+    (line,) = (line for line in text.splitlines() if line.startswith("- beside "))
+    assert re.fullmatch(r"- beside multiprocessing of Python [\d.]+, joblib [\d.]+", line)

@@ -132,3 +132,26 @@ def test_a_familys_curves_are_its_rows_in_seconds() -> None:
     assert pipe.points == ((64, pytest.approx(900e-9)), (4096, pytest.approx(8e-6)))
     assert plot.size_text(4096) == "4 KB"
     assert plot.time_text(1e-5) == "10 us"
+
+
+def test_every_peer_of_a_family_has_a_curve_of_its_own_colour(tmp_path: Path) -> None:
+    peers = ["one", "two", "three", "four", "five", "six", "seven"]
+    rows: Any = [
+        {"row": f"array-{size}", "peer": peer, "unit": "us", "ours": 1.0, "theirs": float(time + 2)}
+        | {"ratio": 2.0, "goal": None, "holds": None}
+        for size in ("4K", "1M")
+        for time, peer in enumerate(peers)
+    ]
+    markdown, svg = tmp_path / "RESULTS.md", tmp_path / "sizes.svg"
+    markdown.write_text(report.markdown(rows, ["bench/run.py"]))
+    plotting = [BENCH / "plot.py", "--markdown", str(markdown), "--family", "array", "--svg", str(svg)]
+    assert run(*plotting).returncode == 0
+    drawn = svg.read_text()
+    root = ElementTree.fromstring(drawn)
+    curves = [each.get("class") for each in root if each.tag.endswith("polyline")]
+    assert len(curves) == len(set(curves)) == 1 + len(peers)
+    for curve in curves:
+        assert drawn.count(f".{curve} {{ stroke:") == 2  # on light and on dark pages
+    for peer in peers:
+        assert f">{peer}</text>" in drawn
+    assert run(*plotting, "--check").returncode == 0
