@@ -44,16 +44,21 @@
 // as a try, or not; a dead letter may come twice if the process that moves it is killed meanwhile.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <exception>
 #include <iterator>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "forklift/detail/caught.h"
 #include "forklift/queue.h"
@@ -93,6 +98,16 @@ std::uint64_t dropped_messages(const channel::Channel* channel);
 // first one leaves a hold that failed empty, for frames that an exception passes (caught.h).
 bool claim_bytes(ClaimHold& hold, std::uint64_t type, std::span<std::byte> out, Limit limit);
 bool claim_next_bytes(ClaimHold& hold, std::uint64_t type, std::span<std::byte> out, Limit limit);
+
+// What a sequence consists of; of anything else, itself.
+template <class T>
+struct ItemOf {
+  using type = T;
+};
+template <Sequence T>
+struct ItemOf<T> {
+  using type = typename T::value_type;
+};
 
 // A message that was taken and the right to say what becomes of it. Made before the get, which fills it in.
 class ClaimHold {
@@ -152,7 +167,7 @@ class ClaimHold {
     channel_.reset();
   }
 
-  // For transfer.cpp, which fills it in.
+  // For transfer.cpp and claim.cpp, which fill it in.
   channel::Channel* channel() const noexcept { return channel_.get(); }
   void fill(std::uint64_t place, std::uint64_t state) noexcept;
   channel::Receipt release() noexcept;
@@ -173,6 +188,14 @@ class ClaimHold {
   std::uint64_t holder_ = 0;                          // what that was when the message was got
   int exceptions_;
 };
+
+// Messages that are bytes: waits for one, and takes those that are there, at most `most`. `sink(into, hold, bytes)` makes
+// a claim of each. One that cannot be read is acknowledged, and the failure is thrown behind the others of its step.
+using ClaimSink = void (*)(void* into, ClaimHold& hold, std::span<const std::byte> bytes);
+std::size_t claim_pieces(const ChannelPtr& channel, std::uint64_t type, ClaimSink sink, void* into,
+                         std::size_t most, Limit limit);
+// Ends those that are open, whatever queues they are of.
+void acknowledge_all(std::span<ClaimHold* const> holds);
 
 }  // namespace detail
 
@@ -301,6 +324,32 @@ class Queue<T, Delivery::kAtLeastOnce> : public detail::QueueEnd<T, Delivery::kA
     return true;
   }
 
+  // Waits for a message and then takes those that are there, in order and at most `most`, each as a claim of its own
+  // behind what `into` has. How many: 1 or more. A message that cannot be read throws, with others that came with it in
+  // `into`. Numbers, structs, strings and vectors share a hold of the queue's lock; any others come one by one.
+  std::size_t get_many(std::vector<Claim<T>>& into, std::size_t most) {
+    return claim_each(into, most, Wait::forever());
+  }
+  // 0: none came before the wait was over.
+  [[nodiscard]] std::size_t try_get_many(std::vector<Claim<T>>& into, std::size_t most,
+                                         const Wait& wait = Wait::now()) {
+    return claim_each(into, most, wait);
+  }
+  // Each ends all claims that were not ended yet. What is given back keeps its order.
+  void acknowledge(std::span<Claim<T>> claims) const {
+    std::array<detail::ClaimHold*, 64> holds;
+    while (!claims.empty()) {
+      const std::span<Claim<T>> some = claims.first(std::min(claims.size(), holds.size()));
+      for (std::size_t i = 0; i < some.size(); ++i) holds[i] = &some[i].hold_;
+      detail::acknowledge_all(std::span(holds.data(), some.size()));
+      claims = claims.subspan(some.size());
+    }
+  }
+  void give_back(std::span<Claim<T>> claims) const {
+    for (Claim<T>& claim : claims)
+      if (claim) claim.give_back();
+  }
+
   // Every message until the queue is closed and all is acknowledged; with each(), also until a wait for one is over. A
   // claim ends before the next one is got, and with the loop, as at the end of a scope.
   detail::ItemIterator<Queue> begin() { return {*this, Wait::forever()}; }
@@ -317,6 +366,42 @@ class Queue<T, Delivery::kAtLeastOnce> : public detail::QueueEnd<T, Delivery::kA
   }
 
  private:
+  static constexpr bool kShareALock = (kInPlace && sizeof(T) <= detail::kMostOnStack) || detail::Sequence<T>;
+
+  // Owns nothing while a length may be refused (caught.h).
+  static void add_claim(void* into, detail::ClaimHold& hold, std::span<const std::byte> bytes) {
+    using Item = typename detail::ItemOf<T>::type;
+    if (detail::Sequence<T> ? bytes.size() % sizeof(Item) != 0 : bytes.size() != sizeof(T))
+      detail::throw_wrong_length(bytes.size(), sizeof(Item));
+    T item;
+    if constexpr (detail::Sequence<T>) {
+      detail::assign_sequence<T>(&item, bytes);
+    } else {
+      std::memcpy(&item, bytes.data(), sizeof(T));
+    }
+    static_cast<std::vector<Claim<T>>*>(into)->push_back(Claim<T>(std::move(hold), std::move(item)));
+  }
+
+  std::size_t claim_each(std::vector<Claim<T>>& into, std::size_t most, const Wait& wait) {
+    if constexpr (kShareALock) {
+      return detail::claim_pieces(this->channel_, kMessage, &add_claim, &into, most, wait);
+    } else {
+      return claim_singly(into, most, wait);
+    }
+  }
+  std::size_t claim_singly(std::vector<Claim<T>>& into, std::size_t most, const Wait& wait) {
+    std::size_t count = 0;
+    while (count < most && (count == 0 || !this->empty())) {
+      std::optional<Claim<T>> next;
+      std::exception_ptr failure = detail::caught([&] { next = try_get(count == 0 ? wait : Wait::now()); });
+      // The claims that came are the answer, and the next get meets the failure. But what cannot be read is gone.
+      if (failure && (count == 0 || detail::unreadable(failure))) detail::rethrow(failure);
+      if (!next) break;
+      into.push_back(*std::move(next));
+      ++count;
+    }
+    return count;
+  }
   // A message that cannot be read will never be: it is done. Any other failure gives it back.
   template <class Read>
   static auto reading(detail::ClaimHold& hold, Read&& read) {

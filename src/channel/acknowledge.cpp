@@ -230,6 +230,21 @@ Status Channel::acknowledge_open(const Receipt& receipt) {
   return ended;
 }
 
+Status Channel::acknowledge_open(std::span<const Receipt> receipts) {
+  Status ended;
+  for (const Receipt& receipt : receipts) {
+    ReceiptRow& row = receipts_.row(place_of(receipt));
+    if (row.header.handles == 0) {
+      row.state.store(0, std::memory_order_release);
+    } else if (Status one = end_laden(receipt); !one) {
+      ended = std::move(one);
+    }
+  }
+  sync::full_fence();
+  tell_ended();
+  return ended;
+}
+
 Status Channel::give_back(const Receipt& receipt) {
   if (!is_open(receipt)) [[unlikely]]
     return not_open(receipt);

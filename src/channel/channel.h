@@ -126,12 +126,20 @@ class Channel {
   // acknowledged whether a message comes or not.
   Status claim_next(const Receipt& last, Incoming& into, Receipt& receipt, os::Deadline deadline,
                     WaitHooks* hooks = nullptr);
+  // claim() of several: waits for a message, then takes those that are there under one hold of the lock, at most one for
+  // each receipt and not always all. The batch has plain messages that were never delivered; where it is empty, `single`
+  // has the one that `count` says. Each is claimed by itself, so a death gives back what it had taken. Errors as of
+  // claim(), with nothing taken.
+  Status claim_many(Batch& batch, Incoming& single, std::span<Receipt> receipts, std::size_t& count,
+                    os::Deadline deadline, WaitHooks* hooks = nullptr);
   // Each ends a claim. Once acknowledge() has returned ok, the message never comes back. kBrokenByFork: another process
   // made the claim. kInvalid: it was ended already. kStalled: it is acknowledged, but what it holds stays until this
   // process ends.
   Status acknowledge(const Receipt& receipt);
   // The same for a claim of which the caller knows that it is this process's and was not ended.
   Status acknowledge_open(const Receipt& receipt);
+  // Several of them, which tells those who wait once.
+  Status acknowledge_open(std::span<const Receipt> receipts);
   Status give_back(const Receipt& receipt);
   // Did this process make the claim? check_mine() says so in words: kBrokenByFork.
   bool is_mine(std::uint64_t state) const noexcept {
@@ -276,6 +284,8 @@ class Channel {
   template <class Take>
   static void walk_plain(Walk& walk, const Chunk& chunk, std::size_t limit, std::uint64_t end, Take&& take);
   const Chunk* first_chunk(Position& head, Position tail);
+  std::size_t claim_plain(Batch& batch, std::span<Receipt> receipts);
+  void commit_claim(const Receipt& receipt, Position head, const Walk& walk) noexcept;
   void write_record(Plan& plan, Position tail, std::byte* out);
   void commit_put(const Plan& plan, Position tail, Position behind) noexcept;
   template <class Take>

@@ -1,12 +1,30 @@
 // Making and repairing: what happens to channels outside of put and get.
 #include "channel/channels.h"
 
+#include <algorithm>
 #include <climits>
 #include <string>
 
 #include "channel/channel.h"
 
 namespace forklift::inline abi_0_1::channel {
+
+namespace {
+
+// The dead process may be the one that was woken for the last message, or it had put, or taken, several and did not live
+// to say so: as many are woken as there are messages, or places for them.
+void tell_of_death(ChannelRow& channel) noexcept {
+  const Position head = Position::unpack(channel.head.load(std::memory_order_acquire));
+  const Position tail = Position::unpack(channel.tail.load(std::memory_order_acquire));
+  const auto messages = static_cast<int>((tail.sequence() - head.sequence()) & kSequenceMask);
+  channel.items.notify(std::max(messages, 1));
+  const bool several_kinds = channel.byte_capacity.load(std::memory_order_relaxed) != 0;
+  const std::uint64_t capacity = channel.capacity.load(std::memory_order_relaxed);
+  const auto room = static_cast<int>(std::min<std::uint64_t>(capacity, INT_MAX)) - messages;
+  channel.space.notify(several_kinds ? INT_MAX : std::max(room, 1));
+}
+
+}  // namespace
 
 Channels::Channels(arena::Arena& arena, ChunkPool& chunks)
     : arena_(arena), chunks_(chunks), rows_(arena, arena::ObjectKind::kChannel, domain::Region::kChannels) {
@@ -124,9 +142,7 @@ bool Channels::reap(domain::SlotRef slot) {
       channel.items.notify(INT_MAX);
       channel.all_done.notify(INT_MAX);
     }
-    // The dead process may be the one that was woken for the last message: wake another.
-    channel.items.notify(1);
-    channel.space.notify(1);
+    tell_of_death(channel);
   }
   const arena::Holder dead = arena::Holder::process(slot);
   for (const auto& [row, object] : arena_.ledger().rows_of(dead, arena::ObjectKind::kChannel))

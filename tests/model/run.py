@@ -18,7 +18,17 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 # How many seeded faults each has.
-MODELS = {"message": 3, "chunks": 3, "event": 3, "slot": 2, "condition": 4, "pipe": 2, "topic": 4, "depot": 3}
+MODELS = {
+    "message": 3,
+    "batch": 9,
+    "chunks": 3,
+    "event": 3,
+    "slot": 2,
+    "condition": 4,
+    "pipe": 2,
+    "topic": 4,
+    "depot": 3,
+}
 
 STATES = re.compile(r"^\s*(\d+) states, stored", re.MULTILINE)
 ERRORS = re.compile(r"errors: (\d+)")

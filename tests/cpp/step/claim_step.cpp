@@ -1,7 +1,9 @@
 // A process is killed after every instruction of claiming a message, acknowledging it, giving it back, and of bringing
 // back what a dead process had claimed.
+#include <array>
 #include <memory>
 
+#include "channel/batch.h"
 #include "step/stepper.h"
 #include "step/world.h"
 
@@ -270,6 +272,61 @@ class ReapClaims : public ClaimOperation {
   }
 };
 
+// Claims of several messages under one hold of the lock: those that were claimed come back, the first ones.
+class ClaimMany : public ClaimOperation {
+ public:
+  using ClaimOperation::ClaimOperation;
+  void act() override { (void)claim_all(); }
+
+ protected:
+  // The buffers of the object are there before the steps begin.
+  void fill() override {
+    const ChannelPtr other = must(channel::Channel::create(world_.node().channels(), {}));
+    must(Message(world_.node(), {}, 1).put(*other));
+    must(other->get_many(*batch_, *message_, 1, os::Deadline::after_seconds(2)));
+    message_->clear();
+  }
+  std::array<Receipt, kThere> claim_all() {
+    std::array<Receipt, kThere> receipts;
+    std::size_t count = 0;
+    must(channel_->claim_many(*batch_, *message_, receipts, count, os::Deadline::after_seconds(2)));
+    if (count != kThere) std::abort();
+    return receipts;
+  }
+  void check_there(const Death& death, const std::vector<Seen>& there, Findings& found) override {
+    std::size_t again = 0;
+    while (again < there.size() && there[again].tries == 2) ++again;
+    bool good = there.size() == kThere && (again == kThere || !death.returned);
+    for (std::size_t i = 0; i < there.size(); ++i)
+      good &= there[i].number == i + 1 && (i < again || there[i].tries == 1);
+    if (!good) found.add("there is" + text(there));
+    (again == kThere ? seen_done_ : seen_undone_) = true;
+  }
+
+ private:
+  std::unique_ptr<channel::Batch> batch_ = std::make_unique<channel::Batch>();
+};
+
+// Of several that are acknowledged together the first ones are gone.
+class AcknowledgeMany : public ClaimMany {
+ public:
+  using ClaimMany::ClaimMany;
+  void enter() override { receipts_ = claim_all(); }
+  void act() override { must(channel_->acknowledge_open(std::span<const Receipt>(receipts_))); }
+
+ protected:
+  void check_there(const Death& death, const std::vector<Seen>& there, Findings& found) override {
+    bool good = there.empty() || !death.returned;
+    for (std::size_t i = 0; i < there.size(); ++i)
+      good &= there[i].number == kThere + 1 - there.size() + i && there[i].tries == 2;
+    if (!good) found.add("there is" + text(there));
+    (there.empty() ? seen_done_ : seen_undone_) = true;
+  }
+
+ private:
+  std::array<Receipt, kThere> receipts_;
+};
+
 void kill_in(const char* name, ClaimOperation& operation, const StepOptions& options = {}) {
   EXPECT_TRUE(survives_every_kill(name, operation, options));
   EXPECT_TRUE(operation.seen_both()) << "some deaths should come before the effect, some after it";
@@ -305,6 +362,8 @@ TEST(ClaimStep, DeadLetter) { kill_in<DeadLetter>("claim, with a dead letter, in
 TEST(ClaimStep, DeadLetterSpilled) {
   kill_in<DeadLetter>("claim, with a dead letter, spilled", kSpilled, kThinned);
 }
+TEST(ClaimStep, Many) { kill_in<ClaimMany>("claim_many", kSmall); }
+TEST(ClaimStep, AcknowledgeMany) { kill_in<AcknowledgeMany>("acknowledge several", kSmall); }
 TEST(ClaimStep, Reap) { kill_in<ReapClaims>("reap two claims", kSmall, kThinned); }
 TEST(ClaimStep, ReapSpilled) { kill_in<ReapClaims>("reap two claims, spilled", kSpilled, kThinned); }
 
