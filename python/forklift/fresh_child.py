@@ -238,7 +238,7 @@ def _prepare(data: "dict[str, Any]") -> None:
         multiprocessing.set_start_method(data["start_method"], force=True)
     if "init_main_from_name" in data:
         name: str = data["init_main_from_name"]
-        if name != "__main__" and not name.endswith(".__main__"):  # which are not run in children
+        if name.rpartition(".")[2] != "__main__":  # which are not run in children
             from multiprocessing import spawn
 
             module: Any = spawn
