@@ -70,11 +70,14 @@ def settle(end: End) -> None:
         end.put(5)
         end.get()
     end.put(STOP)
+    end.get()  # an end may have room for one message: nothing is put before the other side has taken this one
 
 
 def settled(end: End) -> None:
     """The other side of `settle`."""
-    while (item := end.get()) != STOP:
+    item = 0
+    while item != STOP:
+        item = end.get()
         end.put(item)
 
 
