@@ -58,17 +58,25 @@ MakeLink = Callable[[int], Link]  # of the bytes of the largest array, 0 for non
 
 
 def ones(nbytes: int) -> Any:
+    """Of float32, whose sums are exact, large ones by pairwise summation: a reader can check them."""
     import numpy as np
 
     return np.ones(nbytes // 4, np.float32)
 
 
-def settle(end: End) -> None:
-    """Exchanges ints until the kernel has given each process its place."""
+def exchange_until_settled(round_trip: Callable[[], object]) -> None:
+    """Exchanges messages until the kernel has given each process its place."""
     until = time.perf_counter() + SETTLE_S
     while time.perf_counter() < until:
+        round_trip()
+
+
+def settle(end: End) -> None:
+    def round_trip() -> None:
         end.put(5)
         end.get()
+
+    exchange_until_settled(round_trip)
     end.put(STOP)
     end.get()  # an end may have room for one message: nothing is put before the other side has taken this one
 

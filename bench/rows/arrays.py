@@ -12,7 +12,7 @@ import statistics
 import time
 from typing import Any
 
-from peers.exchange import SETTLE_S
+from peers.exchange import exchange_until_settled, ones
 
 from rows import others
 from rows.spec import STANDARD, Library, Row, Scale
@@ -21,53 +21,34 @@ from rows.spec import STANDARD, Library, Row, Scale
 WARM_UP = 2
 
 
-def _read(queue: Any, ack: Any, count: int) -> None:
+def _read(queue: Any, ack: Any, count: int, how: dict[str, bool] | None) -> None:
+    import numpy as np
+
     while queue.get() is not None:
         ack.send_bytes(b"x")
     for _ in range(count):
-        array = queue.get()
+        item = queue.get(**(how or {}))
+        array = item if how is None else np.frombuffer(item, np.float32)
         if array.sum() != array.size:
-            raise ValueError("the array arrived changed")
+            raise ValueError("it arrived changed")
         ack.send_bytes(b"x")
-        del array
-
-
-def _array(nbytes: int) -> Any:
-    import numpy as np
-
-    # Ones, because their float32 sums are exact, so that the reader can check what it reads. Large sums are
-    # exact thanks to NumPy's pairwise summation.
-    return np.ones(nbytes // 4, np.float32)
-
-
-def _read_bytes(queue: Any, ack: Any, count: int, how: dict[str, bool]) -> None:
-    import numpy as np
-
-    for _ in range(count):
-        text = queue.get(**how)
-        array = np.frombuffer(text, np.float32)
-        if array.sum() != array.size:
-            raise ValueError("the bytes arrived changed")
-        ack.send_bytes(b"x")
-        del array, text
+        del array, item
 
 
 def _transfer_us(library: Library, nbytes: int, count: int, how: dict[str, bool] | None = None) -> float:
     """`how`: bytes are sent, and got with these arguments."""
     context = library.context()
-    array = _array(nbytes) if how is None else _array(nbytes).tobytes()
+    array = ones(nbytes) if how is None else ones(nbytes).tobytes()
     queue = context.Queue()
     heard, ack = context.Pipe()
-    arguments = (queue, ack, WARM_UP + count)
-    if how is None:
-        reader = context.Process(target=_read, args=arguments)
-    else:
-        reader = context.Process(target=_read_bytes, args=(*arguments, how))
+    reader = context.Process(target=_read, args=(queue, ack, WARM_UP + count, how))
     reader.start()
-    until = time.perf_counter() + SETTLE_S
-    while time.perf_counter() < until:
+
+    def round_trip() -> None:
         queue.put(5)
         heard.recv_bytes()
+
+    exchange_until_settled(round_trip)
     queue.put(None)
     times = []
     for i in range(-WARM_UP, count):
@@ -115,37 +96,29 @@ def _row(name: str, nbytes: int, count: int, goal: float) -> Row:
 BYTES = 16 << 20
 
 
-def bytes_16m(library: Library, scale: Scale) -> float:
-    return _transfer_us(library, BYTES, _bytes_times(scale), {})
+def _bytes_row(name: str, note: str, floor_factor: float | None, **how: bool) -> Row:
+    def times(scale: Scale) -> int:
+        return scale.count(10, 3)
 
+    def measure(library: Library, scale: Scale) -> float:
+        # The standard library's queue lends nothing: there it is a plain get.
+        return _transfer_us(
+            library, scale.nbytes(BYTES), times(scale), {} if library.name == STANDARD else how
+        )
 
-def bytes_lent_16m(library: Library, scale: Scale) -> float:
-    """The standard library's queue lends nothing: there it is a plain get."""
-    how = {} if library.name == STANDARD else {"copy": False}
-    return _transfer_us(library, BYTES, _bytes_times(scale), how)
-
-
-def _bytes_times(scale: Scale) -> int:
-    return scale.count(10, 3)
+    return Row(
+        name,
+        "us",
+        measure=measure,
+        floor=others.floor("array", times, BYTES),
+        floor_name=others.FLOOR_NAME,
+        floor_factor=floor_factor,
+        note=note,
+    )
 
 
 ROWS = (
     *(_row(*size) for size in SIZES),
-    Row(
-        "bytes-16M",
-        "us",
-        measure=bytes_16m,
-        floor=others.floor("array", _bytes_times, BYTES),
-        floor_name=others.FLOOR_NAME,
-        note="bytes, copied on receipt, every element read",
-    ),
-    Row(
-        "bytes-lent-16M",
-        "us",
-        measure=bytes_lent_16m,
-        floor=others.floor("array", _bytes_times, BYTES),
-        floor_name=others.FLOOR_NAME,
-        floor_factor=1.5,
-        note="bytes, get(copy=False), every element read",
-    ),
+    _bytes_row("bytes-16M", "bytes, copied on receipt, every element read", None),
+    _bytes_row("bytes-lent-16M", "bytes, get(copy=False), every element read", 1.5, copy=False),
 )

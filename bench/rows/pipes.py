@@ -6,7 +6,7 @@ import statistics
 import time
 from typing import Any
 
-from peers.exchange import SETTLE_S
+from peers.exchange import exchange_until_settled
 
 from rows.spec import Library, Row, Scale
 
@@ -25,11 +25,13 @@ def pipe_rtt(library: Library, scale: Scale) -> float:
     end, other = context.Pipe()
     peer = context.Process(target=_echo, args=(other,))
     peer.start()
-    clock = time.perf_counter
-    until = clock() + SETTLE_S
-    while clock() < until:
+
+    def round_trip() -> None:
         end.send(5)
         end.recv()
+
+    exchange_until_settled(round_trip)
+    clock = time.perf_counter
     times = []
     for _ in range(count):
         begin = clock()

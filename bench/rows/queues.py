@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from peers.exchange import SETTLE_S
+from peers.exchange import exchange_until_settled
 
 from rows import others
 from rows.spec import Library, Row, Scale
@@ -36,11 +36,13 @@ def _round_trips(make: Callable[[], Any], context: Any, scale: Scale) -> list[fl
     there, back = make(), make()
     peer = context.Process(target=_echo, args=(there, back))
     peer.start()
-    clock = time.perf_counter
-    until = clock() + SETTLE_S
-    while clock() < until:
+
+    def round_trip() -> None:
         there.put(5)
         back.get()
+
+    exchange_until_settled(round_trip)
+    clock = time.perf_counter
     times = []
     for _ in range(count):
         begin = clock()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import subprocess
@@ -154,6 +155,16 @@ def test_every_other_peer_that_is_installed_can_be_measured(row: Row) -> None:
     figures = contenders.measure(row, 1, Scale(tiny=True), 0, lambda: None)
     assert figures.left_out == {}
     assert set(figures.peers) == {row.peer, *(other.name for other in row.present)}
+    for values in (figures.ours, *figures.peers.values(), *figures.floors.values()):
+        (value,) = values
+        assert value > 0
+
+
+@pytest.mark.parametrize("name", ["array-64K", "bytes-16M", "bytes-lent-16M", "pipe-rtt"])
+def test_a_row_without_other_peers_is_measured(name: str) -> None:
+    (row,) = choose(ROWS, name)
+    alone = dataclasses.replace(row, others=())
+    figures = contenders.measure(alone, 1, Scale(tiny=True), 0, lambda: None)
     for values in (figures.ours, *figures.peers.values(), *figures.floors.values()):
         (value,) = values
         assert value > 0
