@@ -20,6 +20,11 @@ _RANK = "from peers.mpi import rank; rank()"
 _MPIRUN = ("mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "0")
 
 
+def environment(**more: str) -> dict[str, str]:
+    """Of a job. As root, Open MPI wants to be told that this is meant."""
+    return {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **more}
+
+
 def job(ranks: int, *command: str) -> float:
     """Runs Python in each rank of a job; the number that the first one prints."""
     done = subprocess.run(
@@ -28,12 +33,7 @@ def job(ranks: int, *command: str) -> float:
         stdout=subprocess.PIPE,
         text=True,
         check=True,
-        env={
-            **os.environ,
-            "OMPI_ALLOW_RUN_AS_ROOT": "1",
-            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-            "PYTHONPATH": str(BENCH),
-        },
+        env=environment(PYTHONPATH=str(BENCH)),
     )
     return float(done.stdout)
 

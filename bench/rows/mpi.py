@@ -6,12 +6,13 @@ And a collective of C++ in a job of two nodes.
 from __future__ import annotations
 
 import importlib.util
-import os
 import shutil
 import statistics
 import subprocess
 import sys
 from pathlib import Path
+
+from peers.mpi import environment
 
 from rows.spec import Library, Row, Scale
 
@@ -24,11 +25,6 @@ PEER = "mpi4py"
 GROUP_PROGRAM = Path(__file__).parents[2] / "build" / "release" / "bench" / "forklift_bench_mpi_group"
 
 
-def _environment(**more: str) -> dict[str, str]:
-    """As root, Open MPI wants to be told that this is meant."""
-    return {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **more}
-
-
 def _all_reduce(library: Library, scale: Scale) -> float:
     """Microseconds of an all_reduce over two nodes of two ranks; the median of three rounds."""
     size, count = scale.nbytes(1 << 26), scale.count(10, 2)
@@ -38,7 +34,7 @@ def _all_reduce(library: Library, scale: Scale) -> float:
         stdout=subprocess.PIPE,
         text=True,
         check=True,
-        env=_environment(FORKLIFT_MPI_NODE_RANKS="2"),
+        env=environment(FORKLIFT_MPI_NODE_RANKS="2"),
     )
     rounds = [[float(word) for word in line.split()] for line in done.stdout.splitlines()]
     return statistics.median(each[0 if library.name == OURS else 1] for each in rounds)
@@ -58,7 +54,7 @@ def _tiny(library: Library, scale: Scale) -> float:
         stdout=subprocess.PIPE,
         text=True,
         check=True,
-        env=_environment(),
+        env=environment(),
     )
     return float(done.stdout)
 

@@ -16,6 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from peers.mpi import environment
+
 from rows.spec import OURS, Library, Row, Scale
 
 PEER = "torch.distributed"
@@ -113,7 +115,6 @@ def _two_machines(library: Library, scale: Scale) -> float:
     import tempfile
 
     backend = "forklift" if library.name == OURS else "gloo"
-    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [
@@ -124,12 +125,7 @@ def _two_machines(library: Library, scale: Scale) -> float:
             stdout=subprocess.PIPE,
             text=True,
             check=True,
-            env={
-                **os.environ,
-                **as_root,
-                "FORKLIFT_TORCH_RANKS_PER_MACHINE": "2",
-                "PYTHONPATH": str(BENCH),
-            },
+            env=environment(FORKLIFT_TORCH_RANKS_PER_MACHINE="2", PYTHONPATH=str(BENCH)),
         )
     return float(done.stdout)
 

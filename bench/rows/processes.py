@@ -22,22 +22,18 @@ def _nothing() -> None:
     pass
 
 
-def _start(library: Library, scale: Scale, method: str, count: int) -> float:
-    """Milliseconds of start and join of a process that does nothing; the main module imports little."""
-    context = library.context(method)
+def start_fork(library: Library, scale: Scale) -> float:
+    """Milliseconds of start and join of a forked process that does nothing."""
+    context = library.context("fork")
     times = []
-    for i in range(-1, scale.count(count, 3)):
+    for i in range(-1, scale.count(50, 3)):
         begin = time.perf_counter()
         process = context.Process(target=_nothing)
         process.start()
         process.join()
-        if i >= 0:  # the first starts the fork server
+        if i >= 0:
             times.append(time.perf_counter() - begin)
     return statistics.median(times) * 1e3
-
-
-def start_fork(library: Library, scale: Scale) -> float:
-    return _start(library, scale, "fork", 50)
 
 
 # --- examining a fork

@@ -26,17 +26,11 @@ os::HugePages Pages::huge() const noexcept {
 void Pages::make_exist(std::uint64_t from, std::uint64_t to) const {
   if (from >= to || !domain_.descriptors_intact()) return;
   const os::Fd& file = domain_.data_file();
-  const auto allocate = [&](std::uint64_t begin, std::uint64_t end) {
-    if (begin < end) (void)os::allocate_range(file, begin, end - begin);
-  };
   const std::uint64_t first = (from + os::kHugePage - 1) & ~(os::kHugePage - 1);
   const std::uint64_t last = to & ~(os::kHugePage - 1);
-  const os::HugePages given = first < last ? huge() : os::HugePages::kNone;
-  if (given == os::HugePages::kNone) return allocate(from, to);
-  allocate(from, first);
-  // Not allocated before: fallocate makes small pages, since it knows of no advice.
-  os::make_huge_pages(file, first, last - first, given);
-  allocate(last, to);
+  // Before the rest: fallocate makes small pages, since it knows of no advice, and leaves those that are there.
+  if (first < last) os::make_huge_pages(file, first, last - first, huge());
+  (void)os::allocate_range(file, from, to - from);
 }
 
 }  // namespace forklift::inline abi_0_1::arena

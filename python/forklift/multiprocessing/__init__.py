@@ -161,8 +161,8 @@ _MODULES = (
     "synchronize",
     "util",
 )
-# What torch.multiprocessing has besides, and we: module of this package, and its names.
-_TORCHS = {
+# What the standard library lacks, names of torch.multiprocessing and ours: module of this package, its names.
+_BESIDES = {
     "_names": (
         "_get_thread_name",
         "_prctl_pr_set_pdeathsig",
@@ -191,7 +191,7 @@ if not TYPE_CHECKING:
             full = f"{__name__}.{name}"
             __import__(full)  # sets the attribute as well
             return sys.modules[full]
-        for module, names in _TORCHS.items():
+        for module, names in _BESIDES.items():
             if name in names:
                 full = f"{__name__}.{module}"
                 __import__(full)
@@ -213,10 +213,10 @@ if not TYPE_CHECKING:
         for each in ("process", "reduction"):
             globals()[each] = sys.modules[f"{__name__}.{each}"] = sys.modules[f"multiprocessing.{each}"]
         for each in __all__:
-            if each not in _TORCHS["_names"]:
+            if each not in _BESIDES["_names"]:
                 globals()[each] = getattr(_default_context, each)
 
 
 def __dir__() -> list[str]:
-    torchs = (name for names in _TORCHS.values() for name in names)
+    torchs = (name for names in _BESIDES.values() for name in names)
     return sorted({*globals(), *__all__, *_CONTEXT_AND_ITS_MODULES, *torchs})

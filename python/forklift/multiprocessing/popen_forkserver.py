@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import os
 import signal
 from multiprocessing import forkserver as _std_forkserver
 from multiprocessing import popen_forkserver as _std
-from multiprocessing import reduction as _std_reduction
-from multiprocessing import spawn as _std_spawn
 from multiprocessing import util as _std_util
-from multiprocessing.context import set_spawning_popen
 
 from forklift.multiprocessing._start import zygote
 from forklift.multiprocessing._start.ending import knowing_end
 from forklift.multiprocessing._start.invitation import invitation_for
-from forklift.multiprocessing._start.launch import PackedProcess
+from forklift.multiprocessing._start.launch import pack
 from forklift.multiprocessing._start.options import take_options
 from forklift.multiprocessing._start.together import after_all
 
@@ -36,32 +32,26 @@ class Popen(knowing_end(_std.Popen)):  # type: ignore[misc]
         invitation = None
         try:
             invitation = invitation_for(self)
-            source = self._ask(PackedProcess(process_obj, invitation))
+            data = pack(self, process_obj, invitation)
+            writer = self._ask()
         except BaseException as error:
             self._not_started(invitation)
             if isinstance(error, (EOFError, ConnectionError)):
                 raise zygote.error_for(error) from None
             raise
-        after_all(lambda: self._finish(process_obj, invitation, *source))
+        after_all(lambda: self._finish(process_obj, invitation, writer, data))
 
-    def _ask(self, packed: Any) -> tuple[int, Any]:
+    def _ask(self) -> int:
         """The first part of the standard library's ``_launch``: the request, which is answered by a pid."""
-        preparation = _std_spawn.get_preparation_data(packed._name)
-        data = io.BytesIO()
-        set_spawning_popen(self)
-        try:
-            _std_reduction.dump(preparation, data)
-            _std_reduction.dump(packed, data)
-        finally:
-            set_spawning_popen(None)
+        writer: int
         self.sentinel, writer = _std_forkserver.connect_to_new_process(self._fds)
         # The child sees by the other end of this pipe that its parent lives.
         kept = os.dup(writer)
         util: Any = _std_util
         self.finalizer = util.Finalize(self, util.close_fds, (kept, self.sentinel))
-        return writer, data.getbuffer()
+        return writer
 
-    def _finish(self, process_obj: Any, invitation: Any, writer: int, data: Any) -> None:
+    def _finish(self, process_obj: Any, invitation: Any, writer: int, data: memoryview) -> None:
         """The second part: the data, and the answer."""
         server: Any = _std_forkserver
         try:

@@ -6,19 +6,16 @@ so is what it reads from its pipe.
 
 from __future__ import annotations
 
-import io
 import os
 from multiprocessing import popen_spawn_posix as _std
-from multiprocessing import reduction as _std_reduction
 from multiprocessing import resource_tracker as _std_resource_tracker
 from multiprocessing import spawn as _std_spawn
 from multiprocessing import util as _std_util
-from multiprocessing.context import set_spawning_popen
 
 from forklift import child_boot
 from forklift.multiprocessing._start.ending import knowing_end
 from forklift.multiprocessing._start.invitation import invitation_for
-from forklift.multiprocessing._start.launch import PackedProcess
+from forklift.multiprocessing._start.launch import pack
 from forklift.multiprocessing._start.options import take_options
 from forklift.multiprocessing._start.together import after_all
 
@@ -39,24 +36,16 @@ class Popen(knowing_end(_std.Popen)):  # type: ignore[misc]
         take_options(process_obj)  # they are for this start: the child shall not get them
         invitation = invitation_for(self)
         try:
-            self._launch_packed(PackedProcess(process_obj, invitation))
+            self._launch_packed(pack(self, process_obj, invitation))
         finally:
             invitation.close()
         self._log_start(process_obj)
 
-    def _launch_packed(self, packed: Any) -> None:
+    def _launch_packed(self, data: memoryview) -> None:
         """The standard library's ``_launch`` with our command, and a write that may be for later."""
         tracker: Any = _std_resource_tracker
         tracker_fd = tracker.getfd()
         self._fds.append(tracker_fd)
-        preparation = _std_spawn.get_preparation_data(packed._name)
-        data = io.BytesIO()
-        set_spawning_popen(self)
-        try:
-            _std_reduction.dump(preparation, data)
-            _std_reduction.dump(packed, data)
-        finally:
-            set_spawning_popen(None)
         opened: list[int] = []
         childs: list[int] = []
         try:
@@ -71,14 +60,14 @@ class Popen(knowing_end(_std.Popen)):  # type: ignore[misc]
             spawnv: Any = _std_util.spawnv_passfds
             self.pid = spawnv(_std_spawn.get_executable(), command, self._fds)
             self.sentinel = sentinel
-            after_all(lambda: _write(writer, data.getbuffer()))
+            after_all(lambda: _write(writer, data))
         finally:
             self.finalizer = _std_util.Finalize(self, _std_util.close_fds, opened)  # type: ignore[attr-defined]
             for fd in childs:
                 os.close(fd)
 
 
-def _write(writer: int, data: Any) -> None:
+def _write(writer: int, data: memoryview) -> None:
     with open(writer, "wb", closefd=False) as file:
         file.write(data)
 

@@ -32,7 +32,7 @@ from forklift.multiprocessing._channels.standard import (
     init_standard,
     or_standard,
 )
-from forklift.multiprocessing._channels.subclasses import relies_on_the_feeder
+from forklift.multiprocessing._channels.subclasses import relies_on_the_feeder, wishes
 from forklift.multiprocessing._start.invitation import is_for_forks_only
 
 TYPE_CHECKING = False
@@ -163,7 +163,7 @@ class Queue(_QueueBases[_T]):
         """As ``get``, in a coroutine. If it is cancelled while it waits, it has taken nothing."""
         from forklift.multiprocessing._channels import coroutines
 
-        return await coroutines.get(self, lambda: self.get(False, as_=as_, copy=copy), timeout)
+        return await coroutines.get(self, lambda: self.get(False, **wishes(as_, copy)), timeout)
 
     def put_nowait(self, obj: _T) -> None:
         """Put obj, or raise queue.Full at once."""
@@ -178,8 +178,7 @@ class Queue(_QueueBases[_T]):
 
     def get_nowait(self, *, as_: str | None = None, copy: bool = True) -> Any:
         """Take the oldest object, or raise queue.Empty at once."""
-        # A subclass may override get() without the keywords.
-        return self.get(False) if as_ is None and copy else self.get(False, as_=as_, copy=copy)
+        return self.get(False, **wishes(as_, copy))
 
     @or_standard(_StdQueue)
     def close(self) -> None:
@@ -359,7 +358,7 @@ class SimpleQueue(_SimpleBases[_T]):
         """As ``get``, in a coroutine. If it is cancelled while it waits, it has taken nothing."""
         from forklift.multiprocessing._channels import coroutines
 
-        return await coroutines.get(self, lambda: self._get_now(as_=as_, copy=copy), timeout)
+        return await coroutines.get(self, lambda: self._get_now(**wishes(as_, copy)), timeout)
 
     @or_standard(_StdSimple)
     def close(self) -> None:

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "arena/arena.h"
+#include "support/huge_pages.h"
 #include "support/node_fixture.h"
 
 namespace forklift::arena {
@@ -40,12 +41,7 @@ class BlocksInHugePages : public test::NodeFixture {
       : NodeFixture({.huge_pages = huge, .address_space_bytes = std::uint64_t{1} << 30}) {}
   void SetUp() override {
     NodeFixture::SetUp();
-    if (options_.huge_pages != true) return;
-    (void)allocate(Kind::kShare, 2 * kHugePage);
-    if (arena().huge_bytes() == 0)
-      GTEST_SKIP() << "the kernel gives no huge pages: denied, no MADV_COLLAPSE, or fragmented memory";
-    arena().trim(0);
-    ASSERT_EQ(arena().huge_bytes(), 0U);
+    if (options_.huge_pages == true && !test::huge_pages_can_be_had()) GTEST_SKIP() << test::kNoHugePages;
   }
   void TearDown() override {
     EXPECT_TRUE(test::eventually([&] { return domain().reap(), domain().live_slots() == 1; }));
@@ -166,10 +162,10 @@ TEST_F(BlocksByDefault, FollowTheKernelsSetting) {
   const LeasePtr block = allocate(Kind::kShare, 8 * kMiB);
   if (os::huge_pages_of_shared_memory() != os::HugePages::kOnAdvice) {
     EXPECT_EQ(arena().huge_bytes(), 0U);
-  } else if (arena().huge_bytes() == 0) {
-    GTEST_SKIP() << "the kernel is set to give huge pages and had none: fragmented memory";
+  } else if (!test::huge_pages_can_be_had()) {
+    GTEST_SKIP() << test::kNoHugePages;
   } else {
-    EXPECT_LE(arena().huge_bytes(), 8 * kMiB);
+    EXPECT_EQ(arena().huge_bytes(), 8 * kMiB);
   }
 }
 

@@ -238,6 +238,33 @@ TEST_F(WaitingTest, AWakeUpThatDiedWithItsReceiverIsMadeUpFor) {
   }
 }
 
+// A process that had put several messages is killed before it says so. Without their wake-ups the others would sleep until
+// their slices are over, which is long in the build for tests/slices.py.
+TEST_F(WaitingTest, ADeathWakesAsManyAsThereAreMessages) {
+  ChannelPtr channel = make_channel();
+  Gate ready;
+  std::array<Child, 4> waiters;
+  for (Child& waiter : waiters) {
+    waiter = Child([&] {
+      ready.open();
+      ::_exit(get_text(*channel, 100).ok() ? 0 : 1);
+    });
+  }
+  for (std::size_t i = 0; i < waiters.size(); ++i) ASSERT_TRUE(ready.wait());
+  for (const Child& waiter : waiters) ASSERT_TRUE(test::eventually_asleep(waiter.pid()));
+  Child putter([&] {
+    const std::string text = "put";
+    for (std::size_t i = 0; i < waiters.size(); ++i)
+      ASSERT_OK(channel->put({.bytes = test::bytes_of(text), .quiet = true}, Deadline::never()));
+    ::kill(::getpid(), SIGKILL);
+  });
+  EXPECT_EQ(putter.wait(), -SIGKILL);
+  const std::int64_t died = os::now_ns();
+  ASSERT_TRUE(eventually([&] { return domain().reap(), channel->empty(); }));
+  EXPECT_LT(os::now_ns() - died, 5000 * kMs);
+  for (Child& waiter : waiters) EXPECT_EQ(waiter.wait(), 0);
+}
+
 TEST_F(WaitingTest, ABlockedPutterGoesOnWhenTheGetterWasKilledInside) {
   ChannelPtr channel = make_channel({.capacity = 1});
   ASSERT_OK(put_text(*channel, "full"));

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import threading
 from typing import Any
@@ -140,4 +141,21 @@ def test_a_killed_reader_frees_the_others() -> None:
     queue.put(1)
     with pytest.warns(forklift.AbandonedLockWarning):
         assert queue.get(timeout=support.DEADLINE) == ("fed", 1)
+    finish(queue)
+
+
+@pytest.mark.parametrize("asked", [{}, {"as_": "numpy"}])
+def test_a_get_without_our_newer_keywords(asked: dict[str, str]) -> None:
+    """What a class's own get() does not know is not given to it, unless the program asks for it."""
+
+    class WithoutCopy(forklift.multiprocessing.queues.Queue):  # type: ignore[type-arg]
+        def get(self, block: bool = True, timeout: float | None = None, **known: Any) -> Any:
+            assert known == asked
+            return super().get(block, timeout)
+
+    queue = WithoutCopy(ctx=forklift.multiprocessing.get_context())
+    for value in (1, 2):
+        queue.put(value)
+    assert queue.get_nowait(**asked) == 1
+    assert asyncio.run(queue.aget(**asked)) == 2
     finish(queue)

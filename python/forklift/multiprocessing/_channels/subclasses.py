@@ -14,13 +14,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["is_private", "overridden", "relies_on_the_feeder"]
+__all__ = ["is_private", "overridden", "relies_on_the_feeder", "wishes"]
 
 # Private names that are meant to be overridden, and that Forklift's queues call as well.
 _HOOKS = ("_on_queue_feeder_error",)
 # Parts that only the standard library's queues have. A method that uses one of these names relies on it.
 _PARTS = frozenset(("_buffer", "_feed", "_notempty", "_recv_bytes", "_send_bytes", "_start_thread"))
 _STATE = ("__getstate__", "__setstate__")
+
+
+def wishes(as_: str | None, copy: bool) -> dict[str, Any]:
+    """The keywords of a get that say something: a subclass may override get() without them."""
+    return ({} if as_ is None else {"as_": as_}) | ({} if copy else {"copy": False})
 
 
 def overridden(kind: type) -> dict[str, Any]:

@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["NamedProcess", "PackedProcess", "ensure_domain"]
+__all__ = ["NamedProcess", "ensure_domain", "pack"]
 
 
 def ensure_domain() -> None:
@@ -48,15 +48,30 @@ class NamedProcess:
         return code
 
 
-class PackedProcess:
-    """A process object behind its invitation, so that the child has joined before it unpickles queues.
+def pack(popen: Any, process_obj: Any, invitation: Invitation) -> memoryview:
+    """What a child that is no fork reads, as the standard library's ``Popen._launch`` packs it."""
+    from multiprocessing import spawn as _std_spawn  # forks do not need them
+    from multiprocessing.context import set_spawning_popen
 
-    It replaces the process object in the standard library's ``Popen._launch``.
-    """
+    _core._torch.meet()  # the arguments may be torch's tensors
+    packed = _PackedProcess(process_obj, invitation)
+    preparation = _std_spawn.get_preparation_data(packed.name)
+    data = io.BytesIO()
+    set_spawning_popen(popen)
+    try:
+        _std_reduction.dump(preparation, data)
+        _std_reduction.dump(packed, data)
+    finally:
+        set_spawning_popen(None)
+    return data.getbuffer()
+
+
+class _PackedProcess:
+    """A process object behind its invitation, so that the child has joined before it unpickles queues."""
 
     def __init__(self, process_obj: Any, invitation: Invitation) -> None:
         report_last_result(process_obj)
-        self._name = _PackedName(process_obj._name, invitation, _Lifeline(lifeline_for(process_obj)))
+        self.name: Any = _PackedName(process_obj._name, invitation, _Lifeline(lifeline_for(process_obj)))
         self._contents = (invitation, process_obj)
 
     def __reduce__(self) -> Any:
