@@ -108,7 +108,9 @@ import os, signal, subprocess, sys
 sys.path.insert(0, sys.argv[1])
 from networks import Network
 network = Network(2)
-print(subprocess.Popen(network.inside(1, ["sleep", "300"])).pid, flush=True)
+sleeper = subprocess.Popen(network.inside(1, ["sh", "-c", "echo; exec sleep 300"]), stdout=subprocess.PIPE)
+sleeper.stdout.readline()  # it is in the namespace
+print(sleeper.pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
