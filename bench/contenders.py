@@ -38,8 +38,8 @@ def privileged(nice: int) -> Callable[[], None] | None:
 
 
 class Contender:
-    def __init__(self, row: Row, name: str, scale: Scale, nice: int) -> None:
-        command = [sys.executable, str(WORKER), row.name, name]
+    def __init__(self, name: str, scale: Scale, nice: int) -> None:
+        command = [sys.executable, str(WORKER), name]
         command += ["--quick"] * scale.quick + ["--tiny"] * scale.tiny
         self.name = name
         # A session of its own, so that a contender that hangs is killed with all its children.
@@ -52,10 +52,10 @@ class Contender:
             preexec_fn=privileged(nice),
         )
 
-    def measure(self) -> float:
+    def measure(self, row: str) -> float:
         told, heard = self._stream(self._process.stdin), self._stream(self._process.stdout)
         try:
-            told.write("measure\n")
+            told.write(f"{row}\n")
             told.flush()
         except BrokenPipeError:
             pass  # go on: end-of-file below gives the better error
@@ -84,10 +84,19 @@ class Contender:
         return stream
 
 
-def measure(row: Row, repeat: int, scale: Scale, nice: int, tick: Callable[[], None]) -> Figures:
+def measure(
+    row: Row,
+    repeat: int,
+    scale: Scale,
+    nice: int,
+    tick: Callable[[], None],
+    started: dict[str, Contender] | None = None,
+) -> Figures:
     """Measures ours, the peers, the floor, ours, the peers, ... `repeat` times.
 
-    Without an optional peer that fails, the row goes on; what it measured until then is not kept.
+    Without an optional peer that fails, the row goes on; what it measured until then is not kept. Contenders
+    are started for the row and end with it, except with `started`: they are taken from there and left there,
+    for rows whose start takes longer than their measurements. The caller closes those.
     """
     figures = Figures()
     values = {row.ours: figures.ours}
@@ -96,24 +105,36 @@ def measure(row: Row, repeat: int, scale: Scale, nice: int, tick: Callable[[], N
     optional = {other.name for other in row.present}
     if row.floor is not None:
         values[FLOOR] = figures.floors.setdefault(row.floor_name, [])
-    contenders = [Contender(row, name, scale, nice) for name in values]
+    kept = {} if started is None else started
+    for name in values:
+        if name not in kept:
+            kept[name] = Contender(name, scale, nice)
+    contenders = [kept[name] for name in values]
     try:
         for _ in range(repeat):
             for contender in contenders:
                 if contender.name in figures.left_out:
                     continue
                 try:
-                    values[contender.name].append(contender.measure())
+                    values[contender.name].append(contender.measure(row.name))
                 except RuntimeError as error:
                     if contender.name not in optional:
                         raise
                     figures.left_out[contender.name] = str(error)
                     del figures.peers[contender.name]
                     contender.close()  # one that hangs must not compute beside the others
+                    kept.pop(contender.name)
                 tick()
+    except RuntimeError:
+        # Whoever failed may have left anything behind: the next row begins with others.
+        for name in values:
+            if name in kept:
+                kept.pop(name).close()
+        raise
     finally:
-        for contender in contenders:
-            contender.close()
+        if started is None:
+            for contender in kept.values():
+                contender.close()
     return figures
 
 

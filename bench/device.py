@@ -97,15 +97,21 @@ def main() -> int:
     scale = Scale(quick=options.quick, tiny=options.check_only)
     comparisons: list[Comparison] = []
     failures: list[str] = []
-    for row in rows:
-        repeat = options.repeat or (1 if options.check_only else row.repeat)
-        try:
-            comparisons += compare(row, contenders.measure(row, repeat, scale, 0, lambda: None))
-        except RuntimeError as error:
-            failures.append(f"{row.name}: {error}")
-        # After every row, so that an interrupted run leaves what it has measured.
-        if options.json is not None:
-            options.json.write_text(json.dumps(comparisons, indent=1) + "\n")
+    # One process of each contender for all rows: importing torch and opening a GPU takes seconds.
+    started: dict[str, contenders.Contender] = {}
+    try:
+        for row in rows:
+            repeat = options.repeat or (1 if options.check_only else row.repeat)
+            try:
+                comparisons += compare(row, contenders.measure(row, repeat, scale, 0, lambda: None, started))
+            except RuntimeError as error:
+                failures.append(f"{row.name}: {error}")
+            # After every row, so that an interrupted run leaves what it has measured.
+            if options.json is not None:
+                options.json.write_text(json.dumps(comparisons, indent=1) + "\n")
+    finally:
+        for contender in started.values():
+            contender.close()
     report.table(comparisons, console)
     if options.markdown is not None:
         options.markdown.write_text(report.markdown(comparisons, report.command_line(), facts))

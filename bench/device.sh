@@ -27,7 +27,7 @@ make core wheel
 
 status=0
 say "tests of C++ on the real driver"
-FORKLIFT_TEST_REAL_CUDA=1 .venv/bin/ctest --preset release -R '^Gpu' -j 1 --output-on-failure || status=1
+FORKLIFT_TEST_REAL_CUDA=1 .venv/bin/ctest --preset release -R 'Cuda|^Gpu|Pinned' -j 1 --output-on-failure || status=1
 say "tests of Python on the real driver"
 FORKLIFT_TEST_REAL_CUDA=1 "$python" -m pytest -rs tests/python/devices || status=1
 say "measurements"

@@ -1,6 +1,6 @@
-"""Measures one row on one contender, one value for each line that it reads. `run.py` starts it.
+"""Measures rows on one contender, one value for each line that it reads: a row's name. `run.py` starts it.
 
-python worker.py ROW MODULE|PEER|floor [--quick] [--tiny]
+python worker.py MODULE|PEER|floor [--quick] [--tiny]
 
 Every contender has an interpreter of its own, so that the imports, threads and at-fork handlers of one do not
 affect the figures of another. It sleeps while another one is measured.
@@ -18,14 +18,15 @@ from rows.spec import FLOOR, Library, Scale
 
 
 def main() -> int:
-    name, contender = sys.argv[1:3]
-    scale = Scale(quick="--quick" in sys.argv[3:], tiny="--tiny" in sys.argv[3:])
-    row = next(row for row in (*ROWS, *DEVICE_ROWS) if row.name == name)
+    contender = sys.argv[1]
+    scale = Scale(quick="--quick" in sys.argv[2:], tiny="--tiny" in sys.argv[2:])
+    rows = {row.name: row for row in (*ROWS, *DEVICE_ROWS)}
     library = None
-    other = next((other for other in row.others if other.name == contender), None)
     for line in sys.stdin:
         if not line.strip():
             continue
+        row = rows[line.strip()]
+        other = next((other for other in row.others if other.name == contender), None)
         answer: dict[str, float | str]
         try:
             if contender == FLOOR:

@@ -1,13 +1,16 @@
 """Tensors on a GPU: `bench/device.py` measures these rows, and `bench/run.py` does not have them.
 
 A tensor is put, received, and one byte sent back through a Pipe of the same library; the receiver does not
-read it. The processes are spawned. Ours are `forklift.Tensor` in Forklift's device memory, or, in the rows
+read it. An int is sent before, since making a large tensor takes so long that the receiver may fall asleep.
+The processes are spawned. Ours are `forklift.Tensor` in Forklift's device memory, or, in the rows
 ``device-torch-...``, torch's tensors; the peer's are always torch's. A *fresh* tensor is made for each
 message, outside of the measured time; a *shared* one has been sent before.
 """
 
 from __future__ import annotations
 
+import atexit
+import functools
 import statistics
 import threading
 import time
@@ -28,6 +31,16 @@ MEGABYTE = 1e6
 # --- what is sent
 
 
+@functools.lru_cache(maxsize=1)
+def _source(nbytes: int) -> Any:
+    """On the CPU, in the arena. One at a time: those of the largest rows are a gigabyte."""
+    import forklift
+
+    made = forklift.empty([nbytes // 4])
+    made.fill(1)
+    return made
+
+
 def _make(library: Library, nbytes: int, of_torch: bool) -> Any:
     if of_torch or library.name == PEER:
         import torch
@@ -36,19 +49,26 @@ def _make(library: Library, nbytes: int, of_torch: bool) -> Any:
         torch.cuda.synchronize()
         return made
     import forklift
-    import numpy as np
 
-    return forklift.Tensor.from_numpy(np.ones(nbytes // 4, np.float32)).to("GPU")
+    # Filled on the device, as the peer's: a copy from the CPU would let the receiver fall asleep meanwhile.
+    forklift.context.set_context(device_target="GPU")
+    try:
+        tensor = forklift.empty([nbytes // 4])
+        tensor.fill(1)
+        float(tensor[0])  # waits for it
+    finally:
+        forklift.context.set_context(device_target="CPU")
+    return tensor
 
 
 # --- hand-over
 
 
-def _receive(queue: Any, ack: Any, count: int) -> None:
-    for _ in range(count):
+def _receive(queue: Any, ack: Any) -> None:
+    while True:
         value = queue.get()
-        if value is None:
-            raise ValueError("nothing arrived")
+        if isinstance(value, str):
+            return
         del value
         ack.send_bytes(b"x")
 
@@ -59,22 +79,49 @@ def _finish(reader: Any) -> None:
         raise RuntimeError(f"a process ended with {reader.exitcode}")
 
 
+class _Receiver:
+    """A process that receives what is put, and says so. One for all rows of a library."""
+
+    def __init__(self, library: Library) -> None:
+        context = library.context("spawn")
+        self._queue = context.Queue()
+        self._heard, ack = context.Pipe()
+        self._process = context.Process(target=_receive, args=(self._queue, ack))
+        self._process.start()
+        ack.close()
+
+    def hand_over(self, value: Any) -> float:
+        """Seconds until it has arrived."""
+        begin = time.perf_counter()
+        self._queue.put(value)
+        self._heard.recv_bytes()
+        return time.perf_counter() - begin
+
+    def end(self) -> None:
+        self._queue.put("end")
+        _finish(self._process)
+
+
+_receivers: dict[str, _Receiver] = {}
+
+
+def _receiver(library: Library) -> _Receiver:
+    if library.name not in _receivers:
+        _receivers[library.name] = receiver = _Receiver(library)
+        atexit.register(receiver.end)
+    return _receivers[library.name]
+
+
 def _transfer_us(library: Library, make: Callable[[], Any], count: int) -> float:
-    context = library.context("spawn")
-    queue = context.Queue()
-    heard, ack = context.Pipe()
-    reader = context.Process(target=_receive, args=(queue, ack, WARM_UP + count))
-    reader.start()
+    receiver = _receiver(library)
     times = []
     for i in range(-WARM_UP, count):
         value = make()
-        begin = time.perf_counter()
-        queue.put(value)
-        heard.recv_bytes()
+        receiver.hand_over(0)  # it may have fallen asleep
+        seconds = receiver.hand_over(value)
         if i >= 0:
-            times.append(time.perf_counter() - begin)
+            times.append(seconds)
         del value
-    _finish(reader)
     return statistics.median(times) * 1e6
 
 
@@ -157,10 +204,7 @@ def _many(library: Library, scale: Scale) -> float:
 
 
 def _produce(queue: Any, go: Any, nbytes: int, count: int) -> None:
-    import forklift
-    import numpy as np
-
-    source = forklift.Tensor.from_numpy(np.ones(nbytes // 4, np.float32))
+    source = _source(nbytes)
     source.to("GPU")  # opens the device
     go.send_bytes(b"x")
     go.recv_bytes()
@@ -199,8 +243,12 @@ class _Peak(threading.Thread):
         return self.bytes
 
 
+@functools.lru_cache(maxsize=1)
 def _flood(library: Library, scale: Scale) -> tuple[float, float]:
-    """Megabytes of the device: the most beyond the beginning, with both processes there, and what is left."""
+    """Megabytes of the device: the most beyond the beginning, with both processes there, and what is left.
+
+    Both rows are of one run.
+    """
     from gpu_driver import Cuda
 
     nbytes, count = scale.nbytes(LARGE), scale.count(1000, 10)
@@ -274,11 +322,8 @@ def _local(scale: Scale) -> float:
 
 
 def _to_device(library: Library, scale: Scale) -> float:
-    import forklift
-    import numpy as np
-
     nbytes, count = scale.nbytes(COPIED), scale.count(20, 3)
-    here = forklift.Tensor.from_numpy(np.ones(nbytes // 4, np.float32))
+    here = _source(nbytes)
     here.to("GPU")
     begin = time.perf_counter()
     for _ in range(count):

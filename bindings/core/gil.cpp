@@ -57,6 +57,14 @@ bool interpreter_ends() noexcept {
 #endif
 }
 
+std::shared_ptr<const void> keep_object(PyObject* object) {
+  return {static_cast<const void*>(Py_NewRef(object)), [](const void* kept) {
+            if (!Py_IsInitialized() || interpreter_ends()) return;
+            const WithGil locked;
+            Py_DECREF(static_cast<PyObject*>(const_cast<void*>(kept)));
+          }};
+}
+
 std::string PyHooks::call_site() {
   released_.acquire();
   std::string text;

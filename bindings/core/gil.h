@@ -14,6 +14,8 @@
 
 #include <Python.h>
 
+#include <memory>
+
 #include "channel/channel.h"
 
 namespace forklift::py {
@@ -50,6 +52,10 @@ class WithGil {
 
 // True when the interpreter is being finalized: a thread that then waits for its lock may wait for ever.
 bool interpreter_ends() noexcept;
+
+// Keeps an object for as long as C++ uses its memory. The last reference may go in any thread; while the interpreter ends, the
+// object stays.
+std::shared_ptr<const void> keep_object(PyObject* object);
 
 // True in the thread in which Python runs signal handlers.
 bool on_main_thread() noexcept;

@@ -14,6 +14,7 @@
 #include "device/cuda/gpu.h"
 #include "device/device.h"
 #include "kernels/loops.h"
+#include "node/node.h"
 #include "runtime/executor.h"
 
 namespace nb = nanobind;
@@ -104,6 +105,8 @@ void bind_runtime(nb::module_& parent) {
     device::cuda::Gpu& gpu = gpu_of(name);
     const GilRelease unlocked;
     gpu.foreign().trim();
+    if (node::Node* const node = node::Node::existing())
+      node->memory_pools().let_go(memory_pool::Pools::Idle::kAll);
     return gpu.memory().trim();
   });
   module.def("fork_counts", [] {

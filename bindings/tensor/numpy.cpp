@@ -29,15 +29,6 @@ namespace forklift::py {
 
 namespace {
 
-// Keeps a Python object for as long as C++ uses its memory; whoever is last may be any thread.
-std::shared_ptr<const void> keep_object(PyObject* object) {
-  return {static_cast<const void*>(Py_NewRef(object)), [](const void* kept) {
-            if (!Py_IsInitialized() || interpreter_ends()) return;  // its memory goes with the process
-            const WithGil locked;
-            Py_DECREF(static_cast<PyObject*>(const_cast<void*>(kept)));
-          }};
-}
-
 bool array_view(PyObject* object, const ArrayHead& array, DType dtype, Tensor& tensor) {
   const auto ndim = static_cast<std::size_t>(array.ndim);
   const std::size_t item = item_size(dtype);

@@ -1,5 +1,6 @@
 #include "bindings/torch/codec.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <string>
@@ -8,6 +9,7 @@
 #include "bindings/core/errors.h"
 #include "bindings/message/codec_table.h"
 #include "bindings/message/encoder.h"
+#include "bindings/torch/gpu.h"
 #include "bindings/torch/library.h"
 #include "bindings/torch/memory.h"
 #include "message/transport.h"
@@ -18,6 +20,7 @@ namespace {
 
 constexpr std::uint16_t kParameter = 1;
 constexpr std::uint16_t kRequiresGrad = 2;
+constexpr std::uint16_t kOnGpu = 4;
 
 struct Head {
   std::uint32_t lease = message::kNoLease;
@@ -138,6 +141,14 @@ PyObject* base_of(const Head& head, MessageReader& reader) {
   auto& leases = reader.message.leases();
   auto& bases = reader.bases;
   if (head.lease < bases.size() && bases[head.lease]) return bases[head.lease];
+  if ((head.flags & kOnGpu) != 0) {
+    if (head.lease >= leases.size() || !leases[head.lease] || !is_on_gpu(*leases[head.lease]) ||
+        leases[head.lease]->size() < head.begin ||
+        leases[head.lease]->size() - head.begin < head.storage_bytes) {
+      return corrupt_message("a torch tensor without its memory on a GPU");
+    }
+    return nullptr;
+  }
   if (head.lease >= leases.size() || !leases[head.lease] || !leases[head.lease]->data() ||
       leases[head.lease]->size() < head.begin ||
       leases[head.lease]->size() - head.begin < head.storage_bytes) {
@@ -178,6 +189,26 @@ PyObject* rebuild(const Description& what, MessageReader& reader) {
   if (!base && PyErr_Occurred()) return nullptr;
   if (base) return rebuild_elsewhere(what, base);
   arena::LeasePtr lease = std::move(reader.message.leases()[head.lease]);
+  if ((head.flags & kOnGpu) != 0) {
+    const bool whole = what.geometry.byte_offset == 0 && what.bytes == head.storage_bytes;
+    const std::int64_t length = static_cast<std::int64_t>(head.storage_bytes);
+    const std::int64_t one = 1;
+    PyObject* made =
+        whole ? tensor_on_gpu(std::move(lease), head.begin, head.storage_bytes, head.element,
+                              static_cast<std::int32_t>(what.geometry.ndim), what.shape().data(),
+                              what.strides().data())
+              : tensor_on_gpu(std::move(lease), head.begin, head.storage_bytes, kBytes, 1, &length, &one);
+    if (!made) return nullptr;
+    keep_base(head.lease, Py_NewRef(made), reader);
+    if (!whole) {
+      base = made;
+      PyObject* view = rebuild_elsewhere(what, base);
+      Py_DECREF(base);
+      return view;
+    }
+    if (layout.known()) TensorView(made).set_version(1);
+    return made;
+  }
   // Without the layout it would be of version 0.
   if (layout.known() && what.geometry.byte_offset == 0 && what.bytes == head.storage_bytes) {
     PyObject* made =
@@ -209,8 +240,10 @@ Encoded place_tensor(PyObject* tensor, MessageWriter& writer, std::vector<std::b
   const Library& library = *Library::loaded();
   if (!layout.known() || !library.describes()) return Encoded::kUnsupported;
   const TensorView view(tensor);
-  if (!layout.is_plain(view.keys())) return Encoded::kUnsupported;
+  const bool on_gpu = layout.is_plain_cuda(view.keys());
+  if (!on_gpu && !layout.is_plain(view.keys())) return Encoded::kUnsupported;
   Head head;
+  if (on_gpu) head.flags |= kOnGpu;
   if (library.is_parameter(tensor)) head.flags |= kParameter;
   if (view.has_autograd()) {
     bool elsewhere = false;
@@ -220,8 +253,8 @@ Encoded place_tensor(PyObject* tensor, MessageWriter& writer, std::vector<std::b
   dlpack::PlainTensor plain{};
   if (!library.describe(tensor, plain)) return Encoded::kUnsupported;
   const auto ndim = static_cast<std::size_t>(plain.ndim);
-  if (plain.device.type != dlpack::kCpu || plain.dtype.lanes != 1 || plain.dtype.bits % 8 != 0 ||
-      plain.dtype.bits == 0 || ndim > kMaxDims || plain.byte_offset != 0) {
+  if (plain.device.type != (on_gpu ? dlpack::kCuda : dlpack::kCpu) || plain.dtype.lanes != 1 ||
+      plain.dtype.bits % 8 != 0 || plain.dtype.bits == 0 || ndim > kMaxDims || plain.byte_offset != 0) {
     return Encoded::kUnsupported;
   }
   const StorageView storage(view.storage());
@@ -236,26 +269,34 @@ Encoded place_tensor(PyObject* tensor, MessageWriter& writer, std::vector<std::b
   if (!extent({plain.shape, ndim}, {plain.strides, ndim}, head.element.size(), bytes)) {
     return Encoded::kUnsupported;
   }
+  // torch's own reduction sends a storage on a GPU that has no bytes.
+  if (head.storage_bytes == 0 && (bytes != 0 || on_gpu)) return Encoded::kUnsupported;
+  std::array<std::int64_t, 2 * kMaxDims> dims;  // torch's own may go while the interpreter lock is released
+  std::copy_n(plain.shape, ndim, dims.begin());
+  std::copy_n(plain.strides, ndim, dims.begin() + static_cast<std::ptrdiff_t>(ndim));
   if (head.storage_bytes != 0) {
     std::byte* const data = storage.data();
-    if (!data || (!storage.is_private() && !find_held(storage.impl(), data))) return Encoded::kUnsupported;
+    if (!data || (!on_gpu && !storage.is_private() && !find_held(storage.impl(), data))) {
+      return Encoded::kUnsupported;
+    }
     if (bytes != 0 &&
         (static_cast<std::byte*>(plain.data) != data + geometry.byte_offset ||
          geometry.byte_offset > head.storage_bytes || bytes > head.storage_bytes - geometry.byte_offset)) {
       return Encoded::kUnsupported;  // elements outside of the storage: torch's error, if any
     }
-    const PlacedStorage placed = place(tensor, storage.impl(), data, head.storage_bytes, writer);
+    PlacedStorage placed;
+    if (!on_gpu) {
+      placed = place(tensor, storage.impl(), data, head.storage_bytes, writer);
+    } else if (const Encoded done = place_on_gpu(tensor, storage, plain.device.id, writer, placed);
+               done != Encoded::kDone) {
+      return done;
+    }
     head.lease = placed.lease;
     head.begin = placed.begin;
-  } else if (bytes != 0) {
-    return Encoded::kUnsupported;
   }
   append(out, &head);
   append(out, &geometry);
-  if (ndim != 0) {
-    append(out, plain.shape, ndim);
-    append(out, plain.strides, ndim);
-  }
+  append(out, dims.data(), 2 * ndim);
   return Encoded::kDone;
 }
 

@@ -1,4 +1,4 @@
-// torch's CPU tensors in messages: as memory that sender and receiver share.
+// torch's tensors in messages, on the CPU and on GPUs of NVIDIA's: as memory that sender and receiver share.
 //
 // A tensor is extension 8 of the native codec (native.h), and the argument of a rebuilding function inside
 // pickled messages. Little-endian:
@@ -8,7 +8,7 @@
 //   4       4      where the storage begins in the lease's memory
 //   8       1      DLPack's type code
 //   9       1      bits of an element
-//   10      2      flags: 1 torch.nn.Parameter, 2 requires a gradient
+//   10      2      flags: 1 torch.nn.Parameter, 2 requires a gradient, 4 on a GPU
 //   12      4      0
 //   16      8      bytes of the storage
 //   24      8      byte offset of the first element

@@ -65,6 +65,14 @@ class Layout {
 
   bool known() const noexcept { return storages_ && tensors_ && types_known_; }
   bool is_plain(std::uint64_t keys) const noexcept { return keys == plain_[0] || keys == plain_[1]; }
+  // The same of tensors on a GPU of NVIDIA's. None, as long as nobody has said which keys these have.
+  bool is_plain_cuda(std::uint64_t keys) const noexcept {
+    return keys != 0 && (keys == plain_cuda_[0] || keys == plain_cuda_[1]);
+  }
+  void set_plain_cuda(std::uint64_t outside, std::uint64_t inside_of_inference) noexcept {
+    plain_cuda_[0] = outside;
+    plain_cuda_[1] = inside_of_inference;
+  }
   // An element of no bits for types that were not among the examples.
   Element element_of(std::uint16_t type) const noexcept {
     return type < elements_.size() ? elements_[type] : Element{};
@@ -97,6 +105,7 @@ class Layout {
   std::size_t counter_ = 0;            // a pointer to the version counter; 0: not found
   std::size_t version_ = 0;            // in the version counter
   std::uint64_t plain_[2] = {};
+  std::uint64_t plain_cuda_[2] = {};
   std::array<Element, 64> elements_{};  // by torch's number of the type
 };
 

@@ -129,6 +129,27 @@ bool Library::describe(PyObject* tensor, dlpack::PlainTensor& out) const {
   return false;
 }
 
+bool Library::current_stream(int ordinal, std::uintptr_t& out) const {
+  void* stream = nullptr;
+  if (!exchange_ || !exchange_->stream || exchange_->stream(dlpack::kCuda, ordinal, &stream) != 0) {
+    PyErr_Clear();
+    return false;
+  }
+  out = reinterpret_cast<std::uintptr_t>(stream);
+  return true;
+}
+
+bool Library::prepare_gpu() const {
+  static bool is_ready = false;
+  if (is_ready) return true;
+  PyObject* prepare = import_attribute("forklift.adapters.torch.cuda", "prepare");
+  PyObject* done = prepare ? PyObject_CallNoArgs(prepare) : nullptr;
+  Py_XDECREF(prepare);
+  is_ready = done != nullptr;
+  Py_XDECREF(done);
+  return is_ready;
+}
+
 PyObject* Library::storage_at(void* impl) const {
   PyObject* address = PyLong_FromVoidPtr(impl);
   PyObject* storage = address ? PyObject_CallOneArg(from_weak_, address) : nullptr;

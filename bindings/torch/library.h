@@ -41,6 +41,11 @@ class Library {
   // DLPack cannot say it or torch is too old for it.
   bool describe(PyObject* tensor, dlpack::PlainTensor& out) const;
   bool describes() const noexcept { return exchange_ && exchange_->describe; }
+  // The stream of torch's on which this thread works on the GPU with that number. False, without an exception, where torch
+  // does not tell. Initialises CUDA in torch; call prepare_gpu() first.
+  bool current_stream(int ordinal, std::uintptr_t& out) const;
+  // Has torch initialise CUDA, if it has not yet. False with an exception set if that fails.
+  bool prepare_gpu() const;
   // Both take the managed tensor over. New reference, or nullptr with an exception set.
   bool imports_versioned() const noexcept { return exchange_ && exchange_->import_tensor; }
   PyObject* import_versioned(dlpack::ManagedTensorVersioned* managed) const;
@@ -64,7 +69,7 @@ class Library {
     int (*export_tensor)(void* object, dlpack::ManagedTensorVersioned** out);
     int (*import_tensor)(dlpack::ManagedTensorVersioned* managed, void** out);
     int (*describe)(void* object, dlpack::PlainTensor* out);
-    void* stream;
+    int (*stream)(std::int32_t device_type, std::int32_t device, void** out);
   };
   static Library instance_;
   PyTypeObject* tensor_type_ = nullptr;

@@ -153,6 +153,9 @@ void bind_library(nb::module_& module) {
   module.def("meet", [] { torch::Library::meet(); });
   module.def("learn", learn);
   module.def("forget", [] { layout.forget(); });
+  // The dispatch keys of plain tensors on a GPU of NVIDIA's, outside and inside of inference mode.
+  module.def("learn_cuda_keys",
+             [](std::uint64_t outside, std::uint64_t inside) { layout.set_plain_cuda(outside, inside); });
   module.def("known", [] { return layout.known(); });
 }
 

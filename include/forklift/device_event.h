@@ -45,7 +45,8 @@ class DeviceEvent {
   // An event of another process.
   explicit DeviceEvent(const Handle& handle);
 
-  // Marks what was queued so far: by Forklift, or on a stream of the driver's. The last record counts.
+  // Marks what was queued so far: by Forklift, or on a stream of the driver's, which must not have been destroyed (a driver may
+  // crash on its handle). The last record counts.
   void record();
   void record(void* stream);
   // What Forklift queues from now on, or what is queued on the stream, comes after the mark.

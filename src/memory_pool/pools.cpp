@@ -1,12 +1,11 @@
 #include "memory_pool/pools.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <map>
 #include <mutex>
 #include <optional>
-#include <set>
+
+#include "memory_pool/open_pools.h"
 
 namespace forklift::inline abi_0_1::memory_pool {
 
@@ -25,79 +24,6 @@ Status not_owned(PoolRef pool) {
 }
 
 }  // namespace
-
-struct Pools::Open {
-  PoolRef pool;
-  os::Fd file;  // none in a child that has inherited the pool
-  Memory memory;
-  std::shared_ptr<Table> table;
-  ~Open();
-};
-
-// Process-private locks of all domains. A fork takes both, so that the child finds them free. Nothing of the arena
-// is called inside of either.
-struct Pools::Table {
-  struct Locks {
-    std::mutex opening;  // questions to brokers, and imports
-    std::mutex opened;   // the tables, and the list of them
-    std::set<Pools*> all;
-  };
-  // Never destroyed: leases of static objects may outlive main.
-  static Locks& locks() {
-    static Locks* const instance = [] {
-      ::pthread_atfork(before_fork, after_fork, [] {
-        for (Pools* const pools : locks().all) pools->table_->inherit(*pools);
-        after_fork();
-      });
-      return new Locks;
-    }();
-    return *instance;
-  }
-  static void before_fork() {
-    locks().opening.lock();
-    locks().opened.lock();
-  }
-  static void after_fork() {
-    locks().opened.unlock();
-    locks().opening.unlock();
-  }
-
-  std::shared_ptr<Open> find(PoolRef pool) {
-    const std::lock_guard<std::mutex> lock(locks().opened);
-    const auto known = open.find(pool);
-    return known == open.end() ? nullptr : known->second.lock();
-  }
-  // Called with `opening`, so there is none.
-  static std::shared_ptr<Open> add(const std::shared_ptr<Table>& table, PoolRef pool, os::Fd file,
-                                   Memory memory) {
-    auto made = std::make_shared<Open>();
-    made->pool = pool;
-    made->file = std::move(file);
-    made->memory = std::move(memory);
-    const std::lock_guard<std::mutex> lock(locks().opened);
-    made->table = table;
-    table->open[pool] = made;
-    return made;
-  }
-  std::vector<std::shared_ptr<Open>> list() {
-    std::vector<std::shared_ptr<Open>> found;
-    const std::lock_guard<std::mutex> lock(locks().opened);
-    for (const auto& [pool, known] : open)
-      if (std::shared_ptr<Open> one = known.lock()) found.push_back(std::move(one));
-    return found;
-  }
-  // In a forked child. A copy of a descriptor would keep the pool for as long as the child lives.
-  void inherit(Pools& pools);
-
-  std::map<PoolRef, std::weak_ptr<Open>> open;
-};
-
-Pools::Open::~Open() {
-  if (!table) return;
-  const std::lock_guard<std::mutex> lock(Table::locks().opened);
-  const auto mine = table->open.find(pool);
-  if (mine != table->open.end() && mine->second.expired()) table->open.erase(mine);
-}
 
 // Its lock is held while the ledger is asked, and not by a fork.
 struct Pools::Owned {
@@ -129,12 +55,14 @@ struct Pools::Owned {
   std::mutex mutex;
   std::map<PoolRef, Pool> pools;
   std::unique_ptr<Owned> inherited;  // the parent's, which keep the memory that this process has inherited
+  std::vector<std::shared_ptr<Open>> kept_by_parent;
 };
 
 void Pools::Table::inherit(Pools& pools) {
   for (const auto& [pool, known] : open)
     if (const std::shared_ptr<Open> one = known.lock()) one->file.close();
   auto* const fresh = new Owned;
+  fresh->kept_by_parent.swap(kept);
   fresh->inherited.reset(pools.owned_.load(std::memory_order_relaxed));
   pools.owned_.store(fresh, std::memory_order_relaxed);
 }
@@ -146,16 +74,22 @@ Pools::Pools(arena::Arena& arena)
       table_(std::make_shared<Table>()),
       owned_(new Owned) {
   rows_.connect([this] { broker_.tell_gone(); });
-  arena_.domain().on_check([this] { hand_in_again(false); });
+  arena_.domain().on_check([this] {
+    hand_in_again(false);
+    let_go(Idle::kUnusedHandles);
+  });
   const std::lock_guard<std::mutex> lock(Table::locks().opened);
   Table::locks().all.insert(this);
 }
 
 Pools::~Pools() {
+  std::vector<std::shared_ptr<Open>> kept;  // dropped outside of the lock
   {
     const std::lock_guard<std::mutex> lock(Table::locks().opened);
     Table::locks().all.erase(this);
+    kept.swap(table_->kept);
   }
+  kept.clear();
   delete owned_.load(std::memory_order_relaxed);
 }
 
@@ -284,6 +218,15 @@ Status Pools::leave(PoolRef pool) {
 
 // --- any process
 
+// What is dropped calls its driver, and the table when it is gone.
+void Pools::let_go(Idle which) {
+  const std::vector<std::shared_ptr<Open>> dropped = table_->take_idle(which, [this](PoolRef pool) {
+    if (!rows_.exists(pool)) return true;
+    const arena::Holder owner = rows_.owner_of(pool);
+    return !owner.is_process() || arena_.domain().is_dead(owner.slot());
+  });
+}
+
 std::shared_ptr<Pools::Open> Pools::find(PoolRef pool) const { return table_->find(pool); }
 
 Status Pools::check_origin(const Lease& lease) const {
@@ -317,18 +260,20 @@ Result<os::Fd> Pools::descriptor(const Lease& lease) {
 Result<Pools::Memory> Pools::open(Lease& lease, const Import& import) {
   const Result<PieceInfo> piece = describe(lease);
   if (!piece) return piece.status();
+  if (Status status = check_origin(*piece); !status) return status;
   std::shared_ptr<Open> open = find(piece->pool);
   if (!open) {
     hand_in_again(true);
+    let_go(Idle::kAllButTheLast);
     const std::lock_guard<std::mutex> lock(Table::locks().opening);
     open = find(piece->pool);  // another thread may have been faster
     if (!open) {
-      if (Status status = check_origin(*piece); !status) return status;
       Result<os::Fd> file = piece->by_handle() ? os::Fd() : ask_for(piece->pool);
       if (!file) return file.status();
       Result<Memory> memory = import(*piece, *file);
       if (!memory) return memory;
       open = Table::add(table_, piece->pool, *std::move(file), *std::move(memory));
+      table_->keep(open);
     }
   }
   arena::Arena::set_memory(lease, nullptr, open);

@@ -25,7 +25,8 @@
 // starts it. Processes that have a pool open hand the descriptor in again when both of the broker's processes were
 // killed. Only pools that no living process has open are lost then.
 //
-// A process opens a pool once, however many pieces it receives, and lets go of it with its last lease on a piece.
+// A process opens a pool once, however many pieces it receives. It keeps a few pools open when it has no piece of them any
+// more; the memory of one whose owner has ended or left it is let go of when the process next waits or opens a pool.
 //
 // Thread safety: all functions may be called from any thread; an Import must not call back. Fork: a
 // child has its parent's leases and memory, and owns no pool; a fork waits while a pool is being opened.
@@ -86,6 +87,13 @@ class Pools {
   // The pool's memory in this process, imported the first time. Before another thread uses the lease. As
   // descriptor(), or what `import` says; the lease is as before then.
   Result<Memory> open(arena::Lease& lease, const Import& import);
+  // Closes pools that are open without a piece in this process, by what they are kept for:
+  enum class Idle : std::uint8_t {
+    kAllButTheLast,  // those whose owner has ended or left them, and all but a few of the others
+    kUnusedHandles,  // these, and memory by handle that was idle at the last such look, too: its origin may want to free it
+    kAll
+  };
+  void let_go(Idle which);
   // A lease on a piece that was found by name or offered by a parent: row and generation of its handle.
   Result<LeasePtr> take_up(std::uint32_t index, std::uint32_t generation) {
     return rows_.take_up(index, generation);

@@ -187,6 +187,36 @@ Result<const arena::LeasePtr*> share_device_memory(const Storage& storage) {
   return memory.share();
 }
 
+Result<SharedPart> share_part(int ordinal, void* memory, std::size_t bytes, std::uintptr_t stream,
+                              const std::shared_ptr<const void>& owner) {
+  const Result<std::shared_ptr<device::Device>> device = device::open_gpu(ordinal);
+  if (!device) return device.status();
+  if (Status status = (*device)->usable(); !status) return status;
+  device::cuda::Gpu& gpu = *(*device)->gpu();
+  const auto other = reinterpret_cast<device::cuda::Stream>(stream);
+  Status ordered = device::handover_waits() ? gpu.wait_for(other) : gpu.order_after(other);
+  if (!ordered) return ordered;
+  if (const std::shared_ptr<Storage> known = find_on_device(memory, bytes)) {
+    const Result<const arena::LeasePtr*> lease = share_device_memory(*known);
+    if (!lease) return lease.status();
+    const auto begin = static_cast<std::byte*>(memory) - detail::StorageAccess::address(*known);
+    return SharedPart{**lease, static_cast<std::size_t>(begin)};
+  }
+  // Forklift's own operations on it.
+  if (device::handover_waits()) {
+    if (Status done = gpu.complete(); !done) return done;
+  }
+  Result<arena::LeasePtr> lease = gpu.share_foreign(memory, bytes, owner);
+  if (!lease) return lease.status();
+  return SharedPart{*std::move(lease), 0};
+}
+
+int gpu_of(const Storage& storage) noexcept {
+  if (!storage.on_device()) return -1;
+  device::cuda::Gpu* const gpu = as_device_storage(storage).device()->gpu();
+  return gpu == nullptr ? -1 : gpu->ordinal();
+}
+
 Result<std::shared_ptr<Storage>> foreign_on_device(int ordinal, void* memory, std::size_t bytes,
                                                    std::shared_ptr<const void> owner) {
   Result<std::shared_ptr<device::Device>> device = device::open_gpu(ordinal);

@@ -35,6 +35,19 @@ Result<Tensor> move_to(const Tensor& tensor, const std::shared_ptr<device::Devic
 // device whose memory belongs to one process.
 Result<const arena::LeasePtr*> share_device_memory(const Storage& storage);
 
+// A lease on memory of the GPU with that number, of whatever library of this process, and where the memory begins in the
+// lease's. What was queued on `stream` is done then, or comes first, as in share_device_memory(). `owner` keeps memory that is
+// not Forklift's for as long as any process holds it.
+struct SharedPart {
+  arena::LeasePtr lease;
+  std::size_t begin = 0;
+};
+Result<SharedPart> share_part(int ordinal, void* memory, std::size_t bytes, std::uintptr_t stream,
+                              const std::shared_ptr<const void>& owner);
+
+// The number of the GPU on which a storage lies; -1: on none.
+int gpu_of(const Storage& storage) noexcept;
+
 // Memory of another library of this process, on the GPU with that number. `owner` keeps it.
 Result<std::shared_ptr<Storage>> foreign_on_device(int ordinal, void* memory, std::size_t bytes,
                                                    std::shared_ptr<const void> owner);

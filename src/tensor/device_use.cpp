@@ -41,8 +41,14 @@ int DeviceUse::ordinal() const noexcept { return device_ == nullptr ? -1 : devic
 void DeviceUse::end() noexcept {
   if (device_ == nullptr) return;
   device::cuda::Gpu& gpu = *device_->gpu();
-  // A consumer that wanted no order has seen to its own: nothing of it is known but that it is on this device.
-  if (gpu.usable() && (stream_ == -1 || !gpu.order_after(stream_of(stream_)))) (void)gpu.complete_all();
+  // Only the legacy default stream is there for certain: another one may be destroyed by now, or be that of another thread. Of a
+  // consumer that wanted no order nothing is known but that it is on this device.
+  if (gpu.usable()) {
+    const Status ordered = stream_ == static_cast<std::intptr_t>(device::cuda::kLegacyStreamNumber)
+                               ? gpu.order_after(stream_of(stream_))
+                               : gpu.order_after_all();
+    if (!ordered) (void)gpu.complete_all();
+  }
   device_.reset();
 }
 

@@ -4,8 +4,8 @@
 //   ...
 //   // its destructor: what is queued here from now on comes after that library's work, the memory's next use included
 //
-// Neither end waits: an event orders the two streams. If the library has destroyed its stream meanwhile, the end waits for the whole
-// device.
+// Neither end waits: an event orders the streams. Another one than the default stream may be destroyed before the end, so Forklift's
+// stream then comes after all that the process has queued on the device.
 //
 // Thread safety: distinct objects from distinct threads.
 #pragma once

@@ -62,8 +62,9 @@ Status take_back_memory(void* memory, std::uintptr_t stream) {
   }
   device::cuda::Gpu& gpu = *loan.device->gpu();
   if (Status usable = gpu.usable(); !usable) return usable;
-  Status ordered = gpu.order_after(stream_of(stream));
-  // A stream that is gone: its work may not be done.
+  // torch says the stream that it allocated the memory for, which may be gone.
+  const bool is_default = stream == 0 || stream == device::cuda::kLegacyStreamNumber;
+  Status ordered = is_default ? gpu.order_after(stream_of(stream)) : gpu.order_after_all();
   return ordered ? ordered : gpu.complete_all();
 }
 

@@ -1,6 +1,7 @@
 // The storm over tensors on a GPU: producers, relays and consumers are killed at random, and now and then the brokers,
 // both of them too. Every tensor that arrives is whole, or says that its memory went with its process; in the end no
-// piece, no pool, no broker and no device memory is left, of the fake driver's (tests/fake_cuda).
+// piece, no pool, no broker and no device memory is left: of the fake driver's (tests/fake_cuda), or with
+// FORKLIFT_TEST_REAL_CUDA=1 of the machine's GPU, which nobody else may use meanwhile.
 //
 // FORKLIFT_STORM_SECONDS (20, of which this takes a third) and FORKLIFT_STORM_SEED choose length and dice.
 #include <gtest/gtest.h>
@@ -12,6 +13,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <new>
 #include <optional>
 #include <random>
@@ -36,6 +38,8 @@ namespace {
 constexpr std::int64_t kProgressNs = 6 * kSecond * kSlower;
 constexpr std::size_t kWorkers = 6;
 constexpr std::chrono::milliseconds kPatience(20);
+// Microseconds between kills: of six processes, some have to live long enough to open a GPU.
+constexpr unsigned kStartOfARealDriver = 400'000;
 
 // Outside of the domain.
 struct Account {
@@ -60,10 +64,33 @@ std::set<std::string> device_memory(const std::string& machine) {
   return found;
 }
 
+// What all processes have of the GPU, and a context: asked in a program of its own, since the test must not initialise CUDA
+// before it forks. In MiB.
+const bool kAsksForMemory = add_helper("used_gpu_memory", [](const std::vector<std::string>& arguments) {
+  const auto gpu = device::open_gpu(0);
+  if (!gpu.ok()) return 1;
+  const device::cuda::Driver& driver = (*gpu)->gpu()->driver();
+  const device::cuda::Current current(driver, (*gpu)->gpu()->context());
+  std::size_t free = 0;
+  std::size_t total = 0;
+  if (!driver.call("cuMemGetInfo", driver.functions().mem_get_info, &free, &total)) return 1;
+  return std::ofstream(arguments.at(0)) << (total - free) / (std::size_t{1} << 20) ? 0 : 1;
+});
+std::size_t used_gpu_memory() {
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("forklift-gpu-memory-" + std::to_string(::getpid()));
+  EXPECT_EQ(start_helper("used_gpu_memory", {file.string()}).wait(), 0);
+  std::size_t used = 0;
+  EXPECT_TRUE(std::ifstream(file) >> used);
+  std::filesystem::remove(file);
+  return used;
+}
+
 class GpuStorm : public testing::Test {
  protected:
   void SetUp() override {
-    if (skipped_on_real_cuda("it kills processes faster than a driver starts in them")) return;
+    ASSERT_TRUE(kAsksForMemory);
+    if (tests_real_cuda()) used_before_ = used_gpu_memory();
     machine_ = "storm-" + std::to_string(::getpid());
     (void)FakeCuda::load({"FORKLIFT_FAKE_CUDA_MACHINE=" + machine_});
     ASSERT_TRUE(node::Node::current().ok());
@@ -169,9 +196,14 @@ class GpuStorm : public testing::Test {
     EXPECT_EQ(node().audit(), std::vector<std::string>());
     EXPECT_TRUE(eventually([&] { return device_memory(machine_).empty(); }))
         << device_memory(machine_).size() << " pieces of device memory are left";
+    if (tests_real_cuda()) {
+      EXPECT_TRUE(eventually([&] { return used_gpu_memory() <= used_before_; }))
+          << used_gpu_memory() << " MiB of the GPU are in use, " << used_before_ << " were before";
+    }
   }
 
   std::string machine_;
+  std::size_t used_before_ = 0;
   std::uint64_t token_ = 0;
   Account* account_ = nullptr;
 };
@@ -184,7 +216,7 @@ TEST_F(GpuStorm, KillsLeaveNoDeviceMemory) {
   Progress reads(account_->read, kProgressNs, "nobody reads a tensor");
   std::uint64_t brokers_killed = 0;
   const std::uint64_t kills = kill_at_random(
-      workers, dice, storm_seconds() * kSecond / 3, 30'000,
+      workers, dice, storm_seconds() * kSecond / 3, tests_real_cuda() ? kStartOfARealDriver : 30'000,
       [&](unsigned worker) { return start(worker, first, second); },
       [&] {
         reads.look();
@@ -196,10 +228,12 @@ TEST_F(GpuStorm, KillsLeaveNoDeviceMemory) {
       });
   account_->stop = true;
   for (const pid_t pid : workers) expect_clean_end(pid);
-  // This process has not used the driver so far: it reads what is left like any other.
-  for (Queue<Tensor>* const queue : {&first, &second}) {
-    while (!queue->empty()) forgive("the last reader", [&] { check(queue->get()); });
-  }
+  Child last([&] {
+    for (Queue<Tensor>* const queue : {&first, &second}) {
+      while (!queue->empty()) forgive("the last reader", [&] { check(queue->get()); });
+    }
+  });
+  EXPECT_EQ(last.wait(), 0);
   std::printf("  %llu kills, %llu of brokers: %llu tensors made, %llu read, %llu lost with their process\n",
               static_cast<unsigned long long>(kills), static_cast<unsigned long long>(brokers_killed),
               static_cast<unsigned long long>(account_->made),

@@ -19,16 +19,24 @@ namespace {
 
 Pointer number_of(const void* host) { return reinterpret_cast<std::uintptr_t>(host); }
 
-// Arguments that the driver refuses at the call: a device address that nothing has, a host address that the device
-// has.
-bool is_device_memory(Pointer address, std::size_t bytes) { return space().contains(address, bytes); }
+// Arguments that the driver refuses at the call: a device address that nothing has, or that the device has no access to
+// (as driver 580.159.04 does, at a memset), and a host address that the device has.
+bool is_readable(Pointer address, std::size_t bytes, const StreamState& stream) {
+  return space().may_access(address, bytes, stream.device, Use::kRead, By::kCopy);
+}
+bool is_writable(Pointer address, std::size_t bytes, const StreamState& stream) {
+  return space().may_access(address, bytes, stream.device, Use::kWrite, By::kCopy);
+}
 bool is_host_memory(const void* host) { return host != nullptr && space().find(number_of(host)) == nullptr; }
+
+// Of work whose device memory was unmapped before the device came to it: as driver 580.159.04 says.
+constexpr CudaError kUnmappedMeanwhile = CudaError::kLaunchFailed;
 
 CudaError copy_to_device(Pointer to, const void* from, std::size_t bytes, Stream handle) {
   const auto stream = engine().find(handle);
   if (stream == nullptr) return CudaError::kInvalidHandle;
   if (bytes == 0) return CudaError::kSuccess;
-  if (!is_device_memory(to, bytes) || !is_host_memory(from)) return CudaError::kInvalidValue;
+  if (!is_writable(to, bytes, *stream) || !is_host_memory(from)) return CudaError::kInvalidValue;
   std::shared_ptr<std::vector<char>> staged;
   if (!host_memory().is_locked(from, bytes)) {
     const auto* const begin = static_cast<const char*>(from);
@@ -37,7 +45,7 @@ CudaError copy_to_device(Pointer to, const void* from, std::size_t bytes, Stream
   const DeviceNumber device = stream->device;
   engine().submit(stream, {.run = [=](Lock&) {
                     char* const target = space().access(to, bytes, device, Use::kWrite, By::kCopy);
-                    if (target == nullptr) return CudaError::kIllegalAddress;
+                    if (target == nullptr) return kUnmappedMeanwhile;
                     if (staged == nullptr && !host_memory().is_locked(from, bytes))
                       return CudaError::kIllegalAddress;
                     std::memcpy(target, staged != nullptr ? staged->data() : from, bytes);
@@ -50,13 +58,13 @@ CudaError copy_to_host(void* to, Pointer from, std::size_t bytes, Stream handle,
   const auto stream = engine().find(handle);
   if (stream == nullptr) return CudaError::kInvalidHandle;
   if (bytes == 0) return CudaError::kSuccess;
-  if (!is_device_memory(from, bytes) || !is_host_memory(to)) return CudaError::kInvalidValue;
+  if (!is_readable(from, bytes, *stream) || !is_host_memory(to)) return CudaError::kInvalidValue;
   const bool pinned = host_memory().is_locked(to, bytes);
   const DeviceNumber device = stream->device;
   const std::uint64_t number =
       engine().submit(stream, {.run = [=](Lock&) {
                         const char* const source = space().access(from, bytes, device, Use::kRead, By::kCopy);
-                        if (source == nullptr) return CudaError::kIllegalAddress;
+                        if (source == nullptr) return kUnmappedMeanwhile;
                         if (pinned && !host_memory().is_locked(to, bytes)) return CudaError::kIllegalAddress;
                         std::memcpy(to, source, bytes);
                         return CudaError::kSuccess;
@@ -70,12 +78,12 @@ CudaError copy_on_device(Pointer to, Pointer from, std::size_t bytes, Stream han
   const auto stream = engine().find(handle);
   if (stream == nullptr) return CudaError::kInvalidHandle;
   if (bytes == 0) return CudaError::kSuccess;
-  if (!is_device_memory(to, bytes) || !is_device_memory(from, bytes)) return CudaError::kInvalidValue;
+  if (!is_writable(to, bytes, *stream) || !is_readable(from, bytes, *stream)) return CudaError::kInvalidValue;
   const DeviceNumber device = stream->device;
   engine().submit(stream, {.run = [=](Lock&) {
                     char* const target = space().access(to, bytes, device, Use::kWrite, By::kCopy);
                     const char* const source = space().access(from, bytes, device, Use::kRead, By::kCopy);
-                    if (target == nullptr || source == nullptr) return CudaError::kIllegalAddress;
+                    if (target == nullptr || source == nullptr) return kUnmappedMeanwhile;
                     std::memmove(target, source, bytes);
                     return CudaError::kSuccess;
                   }});
@@ -86,11 +94,11 @@ CudaError fill(Pointer to, unsigned char value, std::size_t count, Stream handle
   const auto stream = engine().find(handle);
   if (stream == nullptr) return CudaError::kInvalidHandle;
   if (count == 0) return CudaError::kSuccess;
-  if (!is_device_memory(to, count)) return CudaError::kInvalidValue;
+  if (!is_writable(to, count, *stream)) return CudaError::kInvalidValue;
   const DeviceNumber device = stream->device;
   engine().submit(stream, {.run = [=](Lock&) {
                     char* const target = space().access(to, count, device, Use::kWrite, By::kCopy);
-                    if (target == nullptr) return CudaError::kIllegalAddress;
+                    if (target == nullptr) return kUnmappedMeanwhile;
                     std::memset(target, value, count);
                     return CudaError::kSuccess;
                   }});

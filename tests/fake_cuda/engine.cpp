@@ -73,6 +73,17 @@ CudaError Engine::destroy(Stream handle) {
   return CudaError::kSuccess;
 }
 
+std::shared_ptr<StreamState> Engine::after_all(DeviceNumber device) {
+  Work work;
+  for (const auto& stream : of_context(device)) {
+    if (has_work(*stream)) work.after.push_back({stream, stream->queued});
+  }
+  std::shared_ptr<StreamState> made = add(device, false, false);
+  made->ending = true;  // it goes with its work
+  submit(made, std::move(work));
+  return made;
+}
+
 std::uint64_t Engine::submit(const std::shared_ptr<StreamState>& stream, Work work) {
   if (stream->legacy) {
     for (const auto& other : of_context(stream->device)) {

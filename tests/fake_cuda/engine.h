@@ -75,6 +75,8 @@ class Engine {
   std::shared_ptr<StreamState> find(Stream handle);
   Stream create(DeviceNumber device, bool blocking);
   CudaError destroy(Stream handle);
+  // A stream without a handle, whose work comes after all that the context's streams have queued.
+  std::shared_ptr<StreamState> after_all(DeviceNumber device);
 
   // Queues the work behind what its stream has to wait for; returns its number.
   std::uint64_t submit(const std::shared_ptr<StreamState>& stream, Work work);

@@ -32,6 +32,7 @@ TypeOf<&Functions::ctx_get_current> cuCtxGetCurrent;
 TypeOf<&Functions::ctx_set_current> cuCtxSetCurrent;
 TypeOf<&Functions::ctx_get_device> cuCtxGetDevice;
 TypeOf<&Functions::ctx_synchronize> cuCtxSynchronize;
+TypeOf<&Functions::ctx_record_event> cuCtxRecordEvent;
 TypeOf<&Functions::ctx_enable_peer_access> cuCtxEnablePeerAccess;
 TypeOf<&Functions::mem_get_info> cuMemGetInfo_v2;
 TypeOf<&Functions::mem_alloc> cuMemAlloc_v2;

@@ -157,6 +157,7 @@ using fake::events;
 using fake::Lock;
 using fake::Needs;
 using fake::Waiting;
+using forklift::device::cuda::Context;
 using forklift::device::cuda::CudaError;
 using forklift::device::cuda::Event;
 using forklift::device::cuda::kEventDisableTiming;
@@ -190,6 +191,18 @@ FAKE_CUDA CudaError cuEventRecord(Event event, Stream handle) {
     if (state == nullptr || stream == nullptr || state->device != stream->device)
       return CudaError::kInvalidHandle;
     state->record_in(stream);
+    return CudaError::kSuccess;
+  });
+}
+
+// "Captures in hEvent all the activities of the context hCtx at the time of this call."
+FAKE_CUDA CudaError cuCtxRecordEvent(Context context, Event event) {
+  return enter("cuCtxRecordEvent", Needs::kInit, [&](Lock&) {
+    const auto device = fake::Contexts::device_of(context);
+    if (!device || !fake::contexts().active(*device)) return CudaError::kInvalidContext;
+    const auto state = events().find(event);
+    if (state == nullptr || state->device != *device) return CudaError::kInvalidHandle;
+    state->record_in(fake::engine().after_all(*device));
     return CudaError::kSuccess;
   });
 }

@@ -17,7 +17,6 @@ namespace {
 constexpr unsigned kRegisterFlags = 15;  // portable, device map, I/O memory, read only
 constexpr unsigned kReadOnlyFlag = 8;    // CU_MEMHOSTREGISTER_READ_ONLY
 constexpr unsigned kAllocFlags = 7;      // portable, device map, write combined
-constexpr unsigned kDeviceMap = 2;       // of both
 
 std::size_t whole_pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
@@ -62,7 +61,7 @@ CudaError HostMemory::allocate(std::size_t bytes, unsigned flags, DeviceNumber d
       ::mmap(nullptr, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (got == MAP_FAILED) return CudaError::kOutOfMemory;
   const Pointer begin = reinterpret_cast<std::uintptr_t>(got);
-  ranges_[begin] = HostRange{begin, bytes, device, flags, true, begin};
+  ranges_[begin] = HostRange{begin, bytes, device, true, begin};
   *memory = got;
   return CudaError::kSuccess;
 }
@@ -78,33 +77,38 @@ CudaError HostMemory::free(void* memory) {
 CudaError HostMemory::register_range(void* memory, std::size_t bytes, unsigned flags, DeviceNumber device) {
   if (memory == nullptr || bytes == 0 || (flags & ~kRegisterFlags) != 0) return CudaError::kInvalidValue;
   const Pointer begin = reinterpret_cast<std::uintptr_t>(memory);
-  if (overlaps(begin, bytes)) return CudaError::kHostMemoryAlreadyRegistered;
+  // As driver 580.159.04 does: the documentation's error is for memory that is registered, not for the driver's own.
+  if (const HostRange* const other = overlapping(begin, bytes)) {
+    return other->allocated ? CudaError::kInvalidValue : CudaError::kHostMemoryAlreadyRegistered;
+  }
   // "this flag is required in order to register memory mapped to the CPU as read-only"
   if (!can_be_locked(begin, bytes, (flags & kReadOnlyFlag) == 0)) return CudaError::kInvalidValue;
   Pointer there = begin;
   if (attribute_of(DeviceAttribute::kUsesHostPointers) == 0 && !reserve_there(begin, bytes, &there)) {
     return CudaError::kOutOfMemory;
   }
-  ranges_[begin] = HostRange{begin, bytes, device, flags, false, there};
+  ranges_[begin] = HostRange{begin, bytes, device, false, there};
   return CudaError::kSuccess;
 }
 
-// "The base address must be the same one specified to cuMemHostRegister()."
+// "The base address must be the same one specified to cuMemHostRegister()." The errors are those of driver 580.159.04.
 CudaError HostMemory::unregister(void* memory) {
   if (memory == nullptr) return CudaError::kInvalidValue;
-  const auto found = ranges_.find(reinterpret_cast<std::uintptr_t>(memory));
-  if (found == ranges_.end() || found->second.allocated) return CudaError::kHostMemoryNotRegistered;
+  const Pointer address = reinterpret_cast<std::uintptr_t>(memory);
+  if (find_host(address) == nullptr) return CudaError::kHostMemoryNotRegistered;
+  const auto found = ranges_.find(address);
+  if (found == ranges_.end() || found->second.allocated) return CudaError::kInvalidValue;
   unmap(found->second);
   ranges_.erase(found);
   return CudaError::kSuccess;
 }
 
-// "cuMemHostGetDevicePointer() will fail if the CU_MEMHOSTALLOC_DEVICEMAP flag was not specified"
+// "cuMemHostGetDevicePointer() will fail if the CU_MEMHOSTALLOC_DEVICEMAP flag was not specified": driver 580.159.04 maps
+// all page-locked memory.
 CudaError HostMemory::device_pointer(void* memory, Pointer* there) const {
   const Pointer address = reinterpret_cast<std::uintptr_t>(memory);
   const HostRange* const range = find_host(address);
-  if (there == nullptr || range == nullptr || (range->flags & kDeviceMap) == 0)
-    return CudaError::kInvalidValue;
+  if (there == nullptr || range == nullptr) return CudaError::kInvalidValue;
   *there = range->there + (address - range->begin);
   return CudaError::kSuccess;
 }
@@ -154,9 +158,10 @@ char* HostMemory::access(Pointer address, std::size_t bytes) const {
   return reinterpret_cast<char*>(range->begin) + (address - range->there);
 }
 
-bool HostMemory::overlaps(Pointer begin, std::size_t bytes) const {
+const HostRange* HostMemory::overlapping(Pointer begin, std::size_t bytes) const {
+  if (const HostRange* const first = find_host(begin)) return first;
   const auto next = ranges_.lower_bound(begin);
-  return find_host(begin) != nullptr || (next != ranges_.end() && next->first < begin + bytes);
+  return next != ranges_.end() && next->first < begin + bytes ? &next->second : nullptr;
 }
 
 long HostMemory::bytes() const {

@@ -15,9 +15,8 @@ struct HostRange {
   Pointer begin = 0;
   std::size_t bytes = 0;
   DeviceNumber device = 0;  // of the context in which it was made
-  unsigned flags = 0;
-  bool allocated = false;  // by cuMemHostAlloc; otherwise registered
-  Pointer there = 0;       // for the device
+  bool allocated = false;   // by cuMemHostAlloc; otherwise registered
+  Pointer there = 0;        // for the device
 };
 
 class HostMemory {
@@ -41,7 +40,7 @@ class HostMemory {
   long bytes() const;
 
  private:
-  bool overlaps(Pointer begin, std::size_t bytes) const;
+  const HostRange* overlapping(Pointer begin, std::size_t bytes) const;  // null: none
   const HostRange* find_host(Pointer address) const;
   const HostRange* find_there(Pointer address) const;
   static void unmap(const HostRange& range);

@@ -48,6 +48,24 @@ std::string link_of(const std::string& process, int fd) {
   return link;
 }
 
+bool has_ended(int pidfd) {
+  pollfd item{pidfd, POLLIN, 0};
+  int ready = 0;
+  while ((ready = ::poll(&item, 1, 0)) < 0 && errno == EINTR) {
+  }
+  return ready > 0;
+}
+
+int open_process(pid_t process) { return static_cast<int>(::syscall(SYS_pidfd_open, process, 0)); }
+
+// Why memory of a process cannot be opened: as driver 580.159.04 says.
+CudaError why_gone(pid_t process) {
+  const int pidfd = open_process(process);
+  const bool lives = pidfd >= 0 && !has_ended(pidfd);
+  if (pidfd >= 0) ::close(pidfd);
+  return lives ? CudaError::kInvalidValue : CudaError::kInvalidHandle;
+}
+
 }  // namespace
 
 IpcName ipc_name(const char* magic, int fd, const std::string& token) {
@@ -83,7 +101,7 @@ Origin::Fate* Origin::map_fate(const Physical& memory) {
 }
 
 std::shared_ptr<Origin> Origin::watch(pid_t process, const Physical& memory) {
-  const auto pidfd = static_cast<int>(::syscall(SYS_pidfd_open, process, 0));
+  const int pidfd = open_process(process);
   if (pidfd < 0) return nullptr;
   Fate* const fate = map_fate(memory);
   if (fate == nullptr) {
@@ -92,7 +110,7 @@ std::shared_ptr<Origin> Origin::watch(pid_t process, const Physical& memory) {
   }
   std::shared_ptr<Origin> origin(new Origin(pidfd, fate));
   fate->opened = 1;  // before the look at `freed`: the origin sets that one first, then looks at this one
-  if (fate->freed != 0 || origin->has_ended()) return nullptr;
+  if (fate->freed != 0 || has_ended(pidfd)) return nullptr;
   return origin;
 }
 
@@ -101,16 +119,8 @@ Origin::~Origin() {
   ::close(pidfd_);
 }
 
-bool Origin::has_ended() const {
-  pollfd item{pidfd_, POLLIN, 0};
-  int ready = 0;
-  while ((ready = ::poll(&item, 1, 0)) < 0 && errno == EINTR) {
-  }
-  return ready > 0;
-}
-
 void Origin::look(const Range& range) {
-  if (fate_->freed != 0 || !has_ended()) return;
+  if (fate_->freed != 0 || !has_ended(pidfd_)) return;
   if (fate_->freed.exchange(1) == 0) std::memset(range.alias, FAKE_CUDA_FREED_BYTE, range.bytes);
 }
 
@@ -148,8 +158,9 @@ CudaError open_memory(const IpcMemoryHandle& handle, Pointer* memory) {
   std::memcpy(&name, handle.bytes, sizeof name);
   // A process cannot open its own handle: "invalid device context" is what the driver says.
   if (name.process == ::getpid()) return CudaError::kInvalidContext;
+  if (std::memcmp(name.magic, kMemoryMagic, sizeof name.magic) != 0) return CudaError::kInvalidValue;
   const int fd = open_ipc_name(name, kMemoryMagic);
-  if (fd < 0) return CudaError::kInvalidValue;
+  if (fd < 0) return why_gone(name.process);
   std::shared_ptr<Physical> physical;
   CudaError error = Physical::adopt(fd, &physical);
   ::close(fd);
@@ -167,7 +178,7 @@ CudaError open_memory(const IpcMemoryHandle& handle, Pointer* memory) {
     return CudaError::kPeerAccessUnsupported;
   }
   std::shared_ptr<Origin> origin = Origin::watch(name.process, *physical);
-  if (origin == nullptr) return CudaError::kInvalidValue;
+  if (origin == nullptr) return why_gone(name.process);
   Range* range = nullptr;
   error = space().reserve(physical->bytes(), kPage, 0, Range::Kind::kIpc, &range);
   if (error != CudaError::kSuccess) return error;
@@ -261,7 +272,7 @@ FAKE_CUDA CudaError cuIpcOpenEventHandle(Event* event, IpcEventHandle handle) {
     std::memcpy(&name, handle.bytes, sizeof name);
     if (name.process == ::getpid()) return CudaError::kInvalidContext;
     const int fd = fake::open_ipc_name(name, fake::kEventMagic);
-    if (fd < 0) return CudaError::kInvalidValue;
+    if (fd < 0) return CudaError::kMapFailed;  // as driver 580.159.04 says of a handle that is none
     auto state = std::make_shared<fake::EventState>();
     state->device = fake::contexts().current_device();
     state->flags = kEventDisableTiming | kEventInterprocess;

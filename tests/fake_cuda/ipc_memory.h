@@ -48,7 +48,6 @@ class Origin {
   struct Fate;
   Origin(int pidfd, Fate* fate) : pidfd_(pidfd), fate_(fate) {}
   static Fate* map_fate(const Physical& memory);
-  bool has_ended() const;
   friend void poison_if_opened(const Physical& memory, char* alias);
 
   int pidfd_;

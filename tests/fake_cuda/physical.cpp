@@ -124,10 +124,11 @@ CudaError Physical::adopt(int fd, std::shared_ptr<Physical>* made) {
   char link[PATH_MAX];
   const std::string path = "/proc/self/fd/" + std::to_string(fd);
   const ssize_t length = ::readlink(path.c_str(), link, sizeof link);
-  if (length <= 0) return CudaError::kInvalidValue;
+  // A descriptor that is none, or not the driver's: as driver 580.159.04 says.
+  if (length <= 0) return CudaError::kUnknown;
   const std::shared_ptr<Physical> memory(new Physical);
   if (!memory->read_name(memfd_name(std::string(link, static_cast<std::size_t>(length))))) {
-    return CudaError::kInvalidValue;
+    return CudaError::kUnknown;
   }
   if (const auto found = known().find(memory->token_); found != known().end()) {
     if (const std::shared_ptr<Physical> alive = found->second.lock()) {

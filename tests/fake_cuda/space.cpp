@@ -116,17 +116,31 @@ bool Space::contains(Pointer address, std::size_t bytes) {
 
 // Goes through the pieces under [address, address + bytes).
 template <class Allows>
-char* Space::resolve(Pointer address, std::size_t bytes, Allows allows) {
+bool Space::all_allow(Pointer address, std::size_t bytes, Allows allows) {
   Range* const range = find(address);
-  if (range == nullptr || !contains(address, bytes)) return nullptr;
+  if (range == nullptr || !contains(address, bytes)) return false;
   const std::size_t begin = address - range->base;
   for (std::size_t at = begin; at < begin + bytes;) {
     const Piece* const piece = find_piece(range->base + at);
-    if (piece == nullptr || !allows(*range, *piece)) return nullptr;
+    if (piece == nullptr || !allows(*range, *piece)) return false;
     at = std::prev(range->pieces.upper_bound(at))->first + piece->bytes;
   }
-  if (range->origin != nullptr) range->origin->look(*range);
-  return range->alias + begin;
+  return true;
+}
+
+template <class Allows>
+char* Space::resolve(Pointer address, std::size_t bytes, Allows allows) {
+  if (!all_allow(address, bytes, allows)) return nullptr;
+  Range& range = *find(address);
+  if (range.origin != nullptr) range.origin->look(range);
+  return range.alias + (address - range.base);
+}
+
+bool Space::may_access(Pointer address, std::size_t bytes, DeviceNumber device, Use use, By by) {
+  if (host_memory().access(address, bytes) != nullptr) return true;
+  return all_allow(address, bytes, [&](const Range& range, const Piece& piece) {
+    return is_accessible(range, piece, device, use, by);
+  });
 }
 
 char* Space::access(Pointer address, std::size_t bytes, DeviceNumber device, Use use, By by) {

@@ -81,6 +81,8 @@ class Space {
   Piece* find_piece(Pointer address);
   // Does one range contain all of it?
   bool contains(Pointer address, std::size_t bytes);
+  // May work of a device use all of [address, address + bytes), as it is mapped now? Also of mapped host memory.
+  bool may_access(Pointer address, std::size_t bytes, DeviceNumber device, Use use, By by);
   // Where the fake finds [address, address + bytes), for work of a device; also of mapped host memory. Null: a part
   // is not mapped, or the device has no access.
   char* access(Pointer address, std::size_t bytes, DeviceNumber device, Use use, By by);
@@ -93,6 +95,8 @@ class Space {
   }
 
  private:
+  template <class Allows>
+  bool all_allow(Pointer address, std::size_t bytes, Allows allows);
   template <class Allows>
   char* resolve(Pointer address, std::size_t bytes, Allows allows);
 

@@ -36,6 +36,7 @@ const Symbol* find_symbol(const char* name) {
       symbol("cuCtxSetCurrent", 4000, &cuCtxSetCurrent),
       symbol("cuCtxGetDevice", 2000, &cuCtxGetDevice),
       symbol("cuCtxSynchronize", 2000, &cuCtxSynchronize),
+      symbol("cuCtxRecordEvent", 12050, &cuCtxRecordEvent),
       symbol("cuCtxEnablePeerAccess", 4000, &cuCtxEnablePeerAccess),
       symbol("cuMemGetInfo", 3020, &cuMemGetInfo_v2),
       symbol("cuMemAlloc", 3020, &cuMemAlloc_v2),

@@ -88,10 +88,10 @@ CudaError VirtualMemory::retain(Pointer address, Allocation* handle) {
 CudaError VirtualMemory::map(Pointer address, std::size_t bytes, std::size_t offset, Allocation handle) {
   Range* const range = reservation(address, bytes);
   const std::shared_ptr<Physical> memory = find(handle);
-  // "offset: currently must be zero."
-  if (range == nullptr || memory == nullptr || bytes == 0 || offset != 0) return CudaError::kInvalidValue;
-  if (!is_granular(bytes) || !is_granular(address) || bytes > memory->bytes())
+  if (range == nullptr || memory == nullptr || bytes == 0 || !is_granular(bytes))
     return CudaError::kInvalidValue;
+  // "offset: currently must be zero." The error is that of driver 580.159.04; the documentation says none.
+  if (offset != 0 || !is_granular(address) || bytes > memory->bytes()) return CudaError::kNotSupported;
   const std::size_t begin = address - range->base;
   // "cuMemMap can only create mappings on VA range reservations that are not currently mapped."
   for (const auto& [at, piece] : range->pieces) {

@@ -21,6 +21,11 @@ ROOT = Path(__file__).resolve().parents[2]
 PLACE = Path("tests") / "fake_cuda" / "libcuda.so.1"
 
 
+def is_real() -> bool:
+    """Tell whether the machine's own driver is tested."""
+    return os.environ.get("FORKLIFT_TEST_REAL_CUDA") == "1"
+
+
 def find() -> Path:
     """The library in a build tree, the release one before others."""
     for path in [ROOT / "build" / "release" / PLACE, *sorted(ROOT.glob(f"build/*/{PLACE}"))]:
@@ -35,7 +40,7 @@ def environment(**settings: object) -> dict[str, str]:
     Programs that get the same `machine` share the devices' memory. Without one it is this process's alone.
     """
     names = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
-    if os.environ.get("FORKLIFT_TEST_REAL_CUDA") == "1":
+    if is_real():
         if settings.keys() - {"machine"}:
             pytest.skip(f"not on a real driver: it sets the fake one's {', '.join(settings)}")
         return names

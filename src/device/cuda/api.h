@@ -185,6 +185,8 @@ struct Functions {
   CudaError (*ctx_set_current)(Context context) = nullptr;
   CudaError (*ctx_get_device)(DeviceNumber* device) = nullptr;
   CudaError (*ctx_synchronize)() = nullptr;
+  // From driver 12.5 on. The event is done when all that is queued in the context now is.
+  CudaError (*ctx_record_event)(Context context, Event event) = nullptr;
   CudaError (*ctx_enable_peer_access)(Context peer, unsigned flags) = nullptr;
 
   CudaError (*mem_get_info)(std::size_t* free, std::size_t* total) = nullptr;

@@ -52,6 +52,7 @@ constexpr Entry kEntries[] = {
     entry<&F::ctx_set_current>("cuCtxSetCurrent", 4000),
     entry<&F::ctx_get_device>("cuCtxGetDevice", 2000),
     entry<&F::ctx_synchronize>("cuCtxSynchronize", 2000),
+    entry<&F::ctx_record_event>("cuCtxRecordEvent", 12050, false),
     entry<&F::ctx_enable_peer_access>("cuCtxEnablePeerAccess", 4000),
     entry<&F::mem_get_info>("cuMemGetInfo", 3020),
     entry<&F::mem_alloc>("cuMemAlloc", 3020),

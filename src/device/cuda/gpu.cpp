@@ -163,6 +163,12 @@ Status Gpu::complete() {
   return wait_for_stream();
 }
 
+Status Gpu::wait_for(Stream other) const {
+  const Current current(driver(), context());
+  if (!current.status()) return current.status();
+  return driver().call("cuStreamSynchronize", driver().functions().stream_synchronize, other);
+}
+
 // Within a scope in which the context is current: what was queued there must not be left behind because that fails.
 Status Gpu::wait_for_stream() const {
   Status done = driver().call("cuStreamSynchronize", driver().functions().stream_synchronize, stream());
@@ -230,6 +236,20 @@ Status Gpu::order(Stream first, Stream then) {
   if (!done) return done;
   done = driver().call("cuEventRecord", functions.event_record, event, first);
   if (done) done = driver().call("cuStreamWaitEvent", functions.stream_wait_event, then, event, 0U);
+  Status destroyed = driver().call("cuEventDestroy", functions.event_destroy, event);
+  return done ? destroyed : done;
+}
+
+Status Gpu::order_after_all() {
+  const Functions& functions = driver().functions();
+  if (functions.ctx_record_event == nullptr) return complete_all();
+  const Current current(driver(), context());
+  if (!current.status()) return current.status();
+  Event event = nullptr;
+  Status done = driver().call("cuEventCreate", functions.event_create, &event, kEventDisableTiming);
+  if (!done) return done;
+  done = driver().call("cuCtxRecordEvent", functions.ctx_record_event, context(), event);
+  if (done) done = driver().call("cuStreamWaitEvent", functions.stream_wait_event, stream(), event, 0U);
   Status destroyed = driver().call("cuEventDestroy", functions.event_destroy, event);
   return done ? destroyed : done;
 }

@@ -49,9 +49,14 @@ class Gpu final : public Device {
   // stream of the same context, or one of the driver's default streams.
   Status order_before(Stream other);
   Status order_after(Stream other);
+  // After all that any stream of this process has queued on the device by now. For a stream that may have been destroyed
+  // meanwhile: a driver does not refuse its handle, it crashes (seen with 580.159.04). Waits where the driver is older than 12.5.
+  Status order_after_all();
   // The error that CUDA gave up with, for operations that are not checked otherwise.
   Status usable() const override;
   Status complete() override;
+  // Waits for what was queued on a stream of any library of this process.
+  Status wait_for(Stream other) const;
   // Waits for everything that this process has queued on the device, by whatever library.
   Status complete_all();
 

@@ -25,7 +25,9 @@ TEST(CudaDriverTest, NothingIsLoadedBeforeItIsNeeded) {
   const Result<Driver*> driver = Driver::get();
   ASSERT_TRUE(driver.ok()) << driver.status().to_string();
   EXPECT_EQ(Driver::existing(), *driver);
-  EXPECT_EQ((*driver)->version(), 13000);
+  if (!tests_real_cuda()) {
+    EXPECT_EQ((*driver)->version(), 13000);
+  }
   const Result<Driver*> again = Driver::get();
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(*again, *driver);
@@ -42,7 +44,8 @@ TEST(CudaDriverTest, WithoutALibraryItSaysWhich) {
 }
 
 TEST(CudaDriverTest, WithoutADeviceItSaysSo) {
-  FakeCuda::set_environment({"CUDA_VISIBLE_DEVICES="});
+  FakeCuda::set_environment();
+  ::setenv("CUDA_VISIBLE_DEVICES", "", 1);  // real drivers read it, too
   const Result<Driver*> driver = Driver::get();
   ASSERT_FALSE(driver.ok());
   EXPECT_EQ(driver.code(), Code::kNotFound);
@@ -50,6 +53,7 @@ TEST(CudaDriverTest, WithoutADeviceItSaysSo) {
 }
 
 TEST(CudaDriverTest, ADriverThatIsTooOldIsNamedByWhatItLacks) {
+  if (skipped_on_real_cuda(kNeedsSettings)) return;
   FakeCuda::set_environment({"FORKLIFT_FAKE_CUDA_VERSION=6050"});
   const Result<Driver*> driver = Driver::get();
   ASSERT_FALSE(driver.ok());
@@ -60,6 +64,7 @@ TEST(CudaDriverTest, ADriverThatIsTooOldIsNamedByWhatItLacks) {
 }
 
 TEST(CudaDriverTest, AFailedInitialisationCanBeRepeated) {
+  if (skipped_on_real_cuda(kNeedsFaults)) return;
   FakeCuda::set_environment({"FORKLIFT_FAKE_CUDA_FAIL=cuInit:1:802"});
   const Result<Driver*> first = Driver::get();
   ASSERT_FALSE(first.ok());
@@ -69,6 +74,7 @@ TEST(CudaDriverTest, AFailedInitialisationCanBeRepeated) {
 }
 
 TEST(CudaDriverTest, FailuresHaveTheirCodeAndTheDriversWords) {
+  if (skipped_on_real_cuda(kNeedsFaults)) return;
   const CudaProcess process;
   cuda::Pointer memory = 0;
   process.fake.fail_function("cuMemAlloc", 1, 2);
@@ -92,10 +98,14 @@ TEST(CudaDriverTest, AFunctionThatTheDriverLacksIsNotCalled) {
   CudaError (*const missing)(int) = nullptr;
   const Status status = process.driver().call("cuSomethingNewer", missing, 1);
   EXPECT_EQ(status.code(), Code::kUnsupported);
-  EXPECT_THAT(status.to_string(), AllOf(HasSubstr("cuSomethingNewer"), HasSubstr("13.0")));
+  const int version = process.driver().version();
+  EXPECT_THAT(status.to_string(),
+              AllOf(HasSubstr("cuSomethingNewer"),
+                    HasSubstr(std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10))));
 }
 
 TEST(CudaDriverTest, APoisonIsRememberedAndSaid) {
+  if (skipped_on_real_cuda("it poisons the context by hand")) return;
   CudaProcess process;
   process.is_poisoned = true;
   process.fake.poison(700);

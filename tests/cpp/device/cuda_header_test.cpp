@@ -171,6 +171,7 @@ static_assert(same_function<&F::ctx_get_current, PFN_cuCtxGetCurrent_v4000>);
 static_assert(same_function<&F::ctx_set_current, PFN_cuCtxSetCurrent_v4000>);
 static_assert(same_function<&F::ctx_get_device, PFN_cuCtxGetDevice_v2000>);
 static_assert(same_function<&F::ctx_synchronize, PFN_cuCtxSynchronize_v2000>);
+static_assert(same_function<&F::ctx_record_event, PFN_cuCtxRecordEvent_v12050>);
 static_assert(same_function<&F::ctx_enable_peer_access, PFN_cuCtxEnablePeerAccess_v4000>);
 static_assert(same_function<&F::mem_get_info, PFN_cuMemGetInfo_v3020>);
 static_assert(same_function<&F::mem_alloc, PFN_cuMemAlloc_v3020>);

@@ -28,7 +28,9 @@ TEST(FakeCudaHostTest, RegistrationsAreChecked) {
   EXPECT_EQ(process->mem_host_unregister(memory.data()), CudaError::kHostMemoryNotRegistered);
   EXPECT_EQ(process->mem_host_register(memory.data() + 1'000, 5'000, cuda::kHostRegisterDeviceMap),
             CudaError::kSuccess);
-  EXPECT_EQ(process.fake.live().host_bytes, 5'000);
+  if (process.is_fake()) {
+    EXPECT_EQ(process.fake.live().host_bytes, 5'000);
+  }
   // Any overlap counts.
   EXPECT_EQ(process->mem_host_register(memory.data(), 1'001, 0), CudaError::kHostMemoryAlreadyRegistered);
   EXPECT_EQ(process->mem_host_register(memory.data() + 5'999, 1, 0), CudaError::kHostMemoryAlreadyRegistered);
@@ -37,21 +39,22 @@ TEST(FakeCudaHostTest, RegistrationsAreChecked) {
   Pointer there = 0;
   EXPECT_EQ(process->mem_host_get_device_pointer(&there, memory.data() + 1'500, 0), CudaError::kSuccess);
   EXPECT_EQ(there, reinterpret_cast<std::uintptr_t>(memory.data() + 1'500));
-  EXPECT_EQ(process->mem_host_get_device_pointer(&there, memory.data() + 6'000, 0), CudaError::kInvalidValue)
-      << "without the flag";
+  // "will fail if the CU_MEMHOSTALLOC_DEVICEMAP flag was not specified": driver 580.159.04 does not.
+  EXPECT_EQ(process->mem_host_get_device_pointer(&there, memory.data() + 6'000, 0), CudaError::kSuccess);
   EXPECT_EQ(process->mem_host_get_device_pointer(&there, memory.data(), 0), CudaError::kInvalidValue);
   unsigned type = 0;
   EXPECT_EQ(process->pointer_get_attribute(&type, cuda::PointerAttribute::kMemoryType,
                                            reinterpret_cast<std::uintptr_t>(memory.data() + 6'000)),
             CudaError::kSuccess);
   EXPECT_EQ(type, static_cast<unsigned>(cuda::MemoryType::kHost));
-  EXPECT_EQ(process->mem_host_unregister(memory.data() + 1'001), CudaError::kHostMemoryNotRegistered);
+  EXPECT_EQ(process->mem_host_unregister(memory.data() + 1'001), CudaError::kInvalidValue) << "in the middle";
   EXPECT_EQ(process->mem_host_unregister(memory.data() + 1'000), CudaError::kSuccess);
   EXPECT_EQ(process->mem_host_unregister(memory.data() + 6'000), CudaError::kSuccess);
 }
 
 // Where the device cannot use the host's address, each of the two finds nothing at the other's.
 TEST(FakeCudaHostTest, RegisteredMemoryCanHaveAnotherAddressForTheDevice) {
+  if (skipped_on_real_cuda(kNeedsSettings)) return;
   const CudaProcess process("FORKLIFT_FAKE_CUDA_OFF=91");
   std::string memory(100, 'h');
   ASSERT_EQ(process->mem_host_register(memory.data(), memory.size(), cuda::kHostRegisterDeviceMap),
@@ -87,14 +90,15 @@ TEST(FakeCudaHostTest, HostAllocationsAreTheDriversOwn) {
   void* memory = nullptr;
   ASSERT_EQ(process->mem_host_alloc(&memory, 100, 0), CudaError::kSuccess);
   std::memset(memory, 'h', 100);
-  EXPECT_EQ(process->mem_host_unregister(memory), CudaError::kHostMemoryNotRegistered);
-  EXPECT_EQ(process->mem_host_register(memory, 100, 0), CudaError::kHostMemoryAlreadyRegistered);
+  EXPECT_EQ(process->mem_host_unregister(memory), CudaError::kInvalidValue);
+  EXPECT_EQ(process->mem_host_register(memory, 100, 0), CudaError::kInvalidValue);
   EXPECT_EQ(process->mem_free_host(static_cast<char*>(memory) + 1), CudaError::kInvalidValue);
   EXPECT_EQ(process->mem_free_host(memory), CudaError::kSuccess);
   EXPECT_EQ(process->mem_free_host(memory), CudaError::kInvalidValue);
 }
 
 TEST(FakeCudaHostTest, PageableMemoryIsReadAtTheCallAndPinnedMemoryWhenTheWorkIsDone) {
+  if (skipped_on_real_cuda(kNeedsLazyStreams)) return;
   const CudaProcess process(kLazy);
   std::string pageable = "before";
   std::string pinned = "before";
@@ -122,7 +126,9 @@ TEST(FakeCudaHostTest, PageableMemoryIsReadAtTheCallAndPinnedMemoryWhenTheWorkIs
   EXPECT_EQ(process->mem_free(memory), CudaError::kSuccess);
 }
 
+// With driver 580.159.04 such a copy succeeded, be it that it waited or that the copy was faster. Forklift relies on neither.
 TEST(FakeCudaHostTest, MemoryThatIsUnregisteredTooEarlyIsIllegal) {
+  if (skipped_on_real_cuda(kNeedsLazyStreams)) return;
   CudaProcess process(kLazy);
   process.is_poisoned = true;
   std::string pinned = "gone";
@@ -174,6 +180,11 @@ constexpr FakeCudaFunction kFunctions[] = {{"fill", fill, 3, kFillSizes},
                                            {"read", read_one, 2, kReadSizes}};
 constexpr FakeCudaImage kImage = {FAKE_CUDA_MAGIC, 3, kFunctions};
 
+class FakeCudaKernelTest : public testing::Test {
+ protected:
+  void SetUp() override { skipped_on_real_cuda("its kernels are functions of the host"); }
+};
+
 class Kernels {
  public:
   explicit Kernels(const CudaProcess& process) : process_(process) {
@@ -210,7 +221,7 @@ std::string ints(int value, std::size_t count) {
   return bytes;
 }
 
-TEST(FakeCudaKernelTest, AKernelRunsInItsStreamWithTheParametersOfTheLaunch) {
+TEST_F(FakeCudaKernelTest, AKernelRunsInItsStreamWithTheParametersOfTheLaunch) {
   const CudaProcess process(kLazy);
   const Kernels kernels(process);
   const Pointer memory = process.allocate(100 * sizeof(int));
@@ -224,7 +235,7 @@ TEST(FakeCudaKernelTest, AKernelRunsInItsStreamWithTheParametersOfTheLaunch) {
   EXPECT_EQ(process->mem_free(memory), CudaError::kSuccess);
 }
 
-TEST(FakeCudaKernelTest, AKernelReachesVirtualAndPinnedMemory) {
+TEST_F(FakeCudaKernelTest, AKernelReachesVirtualAndPinnedMemory) {
   const CudaProcess process;
   const Kernels kernels(process);
   const MappedMemory memory(process, kGranule);
@@ -239,7 +250,7 @@ TEST(FakeCudaKernelTest, AKernelReachesVirtualAndPinnedMemory) {
   EXPECT_EQ(process->mem_free_host(pinned), CudaError::kSuccess);
 }
 
-TEST(FakeCudaKernelTest, AKernelMayReadWhatIsMappedReadOnly) {
+TEST_F(FakeCudaKernelTest, AKernelMayReadWhatIsMappedReadOnly) {
   CudaProcess process;
   const Kernels kernels(process);
   const Pointer plain = process.allocate(sizeof(int));
@@ -263,7 +274,30 @@ TEST(FakeCudaKernelTest, AKernelMayReadWhatIsMappedReadOnly) {
   EXPECT_EQ(process->mem_free(plain), CudaError::kSuccess);
 }
 
-TEST(FakeCudaKernelTest, AnIllegalAddressPoisonsTheContext) {
+// A copy or a memset is refused at the call (fake_cuda_virtual_test.cpp); of a kernel the driver knows no addresses.
+TEST_F(FakeCudaKernelTest, AKernelReachesNoMappingWithoutAccess) {
+  CudaProcess process;
+  process.is_poisoned = true;
+  Module module = nullptr;
+  Function function = nullptr;
+  ASSERT_EQ(process->module_load_data(&module, &kImage), CudaError::kSuccess);
+  ASSERT_EQ(process->module_get_function(&function, module, "fill"), CudaError::kSuccess);
+  const cuda::AllocationProperties properties = CudaProcess::properties();
+  cuda::Allocation handle = 0;
+  Pointer address = 0;
+  ASSERT_EQ(process->mem_create(&handle, kGranule, &properties, 0), CudaError::kSuccess);
+  ASSERT_EQ(process->mem_address_reserve(&address, kGranule, 0, 0, 0), CudaError::kSuccess);
+  ASSERT_EQ(process->mem_map(address, kGranule, 0, handle, 0), CudaError::kSuccess);
+  unsigned count = 1;
+  int value = 1;
+  void* parameters[] = {&address, &count, &value};
+  EXPECT_EQ(process->launch_kernel(function, 1, 1, 1, 32, 1, 1, 0, nullptr, parameters, nullptr),
+            CudaError::kSuccess);
+  EXPECT_EQ(process->ctx_synchronize(), CudaError::kIllegalAddress);
+  EXPECT_EQ(process->mem_unmap(address, kGranule), CudaError::kIllegalAddress);
+}
+
+TEST_F(FakeCudaKernelTest, AnIllegalAddressPoisonsTheContext) {
   CudaProcess process;
   process.is_poisoned = true;
   const Pointer memory = process.allocate(64);
@@ -281,7 +315,7 @@ TEST(FakeCudaKernelTest, AnIllegalAddressPoisonsTheContext) {
   EXPECT_EQ(process->mem_free(memory), CudaError::kIllegalAddress);
 }
 
-TEST(FakeCudaKernelTest, ImagesNamesAndSizesAreChecked) {
+TEST_F(FakeCudaKernelTest, ImagesNamesAndSizesAreChecked) {
   const CudaProcess process;
   const Kernels kernels(process);
   Module module = nullptr;
@@ -306,7 +340,7 @@ TEST(FakeCudaKernelTest, ImagesNamesAndSizesAreChecked) {
 }
 
 // While a kernel runs the process is free to call the driver, and other streams go on.
-TEST(FakeCudaKernelTest, AKernelThatRunsHoldsUpItsOwnStreamOnly) {
+TEST_F(FakeCudaKernelTest, AKernelThatRunsHoldsUpItsOwnStreamOnly) {
   Gate may_end;
   const CudaProcess process;
   const Kernels kernels(process);

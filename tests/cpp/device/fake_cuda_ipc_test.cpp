@@ -100,7 +100,9 @@ TEST(FakeCudaIpcTest, OpeningTwiceGivesTheSameAddressAndCounts) {
   ASSERT_EQ(process->ipc_open_mem_handle(&first, handle, kLazyPeer), CudaError::kSuccess);
   ASSERT_EQ(process->ipc_open_mem_handle(&second, handle, kLazyPeer), CudaError::kSuccess);
   EXPECT_EQ(second, first);
-  EXPECT_EQ(process.fake.live().ipc_opened, 2);
+  if (process.is_fake()) {
+    EXPECT_EQ(process.fake.live().ipc_opened, 2);
+  }
   EXPECT_EQ(process->ipc_close_mem_handle(first), CudaError::kSuccess);
   EXPECT_EQ(process.peek(first, 1), "a");
   EXPECT_EQ(process->ipc_close_mem_handle(first), CudaError::kSuccess);
@@ -137,6 +139,8 @@ TEST(FakeCudaIpcTest, AnAddressInsideGivesTheHandleOfTheWhole) {
   EXPECT_EQ(process->mem_free(memory), CudaError::kSuccess);
 }
 
+// The documentation calls the bytes undefined; driver 580.159.04 does not overwrite them so. The fake does on purpose: tests are to
+// notice who reads them.
 TEST(FakeCudaIpcTest, MemoryThatItsOriginFreedIsRecognisable) {
   Owner owner;
   const CudaProcess process;
@@ -145,7 +149,9 @@ TEST(FakeCudaIpcTest, MemoryThatItsOriginFreedIsRecognisable) {
   ASSERT_EQ(process->ipc_open_mem_handle(&memory, handle, kLazyPeer), CudaError::kSuccess);
   owner.free();
   const std::string freed(kBytes, static_cast<char>(FAKE_CUDA_FREED_BYTE));
-  EXPECT_TRUE(process.peek(memory, kBytes) == freed);
+  if (process.is_fake()) {
+    EXPECT_TRUE(process.peek(memory, kBytes) == freed);
+  }
   EXPECT_EQ(process->ipc_close_mem_handle(memory), CudaError::kSuccess);
   EXPECT_EQ(process->ipc_open_mem_handle(&memory, handle, kLazyPeer), CudaError::kInvalidValue);
   EXPECT_EQ(owner.finish(), 0);
@@ -161,9 +167,11 @@ TEST(FakeCudaIpcTest, MemoryWhoseOriginDiedIsRecognisable) {
   owner.kill();
   std::string got(2, '?');
   EXPECT_EQ(process->memcpy_dtoh_async(got.data(), memory + 50, 2, nullptr), CudaError::kSuccess);
-  EXPECT_EQ(got, std::string(2, static_cast<char>(FAKE_CUDA_FREED_BYTE)));
+  if (process.is_fake()) {
+    EXPECT_EQ(got, std::string(2, static_cast<char>(FAKE_CUDA_FREED_BYTE)));
+  }
   EXPECT_EQ(process->ipc_close_mem_handle(memory), CudaError::kSuccess);
-  EXPECT_EQ(process->ipc_open_mem_handle(&memory, handle, kLazyPeer), CudaError::kInvalidValue);
+  EXPECT_EQ(process->ipc_open_mem_handle(&memory, handle, kLazyPeer), CudaError::kInvalidHandle);
 }
 
 TEST(FakeCudaIpcTest, AHandleThatIsNoneIsRefused) {
@@ -174,7 +182,7 @@ TEST(FakeCudaIpcTest, AHandleThatIsNoneIsRefused) {
   IpcEventHandle event_handle{};
   std::memset(event_handle.bytes, 'x', sizeof event_handle.bytes);
   Event event = nullptr;
-  EXPECT_EQ(process->ipc_open_event_handle(&event, event_handle), CudaError::kInvalidValue);
+  EXPECT_EQ(process->ipc_open_event_handle(&event, event_handle), CudaError::kMapFailed);
 }
 
 TEST(FakeCudaIpcTest, OnlyAnInterprocessEventHasAHandle) {
@@ -258,8 +266,14 @@ void order_by_an_event(bool lazy, bool in_a_stream) {
 
 TEST(FakeCudaIpcTest, AnEventOrdersProcesses) { order_by_an_event(false, false); }
 TEST(FakeCudaIpcTest, AnEventOrdersStreamsOfProcesses) { order_by_an_event(false, true); }
-TEST(FakeCudaIpcTest, AnEventOrdersLazyProcesses) { order_by_an_event(true, false); }
-TEST(FakeCudaIpcTest, AnEventOrdersLazyStreamsOfProcesses) { order_by_an_event(true, true); }
+TEST(FakeCudaIpcTest, AnEventOrdersLazyProcesses) {
+  if (skipped_on_real_cuda(kNeedsLazyStreams)) return;
+  order_by_an_event(true, false);
+}
+TEST(FakeCudaIpcTest, AnEventOrdersLazyStreamsOfProcesses) {
+  if (skipped_on_real_cuda(kNeedsLazyStreams)) return;
+  order_by_an_event(true, true);
+}
 
 // The opener records, and the process that made the event waits.
 TEST(FakeCudaIpcTest, AnOpenedEventCanBeRecorded) {
@@ -289,7 +303,9 @@ TEST(FakeCudaIpcTest, AnOpenedEventCanBeRecorded) {
   ASSERT_EQ(process->ipc_get_event_handle(&handle, event), CudaError::kSuccess);
   end.send(handle);
   end.wait();
-  EXPECT_EQ(process->event_query(event), CudaError::kNotReady);
+  if (process.is_fake()) {
+    EXPECT_EQ(process->event_query(event), CudaError::kNotReady);
+  }
   EXPECT_EQ(process->event_synchronize(event), CudaError::kSuccess);
   end.signal();
   EXPECT_EQ(child.wait(), 0);
@@ -297,6 +313,7 @@ TEST(FakeCudaIpcTest, AnOpenedEventCanBeRecorded) {
 }
 
 TEST(FakeCudaIpcTest, AnEventWhoseProcessDiedIsNeverDone) {
+  if (skipped_on_real_cuda(kNeedsLazyStreams)) return;
   FakeCuda::set_environment({"FORKLIFT_FAKE_CUDA_LAZY=1"});
   Wire wire;
   Child child([&] {

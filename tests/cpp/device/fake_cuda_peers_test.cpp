@@ -39,6 +39,13 @@ class SecondDevice {
   const CudaProcess& process_;
 };
 
+class FakeCudaPeersTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    skipped_on_real_cuda("it needs two devices, peers or not as the environment says");
+  }
+};
+
 // Writes 'k' to the address that is its parameter.
 void touch(void** parameters, const unsigned*, const unsigned*, const FakeCudaLaunch* launch) {
   Pointer address = 0;
@@ -65,7 +72,7 @@ CudaError run_touch(const CudaProcess& process, Pointer address) {
   return error;
 }
 
-TEST(FakeCudaPeersTest, CopiesGoBetweenDevicesThatAreNoPeers) {
+TEST_F(FakeCudaPeersTest, CopiesGoBetweenDevicesThatAreNoPeers) {
   const CudaProcess process(kTwo, kNoPeer);
   const Pointer here = process.allocate(8);
   const SecondDevice second(process);
@@ -82,7 +89,7 @@ TEST(FakeCudaPeersTest, CopiesGoBetweenDevicesThatAreNoPeers) {
   EXPECT_EQ(process->mem_free(there), CudaError::kSuccess);
 }
 
-TEST(FakeCudaPeersTest, AKernelReachesAPeersMemoryOnceThatIsEnabled) {
+TEST_F(FakeCudaPeersTest, AKernelReachesAPeersMemoryOnceThatIsEnabled) {
   const CudaProcess process(kTwo);
   const Pointer here = process.allocate(8);
   const SecondDevice second(process);
@@ -95,7 +102,7 @@ TEST(FakeCudaPeersTest, AKernelReachesAPeersMemoryOnceThatIsEnabled) {
   EXPECT_EQ(process->mem_free(here), CudaError::kSuccess);
 }
 
-TEST(FakeCudaPeersTest, AKernelDoesNotReachAnotherDevicesMemoryOtherwise) {
+TEST_F(FakeCudaPeersTest, AKernelDoesNotReachAnotherDevicesMemoryOtherwise) {
   CudaProcess process(kTwo);
   process.is_poisoned = true;
   const Pointer here = process.allocate(8);
@@ -105,7 +112,7 @@ TEST(FakeCudaPeersTest, AKernelDoesNotReachAnotherDevicesMemoryOtherwise) {
   EXPECT_EQ(run_touch(process, here), CudaError::kIllegalAddress);
 }
 
-TEST(FakeCudaPeersTest, DevicesThatCannotBePeersAreRefused) {
+TEST_F(FakeCudaPeersTest, DevicesThatCannotBePeersAreRefused) {
   const CudaProcess process(kTwo, kNoPeer);
   int can = -1;
   EXPECT_EQ(process->device_can_access_peer(&can, 0, 1), CudaError::kSuccess);
@@ -118,7 +125,7 @@ TEST(FakeCudaPeersTest, DevicesThatCannotBePeersAreRefused) {
   EXPECT_EQ(process->ctx_enable_peer_access(process.context, 0), CudaError::kPeerAccessUnsupported);
 }
 
-TEST(FakeCudaPeersTest, VirtualMemoryGivesAccessToEachDeviceByItself) {
+TEST_F(FakeCudaPeersTest, VirtualMemoryGivesAccessToEachDeviceByItself) {
   CudaProcess process(kTwo);
   process.is_poisoned = true;
   const cuda::AllocationProperties properties = CudaProcess::properties();
@@ -142,7 +149,7 @@ TEST(FakeCudaPeersTest, VirtualMemoryGivesAccessToEachDeviceByItself) {
 }
 
 // The other process sees only device 1, as its device 0; it opens memory of device 0, which is not visible to it.
-TEST(FakeCudaPeersTest, AHandleCanBeOpenedWhereItsDeviceIsNotVisible) {
+TEST_F(FakeCudaPeersTest, AHandleCanBeOpenedWhereItsDeviceIsNotVisible) {
   FakeCuda::set_environment({kTwo});
   Wire wire;
   Child child([&] {
@@ -180,7 +187,7 @@ TEST(FakeCudaPeersTest, AHandleCanBeOpenedWhereItsDeviceIsNotVisible) {
   EXPECT_EQ(process->mem_free(memory), CudaError::kSuccess);
 }
 
-TEST(FakeCudaPeersTest, AHandleOfADeviceThatIsNoPeerIsRefused) {
+TEST_F(FakeCudaPeersTest, AHandleOfADeviceThatIsNoPeerIsRefused) {
   FakeCuda::set_environment({kTwo, kNoPeer});
   Wire wire;
   Child child([&] {

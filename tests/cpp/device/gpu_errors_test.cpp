@@ -255,6 +255,7 @@ class GpuFaults : public GpuFixture {
   static void in_a_process(const std::function<void()>& body) { EXPECT_EQ(Child(body).wait(), 0); }
   static void trim() {
     node().domain().reap();
+    node().memory_pools().let_go(memory_pool::Pools::Idle::kAll);
     gpu().foreign().collect();
     gpu().memory().trim();
   }

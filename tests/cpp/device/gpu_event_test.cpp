@@ -9,7 +9,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// Nothing is done on the device before somebody waits for it.
+// Nothing is done on the fake device before somebody waits for it. A real one may be done at any time.
 class GpuEvents : public GpuFixture {
  protected:
   void SetUp() override {
@@ -33,7 +33,9 @@ TEST_F(GpuEvents, TellWhetherTheDeviceHasComeSoFar) {
   EXPECT_TRUE(event.done());
   copy(x, y);
   event.record();
-  EXPECT_FALSE(event.done());
+  if (fake().is_loaded()) {
+    EXPECT_FALSE(event.done());
+  }
   event.synchronize();
   EXPECT_TRUE(event.done());
   EXPECT_THAT(values(x), ElementsAre(3, 4));
@@ -59,7 +61,10 @@ TEST_F(GpuEvents, OrderTheStreamsOfAProcess) {
   ASSERT_TRUE(gpu().driver().call("cuStreamSynchronize", functions.stream_synchronize, other).ok());
   EXPECT_THAT(values(z), ElementsAre(2));
   ASSERT_TRUE(gpu().driver().call("cuStreamDestroy", functions.stream_destroy, other).ok());
-  EXPECT_EQ(code_of([&] { event.record(other); }), Code::kDevice);  // a stream that was destroyed
+  // A stream that was destroyed: a real driver crashes.
+  if (fake().is_loaded()) {
+    EXPECT_EQ(code_of([&] { event.record(other); }), Code::kDevice);
+  }
 }
 
 // put() returns with work queued; the consumer's work comes after the producer's.
@@ -76,7 +81,9 @@ TEST_F(GpuEvents, ReplaceTheWaitAtTheHandOver) {
     ready.record();
     queue.put(x);
     events.put(ready.handle());
-    EXPECT_EQ(fake().live().pending, 2) << "put() has waited";
+    if (fake().is_loaded()) {
+      EXPECT_EQ(fake().live().pending, 2) << "put() has waited";
+    }
     sent.open();
     ASSERT_TRUE(looked.wait());
     ready.synchronize();
@@ -85,7 +92,9 @@ TEST_F(GpuEvents, ReplaceTheWaitAtTheHandOver) {
   ASSERT_TRUE(sent.wait());
   const Tensor x = queue.get();
   const DeviceEvent ready(events.get());
-  EXPECT_FALSE(ready.done());
+  if (fake().is_loaded()) {
+    EXPECT_FALSE(ready.done());
+  }
   looked.open();
   ready.wait();
   EXPECT_THAT(values(x), ElementsAre(3, 4));

@@ -47,9 +47,20 @@ class GpuLentMemory : public GpuFixture {
     EXPECT_OK(
         gpu().driver().call("cuStreamSynchronize", gpu().driver().functions().stream_synchronize, stream));
   }
+  // As the device sees it now. A real one copies on the default stream, which waits for none of the test's.
   std::string peek(void* memory) const {
     std::string seen(kBytes, '\0');
-    EXPECT_TRUE(fake().peek(reinterpret_cast<Pointer>(memory), seen.data(), kBytes));
+    const auto there = reinterpret_cast<Pointer>(memory);
+    if (fake().is_loaded()) {
+      EXPECT_TRUE(fake().peek(there, seen.data(), kBytes));
+      return seen;
+    }
+    {
+      const Current current(gpu().driver(), gpu().context());
+      EXPECT_OK(gpu().driver().call("cuMemcpyDtoHAsync", gpu().driver().functions().memcpy_dtoh_async,
+                                    seen.data(), there, kBytes, device::cuda::kLegacyStream));
+    }
+    synchronize(device::cuda::kLegacyStream);
     return seen;
   }
 };
@@ -97,7 +108,7 @@ TEST_F(GpuLentMemory, ForkliftsTensorsFollowTheStream) {
   destroy(stream);
 }
 
-// A stream that its owner has destroyed: everything is waited for.
+// A stream that its owner has destroyed. A real driver crashes at its handle, so Forklift must not give it to the driver.
 TEST_F(GpuLentMemory, AStreamThatIsGoneIsWaitedFor) {
   const Stream stream = make_stream();
   void* const memory = *lend_memory(0, kBytes, number(stream));
@@ -136,6 +147,7 @@ TEST_F(GpuLentMemory, IsSentAsAPieceOfThePool) {
 }
 
 TEST_F(GpuLentMemory, ErrorsOfTheDriverLeaveNothing) {
+  if (skipped_on_real_cuda("it makes calls fail")) return;
   EXPECT_CODE(Code::kNotFound, lend_memory(7, kBytes, 0).status());
   static_cast<void>(gpu());
   EXPECT_CODE(Code::kNoSpace, lend_memory(0, std::size_t{100} << 30, 0).status());

@@ -26,7 +26,6 @@ TEST_F(PinnedMemory, GrowsWithUseAndIsUsedAgain) {
   const Tensor other = b.to("GPU");
   EXPECT_EQ(bytes(), 4 * kMiB);  // the tensor's pages, not the block of 4 MiB in which it lies
   EXPECT_EQ(stats().registered, 2U);
-  EXPECT_EQ(stats().bytes, bytes());
   EXPECT_THAT(there.to("CPU").span<const float>(), Each(1));
   EXPECT_THAT(other.to("CPU").span<const float>(), Each(2));
 }
@@ -195,6 +194,7 @@ TEST_F(PinnedMemory, ABudgetThatIsNoNumberIsAnError) {
 
 // 712: another library has registered it. 304: the limit on locked memory.
 TEST_F(PinnedMemory, WhatCannotBeRegisteredIsCopiedAllTheSame) {
+  if (skipped_on_real_cuda("it makes calls fail")) return;
   for (const int error : {712, 304, 2}) {
     const Tensor host = here(2 * kMiB, static_cast<float>(error));
     fake().fail_function("cuMemHostRegister", 1, error);
@@ -209,6 +209,7 @@ TEST_F(PinnedMemory, WhatCannotBeRegisteredIsCopiedAllTheSame) {
 
 // Attempts become rarer while they fail, and go on.
 TEST_F(PinnedMemory, FailuresAreNotRepeatedAtEachCopy) {
+  if (skipped_on_real_cuda("it makes calls fail")) return;
   const Tensor host = here(kMiB);
   const Tensor target = here(kMiB).to("GPU");
   PinnedArena::of_process().release();
@@ -225,6 +226,7 @@ TEST_F(PinnedMemory, FailuresAreNotRepeatedAtEachCopy) {
 
 // Pages that the driver does not let go are not punched.
 TEST_F(PinnedMemory, AFailureToUnregisterKeepsThePages) {
+  if (skipped_on_real_cuda("it makes calls fail")) return;
   {
     expect_round_trip(here(8 * kMiB, 1), 1);
   }

@@ -87,6 +87,7 @@ TEST_F(PinnedForOthers, SeveralAreGivenBackAtOnce) {
 }
 
 TEST_F(PinnedForOthers, WithoutAnAnswerOfTheGpusNothingIsGivenBack) {
+  if (skipped_on_real_cuda("it makes calls fail")) return;
   static_cast<void>(gpu());
   EXPECT_TRUE(pin(block(kMiB)));
   fake().fail_function("cuCtxSynchronize", 1, 999);

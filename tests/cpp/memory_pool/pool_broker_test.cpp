@@ -51,7 +51,19 @@ TEST_F(PoolBroker, AReceiverOpensAPoolOnce) {
     EXPECT_EQ(imports, 1);
     const std::size_t inherited = 0;  // a forked child has closed its copy
     EXPECT_EQ(pool_files_of(::getpid()), inherited + 1);
+    // It stays open for the next piece.
     kept.clear();
+    EXPECT_EQ(pool_files_of(::getpid()), inherited + 1);
+    kept.push_back(receive(*own));
+    ASSERT_TRUE(kept.back());
+    ASSERT_NE(open_piece(**joined, *kept.back(), &imports), nullptr);
+    EXPECT_EQ(imports, 1);
+    (*joined)->memory_pools().let_go(memory_pool::Pools::Idle::kAll);
+    EXPECT_EQ(pool_files_of(::getpid()), inherited + 1) << "a piece of it is held";
+    kept.clear();
+    (*joined)->memory_pools().let_go(memory_pool::Pools::Idle::kAllButTheLast);
+    EXPECT_EQ(pool_files_of(::getpid()), inherited + 1) << "its owner has it";
+    (*joined)->memory_pools().let_go(memory_pool::Pools::Idle::kAll);
     EXPECT_EQ(pool_files_of(::getpid()), inherited);
     // What comes now is imported anew.
     kept.push_back(receive(*own));
@@ -59,16 +71,52 @@ TEST_F(PoolBroker, AReceiverOpensAPoolOnce) {
     ASSERT_NE(open_piece(**joined, *kept.back(), &imports), nullptr);
     EXPECT_EQ(imports, 2);
   });
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < 5; ++i) {
     const std::uint64_t offset = static_cast<std::uint64_t>(i) * 8192;
     *pool->memory->at(offset) = static_cast<std::byte>(i + 1);
     send(queue, share(*pool, offset, 100));
   }
   EXPECT_EQ(receiver.wait(), 0);
   domain().reap();
-  EXPECT_THAT(returned(*pool), ElementsAre("0+100", "16384+100", "24576+100", "8192+100"));
+  EXPECT_THAT(returned(*pool), ElementsAre("0+100", "16384+100", "24576+100", "32768+100", "8192+100"));
   EXPECT_EQ(*pool->memory->at(16384), std::byte{99});
   ASSERT_OK(pools().leave(pool->ref));
+}
+
+// What a process keeps open without a piece must not keep memory that its owner has given up: it looks when it waits.
+TEST_F(PoolBroker, AWaitingReceiverLetsGoOfWhatItsOwnerHasLeft) {
+  const channel::ChannelPtr queue = make_channel();
+  const auto pool = enter_pool(node());
+  ASSERT_TRUE(pool);
+  Gate received, left, end;
+  Child receiver([&] {
+    int imports = 0;
+    const auto joined = node::Node::attach(*domain().control_file().duplicate(),
+                                           *domain().data_file().duplicate(), std::nullopt);
+    ASSERT_OK(joined);
+    const auto own = channel::Channel::open((*joined)->channels(), queue->id());
+    ASSERT_OK(own);
+    {
+      const LeasePtr piece = receive(*own);
+      ASSERT_NE(open_piece(**joined, *piece, &imports), nullptr);
+    }
+    EXPECT_EQ(pool_files_of(::getpid()), 1U);
+    received.open();
+    ASSERT_TRUE(left.wait());
+    // As a wait does once a second.
+    EXPECT_TRUE(eventually([&] {
+      (*joined)->domain().check_deaths();
+      return pool_files_of(::getpid()) == 0;
+    }));
+    end.open();
+  });
+  send(queue, share(*pool, 0, 100));
+  ASSERT_TRUE(received.wait());
+  EXPECT_THAT(returned(*pool), ElementsAre("0+100"));
+  ASSERT_OK(pools().leave(pool->ref));
+  left.open();
+  EXPECT_TRUE(end.wait());
+  EXPECT_EQ(receiver.wait(), 0);
 }
 
 TEST_F(PoolBroker, TheBrokerDropsWhatIsGoneAtOnce) {

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <dlfcn.h>
+#include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
@@ -35,10 +36,10 @@ class FakeCuda {
   static FakeCuda load(const std::vector<std::string>& environment = {});
   static std::string path();
 
-  // Not if the machine's own driver is tested. Nothing can be asked then but calls(), forked_calls() and poison(0).
+  // Not if the machine's own driver is tested. Then nothing is counted, and a test that makes calls fail fails itself.
   bool is_loaded() const { return library_ != nullptr; }
 
-  // A function of the library by the name that it is exported by.
+  // A function of the library by the name that it is exported by. Precondition: is_loaded().
   template <class Function>
   Function* symbol(const char* name) const {
     return reinterpret_cast<Function*>(::dlsym(library_, name));
@@ -46,6 +47,7 @@ class FakeCuda {
 
   FakeCudaLive live() const {
     FakeCudaLive now{};
+    if (!is_loaded()) return now;
     symbol<decltype(fakeCudaLive)>("fakeCudaLive")(&now);
     return now;
   }
@@ -55,28 +57,36 @@ class FakeCuda {
     return is_loaded() ? symbol<decltype(fakeCudaForkedCalls)>("fakeCudaForkedCalls")() : 0;
   }
   void fail_at(long call_number, int error) const {
-    symbol<decltype(fakeCudaFailAt)>("fakeCudaFailAt")(call_number, error);
+    if (is_fake()) symbol<decltype(fakeCudaFailAt)>("fakeCudaFailAt")(call_number, error);
   }
   void fail_function(const char* name, long nth, int error) const {
-    symbol<decltype(fakeCudaFailFunction)>("fakeCudaFailFunction")(name, nth, error);
+    if (is_fake()) symbol<decltype(fakeCudaFailFunction)>("fakeCudaFailFunction")(name, nth, error);
   }
   // None of the planned failures happens any more.
   void fail_no_more() const { fail_at(0, 0); }
   std::string failed_function() const {
     char name[64] = "";
+    if (!is_fake()) return name;
     symbol<decltype(fakeCudaFailedFunction)>("fakeCudaFailedFunction")(name, sizeof name);
     return name;
   }
   void poison(int error) const {
-    if (is_loaded() || error != 0) symbol<decltype(fakeCudaPoison)>("fakeCudaPoison")(error);
+    if (is_loaded() || (error != 0 && is_fake())) symbol<decltype(fakeCudaPoison)>("fakeCudaPoison")(error);
   }
-  void reset() const { symbol<decltype(fakeCudaReset)>("fakeCudaReset")(); }
+  void reset() const {
+    if (is_loaded()) symbol<decltype(fakeCudaReset)>("fakeCudaReset")();
+  }
   bool peek(unsigned long long device, void* host, std::size_t bytes) const {
-    return symbol<decltype(fakeCudaPeek)>("fakeCudaPeek")(device, host, bytes) != 0;
+    return is_fake() && symbol<decltype(fakeCudaPeek)>("fakeCudaPeek")(device, host, bytes) != 0;
   }
 
  private:
   explicit FakeCuda(void* library) : library_(library) {}
+  bool is_fake() const {
+    EXPECT_TRUE(is_loaded())
+        << "not on a real driver: only the fake one fails when told to, and shows memory";
+    return is_loaded();
+  }
   void* library_;
 };
 

@@ -67,6 +67,8 @@ void GpuFixture::TearDown() {
     EXPECT_EQ(memory().pools, 0U);
   }
   node().domain().reap();
+  // Of other processes, which have ended.
+  node().memory_pools().let_go(memory_pool::Pools::Idle::kAllButTheLast);
   EXPECT_EQ(node().memory_pools().live_pieces(), 0U);
   EXPECT_EQ(node().memory_pools().live_pools(), 0U);
   EXPECT_EQ(node().audit(), std::vector<std::string>());

@@ -36,7 +36,7 @@ class Library:
     """A library with memory of the driver's own, whose DLPack deleter runs Python code."""
 
     def __init__(self, values: list[float]) -> None:
-        self.cuda = ctypes.CDLL(os.environ["FORKLIFT_LIBCUDA"])
+        self.cuda = ctypes.CDLL(os.environ.get("FORKLIFT_LIBCUDA", "libcuda.so.1"))
         Tensor([1.0]).to("GPU")  # the driver is initialised
         context = ctypes.c_void_p()
         self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)

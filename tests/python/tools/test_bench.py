@@ -122,10 +122,10 @@ def test_a_peer_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch) ->
 
         closed: ClassVar[list[str]] = []
 
-        def __init__(self, row: Row, name: str, scale: Scale, nice: int) -> None:
+        def __init__(self, name: str, scale: Scale, nice: int) -> None:
             self.name = name
 
-        def measure(self) -> float:
+        def measure(self, row: str) -> float:
             if self.name == "broken":
                 raise RuntimeError("broken ended with 1")
             return 2.0
@@ -144,6 +144,15 @@ def test_a_peer_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch) ->
     needed = Row("r", "us", peer="broken")
     with pytest.raises(RuntimeError, match="ended with 1"):
         contenders.measure(needed, 1, Scale(tiny=True), 0, lambda: None)
+    # Rows can share their contenders, but not those of a row that failed.
+    started: dict[str, contenders.Contender] = {}
+    Made.closed.clear()
+    contenders.measure(row, 1, Scale(tiny=True), 0, lambda: None, started)
+    assert Made.closed == ["broken"]
+    assert started.keys() == {"forklift.multiprocessing", "multiprocessing", "whole"}
+    with pytest.raises(RuntimeError, match="ended with 1"):
+        contenders.measure(needed, 1, Scale(tiny=True), 0, lambda: None, started)
+    assert started.keys() == {"multiprocessing", "whole"}
 
 
 WITH_OTHERS = choose(ROWS, "queue-rtt,queue-oneway,array-1M,pool-map-1,pool-map-auto,pool-apply")

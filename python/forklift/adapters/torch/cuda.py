@@ -2,9 +2,10 @@
 
 A storage travels whole, as a `forklift.Tensor` over its memory: by the legacy handle of the allocation that
 it lies in, by a descriptor where torch's allocator has one (expandable segments), or within Forklift's own
-device memory. The sender keeps a storage until no process holds it, so nobody has to wait, release early or
-call ``torch.cuda.ipc_collect``. What was queued on the sender's current stream is done when the message is
-sent.
+device memory. Plain tensors go through the native codec; the functions here are for others, for storages by
+themselves, and for the arguments of processes. The sender keeps a storage until no process holds it, so
+nobody has to wait, release early or call ``torch.cuda.ipc_collect``. What was queued on the sender's current
+stream is done when the message is sent.
 """
 
 from __future__ import annotations
@@ -15,7 +16,33 @@ import torch
 
 from forklift import _core
 
-__all__ = ["rebuild_storage", "rebuild_tensor", "reduce_storage", "reduce_tensor"]
+__all__ = ["plain_keys", "prepare", "rebuild_storage", "rebuild_tensor", "reduce_storage", "reduce_tensor"]
+
+
+def plain_keys(of_the_cpu: tuple[int, int]) -> tuple[int, int]:
+    """Say which dispatch keys a plain tensor on a GPU has, outside and inside of inference mode.
+
+    They are put together as those of a plain tensor on the CPU are, which are known: (0, 0) where that does
+    not give these.
+    """
+    key, keys = torch._C.DispatchKey, torch._C.DispatchKeySet
+
+    def composed(backend: str) -> tuple[int, int]:
+        inference = (
+            keys(getattr(key, backend)).raw_repr() | keys(getattr(key, f"Autocast{backend}")).raw_repr()
+        )
+        autograd = keys(getattr(key, f"Autograd{backend}")).raw_repr() | keys(key.ADInplaceOrView).raw_repr()
+        return inference | autograd, inference
+
+    try:
+        return composed("CUDA") if composed("CPU") == of_the_cpu else (0, 0)
+    except (AttributeError, TypeError):
+        return 0, 0
+
+
+def prepare() -> None:
+    """Initialise CUDA in torch, which does not do that for memory that others hand to it."""
+    torch.cuda.init()
 
 
 def reduce_storage(storage: Any) -> Any:

@@ -6,7 +6,8 @@ The wrappers check first whether a storage lies in Forklift's memory, and call t
   not shared yet moves it into Forklift's memory: no descriptor, no name, and it can be sent as a handle.
 - When torch pickles such a storage for one of its own queues, the storage travels as a loan: the receiver
   asks the sender for it, as it does for torch's descriptors, and joins the sender's domain if it has none.
-  Among the arguments of a process that is being started, the storage travels as a handle without a request.
+  Among the arguments of a process that is being started, the storage travels as a handle without a request;
+  so do tensors on a GPU there.
 - ``resize_(0)`` gives such a storage up; any other size is refused, since others share the memory.
 - With the strategy ``file_system``, ``_share_filename_cpu_`` says the name of the storage's file.
 - The memory into which a ``DataLoader``'s workers collate (``_new_using_fd_cpu``) is Forklift's.
@@ -29,13 +30,22 @@ from torch.multiprocessing import reductions as _theirs
 from forklift import _core
 from forklift.errors import ForkliftError
 
-__all__ = ["install", "is_held", "is_shared_by_torch", "move", "reduce_storage"]
+__all__ = [
+    "install",
+    "is_held",
+    "is_shared_by_torch",
+    "move",
+    "reduce_storage",
+    "reduce_tensor",
+    "wrap_tensors",
+]
 
 _mechanics: Any = _core._torch
 _sharer: Any = _resource_sharer._resource_sharer  # type: ignore[attr-defined]
 _registered: dict[type, Any] = ForkingPickler._extra_reducers  # type: ignore[attr-defined]
 _torchs_is_shared: Callable[[Any], bool] = torch.UntypedStorage.is_shared
 _torchs_reduce: Callable[[Any], Any] = _theirs.reduce_storage
+_torchs_reduce_tensor: Callable[[Any], Any] = _theirs.reduce_tensor
 
 
 def is_held(storage: Any) -> bool:
@@ -153,11 +163,42 @@ def _new_shared(theirs: Callable[[int], Any]) -> Callable[[int], Any]:
 # --- sending through picklers that are not Forklift's
 
 
+def wrap_tensors() -> None:
+    """Have tensors on a GPU travel by Forklift's handles among the arguments of processes that it starts."""
+    for kind in (torch.Tensor, torch.nn.Parameter):
+        if _registered.get(kind) is _torchs_reduce_tensor:
+            ForkingPickler.register(kind, reduce_tensor)
+    _theirs.reduce_tensor = reduce_tensor
+
+
+def reduce_tensor(tensor: Any) -> Any:
+    """Replaces torch.multiprocessing.reductions.reduce_tensor."""
+    reduced = None
+    if tensor.device.type == "cuda" and tensor.layout == torch.strided and not tensor.is_nested:
+        reduced = _reduce_argument(tensor)
+    return _torchs_reduce_tensor(tensor) if reduced is None else reduced
+
+
+def _reduce_argument(tensor: Any) -> Any:
+    from forklift.adapters.torch import cuda
+    from forklift.multiprocessing._start.invitation import is_invited
+
+    popen: Any = _std_context.get_spawning_popen()
+    if not is_invited(popen) or tensor.is_conj() or tensor.is_neg() or tensor.is_quantized:
+        return None
+    return cuda.reduce_tensor(tensor)
+
+
 def reduce_storage(storage: Any) -> Any:
     """Replaces torch.multiprocessing.reductions.reduce_storage."""
     from forklift.multiprocessing._start.invitation import invitation_for, is_invited
 
     popen: Any = _std_context.get_spawning_popen()
+    if storage.device.type == "cuda":
+        from forklift.adapters.torch import cuda
+
+        reduced = cuda.reduce_storage(storage) if is_invited(popen) else None
+        return _torchs_reduce(storage) if reduced is None else reduced
     if is_invited(popen) and not is_held(storage):
         move(storage)
     if not is_held(storage):

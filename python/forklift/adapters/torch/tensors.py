@@ -30,7 +30,7 @@ from torch.multiprocessing import reductions as _theirs
 from torch.utils._python_dispatch import _disable_current_modes
 
 from forklift import _core, reducers
-from forklift.adapters.torch import sharing
+from forklift.adapters.torch import cuda, sharing
 from forklift.adapters.torch.sharing import is_held, is_shared_by_torch
 
 __all__ = ["install", "rebuild"]
@@ -69,6 +69,7 @@ def install() -> None:
     if _installed:
         return
     _in_plain_thread(_learn)
+    sharing.wrap_tensors()
     _mechanics.install(
         torch.Tensor,
         torch.nn.Parameter,
@@ -137,15 +138,16 @@ def _probe() -> bool:
             for _ in range(2)
             if hasattr(torch, name) and name != "complex32"  # torch warns of it, and sends it itself
         ]
-        return bool(
-            _mechanics.learn(
-                [_facts_of_storage(s) for s in owned],
-                [_facts_of_storage(s) for s in foreign],
-                [_facts_of_tensor(t, key) for t, key in zip(tensors, keys, strict=True)],
-                [keys[0], keys[1]],
-                [(t._cdata, code, bits) for t, code, bits in types],
-            )
-        )
+        if not _mechanics.learn(
+            [_facts_of_storage(s) for s in owned],
+            [_facts_of_storage(s) for s in foreign],
+            [_facts_of_tensor(t, key) for t, key in zip(tensors, keys, strict=True)],
+            [keys[0], keys[1]],
+            [(t._cdata, code, bits) for t, code, bits in types],
+        ):
+            return False
+        _mechanics.learn_cuda_keys(*cuda.plain_keys((keys[0], keys[1])))
+        return True
     except (AttributeError, RuntimeError, TypeError):
         return False  # this torch lacks one of these names
 
@@ -207,8 +209,6 @@ def _self_test() -> bool:
 
 def _reduce_storage(storage: Any) -> Any:
     if storage.device.type == "cuda":
-        from forklift.adapters.torch import cuda
-
         reduced = cuda.reduce_storage(storage)
         return _theirs.reduce_storage(storage) if reduced is None else reduced
     if storage.device.type == "cpu" and storage.nbytes() != 0 and not is_shared_by_torch(storage):
@@ -226,15 +226,13 @@ def _reduce_tensor(tensor: Any) -> Any:
 
 def _reduce_strided(tensor: Any) -> Any:
     """Reduce a tensor in plain memory. None: torch's reduction is to do it."""
-    if tensor.layout != torch.strided or tensor.is_nested:
-        return None
-    if tensor.device.type == "cuda":
-        return _reduce_cuda(tensor)
-    if tensor.device.type != "cpu":
+    if tensor.layout != torch.strided or tensor.is_nested or tensor.device.type not in ("cpu", "cuda"):
         return None
     payload = _mechanics.place_tensor(tensor)
     if payload is not None:
         return _take_tensor, (payload,)
+    if tensor.device.type == "cuda":
+        return _reduce_cuda(tensor)
     if tensor.is_conj() or tensor.is_neg():
         return _reduce_lazy(tensor)
     if tensor.is_quantized:  # torch's reduction forgets the quantizer; the class's own does not
@@ -245,8 +243,6 @@ def _reduce_strided(tensor: Any) -> Any:
 
 
 def _reduce_cuda(tensor: Any) -> Any:
-    from forklift.adapters.torch import cuda
-
     if tensor.is_conj() or tensor.is_neg():
         return _reduce_lazy(tensor)
     return None if tensor.is_quantized else cuda.reduce_tensor(tensor)
@@ -325,10 +321,11 @@ def rebuild(
     else:
         storage = base if isinstance(base, torch.UntypedStorage) else base.untyped_storage()
     with torch._C.DisableTorchFunction():
+        device = storage.device
         if torch._C._len_torch_dispatch_stack() == 0:
-            return torch.empty(0, dtype=dtype, device="cpu").set_(storage, offset, shape, strides)
+            return torch.empty(0, dtype=dtype, device=device).set_(storage, offset, shape, strides)
         with _disable_current_modes():
-            return torch.empty(0, dtype=dtype, device="cpu").set_(storage, offset, shape, strides)
+            return torch.empty(0, dtype=dtype, device=device).set_(storage, offset, shape, strides)
 
 
 # --- receiving: the functions that pickles name
