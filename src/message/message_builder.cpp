@@ -16,9 +16,6 @@ namespace forklift::inline abi_0_1::message {
 
 namespace {
 
-// Of a message with so much a receiver would find little in the caches, and memcpy reads each line of memory
-// before it overwrites it.
-constexpr std::size_t kPastCachesFrom = std::size_t{32} << 20;
 // Smaller copies are not worth the flush at their end.
 constexpr std::size_t kLargeCopy = std::size_t{256} << 10;
 
@@ -211,7 +208,7 @@ Status MessageBuilder::allocate(arena::Arena& arena) {
 void MessageBuilder::copy() {
   std::size_t all = 0;
   for (const PendingCopy& copy : pending_copies_) all += copy.done ? 0 : copy.bytes;
-  const std::size_t past_caches = all >= kPastCachesFrom ? kLargeCopy : SIZE_MAX;
+  const std::size_t past_caches = all >= sync::past_caches_from() ? kLargeCopy : SIZE_MAX;
   if (pending_copies_.empty()) return;
   trace::Tracer& tracer = leases_[pending_copies_.front().lease]->arena().domain().tracer();
   const std::int64_t traced = tracer.begin(trace::Category::kMemory);
