@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "collective/combine.h"
+#include "sync/past_caches.h"
 
 namespace forklift::inline abi_0_1::collective {
 namespace {
@@ -34,7 +35,7 @@ Status copy_from(const Exchange& exchange, int rank, std::size_t begin, std::siz
   if (bytes == 0) return {};
   const Result<const std::byte*> theirs = exchange.transport.peek(rank, begin, bytes);
   if (!theirs) return theirs.status();
-  if (*theirs != out) std::memcpy(out, *theirs, bytes);
+  if (*theirs != out) sync::copy_large(out, *theirs, bytes);
   return {};
 }
 

@@ -26,6 +26,18 @@ bool share_memory(const Tensor& a, const Tensor& b) {
          b.storage()->data() < a.storage()->data() + a.storage()->bytes();
 }
 
+// Does this rank's part lie where it belongs in the whole (as MPI_IN_PLACE says)? No other rank reads there what this one writes: the
+// result of a part is written where only its owner reads, and what is gathered where nobody does.
+bool is_in_its_place(const Request& request, int rank) {
+  const bool gathers = request.operation == Operation::kAllGather || request.operation == Operation::kGather;
+  if (!gathers && request.operation != Operation::kScatter && request.operation != Operation::kReduceScatter)
+    return false;
+  const Tensor& whole = gathers ? request.out : request.in;
+  const Tensor& part = gathers ? request.in : request.out;
+  return whole.is_contiguous() && part.is_contiguous() &&
+         part.raw() == whole.raw() + static_cast<std::size_t>(rank) * part.nbytes();
+}
+
 // A tensor in C order over memory that the caller keeps.
 Result<Tensor> tensor_over(const std::byte* memory, const Tensor& like, Dims shape, bool readonly) {
   const std::size_t bytes = like.item_size() * static_cast<std::size_t>([&] {
@@ -103,7 +115,8 @@ Status Communicator::post_from(const Request& request, Plan& plan) {
     const bool dense = in.is_contiguous();
     const bool as_it_lies =
         dense && (plan.small || (transport_->reachable(in.raw(), bytes) &&
-                                 (in_place || !plan.receives || !share_memory(in, request.out))));
+                                 (in_place || !plan.receives || !share_memory(in, request.out) ||
+                                  is_in_its_place(request, transport_->rank()))));
     std::byte* memory = bytes != 0 ? in.raw() : nullptr;
     if (!as_it_lies && bytes != 0) {
       memory = small_.data();

@@ -294,7 +294,7 @@ def large_reductions(rank: int, size: int) -> None:
 
 
 def between_machines(store: str) -> None:
-    """A rank that mpirun has started: of three or four, the first two are on one machine."""
+    """A rank that mpirun has started; the last is on another machine than the first."""
     rank, size = (int(os.environ[f"OMPI_COMM_WORLD_{name}"]) for name in ("RANK", "SIZE"))
     begin(rank, size, store)
     cases = Cases(None, seed=size)

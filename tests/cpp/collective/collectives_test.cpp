@@ -148,6 +148,33 @@ TEST_P(Collectives, ReduceScatterAndAllToAll) {
   });
 }
 
+// A rank's part is a view of the whole, at its place: nothing has to be copied aside for that.
+TEST_P(Collectives, PartsInTheirPlace) {
+  run_ranks(size(), [&](Group& group) {
+    const int rank = group.rank();
+    for (const std::int64_t count : kCounts) {
+      const std::int64_t whole = count * group.size();
+      const auto own = [&](const Tensor& x) { return x.narrow(0, rank * count, count); };
+      Tensor x = filled(where(), whole, rank);
+      group.reduce_scatter(x, own(x));
+      EXPECT_EQ(elements(x), expected(whole, [&](std::int64_t i) {
+                  return i / std::max<std::int64_t>(count, 1) == rank ? sum(i) : value(rank, i);
+                }));
+      const auto sums = expected(whole, [&](std::int64_t i) { return sum(i); });
+      group.all_gather(own(x), x);
+      EXPECT_EQ(elements(x), sums);
+      x = filled(where(), whole, rank);
+      group.scatter(rank == 0 ? x : Tensor(), own(x), 0);
+      EXPECT_EQ(elements(own(x)),
+                expected(count, [&](std::int64_t i) { return value(0, rank * count + i); }));
+      group.gather(own(x), rank == 0 ? x : Tensor(), 0);
+      if (rank == 0) {
+        EXPECT_EQ(elements(x), expected(whole, [&](std::int64_t i) { return value(0, i); }));
+      }
+    }
+  });
+}
+
 std::string name_of(const testing::TestParamInfo<std::tuple<int, Where>>& info) {
   const std::array<const char*, 3> names = {"Arena", "Heap", "Gaps"};
   return names[static_cast<std::size_t>(std::get<1>(info.param))] + std::to_string(std::get<0>(info.param));

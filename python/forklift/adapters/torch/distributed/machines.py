@@ -55,7 +55,6 @@ class TwoSteps:
         self._own = next(index for index, ranks in enumerate(machines) if rank in ranks)
         self._between = between
         self._shares = here.size > 1 and len(set(map(len, machines))) == 1  # each rank can take one
-        self._share = torch.empty(0)
         self.rank = rank
         self.size = sum(map(len, machines))
 
@@ -88,11 +87,10 @@ class TwoSteps:
     def _all_reduce_in_shares(self, x: Any, op: str, timeout: float) -> None:
         """Every rank takes its share of `x` to the ranks with the same place on the other machines."""
         count = x.numel() // self._here.size
-        if self._share.dtype != x.dtype or self._share.numel() != count:
-            self._share = torch.empty(count, dtype=x.dtype)
-        self._here.reduce_scatter(x, self._share, op, timeout)
-        self._between_machines(lambda each: each.all_reduce(_numbers(self._share), op, timeout))
-        self._here.all_gather(self._share, x, timeout)
+        share = x[self._here.rank * count : (self._here.rank + 1) * count]
+        self._here.reduce_scatter(x, share, op, timeout)
+        self._between_machines(lambda each: each.all_reduce(_numbers(share), op, timeout))
+        self._here.all_gather(share, x, timeout)
 
     def broadcast(self, x: Any, root: int, timeout: float) -> None:
         whole = x.detach().contiguous()
