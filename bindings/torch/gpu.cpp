@@ -18,24 +18,6 @@ namespace {
 
 constexpr std::uintptr_t kLegacyStream = 1;  // as DLPack numbers it; torch says 0
 
-Result<dlpack::ManagedTensorVersioned*> export_bytes(arena::LeasePtr lease, std::size_t begin,
-                                                     std::size_t bytes, int& ordinal, const Library& library,
-                                                     GilRelease& released) {
-  Result<std::shared_ptr<Storage>> storage = tensor::received_storage(std::move(lease));
-  if (!storage) return storage.status();
-  ordinal = tensor::gpu_of(**storage);
-  if (ordinal < 0) return Status(Code::kCorrupt, "a torch tensor on a GPU whose memory is none");
-  released.acquire();
-  std::uintptr_t stream = 0;
-  if (!library.current_stream(ordinal, stream)) stream = 0;
-  released.release();
-  Result<Tensor> whole =
-      tensor::wrap(*std::move(storage), DType::kUInt8, {static_cast<std::int64_t>(bytes)}, begin);
-  if (!whole) return whole.status();
-  return tensor::export_versioned(*whole, false,
-                                  static_cast<std::intptr_t>(stream == 0 ? kLegacyStream : stream));
-}
-
 }  // namespace
 
 Encoded place_on_gpu(PyObject* tensor, StorageView storage, int ordinal, MessageWriter& writer,
@@ -84,16 +66,30 @@ bool is_on_gpu(const arena::Lease& lease) noexcept {
 PyObject* tensor_on_gpu(arena::LeasePtr lease, std::size_t begin, std::size_t bytes, Element element,
                         std::int32_t ndim, const std::int64_t* shape, const std::int64_t* strides) {
   const Library* const library = Library::require();
-  if (!library || !library->prepare_gpu()) return nullptr;
+  if (!library) return nullptr;
   if (!library->imports_versioned()) {
     PyErr_SetString(PyExc_ImportError,
                     "this torch is too old for the tensor's message: the sender has torch >= 2.10");
     return nullptr;
   }
-  int ordinal = -1;
+  // Before torch initialises CUDA, whose errors say less of what is missing here.
   GilRelease released;
-  Result<dlpack::ManagedTensorVersioned*> managed =
-      export_bytes(std::move(lease), begin, bytes, ordinal, *library, released);
+  Result<std::shared_ptr<Storage>> storage = tensor::received_storage(std::move(lease));
+  released.acquire();
+  if (!storage) return raise(storage.status());
+  const int ordinal = tensor::gpu_of(**storage);
+  if (ordinal < 0) return corrupt_message("a torch tensor on a GPU whose memory is none");
+  if (!library->prepare_gpu()) return nullptr;
+  std::uintptr_t stream = 0;
+  if (!library->current_stream(ordinal, stream) || stream == 0) stream = kLegacyStream;
+  released.release();
+  const auto over = [&]() -> Result<dlpack::ManagedTensorVersioned*> {
+    Result<Tensor> whole =
+        tensor::wrap(*std::move(storage), DType::kUInt8, {static_cast<std::int64_t>(bytes)}, begin);
+    if (!whole) return whole.status();
+    return tensor::export_versioned(*whole, false, static_cast<std::intptr_t>(stream));
+  };
+  Result<dlpack::ManagedTensorVersioned*> managed = over();
   released.acquire();
   if (!managed) return raise(managed.status());
   dlpack::PlainTensor& plain = (*managed)->tensor;
