@@ -195,6 +195,28 @@ def test_a_whole_job_runs_with_both_libraries(name: str) -> None:
     assert theirs > 0
 
 
+def test_two_networks_are_measured() -> None:
+    for package in ("torch", "mpi4py"):
+        pytest.importorskip(package)
+    command = [sys.executable, RUN.with_name("two_networks.py"), "--bytes", "2097152", "--count", "1"]
+    answer = subprocess.run([*command, "--rounds", "1"], capture_output=True, text=True, check=False)
+    for missing in (
+        "no network namespaces",
+        "No such file or directory: 'mpirun'",
+        "forklift_bench_mpi_group",
+    ):
+        if answer.returncode != 0 and missing in answer.stderr:
+            pytest.skip(answer.stderr.splitlines()[-1])
+    assert answer.returncode == 0, answer.stderr
+    found = re.findall(r"^(.{28}) +[\d.]+ ms, [\d.]+ times gloo", answer.stdout, re.MULTILINE)
+    assert [name.strip() for name in found] == [
+        "forklift::mpi::Group",
+        "MPI_Allreduce",
+        "torch.distributed, forklift",
+        "torch.distributed, gloo",
+    ]
+
+
 def test_the_report_names_versions() -> None:
     figures = Figures(ours=[1.0], peers={"multiprocessing": [20.0], "joblib": [3.0]})
     text = report.markdown(compare(Row("r", "us"), figures), ["bench/run.py"])
