@@ -26,7 +26,8 @@
 // killed. Only pools that no living process has open are lost then.
 //
 // A process opens a pool once, however many pieces it receives. It keeps a few pools open when it has no piece of them any
-// more; the memory of one whose owner has ended or left it is let go of when the process next waits or opens a pool.
+// more; the memory of one whose owner has ended or left it is let go of when the process next waits, opens a pool or looks for
+// deaths (Domain::check_deaths).
 //
 // Thread safety: all functions may be called from any thread; an Import must not call back. Fork: a
 // child has its parent's leases and memory, and owns no pool; a fork waits while a pool is being opened.

@@ -1,5 +1,5 @@
-// A thread that looks for deaths in the place of threads that sleep in an event loop of the program's own: twice a
-// second, for each domain that it was told to keep.
+// A thread that looks for deaths in the place of threads that sleep in an event loop of the program's own, or that have memory
+// of a GPU open and do not use Forklift: twice a second, for each domain that it was told to keep.
 //
 //   if (Status status = Lookout::keep(watches); !status) return status;
 //

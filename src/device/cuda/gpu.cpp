@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "device/cuda/pinned_leases.h"
 #include "node/node.h"
+#include "watch/lookout.h"
 
 namespace forklift::inline abi_0_1::device::cuda {
 namespace {
@@ -214,6 +215,8 @@ void Gpu::leave() {
   if (!usable()) return;
   (void)PinnedLeases::of_process().collect(true);
   if (PinnedArena::of_process().stats().ranges != 0 && complete_all()) PinnedArena::of_process().release();
+  if (node::Node* const node = node::Node::existing())
+    node->memory_pools().let_go(memory_pool::Pools::Idle::kAll);
   if (!foreign_.begin_to_leave()) return;
   const Current current(driver(), context());
   const char* const mode = std::getenv("FORKLIFT_DEVICE_EXIT");
@@ -276,9 +279,16 @@ Result<void*> Gpu::open(arena::Lease& lease) {
   if (!piece) return piece.status();
   const Current current(driver(), context());
   if (!current.status()) return current.status();
-  const Result<memory_pool::Pools::Memory> memory = pools->open(
-      lease, [this](const memory_pool::PieceInfo& info, const os::Fd& file) { return import(info, file); });
+  bool is_new = false;
+  const Result<memory_pool::Pools::Memory> memory =
+      pools->open(lease, [&](const memory_pool::PieceInfo& info, const os::Fd& file) {
+        is_new = true;
+        return import(info, file);
+      });
   if (!memory) return memory.status();
+  // So that memory which its owner gives up is let go of here although this process may not use Forklift for a while. Without
+  // a thread that is done at its next use.
+  if (is_new) (void)watch::Lookout::keep(node->watches());
   return reinterpret_cast<void*>(static_cast<const Imported*>(memory->get())->base + piece->offset);
 }
 

@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <filesystem>
+#include <string>
 #include <thread>
 
 #include "forklift/broadcast.h"
@@ -141,6 +143,36 @@ TEST_F(GpuTensors, MemoryIsUsedAgainWhenNobodyHasIt) {
   EXPECT_EQ(memory().away, 0U);
   EXPECT_EQ(detail::StorageAccess::address(*on_gpu({3}).storage()), address);
   drop.open();
+  EXPECT_EQ(child.wait(), 0);
+}
+
+// A receiver has the pool mapped still when it has dropped its tensors, and lets go of it when its owner does, though it does
+// nothing.
+TEST_F(GpuTensors, MemoryThatIsGivenUpIsFreeAlthoughAReceiverHadIt) {
+  if (skipped_on_real_cuda("it looks at the fake one's files")) return;
+  const auto files = [] {
+    int count = 0;
+    for (const auto& file : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code gone;
+      const std::string target = std::filesystem::read_symlink(file.path(), gone).string();
+      if (target.starts_with("/memfd:fake-cuda.")) ++count;
+    }
+    return count;
+  };
+  Queue<Tensor> queue;
+  Gate dropped, given_up;
+  Child child([&] {
+    EXPECT_THAT(values(queue.get()), ElementsAre(1, 2));
+    EXPECT_GT(files(), 0);
+    dropped.open();
+    ASSERT_TRUE(given_up.wait());
+    EXPECT_TRUE(eventually([&] { return files() == 0; }));
+  });
+  queue.put(on_gpu({1, 2}));
+  ASSERT_TRUE(dropped.wait());
+  EXPECT_EQ(memory().away, 0U);
+  EXPECT_GT(gpu().memory().trim(), 0U);
+  given_up.open();
   EXPECT_EQ(child.wait(), 0);
 }
 
