@@ -224,8 +224,8 @@ TEST(MpiPool, WorkersThatDie) {
     EXPECT_EQ(error.signal(), SIGSEGV);
     EXPECT_NE(error.pid(), 0);
   }
-  // Killed from outside.
-  forklift::Future<int> slow = pool.with({.retries = 1}).submit(sleeps, 500);
+  // Killed from outside. The task may go on in a worker that is killed a moment later.
+  forklift::Future<int> slow = pool.with({.retries = 3}).submit(sleeps, 500);
   std::this_thread::sleep_for(milliseconds(100));
   for (const forklift::mpi::PoolNode& node : pool.nodes())
     for (const pid_t pid : node.pids) ::kill(pid, SIGKILL);
