@@ -46,6 +46,12 @@ struct PlacedStorage {
 class MessageWriter {
  public:
   MessageWriter() { message.bytes().reserve(1024); }
+  // Where the message has a storage of torch's already; null: nowhere.
+  const PlacedStorage* find_storage(const void* impl) const noexcept {
+    for (const PlacedStorage& placed : storages)
+      if (placed.impl == impl) return &placed;
+    return nullptr;
+  }
   ~MessageWriter() { clear(); }
   MessageWriter(const MessageWriter&) = delete;
   MessageWriter& operator=(const MessageWriter&) = delete;

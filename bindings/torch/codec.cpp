@@ -43,9 +43,7 @@ constexpr std::size_t kShapeAt = kGeometryAt + sizeof(Geometry);
 // Where the message finds the storage's memory: its place among the leases, and where in the lease's memory
 // it begins.
 PlacedStorage place(PyObject* owner, void* impl, std::byte* data, std::size_t bytes, MessageWriter& writer) {
-  for (const PlacedStorage& placed : writer.storages) {
-    if (placed.impl == impl) return placed;
-  }
+  if (const PlacedStorage* known = writer.find_storage(impl)) return *known;
   PlacedStorage placed{impl, 0, 0};
   if (const Held* held = find_held(impl, data)) {
     placed.lease = writer.message.note_share(held->lease);
@@ -201,9 +199,8 @@ PyObject* rebuild(const Description& what, MessageReader& reader) {
     if (!made) return nullptr;
     keep_base(head.lease, Py_NewRef(made), reader);
     if (!whole) {
-      base = made;
-      PyObject* view = rebuild_elsewhere(what, base);
-      Py_DECREF(base);
+      PyObject* view = rebuild_elsewhere(what, made);
+      Py_DECREF(made);
       return view;
     }
     if (layout.known()) TensorView(made).set_version(1);
@@ -324,7 +321,9 @@ PyObject* take_storage(std::span<const std::byte> payload, MessageReader& reader
   Head head;
   if (payload.size() != sizeof head) return corrupt_message("a torch storage's description");
   std::memcpy(&head, payload.data(), sizeof head);
-  if (head.lease == message::kNoLease || head.storage_bytes == 0) return corrupt_message("a torch storage");
+  if (head.lease == message::kNoLease || head.storage_bytes == 0 || head.flags != 0) {
+    return corrupt_message("a torch storage");
+  }
   PyObject* base = base_of(head, reader);
   if (!base && PyErr_Occurred()) return nullptr;
   if (!base) {

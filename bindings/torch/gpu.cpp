@@ -23,11 +23,9 @@ constexpr std::uintptr_t kLegacyStream = 1;  // as DLPack numbers it; torch says
 Encoded place_on_gpu(PyObject* tensor, StorageView storage, int ordinal, MessageWriter& writer,
                      PlacedStorage& placed) {
   void* const impl = storage.impl();
-  for (const PlacedStorage& known : writer.storages) {
-    if (known.impl == impl) {
-      placed = known;
-      return Encoded::kDone;
-    }
+  if (const PlacedStorage* known = writer.find_storage(impl)) {
+    placed = *known;
+    return Encoded::kDone;
   }
   // Before torch is asked, which says it less clearly.
   if (const device::cuda::Driver* driver = device::cuda::Driver::existing(); driver && driver->is_forked()) {

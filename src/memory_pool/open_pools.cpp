@@ -67,14 +67,20 @@ void Pools::Table::keep(const std::shared_ptr<Open>& open) {
   kept.push_back(open);
 }
 
+std::vector<PoolRef> Pools::Table::idle() {
+  std::vector<PoolRef> found;
+  const std::lock_guard<std::mutex> lock(locks().opened);
+  for (const std::shared_ptr<Open>& one : kept)
+    if (is_idle(one)) found.push_back(one->pool);
+  return found;
+}
+
 // A reference that somebody else takes meanwhile is found by find(), under the lock, or is a copy of one that counts already.
-std::vector<std::shared_ptr<Pools::Open>> Pools::Table::take_idle(
-    Idle which, const std::function<bool(PoolRef)>& has_ended) {
+std::vector<std::shared_ptr<Pools::Open>> Pools::Table::take_idle(Idle which,
+                                                                  const std::set<PoolRef>& ended) {
   std::vector<std::shared_ptr<Open>> taken;
   const std::lock_guard<std::mutex> lock(locks().opened);
-  const auto is_idle = [](const std::shared_ptr<Open>& one) { return one.use_count() == 1; };
   auto idle = static_cast<std::size_t>(std::count_if(kept.begin(), kept.end(), is_idle));
-  if (idle == 0) return taken;
   // The longest unused first.
   std::sort(kept.begin(), kept.end(), [](const auto& a, const auto& b) { return a->last_use < b->last_use; });
   for (std::shared_ptr<Open>& one : kept) {
@@ -84,7 +90,7 @@ std::vector<std::shared_ptr<Pools::Open>> Pools::Table::take_idle(
     }
     const bool rested = std::exchange(one->was_idle, true);
     const bool has_handle = !one->file.valid();
-    if (which == Idle::kAll || idle > kMostIdle || has_ended(one->pool) ||
+    if (which == Idle::kAll || idle > kMostIdle || ended.contains(one->pool) ||
         (which == Idle::kUnusedHandles && has_handle && rested)) {
       taken.push_back(std::move(one));
       --idle;

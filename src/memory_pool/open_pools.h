@@ -44,14 +44,19 @@ struct Pools::Table {
   std::vector<std::shared_ptr<Open>> list();
   // Keeps it open when nobody uses it.
   void keep(const std::shared_ptr<Open>& open);
-  // What is kept no longer, for the caller to drop. `has_ended` is asked under the lock.
-  std::vector<std::shared_ptr<Open>> take_idle(Idle which, const std::function<bool(PoolRef)>& has_ended);
+  // What is kept without being used.
+  std::vector<PoolRef> idle();
+  // What is kept no longer, for the caller to drop. `ended`: whose owner has ended or left them.
+  std::vector<std::shared_ptr<Open>> take_idle(Idle which, const std::set<PoolRef>& ended);
   // In a forked child. A copy of a descriptor would keep the pool for as long as the child lives.
   void inherit(Pools& pools);
 
   std::map<PoolRef, std::weak_ptr<Open>> open;
   std::vector<std::shared_ptr<Open>> kept;
   std::uint64_t clock = 0;
+
+ private:
+  static bool is_idle(const std::shared_ptr<Open>& one) noexcept { return one.use_count() == 1; }
 };
 
 }  // namespace forklift::inline abi_0_1::memory_pool

@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 
 #include "memory_pool/open_pools.h"
 
@@ -220,11 +221,15 @@ Status Pools::leave(PoolRef pool) {
 
 // What is dropped calls its driver, and the table when it is gone.
 void Pools::let_go(Idle which) {
-  const std::vector<std::shared_ptr<Open>> dropped = table_->take_idle(which, [this](PoolRef pool) {
-    if (!rows_.exists(pool)) return true;
+  const std::vector<PoolRef> idle = table_->idle();
+  if (idle.empty()) return;
+  std::set<PoolRef> ended;
+  for (const PoolRef pool : idle) {
     const arena::Holder owner = rows_.owner_of(pool);
-    return !owner.is_process() || arena_.domain().is_dead(owner.slot());
-  });
+    if (!rows_.exists(pool) || !owner.is_process() || arena_.domain().is_dead(owner.slot()))
+      ended.insert(pool);
+  }
+  const std::vector<std::shared_ptr<Open>> dropped = table_->take_idle(which, ended);
 }
 
 std::shared_ptr<Pools::Open> Pools::find(PoolRef pool) const { return table_->find(pool); }

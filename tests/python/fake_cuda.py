@@ -13,6 +13,8 @@ need settings of the fake one are skipped.
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,21 @@ PLACE = Path("tests") / "fake_cuda" / "libcuda.so.1"
 def is_real() -> bool:
     """Tell whether the machine's own driver is tested."""
     return os.environ.get("FORKLIFT_TEST_REAL_CUDA") == "1"
+
+
+def run(program: Path, *arguments: str, **variables: str) -> list[str]:
+    """What a program prints, which must end well. `variables`: of its environment, all of them."""
+    done = subprocess.run(
+        [sys.executable, program, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+        env={**variables, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.stdout.splitlines()
 
 
 def find() -> Path:

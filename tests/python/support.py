@@ -20,7 +20,7 @@ import forklift
 import numpy as np
 
 DEADLINE = 40.0
-# NVIDIA's driver leaves a file of a process that shared events of torch's, however it ends.
+# NVIDIA's driver leaves such a file of a process that has shared events of torch's (seen with 580.159.04).
 OF_THE_DRIVER = "cuda.shm."
 
 

@@ -229,32 +229,35 @@ void Gpu::leave() {
                               ", on which other libraries of it have tensors: " + lost);
 }
 
-// An event orders two streams without the CPU's waiting.
-Status Gpu::order(Stream first, Stream then) {
+// An event orders two streams without the CPU's waiting. `record` marks what comes first.
+template <class Record>
+Status Gpu::order(const Record& record, Stream then) {
   const Current current(driver(), context());
   if (!current.status()) return current.status();
   const Functions& functions = driver().functions();
   Event event = nullptr;
   Status done = driver().call("cuEventCreate", functions.event_create, &event, kEventDisableTiming);
   if (!done) return done;
-  done = driver().call("cuEventRecord", functions.event_record, event, first);
+  done = record(event);
   if (done) done = driver().call("cuStreamWaitEvent", functions.stream_wait_event, then, event, 0U);
   Status destroyed = driver().call("cuEventDestroy", functions.event_destroy, event);
   return done ? destroyed : done;
 }
 
+Status Gpu::order(Stream first, Stream then) {
+  return order(
+      [&](Event event) {
+        return driver().call("cuEventRecord", driver().functions().event_record, event, first);
+      },
+      then);
+}
+
 Status Gpu::order_after_all() {
-  const Functions& functions = driver().functions();
-  if (functions.ctx_record_event == nullptr) return complete_all();
-  const Current current(driver(), context());
-  if (!current.status()) return current.status();
-  Event event = nullptr;
-  Status done = driver().call("cuEventCreate", functions.event_create, &event, kEventDisableTiming);
-  if (!done) return done;
-  done = driver().call("cuCtxRecordEvent", functions.ctx_record_event, context(), event);
-  if (done) done = driver().call("cuStreamWaitEvent", functions.stream_wait_event, stream(), event, 0U);
-  Status destroyed = driver().call("cuEventDestroy", functions.event_destroy, event);
-  return done ? destroyed : done;
+  const auto record_context = driver().functions().ctx_record_event;
+  if (record_context == nullptr) return complete_all();
+  return order(
+      [&](Event event) { return driver().call("cuCtxRecordEvent", record_context, context(), event); },
+      stream());
 }
 
 Status Gpu::order_before(Stream other) { return order(stream(), other); }

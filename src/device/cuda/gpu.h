@@ -81,6 +81,8 @@ class Gpu final : public Device {
 
  private:
   Status order(Stream first, Stream then);
+  template <class Record>
+  Status order(const Record& record, Stream then);
   Status wait_for_stream() const;
   Result<memory_pool::Pools::Memory> import(const memory_pool::PieceInfo& info, const os::Fd& file) const;
 

@@ -56,6 +56,7 @@ WRONG = {
     "an odd offset": description(lease=0, storage=16, offset=3, shape=(1,)),
     "no type": description(element=(0, 0)),
     "half a byte": description(element=(0, 4)),
+    "a GPU without memory": description(lease=0, storage=40, shape=(10,), flags=4),
 }
 
 

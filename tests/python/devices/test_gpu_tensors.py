@@ -16,17 +16,7 @@ METHODS = ("spawn", "forkserver")
 
 def run(program: str, *arguments: str, file: str = "gpu_programs.py", **settings: object) -> list[str]:
     """What one of the programs in a file here prints."""
-    done = subprocess.run(
-        [sys.executable, HERE / file, program, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-        env={**fake_cuda.environment(**settings), "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-    )
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    assert "Traceback" not in done.stderr, done.stderr
-    return done.stdout.splitlines()
+    return fake_cuda.run(HERE / file, program, *arguments, **fake_cuda.environment(**settings))
 
 
 @pytest.mark.parametrize("method", METHODS)

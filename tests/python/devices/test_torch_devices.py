@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import fake_cuda
@@ -29,22 +27,7 @@ on_the_gpu = pytest.mark.parametrize("device", [pytest.param("cuda", marks=on_a_
 def run(
     program: str, *arguments: str, device: str, file: str = "torch_programs.py", **more: str
 ) -> list[str]:
-    done = subprocess.run(
-        [sys.executable, HERE / file, program, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-        env={
-            **os.environ,
-            **more,
-            "DEVICE": device,
-            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-        },
-    )
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    assert "Traceback" not in done.stderr, done.stderr
-    return done.stdout.splitlines()
+    return fake_cuda.run(HERE / file, program, *arguments, **{**os.environ, **more, "DEVICE": device})
 
 
 def run_on_gpu(program: str, *arguments: str, **more: str) -> list[str]:

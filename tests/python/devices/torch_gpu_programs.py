@@ -62,17 +62,18 @@ def events(method: str) -> None:
     print(process.exitcode)
 
 
-def hold_for_ever(queue: Any) -> None:
+def hold_for_ever(queue: Any, sent: Any) -> None:
     queue.put(torch.arange(3.0, device=DEVICE))
+    sent.set()
     signal.pause()
 
 
 def producer_is_killed(method: str) -> None:
     """cudaMalloc's memory goes with a killed process; the receiver is told before it reads it."""
-    queue = mp.get_context(method).Queue()
-    process = start(method, hold_for_ever, queue)
-    while queue.empty():
-        pass
+    ctx = mp.get_context(method)
+    queue, sent = ctx.Queue(), ctx.Event()
+    process = start(method, hold_for_ever, queue, sent)
+    sent.wait()
     os.kill(process.pid, signal.SIGKILL)
     process.join()
     try:
@@ -159,13 +160,14 @@ def destroyed_stream(method: str) -> None:
 # --- torch's allocator over Forklift's memory
 
 
-def arena_producer(queue: Any) -> None:
+def arena_producer(queue: Any, sent: Any) -> None:
     from forklift.adapters.torch import use_arena
 
     use_arena()
     x = torch.arange(4.0, device=DEVICE)
     queue.put(x)
     queue.put(x[2:])
+    sent.set()
     signal.pause()
 
 
@@ -173,11 +175,11 @@ def arena(method: str) -> None:
     from forklift.adapters.torch import use_arena
 
     use_arena()
-    queue = mp.get_context(method).Queue()
-    process = start(method, arena_producer, queue)
+    ctx = mp.get_context(method)
+    queue, sent = ctx.Queue(), ctx.Event()
+    process = start(method, arena_producer, queue, sent)
     x = queue.get()
-    while queue.empty():
-        pass
+    sent.wait()
     os.kill(process.pid, signal.SIGKILL)
     process.join()
     show("after its death:", x)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -198,15 +199,12 @@ def test_a_whole_job_runs_with_both_libraries(name: str) -> None:
 def test_two_networks_are_measured() -> None:
     for package in ("torch", "mpi4py"):
         pytest.importorskip(package)
+    if shutil.which("mpirun") is None:
+        pytest.skip("there is no mpirun")
     command = [sys.executable, RUN.with_name("two_networks.py"), "--bytes", "2097152", "--count", "1"]
     answer = subprocess.run([*command, "--rounds", "1"], capture_output=True, text=True, check=False)
-    for missing in (
-        "no network namespaces",
-        "No such file or directory: 'mpirun'",
-        "forklift_bench_mpi_group",
-    ):
-        if answer.returncode != 0 and missing in answer.stderr:
-            pytest.skip(answer.stderr.splitlines()[-1])
+    if answer.stderr.startswith("no network namespaces on this machine"):
+        pytest.skip(answer.stderr)
     assert answer.returncode == 0, answer.stderr
     found = re.findall(r"^(.{28}) +[\d.]+ ms, [\d.]+ times gloo", answer.stdout, re.MULTILINE)
     assert [name.strip() for name in found] == [

@@ -28,6 +28,7 @@ import torch
 from torch.multiprocessing import reductions as _theirs
 
 from forklift import _core
+from forklift.adapters.torch import cuda
 from forklift.errors import ForkliftError
 
 __all__ = [
@@ -180,7 +181,6 @@ def reduce_tensor(tensor: Any) -> Any:
 
 
 def _reduce_argument(tensor: Any) -> Any:
-    from forklift.adapters.torch import cuda
     from forklift.multiprocessing._start.invitation import is_invited
 
     popen: Any = _std_context.get_spawning_popen()
@@ -195,8 +195,6 @@ def reduce_storage(storage: Any) -> Any:
 
     popen: Any = _std_context.get_spawning_popen()
     if storage.device.type == "cuda":
-        from forklift.adapters.torch import cuda
-
         reduced = cuda.reduce_storage(storage) if is_invited(popen) else None
         return _torchs_reduce(storage) if reduced is None else reduced
     if is_invited(popen) and not is_held(storage):
