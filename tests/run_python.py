@@ -3,7 +3,8 @@
     tests/run_python.py [--jobs N] [FILE_OR_FOLDER ...] [-- PYTEST_ARGUMENT ...]
 
 Each process takes files from one list until it is empty, those with slow tests first, in batches that become
-smaller. A batch's output is printed when the batch ends. The last line has the sums:
+smaller. A batch's output is printed when the batch ends, and at the end once more how tests failed. The last
+line has the sums:
 
     ====== 2 failed, 2981 passed, 7 skipped in 801.20s ======
 
@@ -30,6 +31,10 @@ TESTS = ROOT / "tests" / "python"
 # What pytest's exit status says: all passed, and no test was selected.
 PASSED, NONE_SELECTED = 0, 5
 COUNT = re.compile(r"(\d+) (failed|passed|skipped|xfailed|xpassed|errors?|deselected)")
+# pytest's title of a failed test, and of what follows the last.
+TITLE = re.compile(r"_{3,} \S.* _{3,}$")
+SUMMARY = "= short test summary info ="
+LINES_OF_A_FAILURE = 40
 # At most so many files in a batch: a process that stalls must not keep the other from its half.
 LARGEST_BATCH = 12
 
@@ -68,6 +73,7 @@ class Run:
         self._lock = threading.Lock()
         self.counts: Counter[str] = Counter()
         self.failed = False
+        self.failures: list[str] = []  # lines
 
     def work(self, batches: Batches) -> None:
         for batch in batches:
@@ -89,8 +95,21 @@ class Run:
                     self.counts["error" if what == "errors" else what] += int(count)
                 if done.returncode not in (PASSED, NONE_SELECTED):
                     self.failed = True
+                    self.failures += failures_in(lines)
                     names = " ".join(str(file.relative_to(ROOT)) for file in batch)
                     print(f"pytest ended with {done.returncode}: {names}", flush=True)
+
+
+def failures_in(lines: list[str]) -> list[str]:
+    """How tests failed: the ends of pytest's sections of them, or of all that it said."""
+    titles = [at for at, line in enumerate(lines) if TITLE.match(line)]
+    if not titles:
+        return lines[-LINES_OF_A_FAILURE:]
+    last = next((at for at in range(titles[-1], len(lines)) if SUMMARY in lines[at]), len(lines))
+    found: list[str] = []
+    for begin, end in zip(titles, [*titles[1:], last], strict=True):
+        found += [lines[begin], *lines[max(begin + 1, end - LINES_OF_A_FAILURE) : end]]
+    return found
 
 
 def may_mount() -> bool:
@@ -118,6 +137,8 @@ def main() -> int:
         worker.start()
     for worker in workers:
         worker.join()
+    if run.failures:
+        print("\n".join(["====== how tests failed", *run.failures]))
     sums = ", ".join(f"{count} {what}" for what, count in sorted(run.counts.items())) or "no tests"
     print(f"====== {sums} in {time.monotonic() - begin:.2f}s ======")
     return int(run.failed or not run.counts)

@@ -6,6 +6,7 @@ lie in shared memory, as they do once they have been sent or shared.
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from collections.abc import Callable
@@ -49,6 +50,7 @@ def _gloo(rank: int, elements: int, count: int, told: Any, store: Any) -> None:
     if rank == 0:
         told.put(took)
     dist.destroy_process_group()
+    os._exit(0)  # Gloo's threads may abort the interpreter's end: pytorch/pytorch#190489
 
 
 def _row(name: str, nbytes: int, count: int) -> Row:

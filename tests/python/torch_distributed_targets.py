@@ -32,6 +32,7 @@ def calls(rank: int, size: int, store: str) -> None:
     _messages(rank, size)
     _mistakes(rank, size)
     _late(rank, size)
+    _more_tensors_than_are_known(rank, size)
     dist.destroy_process_group()
     with pytest.raises(ValueError, match="has not been initialized"):
         dist.barrier()
@@ -53,6 +54,16 @@ def _asynchronous(rank: int, size: int) -> None:
     same(doubled.wait(), torch.full((4,), total * size * 2))
     work = dist.barrier(async_op=True)
     assert work.wait()
+
+
+def _more_tensors_than_are_known(rank: int, size: int) -> None:
+    """Tensors that come again are known by their places, up to a number."""
+    xs = [torch.full((i + 1,), 1.0) for i in range(300)]
+    for turn in range(3):
+        for i in [*range(256), *range(300)]:
+            x = xs[i].fill_(rank + turn)
+            dist.all_reduce(x)
+            same(x, torch.full((i + 1,), size * (size - 1) / 2 + size * turn))
 
 
 def _no_deadlock(rank: int) -> None:

@@ -10,7 +10,8 @@ A child counts as hanging if
 
 ``start()`` raises if it has not returned; later a thread prints the error, and ``join()`` raises it. The
 error has the stacks of the child, and the child is killed. A child that works, sleeps, or waits for another
-process or for a descriptor never counts as hanging.
+process or for a descriptor never counts as hanging. One that waits for itself when the seconds are over is
+watched until it moves or counts as hanging: on a loaded machine it may have begun late.
 
 The thread exists while there are children to watch. It stops for the time of each fork.
 """
@@ -158,24 +159,32 @@ class _Child:
         # At the last look: whether it was deadlocked, and its ticks if it waited for itself.
         self._last: tuple[bool, int | None] = (False, None)
         self._still_since = 0.0
+        self._undecided = False  # it waits for itself, and for how long is not known yet
 
     def hangs(self) -> str:
         """Look once more. The answer is why the child hangs, or empty."""
         try:
             deadlocked, for_itself, ticks, _ = _core._guard.blocked_threads(self.popen.pid)
         except Exception:
+            self._undecided = False
             return ""  # it has ended, or the kernel does not tell
         before, self._last = self._last, (deadlocked, ticks if for_itself else None)
         now = time.monotonic()
         if not for_itself or before[1] != ticks:
             self._still_since = now
+            self._undecided = for_itself
         elif deadlocked and before[0]:
             return "each of its threads waits for a lock that only this process could release"
         elif now - self._still_since >= self.seconds / 2:
             self._still_since = now
+            self._undecided = False
             if self._waits_in_library():
                 return f"it waits inside of a native library, and nothing ran for {self.seconds / 2:g} s"
         return ""
+
+    def is_over(self) -> bool:
+        """Whether its seconds are, and what it waits for is known."""
+        return time.monotonic() > self.deadline and not self._undecided
 
     def _waits_in_library(self) -> bool:
         stacks = getattr(self.popen, "_stacks", None)
@@ -290,7 +299,7 @@ class _Watcher:
             ended = select.select([child.popen.sentinel], [], [], 0)[0]
         except (OSError, ValueError):
             return True  # the process object was closed
-        return bool(ended) or time.monotonic() > child.deadline
+        return bool(ended) or child.is_over()
 
 
 _watcher = _Watcher()

@@ -140,15 +140,18 @@ def test_jax_hangs_with_its_own_frames_in_the_error() -> None:
     code = """
     import warnings
     warnings.simplefilter("ignore")
+    import time
     import jax, jax.numpy as jnp
     import forklift, forklift.multiprocessing as mp
     def child():
+        time.sleep(4)  # it begins to hang in the second half of its seconds
         jnp.ones((600, 600)).sum().block_until_ready()
     jnp.ones((600, 600)).sum().block_until_ready()
     process = mp.get_context("fork").Process(target=child, daemon=True)
     process.start(timeout=6)
     try:
         process.join(30)
+        print("no error, exit code", process.exitcode)
     except forklift.ForkHangError as error:
         print("jax" in error.stacks, "libjax" in error.stacks)
     """

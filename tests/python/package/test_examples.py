@@ -17,7 +17,8 @@ ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "examples"
 
 
-def run(*command: str | Path) -> str:
+def run(*command: str | Path, end_of_another: str = "") -> str:
+    """The program's output. `end_of_another`: what it may fail with after that, by a library's fault."""
     done = subprocess.run(
         [sys.executable, *map(str, command)],
         cwd=EXAMPLES,
@@ -28,6 +29,8 @@ def run(*command: str | Path) -> str:
         # Buffered: what one process prints comes in one piece.
         env={**os.environ, "PYTHONWARNINGS": "default", "PYTHONUNBUFFERED": ""},
     )
+    if end_of_another and end_of_another in done.stderr:
+        return done.stdout
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stderr
     return done.stdout
@@ -221,7 +224,10 @@ def test_the_replay_buffer_on_other_start_methods(method: str) -> None:
 
 
 def test_ddp_is_the_same_on_both_backends() -> None:
-    theirs, ours = run("ddp.py", "--backend", "gloo"), run("ddp.py")
+    # Gloo's threads outlive the group. One that frees a tensor while the interpreter ends aborts the process,
+    # on a loaded machine once in ten runs: pytorch/pytorch#190489, torch 2.13.
+    aborted = "terminate called without an active exception"
+    theirs, ours = run("ddp.py", "--backend", "gloo", end_of_another=aborted), run("ddp.py")
     # Of two numbers the sum is the same in any order.
     assert ours == theirs
     assert ours.endswith("the same weights at all 2 ranks: True\n")

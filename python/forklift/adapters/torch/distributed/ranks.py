@@ -163,7 +163,7 @@ class Ranks:
         if view is _NEW:
             self._views[key] = None
         elif view is None and x.is_contiguous() and not (x.is_complex() or x.is_neg()) and x.numel():
-            del self._views[key]
+            self._views.pop(key, None)  # cleared above, or at its old place
             if x.numel() * x.element_size() >= _MOVED_BYTES:
                 sharing.move(x.untyped_storage())
             view = self._views[(x.data_ptr(), x.shape, x.dtype)] = _view_of(x)
