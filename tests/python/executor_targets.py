@@ -67,6 +67,12 @@ def pid(_: Any = None) -> int:
     return os.getpid()
 
 
+def pid_after_a_while() -> int:
+    """Lets the other workers have a call, too."""
+    time.sleep(0.02)
+    return os.getpid()
+
+
 def wait_for(folder: str, name: str, begun: str = "") -> str:
     """Wait until a file is there. `begun`: a file that is made before."""
     if begun:

@@ -5,9 +5,12 @@
         joblib.Parallel(n_jobs=4)(joblib.delayed(f)(x) for x in xs)
 
 Arguments and results travel through shared memory: an array arrives as private, writable memory, and joblib's
-files of memory maps (``max_nbytes``, ``temp_folder``) are not used. The workers are started for each call of
-``Parallel``, or once for a ``with Parallel(...)`` block. Functions go by name, so a worker that was forked
-must have seen their definition; lambdas and closures go where ``cloudpickle`` is installed.
+files of memory maps (``max_nbytes``, ``temp_folder``) are not used. Functions and classes of the main module,
+lambdas and closures travel by value, everything else by name.
+
+As loky's, the workers are kept for the next call of ``Parallel`` with the same options, for 300 seconds or
+``idle_worker_timeout``; 0 ends them with the call. `shutdown` ends them at once. What a worker has imported,
+and the state that it has changed, is there in later calls.
 
 ``parallel_config(backend="forklift", mp_context=..., on_death=...)`` and ``initializer``, ``initargs`` and
 ``max_tasks_per_child`` are passed on to the executor. ImportError without joblib.
@@ -24,14 +27,18 @@ try:
 except ImportError as error:
     raise ImportError("the backend for joblib needs joblib: python -m pip install joblib") from error
 
+from forklift.adapters.joblib import kept
+from forklift.adapters.joblib.calls import sendable
+from forklift.adapters.joblib.kept import shutdown
 from forklift.multiprocessing._executor.executor import ProcessPoolExecutor
+from forklift.multiprocessing.context import _default_context
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["NAME", "ForkliftBackend"]
+__all__ = ["NAME", "ForkliftBackend", "shutdown"]
 
 NAME = "forklift"
 
@@ -46,6 +53,8 @@ class ForkliftBackend(_AutoBatching, _Base):  # type: ignore[misc]
 
     supports_retrieve_callback = True
     _executor: ProcessPoolExecutor | None = None
+    _made_with: Any = None
+    _idle_seconds = kept.IDLE_S
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
         """How many workers `n_jobs` stands for: -1 is one for each processor, -2 one less, and so on."""
@@ -58,9 +67,15 @@ class ForkliftBackend(_AutoBatching, _Base):  # type: ignore[misc]
         return n_jobs
 
     def configure(
-        self, n_jobs: int = 1, parallel: Any = None, prefer: Any = None, require: Any = None, **options: Any
+        self,
+        n_jobs: int = 1,
+        parallel: Any = None,
+        prefer: Any = None,
+        require: Any = None,
+        idle_worker_timeout: float | None = None,
+        **options: Any,
     ) -> int:
-        """Make the executor, and return its number of workers."""
+        """Take the kept workers or make new ones, and return their number."""
         n_jobs = self.effective_n_jobs(n_jobs)
         if n_jobs == 1:
             raise _theirs.FallbackToBackend(_theirs.SequentialBackend(nesting_level=self.nesting_level))
@@ -69,7 +84,10 @@ class ForkliftBackend(_AutoBatching, _Base):  # type: ignore[misc]
         context = given.pop("context", None)  # joblib's own name
         if context is not None:
             given.setdefault("mp_context", context)
-        self._executor = ProcessPoolExecutor(n_jobs, **given)
+        idle = given.pop("idle_worker_timeout", idle_worker_timeout)
+        self._idle_seconds = kept.IDLE_S if idle is None else idle
+        self._made_with = (n_jobs, given, given.get("mp_context") or _default_context.get_start_method())
+        self._executor = kept.take(self._made_with) or ProcessPoolExecutor(n_jobs, **given)
         self.parallel = parallel
         return n_jobs
 
@@ -77,7 +95,7 @@ class ForkliftBackend(_AutoBatching, _Base):  # type: ignore[misc]
         """Call a batch in a worker. Returns its future, which calls `callback`."""
         if self._executor is None:
             raise RuntimeError("the backend's workers have been ended")
-        future = self._executor.submit(func)
+        future = self._executor.submit(*sendable(func))
         if callback is not None:
             future.add_done_callback(callback)
         return future
@@ -87,10 +105,10 @@ class ForkliftBackend(_AutoBatching, _Base):  # type: ignore[misc]
         return future.result()
 
     def terminate(self) -> None:
-        """End the workers, when the calls have ended."""
+        """Leave the workers to the next call."""
         executor, self._executor = self._executor, None
         if executor is not None:
-            executor.shutdown()
+            kept.give(executor, self._made_with, self._idle_seconds)
         self.reset_batch_stats()
 
     def abort_everything(self, ensure_ready: bool = True) -> None:
@@ -99,7 +117,8 @@ class ForkliftBackend(_AutoBatching, _Base):  # type: ignore[misc]
         if executor is not None:
             executor.kill_workers()
         if ensure_ready:
-            self.configure(n_jobs=self.parallel.n_jobs, parallel=self.parallel)
+            n_jobs, options, _ = self._made_with
+            self._executor = ProcessPoolExecutor(n_jobs, **options)
 
 
 joblib.register_parallel_backend(NAME, ForkliftBackend)
