@@ -152,9 +152,9 @@ std::uint64_t PoolJob::feed_some(Callee& callee, PyObject* items, bool starred, 
     }
     // Encoding may run the program's code, and that may change the list.
     const Py_ssize_t begin = static_cast<Py_ssize_t>(next * chunk);
-    if (begin >= PySequence_Fast_GET_SIZE(items)) return last;
+    if (begin >= count_of(items)) return last;
     const nb::object arguments =
-        chunk == 1 ? nb::borrow(PySequence_Fast_GET_ITEM(items, begin))
+        chunk == 1 ? nb::steal(PySequence_GetItem(items, begin))
                    : nb::steal(PySequence_GetSlice(items, begin, begin + static_cast<Py_ssize_t>(chunk)));
     if (!arguments.is_valid()) throw nb::python_error();
     writer->clear();
@@ -193,7 +193,7 @@ nb::object PoolJob::submit(nb::handle function, nb::handle arguments, unsigned s
 std::uint64_t PoolJob::feed(nb::handle function, nb::handle items, bool starred, std::size_t chunk,
                             std::uint64_t next, std::uint64_t most, double seconds, std::uint32_t retries,
                             bool patient) {
-  const auto count = static_cast<std::uint64_t>(PySequence_Fast_GET_SIZE(items.ptr()));
+  const auto count = static_cast<std::uint64_t>(count_of(items.ptr()));
   const std::uint64_t last = std::min((count + chunk - 1) / chunk, next + most);
   Callee callee;
   if (open(callee, function))

@@ -48,7 +48,7 @@ nb::object PoolJob::map(nb::handle function, nb::handle items, bool starred, std
                         double seconds, std::uint32_t retries, nb::list values, nb::object progress) {
   Callee callee;
   if (!open(callee, function)) throw nb::python_error();
-  const auto count = static_cast<std::uint64_t>(PySequence_Fast_GET_SIZE(items.ptr()));
+  const auto count = static_cast<std::uint64_t>(count_of(items.ptr()));
   const std::uint64_t last = (count + chunk - 1) / chunk;
   const workers::TaskOptions options = task_options(seconds, retries);
   std::uint64_t next = 0;

@@ -176,7 +176,23 @@ PyObject* call_one(PyObject* function, PyObject* item, bool starred, Py_ssize_t 
   return result;
 }
 
+// As call_each() for a list, of which only the item of the present call exists.
+PyObject* call_each_of_range(PyObject* function, PyObject* range, bool starred, Failure& failure) {
+  const Py_ssize_t count = count_of(range);
+  const Ref numbers(PyObject_GetIter(range));
+  Ref results(numbers && count >= 0 ? PyList_New(count) : nullptr);
+  for (Py_ssize_t i = 0; results && i < count; ++i) {
+    const Ref item(PyIter_Next(numbers.get()));
+    if (!item) return nullptr;
+    PyObject* result = call_one(function, item.get(), starred, i, failure);
+    if (!result) return nullptr;
+    PyList_SET_ITEM(results.get(), i, result);
+  }
+  return results.release();
+}
+
 PyObject* call_each(PyObject* function, PyObject* items, bool starred, Failure& failure) {
+  if (PyRange_Check(items)) return call_each_of_range(function, items, starred, failure);
   const Ref all(PySequence_Fast(items, "a chunk is no sequence"));
   if (!all) return nullptr;
   const Py_ssize_t count = PySequence_Fast_GET_SIZE(all.get());
@@ -230,8 +246,9 @@ PyObject* call(PyObject* function, PyObject* arguments, Style style, Failure& fa
 // How many items a task has: those of its chunk, or one.
 std::uint64_t items_of(Style style, PyObject* arguments) {
   const bool chunk = style == Style::kChunk || style == Style::kStarChunk;
-  if (!chunk || !arguments || (!PyList_Check(arguments) && !PyTuple_Check(arguments))) return 1;
-  return static_cast<std::uint64_t>(PySequence_Fast_GET_SIZE(arguments));
+  if (!chunk || !arguments) return 1;
+  if (!PyList_Check(arguments) && !PyTuple_Check(arguments) && !PyRange_Check(arguments)) return 1;
+  return static_cast<std::uint64_t>(count_of(arguments));
 }
 
 PyObject* call_in_span(const std::string& context, const WorkerIdentity& worker, PyObject* function,

@@ -31,9 +31,14 @@ enum class Style : std::uint8_t {
   kCallNamed = 1,  // a tuple and a dictionary: function(*items, **named)
   kItem = 2,       // function(item)
   kStarItem = 3,   // function(*item)
-  kChunk = 4,      // a list: function(item) for each
-  kStarChunk = 5,  // a list: function(*item) for each
+  kChunk = 4,      // a list, tuple or range: function(item) for each
+  kStarChunk = 5,  // likewise: function(*item) for each
 };
+
+// How many items a list, a tuple or a range has.
+inline Py_ssize_t count_of(PyObject* items) {
+  return PyRange_Check(items) ? PyObject_Size(items) : PySequence_Fast_GET_SIZE(items);
+}
 
 struct TaskHead {
   Style style = Style::kCall;

@@ -199,3 +199,29 @@ def test_a_barrier_of_a_quotient(either: Any) -> None:
     barrier = either.Barrier(2 / 2)
     assert barrier.parties == 1
     assert barrier.wait(support.DEADLINE) == 0
+
+
+RANGES = [range(0), range(1), range(100), range(7, -8, -3), range(2**70, 2**70 + 50, 9), range(5, 5)]
+
+
+@pytest.mark.parametrize("numbers", RANGES, ids=str)
+@pytest.mark.parametrize("chunksize", [None, 1, 3, 1000])
+def test_the_numbers_of_a_range(either: Any, numbers: range, chunksize: int | None) -> None:
+    """Chunks of a range travel as ranges."""
+    with either.Pool(2) as pool:
+        squares = [x * x for x in numbers]
+        assert pool.map(targets.square, numbers, chunksize) == squares
+        assert pool.map_async(targets.square, numbers, chunksize).get(support.DEADLINE) == squares
+        assert list(pool.imap(targets.square, numbers, chunksize or 1)) == squares
+        assert sorted(pool.imap_unordered(targets.square, numbers, chunksize or 1)) == sorted(squares)
+
+
+def test_errors_at_numbers_of_a_range(either: Any) -> None:
+    with either.Pool(2) as pool:
+        for chunksize in (None, 1, 3):
+            with pytest.raises(LookupError, match="negative") as caught:
+                pool.map(targets.refuse_negative, range(3, -4, -1), chunksize)
+            if type(either).__module__.startswith("forklift"):
+                assert "item 4 of map(refuse_negative): -1" in str(caught.value.__cause__)
+            with pytest.raises(TypeError):
+                pool.starmap(targets.add, range(9), chunksize)

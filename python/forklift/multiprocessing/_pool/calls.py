@@ -35,6 +35,8 @@ __all__ = ["Calls"]
 # Saved, since forklift.install() replaces it.
 _Standard: Any = _std.Pool
 _numbers = itertools.count()
+# What the core takes chunks of. A chunk of a range is a range: its numbers are made where they are used.
+_SLICED = (list, tuple, range)
 
 
 def _name_of(func: Any) -> str:
@@ -178,7 +180,7 @@ class Calls:
                 func, iterable, starred, chunksize, None, None, timeout, retries
             ).get()
         options = self._options(timeout, retries)
-        items = iterable if type(iterable) in (list, tuple) else list(iterable)
+        items = iterable if type(iterable) in _SLICED else list(iterable)
         chunksize = self._chunk(len(items), chunksize, timeout)
         values: list[Any] = [None] * len(items)
         if chunksize <= 0:
@@ -258,7 +260,7 @@ class Calls:
         seconds, again = self._options(timeout, retries)
         failed = None
         try:
-            items = iterable if type(iterable) in (list, tuple) else list(iterable)
+            items = iterable if type(iterable) in _SLICED else list(iterable)
         except Exception as error:
             # As in the standard library, the error of an iterable that has a length becomes the result's.
             if not hasattr(iterable, "__len__"):
@@ -352,14 +354,14 @@ class Calls:
         lookahead = lookahead_of(lookahead)
         seconds, again = self._options(timeout, retries)
         options = (seconds * chunksize, again)
-        listed = iterable if type(iterable) in (list, tuple, range) else None
+        listed = iterable if type(iterable) in _SLICED else None
         label = Label(f"imap{'' if ordered else '_unordered'}({_name_of(func)})", listed, chunksize)
         func = _nothing if func is None else func
         task = self._job(self._core, label, 0, False)
         flow = Flow(task, chunksize, lookahead)
         results = (IMapIterator if ordered else IMapUnorderedIterator)(self, flow)
-        if type(iterable) in (list, tuple, range) and lookahead is None:
-            items: Any = list(iterable) if type(iterable) is range else iterable
+        if type(iterable) in _SLICED and lookahead is None:
+            items: Any = iterable
             last = -(-len(items) // chunksize)
             start = 0
             if not self._feeder.busy:
