@@ -31,6 +31,7 @@ SendResult send_value(Endpoint endpoint, PyObject* object, os::Deadline deadline
     message::MessageBuilder builder(arena);
     node::MemoryWait memory(arena, 0, deadline, block);
     do {
+      builder.goes_to(node::outgoing_channel(endpoint));
       status = builder.bytes().empty() ? builder.add(value) : Status();
       if (!status) builder.clear();
       if (status) status = node::put(endpoint, builder.message(), deadline, &hooks);
@@ -61,6 +62,7 @@ SendResult send_encoded(Endpoint endpoint, MessageWriter& writer, os::Deadline d
   const std::size_t inline_bytes = writer.message.bytes().size();
   Status status;
   {
+    writer.message.goes_to(node::outgoing_channel(endpoint));
     Sending sending(node::arena_of(endpoint), writer, deadline, block, orphan_fd);
     do {
       status = sending.prepare();
@@ -87,9 +89,11 @@ Result<arena::LeasePtr> allocate_patiently(Endpoint endpoint, arena::Kind kind, 
   PyHooks hooks(released);
   arena::Arena& arena = node::arena_of(endpoint);
   node::MemoryWait memory(arena, bytes, deadline, block);
+  const channel::Channel* const channel = node::outgoing_channel(endpoint);
   Status status;
   do {
-    Result<arena::LeasePtr> lease = arena.allocate(kind, bytes);
+    const int near = channel != nullptr ? channel->reader_node(bytes) : arena::kAnyNode;
+    Result<arena::LeasePtr> lease = arena.allocate(kind, bytes, false, near);
     if (lease) return lease;
     status = lease.status();
   } while (memory.again(status, &hooks));

@@ -36,7 +36,10 @@ LoanedBytes LoanedBytes::lend(Endpoint endpoint, std::shared_ptr<const void> kee
   constexpr std::size_t kLine = 64;
   const std::size_t asked = std::max(bytes, alignment > kLine ? kMostAligned : std::size_t{1});
   LoanedBytes made;
-  arena::LeasePtr lease = value_or_throw(sending_arena(endpoint).allocate(arena::Kind::kShare, asked));
+  arena::Arena& arena = sending_arena(endpoint);
+  const channel::Channel* const channel = node::outgoing_channel(endpoint);
+  const int near = channel != nullptr ? channel->reader_node(asked) : arena::kAnyNode;
+  arena::LeasePtr lease = value_or_throw(arena.allocate(arena::Kind::kShare, asked, false, near));
   made.keep_ = std::move(keep);
   made.endpoint_ = endpoint;
   made.data_ = lease->data();

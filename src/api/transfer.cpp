@@ -178,6 +178,7 @@ bool put_value(Endpoint endpoint, const Value& value, Limit limit) {
   message::MessageBuilder builder(sending_arena(endpoint));
   return put_with_memory(endpoint, 0, limit, [&](Limit left) -> Status {
     if (builder.bytes().empty()) {
+      builder.goes_to(node::outgoing_channel(endpoint));
       if (Status added = builder.add(value); !added) {
         builder.clear();
         return added;
@@ -196,6 +197,7 @@ bool put_tensor(Endpoint endpoint, const Tensor& tensor, Limit limit) {
   } const emptied;
   return put_with_memory(endpoint, tensor.nbytes(), limit, [&](Limit left) -> Status {
     if (builder.bytes().empty()) {
+      builder.goes_to(node::outgoing_channel(endpoint));
       if (Status added = builder.add(tensor); !added) {
         builder.clear();
         return added;

@@ -75,7 +75,7 @@ Arena::~Arena() = default;
 
 // --- blocks
 
-Result<LeasePtr> Arena::allocate(Kind kind, std::size_t bytes, bool zeroed) {
+Result<LeasePtr> Arena::allocate(Kind kind, std::size_t bytes, bool zeroed, int node) {
   if (!domain_.attached()) return domain_.not_attached();
   if (bytes == 0) return Status(Code::kInvalid, "a block of 0 bytes");
   LeasePtr lease = Lease::make_blank();
@@ -96,7 +96,7 @@ Result<LeasePtr> Arena::allocate(Kind kind, std::size_t bytes, bool zeroed) {
     unmapped = enter_block(*lease, kind, bytes, got);
   }
   notice_punches();
-  if (bytes >= kPopulateFrom && (unmapped || got.fresh_to > got.fresh_from)) populate(*lease, got);
+  if (bytes >= kPopulateFrom && (unmapped || got.fresh_to > got.fresh_from)) populate(*lease, got, node);
   if (zeroed) {
     // Pages that never existed, or were punched, read as zero already.
     std::memset(lease->data_, 0,
@@ -122,8 +122,8 @@ bool Arena::enter_block(Lease& lease, Kind kind, std::size_t bytes, const Grant&
 }
 
 // To make pages exist and then to map them is cheaper than both at once.
-void Arena::populate(const Lease& lease, const Grant& got) const {
-  pages_.make_exist(got.offset + got.fresh_from, got.offset + got.fresh_to);
+void Arena::populate(const Lease& lease, const Grant& got, int node) const {
+  pages_.make_exist(got.offset + got.fresh_from, got.offset + got.fresh_to, node);
   os::populate_write(lease.data_, lease.size_);
 }
 

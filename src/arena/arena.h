@@ -29,6 +29,7 @@
 #include "arena/lease.h"
 #include "arena/lease_list.h"
 #include "arena/ledger.h"
+#include "arena/page_nodes.h"
 #include "arena/pages.h"
 #include "arena/prefault.h"
 #include "arena/punch_log.h"
@@ -56,8 +57,8 @@ class Arena {
 
   // --- blocks
   // A block of at least `bytes` (> 0), aligned to 64 bytes (to a page from 4 KiB up), its pages populated.
-  // Contents are undefined unless `zeroed`. Holder: this process.
-  Result<LeasePtr> allocate(Kind kind, std::size_t bytes, bool zeroed = false);
+  // Contents are undefined unless `zeroed`. Holder: this process. `node`: where pages are to lie that do not exist yet.
+  Result<LeasePtr> allocate(Kind kind, std::size_t bytes, bool zeroed = false, int node = kAnyNode);
   // A second right to the same object, for a message to come while this process keeps its own. Costs no
   // transaction: that comes when it is separated.
   Result<LeasePtr> another(const LeasePtr& lease);
@@ -142,6 +143,9 @@ class Arena {
   std::uint64_t huge_bytes();
   // Who keeps pages of the data segment, for the rest of the process; one at most. A forked child has none.
   void watch_punches(PunchWatcher* watcher) noexcept { watcher_.store(watcher, std::memory_order_release); }
+  // For those who know who will read a block.
+  PageNodes& page_nodes() noexcept { return pages_.page_nodes(); }
+  const PageNodes& page_nodes() const noexcept { return pages_.page_nodes(); }
   PunchLog punch_log() const noexcept { return PunchLog(ledger_.rows().state()); }
   // The half of the data segment with the blocks of the share kind, as this process has it mapped.
   std::span<std::byte> share_half() const noexcept { return {data_.data(), ledger_.rows().half()}; }
@@ -155,7 +159,7 @@ class Arena {
   Status grant(Kind kind, std::size_t bytes, Grant& got);
   bool make_room(const Shortage& shortage, int attempt);
   bool enter_block(Lease& lease, Kind kind, std::size_t bytes, const Grant& got);
-  void populate(const Lease& lease, const Grant& got) const;
+  void populate(const Lease& lease, const Grant& got, int node) const;
   LeasePtr make_lease(Object object, std::uint32_t row);
   LeasePtr make_listed(Object object, std::uint32_t row);
   LeasePtr materialise_unopened(const Handle& handle);

@@ -23,9 +23,10 @@ os::HugePages Pages::huge() const noexcept {
   return given;
 }
 
-void Pages::make_exist(std::uint64_t from, std::uint64_t to) const {
+void Pages::make_exist(std::uint64_t from, std::uint64_t to, int node) const {
   if (from >= to || !domain_.descriptors_intact()) return;
   const os::Fd& file = domain_.data_file();
+  const PageNodes::Preference preference(page_nodes_, file, from, to, node);
   const std::uint64_t first = (from + os::kHugePage - 1) & ~(os::kHugePage - 1);
   const std::uint64_t last = to & ~(os::kHugePage - 1);
   // Before the rest: fallocate makes small pages, since it knows of no advice, and leaves those that are there.

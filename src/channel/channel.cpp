@@ -81,6 +81,7 @@ Result<ChannelPtr> Channel::create(Channels& channels, const ChannelOptions& opt
         change.set(row.done, first);
         // Nobody reads these before the row is in use.
         row.first.store(first, std::memory_order_relaxed);
+        row.get_cpu.store(0, std::memory_order_relaxed);  // of a reader of an earlier channel
         row.deaths.store(0, std::memory_order_relaxed);
         row.sent_again.store(0, std::memory_order_relaxed);
         return {};
@@ -183,6 +184,12 @@ std::uint64_t Channel::flags() const noexcept { return row_.flags.load(std::memo
 
 bool Channel::full() const noexcept {
   return !has_room(Position::unpack(row_.tail.load(std::memory_order_acquire)), 0);
+}
+
+int Channel::reader_cpu() const noexcept {
+  constexpr std::uint64_t kThisAndAnother = 2;
+  if (row_.count.load(std::memory_order_relaxed) != kThisAndAnother) return -1;
+  return static_cast<int>(row_.get_cpu.load(std::memory_order_relaxed)) - 1;
 }
 
 std::int64_t Channel::spin_ns() const noexcept {

@@ -188,6 +188,16 @@ class Channel {
   sync::Label& label() const noexcept { return row_.label; }
   arena::Arena& arena() const noexcept { return table_.arena(); }
   domain::Domain& domain() const noexcept { return table_.domain(); }
+  // The memory node of the process that will read what this one puts, where it is another than this thread's and known: one
+  // other process alone has the channel, and something was taken from it. Else kAnyNode.
+  int reader_node() const noexcept {
+    const arena::PageNodes& page_nodes = table_.arena().page_nodes();
+    return page_nodes.active() ? page_nodes.elsewhere(reader_cpu()) : arena::kAnyNode;
+  }
+  // The same for a message of so many bytes; kAnyNode for small ones.
+  int reader_node(std::size_t bytes) const noexcept {
+    return bytes < arena::PageNodes::kFrom ? arena::kAnyNode : reader_node();
+  }
 
   // Notified with every message: for waiting on several channels (node/wait_any.h).
   sync::EventCount& items() noexcept { return row_.items; }
@@ -225,6 +235,8 @@ class Channel {
 
  private:
   friend class PipeEnd;
+  // Where the one other process that has the channel last took something; -1: unknown.
+  int reader_cpu() const noexcept;
   Channel(Channels& channels, ChannelId id, ChannelRow& row, arena::LeasePtr hold)
       : table_(channels),
         id_(id),

@@ -44,9 +44,10 @@ Status check_leases(std::span<const arena::LeasePtr> leases, arena::Arena& arena
   return {};
 }
 
-Result<arena::LeasePtr> spill(const Outgoing& message, arena::Arena& arena) {
+Result<arena::LeasePtr> spill(const Outgoing& message, arena::Arena& arena, int node) {
   const std::size_t body = message.leases.size() * sizeof(arena::Handle) + message.bytes.size();
-  Result<arena::LeasePtr> block = arena.allocate(arena::Kind::kShare, sizeof(SpillHeader) + body);
+  Result<arena::LeasePtr> block =
+      arena.allocate(arena::Kind::kShare, sizeof(SpillHeader) + body, false, node);
   if (!block) return block.status();
   std::byte* out = (*block)->data();
   const SpillHeader header{message.bytes.size(), static_cast<std::uint32_t>(message.leases.size()), 0};

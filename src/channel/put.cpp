@@ -39,7 +39,7 @@ Status Channel::plan_put(const Outgoing& message, Plan& plan) {
     plan.handles = message.leases.size();
     return {};
   }
-  Result<arena::LeasePtr> spilled = spill(message, table_.arena());
+  Result<arena::LeasePtr> spilled = spill(message, table_.arena(), reader_node(body));
   if (!spilled) return spilled.status();
   plan.spill = *std::move(spilled);
   plan.units = units_for(sizeof(RecordHeader) + sizeof(arena::Handle));

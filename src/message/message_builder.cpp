@@ -29,7 +29,7 @@ Status MessageBuilder::add(const Value& value) {
 }
 
 Result<std::uint32_t> MessageBuilder::store(std::span<const std::byte> bytes) {
-  Result<arena::LeasePtr> block = arena_->allocate(arena::Kind::kShare, bytes.size());
+  Result<arena::LeasePtr> block = allocate_block(*arena_, arena::Kind::kShare, bytes.size());
   if (!block) return block.status();
   sync::copy_large((*block)->data(), bytes.data(), bytes.size());
   leases_.push_back(*std::move(block));
@@ -115,7 +115,7 @@ Result<std::uint32_t> MessageBuilder::lease_of(const Tensor& tensor) {
 }
 
 Result<wire::TensorMeta> MessageBuilder::place_copy(const Tensor& tensor) {
-  Result<arena::LeasePtr> block = arena_->allocate(copies_, tensor.nbytes());
+  Result<arena::LeasePtr> block = allocate_block(*arena_, copies_, tensor.nbytes());
   if (!block) return block.status();
   const Order order =
       !tensor.is_contiguous(Order::kC) && tensor.is_contiguous(Order::kF) ? Order::kF : Order::kC;
@@ -172,7 +172,7 @@ Status MessageBuilder::copy_instead(arena::Arena& arena, const PendingShare& sha
     return {Code::kInvalid, "memory of a device or a segment of " + share.held->arena().domain().described() +
                                 " cannot go into a message in " + arena.domain().described() +
                                 ": copy it first"};
-  Result<arena::LeasePtr> block = arena.allocate(arena::Kind::kShare, share.held->size());
+  Result<arena::LeasePtr> block = allocate_block(arena, arena::Kind::kShare, share.held->size());
   if (!block) return block.status();
   leases_[share.lease] = *std::move(block);
   PendingCopy& copy = pending_copies_.emplace_back();
@@ -198,7 +198,7 @@ Status MessageBuilder::allocate(arena::Arena& arena) {
   }
   for (const PendingCopy& copy : pending_copies_) {
     if (leases_[copy.lease]) continue;
-    Result<arena::LeasePtr> block = arena.allocate(copy.kind, copy.block_bytes);
+    Result<arena::LeasePtr> block = allocate_block(arena, copy.kind, copy.block_bytes);
     if (!block) return block.status();
     leases_[copy.lease] = *std::move(block);
   }

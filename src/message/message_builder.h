@@ -88,6 +88,10 @@ class MessageBuilder {
   // Replaces the lease at this place, whose block is given up, with another one on `held`.
   void share_instead(std::uint32_t lease, arena::LeasePtr held);
 
+  // Who is to read the message, if that is known: the blocks that it gets from here on lie there (Channel::reader_node).
+  // Until clear(); the channel must last as long.
+  void goes_to(const channel::Channel* channel) noexcept { channel_ = channel; }
+
   // Makes the leases that are noted and not there yet. After a failure it may be called again.
   Status allocate(arena::Arena& arena);
   // Copies what is noted and not copied yet. Precondition: allocate() succeeded.
@@ -121,6 +125,7 @@ class MessageBuilder {
     bytes_.clear();
     leases_.clear();
     placed_.clear();
+    channel_ = nullptr;
     if (noted_) clear_noted();
   }
   // Empty again and for another arena.
@@ -135,6 +140,10 @@ class MessageBuilder {
     std::uint32_t lease;
   };
 
+  Result<arena::LeasePtr> allocate_block(arena::Arena& arena, arena::Kind kind, std::size_t bytes) const {
+    return arena.allocate(kind, bytes, false,
+                          channel_ != nullptr ? channel_->reader_node(bytes) : arena::kAnyNode);
+  }
   Status copy_instead(arena::Arena& arena, const PendingShare& share);
   // Of a tensor that travels as it lies; kNoLease: it is to be copied.
   Result<std::uint32_t> lease_of(const Tensor& tensor);
@@ -144,6 +153,7 @@ class MessageBuilder {
   void clear_noted() noexcept;
 
   arena::Arena* arena_ = nullptr;
+  const channel::Channel* channel_ = nullptr;
   bool leaves_domain_ = false;
   arena::Kind copies_ = arena::Kind::kShare;
   std::vector<std::byte> bytes_;

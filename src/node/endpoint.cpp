@@ -22,6 +22,10 @@ arena::Arena& arena_of(Endpoint endpoint) noexcept {
   return endpoint.topic() != nullptr ? endpoint.topic()->arena() : endpoint.reader()->topic()->arena();
 }
 
+const channel::Channel* outgoing_channel(Endpoint endpoint) noexcept {
+  return endpoint.pipe() != nullptr ? endpoint.pipe()->out().get() : endpoint.channel();
+}
+
 Status put(Endpoint endpoint, const channel::Outgoing& message, os::Deadline deadline,
            domain::WaitHooks* hooks) {
   if (endpoint.channel() != nullptr) [[likely]]

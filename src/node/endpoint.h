@@ -22,6 +22,9 @@ bool is_open(Endpoint endpoint) noexcept;
 // Where its messages' memory comes from.
 arena::Arena& arena_of(Endpoint endpoint) noexcept;
 
+// The channel that its messages go through; nullptr: a topic, or none that it sends through.
+const channel::Channel* outgoing_channel(Endpoint endpoint) noexcept;
+
 // Errors as of Channel::put, PipeEnd::send and Topic::put.
 Status put(Endpoint endpoint, const channel::Outgoing& message, os::Deadline deadline,
            domain::WaitHooks* hooks = nullptr);
