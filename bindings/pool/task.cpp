@@ -176,30 +176,15 @@ PyObject* call_one(PyObject* function, PyObject* item, bool starred, Py_ssize_t 
   return result;
 }
 
-// As call_each() for a list, of which only the item of the present call exists.
-PyObject* call_each_of_range(PyObject* function, PyObject* range, bool starred, Failure& failure) {
-  const Py_ssize_t count = count_of(range);
-  const Ref numbers(PyObject_GetIter(range));
-  Ref results(numbers && count >= 0 ? PyList_New(count) : nullptr);
-  for (Py_ssize_t i = 0; results && i < count; ++i) {
-    const Ref item(PyIter_Next(numbers.get()));
-    if (!item) return nullptr;
-    PyObject* result = call_one(function, item.get(), starred, i, failure);
-    if (!result) return nullptr;
-    PyList_SET_ITEM(results.get(), i, result);
-  }
-  return results.release();
-}
-
+// A list, a tuple, or a range, of which only the number of the present call exists.
 PyObject* call_each(PyObject* function, PyObject* items, bool starred, Failure& failure) {
-  if (PyRange_Check(items)) return call_each_of_range(function, items, starred, failure);
-  const Ref all(PySequence_Fast(items, "a chunk is no sequence"));
-  if (!all) return nullptr;
-  const Py_ssize_t count = PySequence_Fast_GET_SIZE(all.get());
-  Ref results(PyList_New(count));
+  const Py_ssize_t count = PyObject_Size(items);
+  const Ref each(count < 0 ? nullptr : PyObject_GetIter(items));
+  Ref results(each ? PyList_New(count) : nullptr);
   for (Py_ssize_t i = 0; results && i < count; ++i) {
-    PyObject* item = PySequence_Fast_GET_ITEM(all.get(), i);
-    PyObject* result = call_one(function, item, starred, i, failure);
+    const Ref item(PyIter_Next(each.get()));
+    if (!item) return PyErr_Occurred() ? nullptr : corrupt_message("a chunk that became shorter");
+    PyObject* result = call_one(function, item.get(), starred, i, failure);
     if (!result) return nullptr;
     PyList_SET_ITEM(results.get(), i, result);
   }

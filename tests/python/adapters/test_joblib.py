@@ -134,9 +134,20 @@ def test_what_goes_beside_the_pickle() -> None:
 
 def test_torch_tensors_go_beside_the_pickle() -> None:
     torch = pytest.importorskip("torch")
-    x = torch.ones(1000, requires_grad=True)
-    (got,) = joblib.Parallel(n_jobs=2, backend="forklift")([joblib.delayed(lambda t: t * 2)(x.detach())])
+    x = torch.ones(1000)
+    (got,) = joblib.Parallel(n_jobs=2, backend="forklift")([joblib.delayed(lambda t: t.add_(1))(x)])
     assert torch.equal(got, torch.full((1000,), 2.0))
+    assert torch.equal(x, got), "as in a queue, it is the sender's memory: a pickle would be a copy"
+
+
+def test_a_calls_time_out_stands_before_the_configurations() -> None:
+    with joblib.parallel_config(backend="forklift", n_jobs=2, idle_worker_timeout=300):
+        ended = set(
+            joblib.Parallel(batch_size=1, idle_worker_timeout=0)(
+                joblib.delayed(pid_after_a_while)() for _ in range(8)
+            )
+        )
+    support.until(lambda: not support.children() & ended, "the workers to end with their call")
 
 
 PROGRAM = """

@@ -72,7 +72,6 @@ class ForkliftBackend(_AutoBatching, _Base):  # type: ignore[misc]
         parallel: Any = None,
         prefer: Any = None,
         require: Any = None,
-        idle_worker_timeout: float | None = None,
         **options: Any,
     ) -> int:
         """Take the kept workers or make new ones, and return their number."""
@@ -84,7 +83,7 @@ class ForkliftBackend(_AutoBatching, _Base):  # type: ignore[misc]
         context = given.pop("context", None)  # joblib's own name
         if context is not None:
             given.setdefault("mp_context", context)
-        idle = given.pop("idle_worker_timeout", idle_worker_timeout)
+        idle = given.pop("idle_worker_timeout", None)
         self._idle_seconds = kept.IDLE_S if idle is None else idle
         self._made_with = (n_jobs, given, given.get("mp_context") or _default_context.get_start_method())
         self._executor = kept.take(self._made_with) or ProcessPoolExecutor(n_jobs, **given)

@@ -2,7 +2,7 @@
 
 Workers are kept, so they may be older than a function or class of the main module, or have an older version
 of it. cloudpickle sends those, lambdas and closures by value, as loky does; everything else goes by name.
-Large arrays, tensors, queues and locks travel beside the pickle, as in any message.
+Large arrays, tensors and Forklift's own objects travel beside the pickle, as in any message.
 """
 
 from __future__ import annotations
