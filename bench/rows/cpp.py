@@ -9,19 +9,23 @@ LOCKED_RING = "ring, robust mutexes"
 
 TWO_PASSES = "two passes of a robust mutex"
 
+# What two of the peers do otherwise. Nobody reads what has arrived in these rows, at either side.
+POLLING = "Open MPI and UCX poll without end, and neither survives a killed end"
+ONE_COPY = "Open MPI and UCX let the kernel copy once, into the receiver's buffer"
+
 # The goals in nanoseconds and microseconds hold for the machine on which they were set. Beside each stands
 # the same goal as a multiple of a floor or a peer that is measured in the same run: virtual processors share
 # their cores with other virtual machines, and from minute to minute the same computation takes between one
 # and two times as long.
 ROWS = (
-    Row("cpp-rtt-64B", "us", at_most=0.5, floor_factor=1.5, floor_of=RING, repeat=15),
+    Row("cpp-rtt-64B", "us", at_most=0.5, floor_factor=1.5, floor_of=RING, note=POLLING, repeat=15),
     Row(
         "cpp-rtt-64B-apart",
         "us",
         peer_factor=1.2,
         peer_of="forklift, unbound",
         floor_of=RING,
-        note="each end may use one processor, another one each",
+        note=f"each end may use one processor, another one each; {POLLING}",
     ),
     Row(
         "cpp-rtt-64B-together",
@@ -82,7 +86,7 @@ ROWS = (
         "us",
         floor_factor=1.1,
         floor_of="memcpy at both ends",
-        note="copied in and out",
+        note=f"copied in and out; {ONE_COPY}",
         repeat=15,
     ),
     # The ring copies into warm shared memory and out of it, as the queue does.
@@ -91,7 +95,7 @@ ROWS = (
         "us",
         floor_factor=1.1,
         floor_of=RING,
-        note="copied in and out",
+        note=f"copied in and out; {ONE_COPY}",
         repeat=9,
     ),
     # When the vector travelled as a list of a million values, this took 100 times as long as the bare vector.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ RUN = Path(__file__).resolve().parents[3] / "bench" / "run.py"
 sys.path.insert(0, str(RUN.parent))
 
 import contenders  # noqa: E402
+import peers  # noqa: E402
 import report  # noqa: E402
 from rows import ROWS  # noqa: E402
 from rows.spec import Figures, Peer, Row, Scale, choose, compare  # noqa: E402
@@ -213,6 +215,57 @@ def test_two_networks_are_measured() -> None:
         "torch.distributed, forklift",
         "torch.distributed, gloo",
     ]
+
+
+PROGRAM = RUN.parents[1] / "build" / "release" / "bench" / "forklift_bench"
+needs_program = pytest.mark.skipif(not PROGRAM.exists(), reason="make core")
+
+
+def installed_cpp_peers() -> set[str]:
+    """Those of the optional ones that are programs of their own."""
+    found = {"UCX"} if shutil.which("ucx_perftest") else set()
+    if PROGRAM.with_name("forklift_bench_mpi").exists() and shutil.which("mpirun"):
+        found.add("Open MPI")
+    if PROGRAM.with_name("forklift_bench_mpi5").exists() and peers.OPEN_MPI_5.exists():
+        found.add("Open MPI 5")
+    return found
+
+
+@needs_program
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="Open MPI wants a processor for each rank")
+@pytest.mark.parametrize("name", ["cpp-rtt-64B", "cpp-oneway-1M"])
+def test_the_peers_of_cpp_that_are_installed_are_measured(name: str) -> None:
+    row = next(row for row in ROWS if row.name == name)
+    figures = contenders.measure_cpp(PROGRAM, row, 1, Scale(quick=True), 0, False)
+    assert installed_cpp_peers() <= set(figures.peers)
+    for values in (figures.ours, *figures.peers.values(), *figures.floors.values()):
+        (value,) = values
+        assert value > 0
+
+
+@needs_program
+def test_a_peer_of_cpp_that_is_not_installed_is_left_out(tmp_path: Path) -> None:
+    answer = subprocess.run(
+        [PROGRAM, "--rows", "cpp-rtt-64B", "--contenders", "UCX,SPSC ring", "--repeat", "1", "--quick"],
+        env={**os.environ, "PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "left out: UCX: there is no ucx_perftest" in answer.stderr
+    assert [json.loads(line)["contender"] for line in answer.stdout.splitlines()] == ["SPSC ring"]
+
+
+def test_versions_of_the_peers_of_cpp() -> None:
+    patterns = {
+        "Open MPI": (shutil.which("mpirun"), r"mpirun \(Open MPI\) [\d.]+"),
+        "Open MPI 5": (peers.OPEN_MPI_5.exists(), r"mpirun \(Open MPI\) 5[\d.]+"),
+        "UCX": (shutil.which("ucx_info"), r"UCX [\d.]+"),
+    }
+    for peer, (is_there, pattern) in patterns.items():
+        found = peers.versions([peer])
+        assert len(found) == bool(is_there)
+        assert all(re.fullmatch(pattern, version) for version in found)
 
 
 def test_the_report_names_versions() -> None:
