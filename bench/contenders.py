@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -17,6 +18,8 @@ from rows.spec import FLOOR, Figures, Row, Scale
 WORKER = Path(__file__).with_name("worker.py")
 # The longest time for one measurement; a contender that takes longer hangs.
 PATIENCE_S = 180
+# What the C++ program says of a contender that it cannot measure here.
+LEFT_OUT = re.compile(r"[^:]+: left out: ([^:]+): (.*)")
 
 
 def privileged(nice: int) -> Callable[[], None] | None:
@@ -163,4 +166,7 @@ def measure_cpp(program: Path, row: Row, repeat: int, scale: Scale, nice: int, p
             figures.ours = one["values"]
         else:
             places[one["role"]][one["contender"]] = one["values"]
+    for line in run.stderr.splitlines():
+        if left_out := LEFT_OUT.fullmatch(line):
+            figures.left_out[left_out[1]] = left_out[2]
     return figures

@@ -99,8 +99,7 @@ class Roudi {
 
 void need_roudi() {
   static const Roudi daemon;
-  if (!daemon.ready())
-    throw MissingPeer("iceoryx: iox-roudi could not be started, or one is running already");
+  if (!daemon.ready()) throw MissingPeer("iox-roudi could not be started, or one is running already");
 }
 
 template <class String>

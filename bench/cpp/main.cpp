@@ -62,7 +62,8 @@ void measure_row(const std::string& row, const std::vector<std::string>& only, i
         values[i].push_back(contenders[i]->measure(run));
       } catch (const MissingPeer& why) {
         missing[i] = true;
-        std::fprintf(stderr, "%s: left out: %s\n", row.c_str(), why.what());
+        std::fprintf(stderr, "%s: left out: %s: %s\n", row.c_str(), contenders[i]->contender.c_str(),
+                     why.what());
       }
     }
   }

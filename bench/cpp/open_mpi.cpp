@@ -39,8 +39,7 @@ double ns(const Installation& mpi, const Run& run, std::size_t bytes, std::size_
   if (output == nullptr) throw MissingPeer("mpirun cannot be started");
   std::array<char, 64> line{};
   const bool has_line = std::fgets(line.data(), line.size(), output) != nullptr;
-  if (::pclose(output) != 0 || !has_line)
-    throw MissingPeer(std::string(mpi.name) + ": `" + command + "` failed");
+  if (::pclose(output) != 0 || !has_line) throw MissingPeer("`" + command + "` failed");
   return std::strtod(line.data(), nullptr);
 }
 

@@ -157,7 +157,7 @@ double latency_us(const char* test, std::size_t bytes, std::size_t count, bool b
   while (now_ns() < begin + 10 * kSecond) {
     Perftest client(client_words, bound ? 1 : -1);
     if (!client.finish(deadline)) break;
-    if (client.status() == kNotFound) throw MissingPeer("UCX: there is no ucx_perftest (make setup-bench)");
+    if (client.status() == kNotFound) throw MissingPeer("there is no ucx_perftest (make setup-bench)");
     if (const double found = overall_us(client.printed()); client.status() == 0 && found > 0) {
       server.finish(now_ns() + 5 * kSecond);
       return found;
@@ -165,7 +165,7 @@ double latency_us(const char* test, std::size_t bytes, std::size_t count, bool b
     if (server.ended()) break;
     ::usleep(10'000);
   }
-  throw MissingPeer(std::string("UCX: `ucx_perftest -t ") + test + "` failed");
+  throw MissingPeer(std::string("`ucx_perftest -t ") + test + "` failed");
 }
 
 // It tells the time of one way, half of what it measured.

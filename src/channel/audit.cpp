@@ -85,6 +85,9 @@ void Channels::audit_channel(std::uint32_t index, std::vector<std::uint8_t>& see
     weight += header.weight;
     ++messages;
   }
+  if (const std::uint64_t put_tail = channel.put_tail.load();
+      put_tail != 0 && (put_tail != tail.pack() || channel.tail_state.load() != 0))
+    wrong.push_back(name + "putters take another place for its tail");
   const std::uint64_t booked =
       channel.tail_bytes[tail.sequence() & 1].load() -
       channel.head_bytes[Position::unpack(channel.head.load()).sequence() & 1].load();

@@ -93,7 +93,7 @@ struct Items {
 // is (spin_ns).
 void Channel::commit_batch(Position tail, Position behind, std::uint64_t weight,
                            std::uint64_t last) noexcept {
-  const std::uint64_t bytes = row_.tail_bytes[tail.sequence() & 1].load(std::memory_order_relaxed) + weight;
+  const std::uint64_t bytes = bytes_at(tail) + weight;
   const std::uint32_t next = behind.sequence();
   row_.tail_bytes[next & 1].store(bytes, std::memory_order_relaxed);
   if (row_.byte_capacity.load(std::memory_order_relaxed) == 0)
@@ -102,6 +102,7 @@ void Channel::commit_batch(Position tail, Position behind, std::uint64_t weight,
   sync::crash_fence();
   row_.tail.store(behind.pack(), std::memory_order_release);
   sync::crash_fence();
+  note_put(behind, bytes);
 }
 
 // Tail lock held, as in the next two. The header of a record of `count` messages from `first` on, and where it ends.
@@ -143,8 +144,13 @@ std::size_t Channel::put_plain(const Source& source, std::size_t first) {
   const std::int64_t traced = tracer().begin(trace::Category::kMessages);
   const std::size_t longest = receipts_ ? kReceiptBody : kInlineBytes;
   const sync::LockGuard guard(row_.tail_mutex, [this] { table_.repair_tail(id_.index); });
-  if (!guard.ok() || row_.tail_state.load(std::memory_order_relaxed) != 0) return 0;
-  const Position tail = Position::unpack(row_.tail.load(std::memory_order_relaxed));
+  if (!guard.ok()) return 0;
+  std::uint64_t word = row_.put_tail.load(std::memory_order_relaxed);
+  if (word == 0) [[unlikely]] {
+    if (row_.tail_state.load(std::memory_order_relaxed) != 0) return 0;
+    word = row_.tail.load(std::memory_order_relaxed);
+  }
+  const Position tail = Position::unpack(word);
   const std::size_t wanted = std::min(source.size() - first, kMostTogether);
   const Room room = look_for_room(tail, wanted, true);
   const std::size_t most = std::min<std::size_t>(wanted, room.messages);

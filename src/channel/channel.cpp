@@ -135,6 +135,8 @@ Status Channel::close() {
     sync::LockGuard guard(row_.tail_mutex, [this] { table_.repair_tail(id_.index); });
     if (!guard.ok()) return guard.status();
     if (Status usable = check_tail(); !usable) return usable;
+    row_.put_tail.store(0, std::memory_order_relaxed);  // the next putter looks at the state
+    sync::crash_fence();
     row_.tail_state.fetch_or(kTailClosed, std::memory_order_release);
   }
   wake_all();

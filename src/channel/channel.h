@@ -199,6 +199,10 @@ class Channel {
     return bytes < arena::PageNodes::kFrom ? arena::kAnyNode : reader_node();
   }
 
+  // Copies bytes into a block that is to be put here. Past the caches, too, where so few messages are in transit that the
+  // block is one of those that the reader has just read.
+  void copy_in(void* dst, const void* src, std::size_t bytes) const noexcept;
+
   // Notified with every message: for waiting on several channels (node/wait_any.h).
   sync::EventCount& items() noexcept { return row_.items; }
   // Notified when messages were taken.
@@ -300,6 +304,18 @@ class Channel {
   void commit_claim(const Receipt& receipt, Position head, const Walk& walk) noexcept;
   void write_record(Plan& plan, Position tail, std::byte* out);
   void commit_put(const Plan& plan, Position tail, Position behind) noexcept;
+  // Tail lock held. The bytes that were ever sent until `tail`, which is the row's. This process knows them of its own last
+  // put and spares itself the cache line; but not where bytes are bounded, as 2^30 messages later it may be wrong.
+  std::uint64_t bytes_at(Position tail) const noexcept {
+    const bool known = own_tail_ == tail.pack() && row_.byte_capacity.load(std::memory_order_relaxed) == 0;
+    return known ? own_bytes_ : row_.tail_bytes[tail.sequence() & 1].load(std::memory_order_relaxed);
+  }
+  // Behind a commit: for the next putter, and for the next put of this process.
+  void note_put(Position behind, std::uint64_t bytes) noexcept {
+    row_.put_tail.store(behind.pack(), std::memory_order_relaxed);
+    own_tail_ = behind.pack();
+    own_bytes_ = bytes;
+  }
   template <class Take>
   Status take_oldest(RecordHeader& header, bool* done, Take&& take);
   [[gnu::hot]] Status try_get(Incoming& into, bool* done, bool traced, Claim* claim = nullptr,
@@ -362,8 +378,11 @@ class Channel {
   ChannelRow& row_;
   arena::LeasePtr hold_;
   Receipts receipts_;
-  std::uint32_t next_receipt_ = 0;               // where this process looks first; with the head's lock
-  mutable domain::SpinPolicy spin_policy_;       // of this process, for messages
+  std::uint64_t own_tail_ =
+      ~std::uint64_t{0};                    // what the last put of this process stored; with the tail's lock
+  std::uint64_t own_bytes_ = 0;             // the bytes that were sent until then
+  std::uint32_t next_receipt_ = 0;          // where this process looks first; with the head's lock
+  mutable domain::SpinPolicy spin_policy_;  // of this process, for messages
   mutable domain::SpinPolicy room_spin_policy_;  // and for room
   GatherPolicy gather_policy_;                   // for messages
   watch::DescriptorCell message_descriptor_;

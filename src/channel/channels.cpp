@@ -54,6 +54,7 @@ Receipts Channels::receipts(std::uint32_t index) const noexcept {
 // it gave to a message which was not committed are released (C2).
 bool Channels::repair_tail(std::uint32_t index) {
   ChannelRow& channel = rows_[index];
+  channel.put_tail.store(0, std::memory_order_relaxed);
   channel.tail_state.fetch_or(kTailBroken, std::memory_order_relaxed);
   if (!chunks_.settle()) return false;
   const Position tail = Position::unpack(channel.tail.load(std::memory_order_acquire));
@@ -107,6 +108,7 @@ bool Channels::empty(std::uint32_t index) {
   // one.
   channel.head_bytes[head.sequence() & 1].store(
       channel.tail_bytes[head.sequence() & 1].load(std::memory_order_relaxed), std::memory_order_relaxed);
+  channel.put_tail.store(0, std::memory_order_relaxed);
   sync::crash_fence();
   channel.tail.store(none.pack(), std::memory_order_relaxed);
   sync::crash_fence();

@@ -44,10 +44,11 @@ Status check_leases(std::span<const arena::LeasePtr> leases, arena::Arena& arena
   return {};
 }
 
-Result<arena::LeasePtr> spill(const Outgoing& message, arena::Arena& arena, int node) {
+Result<arena::LeasePtr> spill(const Outgoing& message, arena::Arena& arena, const Channel* channel) {
   const std::size_t body = message.leases.size() * sizeof(arena::Handle) + message.bytes.size();
   Result<arena::LeasePtr> block =
-      arena.allocate(arena::Kind::kShare, sizeof(SpillHeader) + body, false, node);
+      arena.allocate(arena::Kind::kShare, sizeof(SpillHeader) + body, false,
+                     channel != nullptr ? channel->reader_node(body) : arena::kAnyNode);
   if (!block) return block.status();
   std::byte* out = (*block)->data();
   const SpillHeader header{message.bytes.size(), static_cast<std::uint32_t>(message.leases.size()), 0};
@@ -57,8 +58,22 @@ Result<arena::LeasePtr> spill(const Outgoing& message, arena::Arena& arena, int 
     std::memcpy(out, &lease->handle(), sizeof(arena::Handle));
     out += sizeof(arena::Handle);
   }
-  if (!message.bytes.empty()) sync::copy_large(out, message.bytes.data(), message.bytes.size());
+  const std::span<const std::byte> bytes = message.bytes;
+  if (bytes.empty()) return block;
+  if (channel != nullptr) {
+    channel->copy_in(out, bytes.data(), bytes.size());
+  } else {
+    sync::copy_large(out, bytes.data(), bytes.size());
+  }
   return block;
+}
+
+void Channel::copy_in(void* dst, const void* src, std::size_t bytes) const noexcept {
+  if (sync::taken_lines_cost(bytes) && sync::taken_lines_cost((std::size_t{size()} + 1) * bytes)) {
+    sync::copy_past_caches(dst, src, bytes);
+  } else {
+    sync::copy_large(dst, src, bytes);
+  }
 }
 
 }  // namespace forklift::inline abi_0_1::channel

@@ -39,7 +39,7 @@ Status Channel::plan_put(const Outgoing& message, Plan& plan) {
     plan.handles = message.leases.size();
     return {};
   }
-  Result<arena::LeasePtr> spilled = spill(message, table_.arena(), reader_node(body));
+  Result<arena::LeasePtr> spilled = spill(message, table_.arena(), this);
   if (!spilled) return spilled.status();
   plan.spill = *std::move(spilled);
   plan.units = units_for(sizeof(RecordHeader) + sizeof(arena::Handle));
@@ -83,12 +83,14 @@ bool Channel::has_room(Position tail, std::uint64_t weight, bool locked) const n
 Status Channel::try_put(Plan& plan, bool* done) {
   sync::LockGuard guard(row_.tail_mutex, [this] { table_.repair_tail(id_.index); });
   if (!guard.ok()) return guard.status();
-  if (row_.tail_state.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+  std::uint64_t word = row_.put_tail.load(std::memory_order_relaxed);
+  if (word == 0) [[unlikely]] {
     if (Status usable = check_tail(); !usable) return usable;
     if (closed())
       return {Code::kClosed, sync::labelled("the queue", row_.label) + " is closed: nothing more can be put"};
+    word = row_.tail.load(std::memory_order_relaxed);
   }
-  const Position tail = Position::unpack(row_.tail.load(std::memory_order_relaxed));
+  const Position tail = Position::unpack(word);
   if (!has_room(tail, plan.weight, true)) return {};
 
   Chunk* chunk = table_.chunks().chunk(tail.chunk());
@@ -156,13 +158,13 @@ inline void Channel::write_record(Plan& plan, Position tail, std::byte* out) {
 
 inline void Channel::commit_put(const Plan& plan, Position tail, Position behind) noexcept {
   const std::uint32_t next = (tail.sequence() + 1) & kSequenceMask;
-  row_.tail_bytes[next & 1].store(
-      row_.tail_bytes[tail.sequence() & 1].load(std::memory_order_relaxed) + plan.weight,
-      std::memory_order_relaxed);
+  const std::uint64_t bytes = bytes_at(tail) + plan.weight;
+  row_.tail_bytes[next & 1].store(bytes, std::memory_order_relaxed);
   row_.put_cpu.store(static_cast<std::uint64_t>(os::current_cpu()) + 1, std::memory_order_relaxed);
   sync::crash_fence();
   row_.tail.store(behind.pack(), std::memory_order_release);
   sync::crash_fence();
+  note_put(behind, bytes);
 }
 
 }  // namespace forklift::inline abi_0_1::channel

@@ -123,11 +123,14 @@ struct ChannelRow {
   Word first;       // the sequence at creation
 
   alignas(64) sync::RobustMutex tail_mutex;
+  // For the next putter: getters look at the line of `tail`, and it would have to be fetched from them. 0, or the same as
+  // `tail`, and then tail_state is 0. Stored behind the commit, with the lock; the repair of a tail makes it 0.
+  alignas(16) Word put_tail;
+  Word seen_head;  // a sequence that head has reached: spares putters the other end's cache line
   alignas(64) Word tail;
   Word spare;          // a chunk from the pool that is not yet in the chain
   Word tail_bytes[2];  // bytes ever sent; [seq & 1] belongs to tail.seq: one commit
   Word put_cpu;        // processor of the last putter, + 1
-  Word seen_head;      // a sequence that head has reached: spares putters the other end's cache line
   Word space_spinner;  // until when (CLOCK_MONOTONIC, ns) one waiting putter spins; it may have died
   Word tail_state;     // TailState, changed under the tail's lock
 

@@ -31,7 +31,7 @@ Status MessageBuilder::add(const Value& value) {
 Result<std::uint32_t> MessageBuilder::store(std::span<const std::byte> bytes) {
   Result<arena::LeasePtr> block = allocate_block(*arena_, arena::Kind::kShare, bytes.size());
   if (!block) return block.status();
-  sync::copy_large((*block)->data(), bytes.data(), bytes.size());
+  copy_into_block((*block)->data(), bytes.data(), bytes.size());
   leases_.push_back(*std::move(block));
   return static_cast<std::uint32_t>(leases_.size() - 1);
 }
@@ -218,7 +218,7 @@ void MessageBuilder::copy() {
     if (copy.shape.empty() && copy.bytes >= past_caches) {
       sync::copy_past_caches(out, copy.data, copy.bytes);
     } else if (copy.shape.empty()) {
-      std::memcpy(out, copy.data, copy.bytes);
+      copy_into_block(out, copy.data, copy.bytes);
     } else {
       tensor::copy_strided(out, copy.data, copy.strides, copy.shape, copy.item_size, Order::kC);
     }

@@ -32,6 +32,7 @@
 #include "channel/channel.h"
 #include "forklift/value.h"
 #include "message/wire.h"
+#include "sync/past_caches.h"
 
 namespace forklift::inline abi_0_1::message {
 
@@ -143,6 +144,9 @@ class MessageBuilder {
   Result<arena::LeasePtr> allocate_block(arena::Arena& arena, arena::Kind kind, std::size_t bytes) const {
     return arena.allocate(kind, bytes, false,
                           channel_ != nullptr ? channel_->reader_node(bytes) : arena::kAnyNode);
+  }
+  void copy_into_block(void* dst, const void* src, std::size_t bytes) const noexcept {
+    channel_ != nullptr ? channel_->copy_in(dst, src, bytes) : sync::copy_large(dst, src, bytes);
   }
   Status copy_instead(arena::Arena& arena, const PendingShare& share);
   // Of a tensor that travels as it lies; kNoLease: it is to be copied.

@@ -20,4 +20,8 @@ std::size_t past_caches_from() noexcept;
 // memcpy; past the caches from past_caches_from() on.
 void copy_large(void* dst, const void* src, std::size_t bytes) noexcept;
 
+// Is memory of so many bytes, which the cache of the processor that reads it has, better written past the caches? Where it
+// costs more to take the lines from there than to have them read from memory (decisions/0331).
+bool taken_lines_cost(std::size_t bytes) noexcept;
+
 }  // namespace forklift::inline abi_0_1::sync

@@ -47,7 +47,7 @@ using topic::SlotHeader;
 using topic::TopicRow;
 using topic::TopicTable;
 
-static_assert(domain::kLayoutVersion == 16);
+static_assert(domain::kLayoutVersion == 17);
 
 static_assert(offsetof(Header, magic) == 0 && offsetof(Header, layout_version) == 8);
 static_assert(offsetof(Header, mutex_bytes) == 12 && offsetof(Header, domain_id) == 16);
@@ -130,8 +130,9 @@ static_assert(offsetof(ChannelRow, flags) == 40 && offsetof(ChannelRow, drain_ma
               offsetof(ChannelRow, tail_mutex) == 64);
 static_assert(offsetof(ChannelRow, tail) == 128 && offsetof(ChannelRow, spare) == 136);
 static_assert(offsetof(ChannelRow, tail_bytes) == 144 && offsetof(ChannelRow, put_cpu) == 160);
-static_assert(offsetof(ChannelRow, seen_head) == 168 && offsetof(ChannelRow, space_spinner) == 176 &&
-              offsetof(ChannelRow, tail_state) == 184 && offsetof(ChannelRow, head_broken) == 312);
+static_assert(offsetof(ChannelRow, put_tail) == 112 && offsetof(ChannelRow, seen_head) == 120);
+static_assert(offsetof(ChannelRow, space_spinner) == 168 && offsetof(ChannelRow, tail_state) == 176 &&
+              offsetof(ChannelRow, head_broken) == 312);
 static_assert(offsetof(ChannelRow, head_mutex) == 192 && offsetof(ChannelRow, head) == 256);
 static_assert(offsetof(ChannelRow, dying) == 264 && offsetof(ChannelRow, head_bytes) == 272);
 static_assert(offsetof(ChannelRow, get_cpu) == 288 && offsetof(ChannelRow, seen_tail) == 296);
