@@ -4,7 +4,7 @@
     bench/plot.py                              writes docs/images/sizes.svg
     bench/plot.py --check                      fails if that file is not what the JSON gives
     bench/plot.py --json mine.json --svg mine.svg --taken "my machine"
-    bench/plot.py --markdown bench/RESULTS-peers.md --family array --svg docs/images/peers.svg
+    bench/plot.py --markdown bench/RESULTS.md --family array --svg docs/images/peers.svg
 
 A panel is a family of rows whose names end in a size (array-4K, array-64K, ...). Both scales are logarithmic.
 A peer with one row of a family is left out: one point is no curve.

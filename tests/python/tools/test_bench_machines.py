@@ -44,4 +44,4 @@ def test_a_row_that_one_run_lacks() -> None:
 
 def test_the_kept_run_is_read() -> None:
     kept = (BENCH / "RESULTS.md").read_text(encoding="utf-8")
-    assert table(side_by_side([kept, kept]))["queue-rtt"][0] == "multiprocessing"
+    assert table(side_by_side([kept, kept]))["pipe-rtt"][0] == "multiprocessing"
