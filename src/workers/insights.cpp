@@ -11,8 +11,7 @@ namespace {
 
 using Words = std::array<std::uint64_t, kFigureWords>;
 
-// A writer changes a half of the row at every second commit, so a reader that is not stopped in between succeeds at
-// once. It does not try for ever: a process that dies leaves what it wrote last.
+// A slow task's version stays odd if its writer was killed, so a reader does not wait for it for ever.
 constexpr int kMostReads = 1000;
 
 std::uint64_t now() noexcept { return static_cast<std::uint64_t>(os::now_ns()); }
@@ -24,13 +23,16 @@ Figures read_half(const InsightsRow& row, std::uint64_t commits) noexcept {
   return std::bit_cast<Figures>(words);
 }
 
+// A try fails only if the writer commits meanwhile. One that was killed or stopped leaves `commits` alone, and its valid
+// half whole: then the next try succeeds.
 Figures read(const InsightsRow& row) noexcept {
   Figures figures;
-  for (int reads = 0; reads < kMostReads; ++reads) {
+  for (;;) {
     const std::uint64_t commits = row.commits.load(std::memory_order_acquire);
     figures = read_half(row, commits);
     sync::load_fence();
     if (row.commits.load(std::memory_order_relaxed) == commits) break;
+    sync::cpu_relax();
   }
   if (static_cast<std::uint64_t>(figures.phase) >= kPhases) figures.phase = Phase::kNone;
   return figures;

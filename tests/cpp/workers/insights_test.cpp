@@ -96,6 +96,7 @@ TEST(InsightsRowTest, ReadersSeeWholeFigures) {
       (void)insights.worked(7, true);
     }
   });
+  while (workers::figures_of(*row).tasks == 0) std::this_thread::yield();
   std::uint64_t before = 0;
   for (int i = 0; i < 20'000; ++i) {
     const Figures figures = workers::figures_of(*row);
