@@ -9,6 +9,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
@@ -18,6 +19,9 @@ from rows.spec import FLOOR, Figures, Row, Scale
 WORKER = Path(__file__).with_name("worker.py")
 # The longest time for one measurement; a contender that takes longer hangs.
 PATIENCE_S = 180
+# Libraries' threads spin for a while after the work: OpenBLAS's for a tenth of a second.
+REST_S = 0.005
+MOST_REST_S = 1.0
 # What the C++ program says of a contender that it cannot measure here.
 LEFT_OUT = re.compile(r"[^:]+: left out: ([^:]+): (.*)")
 
@@ -38,6 +42,15 @@ def privileged(nice: int) -> Callable[[], None] | None:
             pass  # a kernel without autogroups
 
     return before_exec
+
+
+def cpu_seconds(pid: int) -> float:
+    """What the threads of a process have used; 0 if it has ended."""
+    try:
+        tasks = [task.read_text() for task in Path(f"/proc/{pid}/task").glob("*/schedstat")]
+    except OSError:  # a thread, or the process, ended meanwhile
+        return 0.0
+    return sum(int(task.split()[0]) for task in tasks) / 1e9
 
 
 class Contender:
@@ -71,6 +84,17 @@ class Contender:
         if "error" in answer:
             raise RuntimeError(f"{self.name}: {answer['error']}")
         return float(answer["value"])
+
+    def rest(self) -> None:
+        """Waits until none of its threads computes, so that the next contender is alone."""
+        end = time.monotonic() + MOST_REST_S
+        before = cpu_seconds(self._process.pid)
+        while time.monotonic() < end:
+            time.sleep(REST_S)
+            now = cpu_seconds(self._process.pid)
+            if now - before < REST_S / 10:
+                return
+            before = now
 
     def close(self) -> None:
         self._stream(self._process.stdin).close()
@@ -120,6 +144,7 @@ def measure(
                     continue
                 try:
                     values[contender.name].append(contender.measure(row.name))
+                    contender.rest()
                 except RuntimeError as error:
                     if contender.name not in optional:
                         raise

@@ -189,6 +189,9 @@ void Audit::check_block(std::uint32_t i, const BlockMeta& meta) {
   if (free) cached_ += rows_.block(i).committed.load();
   const std::uint64_t size = std::uint64_t{1} << meta.size_class;
   if (rows_.block(i).offset.load() % size != 0) wrong_.add("A5: block ", i, " is not aligned");
+  const std::uint64_t length = rows_.block(i).length.load();
+  if (meta.state == BlockState::kHeld && rows_.block(i).start.load() > size - std::min(size, length))
+    wrong_.add("A5: block ", i, " has bytes beyond its end");
   if (rows_.block(i).committed.load() > size) wrong_.add("A5: block ", i, " commits more than its size");
   extents_.emplace_back(rows_.block(i).offset.load(), size);
 }

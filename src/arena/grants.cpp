@@ -24,7 +24,20 @@ Status over_budget(std::size_t bytes, std::uint64_t in_use, std::uint64_t allowe
 Status Ledger::grant(Kind kind, std::size_t bytes, Grant& got, Shortage& shortage) {
   const unsigned size_class = bytes > rows_.half() ? kClasses : class_for(kind, bytes);
   if (size_class > rows_.largest_class()) return too_large(bytes, rows_.half());
+  if (const unsigned roomy = roomy_class(kind, bytes, size_class); roomy > size_class) {
+    const Status status = grant_block(kind, roomy, bytes, 0, got, shortage);
+    if (!shortage.of_space) return status;
+    shortage = {};
+  }
   return grant_block(kind, size_class, bytes, 0, got, shortage);
+}
+
+// The class that has room for the stagger, where this is wanted and there is address space for it: all blocks together
+// take twice the budget at most.
+unsigned Ledger::roomy_class(Kind kind, std::size_t bytes, unsigned size_class) const {
+  if (size_class < kAlwaysStaggeredClass || size_class == rows_.largest_class()) return size_class;
+  if (rows_.half() / 4 < budget()) return size_class;
+  return class_for(kind, bytes + kMostStagger);
 }
 
 Status Ledger::grow(Kind kind, unsigned size_class, std::uint64_t more, Grant& got, Shortage& shortage) {
@@ -45,8 +58,12 @@ Status Ledger::grant_block(Kind kind, unsigned size_class, std::size_t bytes, st
   }
   BlockRow& row = rows_.block(index);
   BlockMeta meta = BlockMeta::unpack(row.meta.load(std::memory_order_relaxed));
+  const std::uint64_t offset = row.offset.load(std::memory_order_relaxed);
   const std::uint64_t had = row.committed.load(std::memory_order_relaxed);
-  const std::uint64_t wanted = pages_for(bytes, size_class);
+  const bool staggers = size_class >= kStaggeredClass && bytes + kMostStagger <= std::uint64_t{1}
+                                                                                     << size_class;
+  const std::uint64_t start = staggers ? stagger_of(offset) : 0;
+  const std::uint64_t wanted = start + pages_for(bytes, size_class);
   const std::uint64_t has = std::max(had, more != 0 ? std::min(had + more, wanted) : wanted);
   const std::uint64_t committed = state().committed.load(std::memory_order_relaxed);
   if (has > had && committed + chunk_bytes() + (has - had) > rows_.domain().budget(committed)) {
@@ -64,6 +81,7 @@ Status Ledger::grant_block(Kind kind, unsigned size_class, std::size_t bytes, st
   change.set(row.meta, meta.pack());
   change.set(row.count, 1);
   change.set(row.length, bytes);
+  if (start != row.start.load(std::memory_order_relaxed)) change.set(row.start, start);
   if (has != had) {
     change.set(row.committed, has);
     change.set(state().committed, committed + (has - had));
@@ -71,7 +89,7 @@ Status Ledger::grant_block(Kind kind, unsigned size_class, std::size_t bytes, st
   if (had) change.set(state().cached, state().cached.load(std::memory_order_relaxed) - had);
   rows_.enter(change, right, {ObjectKind::kBlock, index}, rows_.self());
   change.commit();
-  got = {right, index, meta.generation, row.offset.load(std::memory_order_relaxed), had, has};
+  got = {right, index, meta.generation, offset + start, std::max(had, start) - start, has - start};
   return {};
 }
 

@@ -49,10 +49,12 @@ const char* Ledger::problem_of(const Handle& handle) const {
   const BlockMeta meta = BlockMeta::unpack(row.meta.load(std::memory_order_relaxed));
   if (meta.state != BlockState::kHeld) return "the block is not in use";
   if (meta.generation != handle.generation) return "the block has another generation";
-  const std::uint64_t begin = row.offset.load(std::memory_order_relaxed);
+  const std::uint64_t start = row.start.load(std::memory_order_relaxed);
   const std::uint64_t bytes = std::uint64_t{1} << meta.size_class;
-  if (handle.offset != begin) return "the offset is not the block's";
-  if (handle.length == 0 || handle.length > bytes) return "the length is not within the block";
+  if (handle.offset != row.offset.load(std::memory_order_relaxed) + start)
+    return "the offset is not the block's";
+  if (handle.length == 0 || handle.length > bytes || start > bytes - handle.length)
+    return "the length is not within the block";
   return nullptr;
 }
 

@@ -74,8 +74,8 @@ struct Grant {
   std::uint64_t row;
   std::uint64_t block;
   std::uint64_t generation;
-  std::uint64_t offset;
-  std::uint64_t fresh_from;  // bytes of the block whose pages may not exist yet: [fresh_from, fresh_to)
+  std::uint64_t offset;      // of its first byte, in the data segment
+  std::uint64_t fresh_from;  // of its bytes, those whose pages may not exist yet: [fresh_from, fresh_to)
   std::uint64_t fresh_to;
 };
 
@@ -206,6 +206,7 @@ class Ledger {
   bool trim_by(std::uint64_t bytes);
 
  private:
+  unsigned roomy_class(Kind kind, std::size_t bytes, unsigned size_class) const;
   Status grant_block(Kind kind, unsigned size_class, std::size_t bytes, std::uint64_t more, Grant& got,
                      Shortage& shortage);
   std::uint64_t kept() const noexcept;

@@ -56,20 +56,32 @@ void Mapping::reset() noexcept {
 namespace {
 // Maps without access. Where address and offset agree modulo the size of a huge page, a huge page of the file is mapped
 // as one. Kernels see to that themselves only where their settings allow such pages, so a mapping that is amiss is made
-// again at a hint a little lower; if that place is taken, it stays amiss, and its pages are mapped one by one.
+// again in a larger range. Without the address space for that it stays amiss, and its pages are mapped one by one.
 void* map_aligned(const Fd& file, std::uint64_t offset, std::size_t bytes) noexcept {
   constexpr std::uintptr_t kMask = kHugePage - 1;
-  const auto map = [&](std::uintptr_t hint) {
-    return ::mmap(reinterpret_cast<void*>(hint), bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, file.get(),
+  const auto map = [&](void* at, int fixed) {
+    return ::mmap(at, bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE | fixed, file.get(),
                   static_cast<off_t>(offset));
   };
-  void* const base = map(0);
-  const auto found = reinterpret_cast<std::uintptr_t>(base);
-  const std::uintptr_t amiss = (found - offset) & kMask;
-  if (base == MAP_FAILED || bytes < kHugePage || amiss == 0 || found < kHugePage) return base;
+  void* const base = map(nullptr, 0);
+  if (base == MAP_FAILED || bytes < kHugePage ||
+      ((reinterpret_cast<std::uintptr_t>(base) - offset) & kMask) == 0)
+    return base;
   ::munmap(base, bytes);
-  void* const again = map(found - amiss);
-  return again != MAP_FAILED ? again : map(0);
+  void* const range =
+      ::mmap(nullptr, bytes + kHugePage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (range == MAP_FAILED) return map(nullptr, 0);
+  auto* const begin = static_cast<std::byte*>(range);
+  const std::size_t before = (offset - reinterpret_cast<std::uintptr_t>(range)) & kMask;
+  void* const again = map(begin + before, MAP_FIXED);
+  if (again == MAP_FAILED) {
+    ::munmap(range, bytes + kHugePage);
+    return map(nullptr, 0);
+  }
+  const std::size_t end = before + ((bytes + page_size() - 1) & ~(page_size() - 1));
+  if (before != 0) ::munmap(begin, before);
+  if (bytes + kHugePage > end) ::munmap(begin + end, bytes + kHugePage - end);
+  return again;
 }
 }  // namespace
 

@@ -270,6 +270,7 @@ TEST_F(LedgerTest, TheAuditSeesDamage) {
       {"A4: committed", {&arena().ledger().state().committed, 1}},
       {"A5: a gap or overlap", {&block.offset, block.offset + 8192}},
       {"is not aligned", {&block.offset, block.offset + 64}},
+      {"A5: block", {&block.start, 4096}},
       {"A5: 0 unused block rows", {&arena().ledger().state().block_rows_free, 1}},
   };
   for (const auto& [finding, what] : damage) {

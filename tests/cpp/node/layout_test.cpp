@@ -47,7 +47,7 @@ using topic::SlotHeader;
 using topic::TopicRow;
 using topic::TopicTable;
 
-static_assert(domain::kLayoutVersion == 17);
+static_assert(domain::kLayoutVersion == 18);
 
 static_assert(offsetof(Header, magic) == 0 && offsetof(Header, layout_version) == 8);
 static_assert(offsetof(Header, mutex_bytes) == 12 && offsetof(Header, domain_id) == 16);
@@ -101,7 +101,7 @@ static_assert(arena::kKinds == 2 && arena::kClasses == 41 && arena::kSmallestCla
 static_assert(sizeof(BlockRow) == 64 && offsetof(BlockRow, offset) == 0 && offsetof(BlockRow, meta) == 8);
 static_assert(offsetof(BlockRow, count) == 16 && offsetof(BlockRow, next) == 24);
 static_assert(offsetof(BlockRow, prev) == 32 && offsetof(BlockRow, committed) == 40);
-static_assert(offsetof(BlockRow, length) == 48);
+static_assert(offsetof(BlockRow, length) == 48 && offsetof(BlockRow, start) == 56);
 static_assert(sizeof(LeaseRow) == 32 && offsetof(LeaseRow, object) == 0 && offsetof(LeaseRow, holder) == 8);
 static_assert(offsetof(LeaseRow, next) == 16);
 
