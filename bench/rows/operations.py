@@ -61,22 +61,14 @@ def _elementwise(
     return _with_threads(threads, library, lambda: _median(call, scale.count(max(20_000_000 // size, 5), 3)))
 
 
-def _numpy_in_parts(name: str, operands: int, dtype: str, size: int, threads: int, scale: Scale) -> float:
-    """Microseconds of NumPy's function on as many parts as there are threads, each by a thread.
+def _in_parts(size: int, threads: int, compute: Callable[[slice], Any], scale: Scale) -> float:
+    """Microseconds of `compute` on as many parts as there are threads, each by a thread.
 
-    It shows what the memory limits: where one thread fills it, a second one adds little, whoever computes.
+    With NumPy's functions it shows what the memory limits: where one thread fills it, a second adds little,
+    whoever computes.
     """
-    arrays = [np.random.default_rng(seed).random(size).astype(dtype) for seed in range(operands)]
-    out: Any = np.empty(size, dtype)
-    out.fill(0)
-    function = getattr(np, name)
     bounds = [size * part // threads for part in range(threads + 1)]
     parts = [slice(*pair) for pair in itertools.pairwise(bounds)]
-
-    def compute(part: slice) -> None:
-        pieces = [array[part] for array in arrays]
-        function(*pieces, out=out[part])
-
     with ThreadPoolExecutor(threads - 1) as others:
 
         def call() -> None:
@@ -86,6 +78,27 @@ def _numpy_in_parts(name: str, operands: int, dtype: str, size: int, threads: in
                 future.result()
 
         return _median(call, scale.count(max(20_000_000 // size, 5), 3))
+
+
+def _numpy_in_parts(name: str, operands: int, dtype: str, size: int, threads: int, scale: Scale) -> float:
+    """Microseconds of NumPy's elementwise function in as many threads."""
+    arrays = [np.random.default_rng(seed).random(size).astype(dtype) for seed in range(operands)]
+    out: Any = np.empty(size, dtype)
+    out.fill(0)
+    function = getattr(np, name)
+
+    def compute(part: slice) -> None:
+        pieces = [array[part] for array in arrays]
+        function(*pieces, out=out[part])
+
+    return _in_parts(size, threads, compute, scale)
+
+
+def _numpy_reduces_in_parts(name: str, dtype: str, size: int, threads: int, scale: Scale) -> float:
+    """Microseconds of NumPy's reduction in as many threads; what they found is not put together."""
+    array = np.random.default_rng(0).random(size).astype(dtype)
+    function = getattr(np, name)
+    return _in_parts(size, threads, lambda part: float(function(array[part])), scale)
 
 
 def _numpy_there(name: str, operands: int, dtype: str, size: int, scale: Scale) -> float:
@@ -170,6 +183,7 @@ def _rows(threads: int, goal: float) -> list[Row]:
     products = f"1024 x 1024, beside OpenBLAS; {words}"
     add = {text: partial(_elementwise, "add", 2, "float32", size, threads) for text, size in _SIZES.items()}
     total = {text: partial(_reduction, "sum", "float32", size, threads) for text, size in _SIZES.items()}
+    sum_floors: dict[str, Any] = {}
     if threads == 1:
         floor_name = "NumPy on the same memory"
         floors = {text: partial(_numpy_there, "add", 2, "float32", size) for text, size in _SIZES.items()}
@@ -179,6 +193,9 @@ def _rows(threads: int, goal: float) -> list[Row]:
             text: partial(_numpy_in_parts, "add", 2, "float32", size, threads)
             for text, size in _SIZES.items()
             if size > _MILLION
+        }
+        sum_floors = {
+            text: partial(_numpy_reduces_in_parts, "sum", "float32", _SIZES[text], threads) for text in floors
         }
     slow = {"sin": 1, "logaddexp": 2, "hypot": 2}
     return [
@@ -193,7 +210,10 @@ def _rows(threads: int, goal: float) -> list[Row]:
             )
             for text, measure in add.items()
         ),
-        *(_row(f"ops-sum-{text}-{threads}", measure, goal, sums) for text, measure in total.items()),
+        *(
+            _row(f"ops-sum-{text}-{threads}", measure, goal, sums, floor=sum_floors.get(text))
+            for text, measure in total.items()
+        ),
         *(
             _row(
                 f"ops-{name}-{threads}",

@@ -5,7 +5,7 @@
 //   loops().binary(BinaryOp::kAdd, DType::kFloat64)(a, 8, b, 0, out, 8, n);    // b is one number
 //
 // The files in isa/ are compiled once for each set of instructions; loops() chooses among them when it is first
-// called. FORKLIFT_CPU (base, avx2, avx512) makes it choose a smaller one.
+// called. FORKLIFT_CPU (base, avx2, avx512) makes it choose all of one of them.
 //
 // Both operands and the result of a loop have one dtype, except that comparisons, logical operations and isnan … make
 // bools, and abs, real and imag of complex numbers make real ones. float16 and bfloat16 have casts only: they are
