@@ -20,7 +20,8 @@ WORKER = Path(__file__).with_name("worker.py")
 # The longest time for one measurement; a contender that takes longer hangs.
 PATIENCE_S = 180
 # Libraries' threads spin for a while after the work: OpenBLAS's for a tenth of a second.
-REST_S = 0.005
+REST_S = 0.002
+RESTING_LOOKS = 3
 MOST_REST_S = 1.0
 # What the C++ program says of a contender that it cannot measure here.
 LEFT_OUT = re.compile(r"[^:]+: left out: ([^:]+): (.*)")
@@ -44,13 +45,13 @@ def privileged(nice: int) -> Callable[[], None] | None:
     return before_exec
 
 
-def cpu_seconds(pid: int) -> float:
-    """What the threads of a process have used; 0 if it has ended."""
+def computes(pid: int) -> bool:
+    """Is a thread of the process running, or waiting for a processor?"""
     try:
-        tasks = [task.read_text() for task in Path(f"/proc/{pid}/task").glob("*/schedstat")]
-    except OSError:  # a thread, or the process, ended meanwhile
-        return 0.0
-    return sum(int(task.split()[0]) for task in tasks) / 1e9
+        tasks = [task.read_text() for task in Path(f"/proc/{pid}/task").glob("*/stat")]
+    except OSError:  # a thread ended meanwhile, or the process
+        return Path(f"/proc/{pid}").exists()
+    return any(task.rpartition(")")[2].split()[0] == "R" for task in tasks)
 
 
 class Contender:
@@ -88,13 +89,10 @@ class Contender:
     def rest(self) -> None:
         """Waits until none of its threads computes, so that the next contender is alone."""
         end = time.monotonic() + MOST_REST_S
-        before = cpu_seconds(self._process.pid)
-        while time.monotonic() < end:
+        looks = 0  # one after another that found none
+        while looks < RESTING_LOOKS and time.monotonic() < end:
+            looks = 0 if computes(self._process.pid) else looks + 1
             time.sleep(REST_S)
-            now = cpu_seconds(self._process.pid)
-            if now - before < REST_S / 10:
-                return
-            before = now
 
     def close(self) -> None:
         self._stream(self._process.stdin).close()

@@ -20,8 +20,8 @@ from typing import Any
 from rows.spec import OURS, Library, Row, Scale
 
 PEER = "torch.multiprocessing"
-# From the second transfer on, the memory that the first one freed is reused. The kernel may run both processes
-# one processor for a while, though another is idle: then neither spins, and a transfer of 3 us takes 14.
+# From the second transfer on, the memory that the first freed is reused. The kernel may run both processes
+# on one processor for a while, though another is idle: then neither spins, and a transfer of 3 us takes 14.
 WARM_UP = 3
 WARM_UP_S = 0.03
 

@@ -19,7 +19,7 @@ using test::audit_of;
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 constexpr std::uint64_t kWithoutLimit = std::uint64_t{1} << 40;
 
-// Bits 12 to 27, folded in the pairs that Lipp et al. found ("Take A Way", 2020, section 3).
+// Bits 12 to 27, folded in the pairs that Lipp et al. found in 2020 (docs/decisions/0332-large-blocks-begin-apart.md).
 unsigned tag_of(std::uint64_t address) {
   constexpr std::array<std::array<unsigned, 2>, 8> kPairs = {
       {{12, 27}, {13, 26}, {14, 25}, {15, 20}, {16, 21}, {17, 22}, {18, 23}, {19, 24}}};

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import re
+import select
 import shutil
 import subprocess
 import sys
@@ -119,11 +120,43 @@ def test_another_peer_is_measured_and_one_that_cannot_be_is_named() -> None:
     assert first["note"] == "here: polling; gone left out: not installed"
 
 
+def _spinning(seconds: float) -> subprocess.Popen[str]:
+    """A process whose second thread computes for so long, as those of OpenBLAS do after a product."""
+    program = f"""
+import threading, time
+def spin():
+    end = time.monotonic() + {seconds}
+    while time.monotonic() < end: pass
+    print("rests", flush=True)
+threading.Thread(target=spin).start()
+print("began", flush=True)
+input()
+"""
+    process = subprocess.Popen([sys.executable, "-c", program], stdin=-1, stdout=-1, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "began\n"
+    return process
+
+
+def test_the_next_contender_waits_until_the_last_ones_threads_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seconds, most in ((0.3, 30.0), (30.0, 0.1)):
+        monkeypatch.setattr(contenders, "MOST_REST_S", most)
+        contender = contenders.Contender.__new__(contenders.Contender)
+        with _spinning(seconds) as process:
+            contender._process = process
+            contender.rest()
+            assert process.stdout is not None
+            said = bool(select.select([process.stdout], [], [], 0)[0])
+            process.kill()
+        assert said is (seconds < most)
+
+
 def test_a_peer_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     class Made:
         """A contender whose values are made up."""
 
         closed: ClassVar[list[str]] = []
+        rested: ClassVar[list[str]] = []
 
         def __init__(self, name: str, scale: Scale, nice: int) -> None:
             self.name = name
@@ -132,6 +165,9 @@ def test_a_peer_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch) ->
             if self.name == "broken":
                 raise RuntimeError("broken ended with 1")
             return 2.0
+
+        def rest(self) -> None:
+            self.rested.append(self.name)
 
         def close(self) -> None:
             self.closed.append(self.name)
@@ -143,6 +179,7 @@ def test_a_peer_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch) ->
     assert figures.peers == {"multiprocessing": [2.0, 2.0], "whole": [2.0, 2.0]}
     assert figures.left_out == {"broken": "broken ended with 1"}
     assert "broken" in Made.closed
+    assert Made.rested == ["forklift.multiprocessing", "multiprocessing", "whole"] * 2
     # The contenders that a row needs are not optional.
     needed = Row("r", "us", peer="broken")
     with pytest.raises(RuntimeError, match="ended with 1"):
