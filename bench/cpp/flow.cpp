@@ -59,9 +59,9 @@ double ours_mpmc(const Run& run) {
   return flow_ns(run, queue, kSmall, run.count(3'000'000), Pairs);
 }
 
-template <std::size_t Pairs>
-double robust_ring_mpmc(const Run& run) {
-  Shared<RobustRing> ring;
+template <std::size_t Pairs, class Ring = RobustRing>
+double ring_mpmc(const Run& run) {
+  Shared<Ring> ring;
   return flow_ns(run, *ring, kSmall, run.count(3'000'000), Pairs);
 }
 
@@ -92,8 +92,11 @@ const Contender channel_1p1c{"cpp-mpmc", "channel", Role::kPart, "ns", ours_mpmc
 const Contender channel_2p2c{"cpp-mpmc-2P2C", "channel", Role::kPart, "ns", ours_mpmc<2, OurChannel>};
 const Contender pipe_1p1c{"cpp-mpmc", "pipe", Role::kPeer, "ns", pipe_mpmc<1>};
 const Contender pipe_2p2c{"cpp-mpmc-2P2C", "pipe", Role::kPeer, "ns", pipe_mpmc<2>};
-const Contender ring_1p1c{"cpp-mpmc", "ring, robust mutexes", Role::kFloor, "ns", robust_ring_mpmc<1>};
-const Contender ring_2p2c{"cpp-mpmc-2P2C", "ring, robust mutexes", Role::kFloor, "ns", robust_ring_mpmc<2>};
+const Contender ring_1p1c{"cpp-mpmc", "ring, robust mutexes", Role::kFloor, "ns", ring_mpmc<1>};
+const Contender ring_2p2c{"cpp-mpmc-2P2C", "ring, robust mutexes", Role::kFloor, "ns", ring_mpmc<2>};
+const Contender plain_1p1c{"cpp-mpmc", "ring, plain mutexes", Role::kPart, "ns", ring_mpmc<1, PlainRing>};
+const Contender plain_2p2c{"cpp-mpmc-2P2C", "ring, plain mutexes", Role::kPart, "ns",
+                           ring_mpmc<2, PlainRing>};
 const Contender ours_alone{"cpp-mpmc-alone", "forklift", Role::kOurs, "ns", [](const Run& run) {
                              OurQueue<kSmall> queue;
                              return alone_ns(queue, run.count(3'000'000));

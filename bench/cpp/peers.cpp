@@ -13,11 +13,11 @@
 
 namespace bench {
 
-RobustLock::RobustLock() {
+RobustLock::RobustLock(bool robust) {
   pthread_mutexattr_t attributes;
   pthread_mutexattr_init(&attributes);
   pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-  pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+  if (robust) pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
   if (pthread_mutex_init(&mutex_, &attributes) != 0) fail("pthread_mutex_init");
   pthread_mutexattr_destroy(&attributes);
 }

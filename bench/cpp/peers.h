@@ -5,6 +5,7 @@
 //   SpscRing        one producer, one consumer, copy in and out, no lock: the floor of a flow
 //   RobustRing      many to many, a robust mutex at each end, nothing repaired after a death: the floor of a
 //                   queue whose locks survive
+//   PlainRing       the same with mutexes that stop everybody when their owner dies: what that survival costs
 //   Pipe            pipe(2)
 //   BoostQueue      boost::interprocess::message_queue
 //
@@ -87,7 +88,7 @@ class SpscRing {
 
 class RobustLock {
  public:
-  RobustLock();
+  explicit RobustLock(bool robust = true);
   void lock();
   void unlock() { pthread_mutex_unlock(&mutex_); }
 
@@ -99,6 +100,7 @@ class RobustRing {
  public:
   static constexpr std::size_t kSlots = 4096;
   static constexpr std::size_t kBytes = 64;
+  explicit RobustRing(bool robust = true) : tail_lock_(robust), head_lock_(robust) {}
   void send(std::span<const std::byte> bytes);
   void receive(std::span<std::byte> into);
 
@@ -110,6 +112,10 @@ class RobustRing {
   std::atomic<std::uint64_t> head_{0};
   std::uint64_t seen_tail_ = 0;
   alignas(64) std::array<std::array<std::byte, kBytes>, kSlots> slots_{};
+};
+
+struct PlainRing : RobustRing {
+  PlainRing() : RobustRing(false) {}
 };
 
 class Pipe {
