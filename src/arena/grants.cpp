@@ -25,7 +25,7 @@ Status Ledger::grant(Kind kind, std::size_t bytes, Grant& got, Shortage& shortag
   const unsigned size_class = bytes > rows_.half() ? kClasses : class_for(kind, bytes);
   if (size_class > rows_.largest_class()) return too_large(bytes, rows_.half());
   if (const unsigned roomy = roomy_class(kind, bytes, size_class); roomy > size_class) {
-    const Status status = grant_block(kind, roomy, bytes, 0, got, shortage);
+    Status status = grant_block(kind, roomy, bytes, 0, got, shortage);
     if (!shortage.of_space) return status;
     shortage = {};
   }
