@@ -36,6 +36,11 @@ def _median(function: Callable[[], Any], count: int) -> float:
     return sorted(times)[count // 2] * 1e6
 
 
+def _repeats(size: int, scale: Scale) -> int:
+    """How often an operation on so many elements is measured."""
+    return scale.count(max(20_000_000 // size, 5), 3)
+
+
 def _with_threads(threads: int, library: Library, measure: Callable[[], float]) -> float:
     if library.name == OURS:
         importlib.import_module("forklift.context").set_context(num_threads=threads)
@@ -58,7 +63,7 @@ def _elementwise(
         out.numpy()  # operations on memory that is seen are complete when they return
     function = getattr(library.module, name)
     call = functools.partial(function, *tensors, out=out)
-    return _with_threads(threads, library, lambda: _median(call, scale.count(max(20_000_000 // size, 5), 3)))
+    return _with_threads(threads, library, lambda: _median(call, _repeats(size, scale)))
 
 
 def _in_parts(size: int, threads: int, compute: Callable[[slice], Any], scale: Scale) -> float:
@@ -77,7 +82,7 @@ def _in_parts(size: int, threads: int, compute: Callable[[slice], Any], scale: S
             for future in waiting:
                 future.result()
 
-        return _median(call, scale.count(max(20_000_000 // size, 5), 3))
+        return _median(call, _repeats(size, scale))
 
 
 def _numpy_in_parts(name: str, operands: int, dtype: str, size: int, threads: int, scale: Scale) -> float:
@@ -111,7 +116,7 @@ def _numpy_there(name: str, operands: int, dtype: str, size: int, scale: Scale) 
     tensors = [_operand(dtype, size, here, seed) for seed in range(operands + 1)]
     *arrays, out = [tensor.numpy() for tensor in tensors]
     function = getattr(np, name)
-    return _median(lambda: function(*arrays, out=out), scale.count(max(20_000_000 // size, 5), 3))
+    return _median(lambda: function(*arrays, out=out), _repeats(size, scale))
 
 
 def _reduction(name: str, dtype: str, size: int, threads: int, library: Library, scale: Scale) -> float:
@@ -120,7 +125,7 @@ def _reduction(name: str, dtype: str, size: int, threads: int, library: Library,
     return _with_threads(
         threads,
         library,
-        lambda: _median(lambda: float(function(x)), scale.count(max(20_000_000 // size, 5), 3)),
+        lambda: _median(lambda: float(function(x)), _repeats(size, scale)),
     )
 
 

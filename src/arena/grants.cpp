@@ -60,9 +60,8 @@ Status Ledger::grant_block(Kind kind, unsigned size_class, std::size_t bytes, st
   BlockMeta meta = BlockMeta::unpack(row.meta.load(std::memory_order_relaxed));
   const std::uint64_t offset = row.offset.load(std::memory_order_relaxed);
   const std::uint64_t had = row.committed.load(std::memory_order_relaxed);
-  const bool staggers = size_class >= kStaggeredClass && bytes + kMostStagger <= std::uint64_t{1}
-                                                                                     << size_class;
-  const std::uint64_t start = staggers ? stagger_of(offset) : 0;
+  const std::uint64_t room = (std::uint64_t{1} << size_class) - bytes;
+  const std::uint64_t start = size_class >= kStaggeredClass && room >= kMostStagger ? stagger_of(offset) : 0;
   const std::uint64_t wanted = start + pages_for(bytes, size_class);
   const std::uint64_t has = std::max(had, more != 0 ? std::min(had + more, wanted) : wanted);
   const std::uint64_t committed = state().committed.load(std::memory_order_relaxed);
