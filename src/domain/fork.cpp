@@ -1,12 +1,14 @@
 #include "domain/fork.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <mutex>
 #include <vector>
 
 #include "os/proc.h"
+#include "os/thread.h"
 
 namespace forklift::inline abi_0_1::domain {
 
@@ -24,6 +26,7 @@ struct Member {
 struct Registry {
   std::mutex mutex;
   std::vector<Member> members;
+  pid_t parent = 0;  // the process that forks
 };
 
 Registry& registry() {
@@ -34,6 +37,7 @@ Registry& registry() {
 void before_fork() {
   Registry& all = registry();
   all.mutex.lock();
+  all.parent = ::getpid();
   for (Member& member : all.members) {
     member.was_attached = member.domain->attached();
     if (member.was_attached) {
@@ -57,12 +61,18 @@ void after_fork_in_parent() {
   all.mutex.unlock();
 }
 
+// In another namespace than its parent's a child sees 0 as its parent, or 1 once that is gone. The exact answer takes
+// five page faults of a forked child.
+bool in_namespace(std::uint64_t pid_namespace, pid_t parent) noexcept {
+  return (parent > 1 && ::getppid() == parent) || pid_namespace == os::pid_namespace();
+}
+
 void after_fork_in_child() {
   Registry& all = registry();
   for (Member& member : all.members) {
     // If the child is in another pid namespace, no member could tell whether it lives.
     const bool attached =
-        member.child.has_value() && member.domain->header().pid_namespace == os::pid_namespace();
+        member.child.has_value() && in_namespace(member.domain->header().pid_namespace, all.parent);
     if (attached) {
       member.domain->adopt(*std::move(member.child));
       member.child.reset();
@@ -79,7 +89,11 @@ void after_fork_in_child() {
 
 ForkRegistration::ForkRegistration(Domain& domain, ForkHooks hooks) : domain_(&domain) {
   static std::once_flag installed;
-  std::call_once(installed, [] { ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child); });
+  std::call_once(installed, [] {
+    (void)
+        os::thread_id();  // first, so that in a child its handler has run: hooks ask for the thread's number
+    ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+  });
   Registry& all = registry();
   const std::lock_guard<std::mutex> lock(all.mutex);
   all.members.push_back({domain_, std::move(hooks), std::nullopt});

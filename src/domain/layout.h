@@ -17,7 +17,7 @@ namespace forklift::inline abi_0_1::domain {
 
 inline constexpr std::uint64_t kMagic = 0x31304b4c54465246ULL;  // "FRFTLK01"
 // Raised with every change of a structure that lies in shared memory. Checked when joining.
-inline constexpr std::uint32_t kLayoutVersion = 18;
+inline constexpr std::uint32_t kLayoutVersion = 19;
 
 // The parts of the control segment. The domain hands out their addresses and knows nothing of their contents.
 enum class Region : std::uint32_t {
@@ -60,11 +60,11 @@ enum class SlotState : std::uint8_t {
 };
 
 struct alignas(64) Slot {
-  sync::Word state;       // {generation:32, unused:23, clean:1, SlotState:8}
-  sync::Word pid;         // 0 while nascent
-  sync::Word start_time;  // in clock ticks since boot; with the pid it identifies the process
-  sync::Word service;     // 1: of a process that serves the domain's users and ends after them
-  sync::Word name[4];     // for people, padded with zeros; all zero: it has none
+  sync::Word state;    // {generation:32, unused:23, clean:1, SlotState:8}
+  sync::Word pid;      // 0 while nascent
+  sync::Word joined;   // in clock ticks since boot; a process with this pid that began later is another
+  sync::Word service;  // 1: of a process that serves the domain's users and ends after them
+  sync::Word name[4];  // for people, padded with zeros; all zero: it has none
 };
 static_assert(sizeof(Slot) == 64);
 

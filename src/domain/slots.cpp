@@ -84,13 +84,12 @@ void Domain::adopt(ChildSlot child) noexcept {
   self_ = child.slot;
   Slot& slot = slots()[self_.index];
   slot.pid.store(static_cast<std::uint64_t>(::getpid()), std::memory_order_relaxed);
-  slot.start_time.store(os::start_time(::getpid()), std::memory_order_relaxed);
+  slot.joined.store(os::ticks_since_boot(), std::memory_order_relaxed);
   slot.state.store(state_word(SlotState::kLive, self_.generation), std::memory_order_release);
   alive_here_[1].store(kSelfBit | std::uint64_t{self_.index} << 32 | self_.generation,
                        std::memory_order_relaxed);
   alive_here_->store(kAttached, std::memory_order_release);
-  tracer_.moment(trace::Category::kLife, trace::EventKind::kStarted, static_cast<std::uint64_t>(::getpid()),
-                 static_cast<std::uint64_t>(::getppid()));
+  tracer_.begin_process(static_cast<std::uint64_t>(::getpid()), static_cast<std::uint64_t>(::getppid()));
 }
 
 void Domain::detach() noexcept {
@@ -212,9 +211,8 @@ bool Domain::process_has_left(const Slot& slot) const {
   if (pid == 0) return true;  // nascent, and no process holds the description any more
   const auto task = static_cast<pid_t>(pid);
   if (os::is_gone(task)) return true;
-  const std::uint64_t started = os::start_time(task);
-  const std::uint64_t noted = slot.start_time.load(std::memory_order_relaxed);
-  if (started != 0 && noted != 0 && started != noted) return true;  // the pid was reused
+  // Later than it joined: the pid was reused. 0: unknown.
+  if (os::start_time(task) > slot.joined.load(std::memory_order_relaxed)) return true;
   if (has_another_slot(slot)) return true;
   // If that is unknown (no descriptor left to read /proc with), the process is not taken for dead.
   const std::optional<bool> mapped = os::maps_inode(task, control_inode_);
@@ -229,7 +227,7 @@ bool Domain::has_another_slot(const Slot& slot) const {
     const Slot& other = slots()[index];
     if (&other == &slot || state_of(other.state.load(std::memory_order_acquire)) != SlotState::kLive ||
         other.pid.load(std::memory_order_relaxed) != slot.pid.load(std::memory_order_relaxed) ||
-        other.start_time.load(std::memory_order_relaxed) != slot.start_time.load(std::memory_order_relaxed)) {
+        other.joined.load(std::memory_order_relaxed) < slot.joined.load(std::memory_order_relaxed)) {
       continue;
     }
     const Result<bool> locked = os::byte_is_locked(slot_lock_, lock_byte(index));

@@ -62,18 +62,16 @@ struct Pools::Owned {
 void Pools::Table::inherit(Pools& pools) {
   for (const auto& [pool, known] : open)
     if (const std::shared_ptr<Open> one = known.lock()) one->file.close();
+  Owned* const parents = pools.owned_.load(std::memory_order_relaxed);
+  if (parents == nullptr && kept.empty()) return;
   auto* const fresh = new Owned;
   fresh->kept_by_parent.swap(kept);
-  fresh->inherited.reset(pools.owned_.load(std::memory_order_relaxed));
+  fresh->inherited.reset(parents);
   pools.owned_.store(fresh, std::memory_order_relaxed);
 }
 
 Pools::Pools(arena::Arena& arena)
-    : arena_(arena),
-      rows_(arena),
-      broker_(arena.domain()),
-      table_(std::make_shared<Table>()),
-      owned_(new Owned) {
+    : arena_(arena), rows_(arena), broker_(arena.domain()), table_(std::make_shared<Table>()) {
   rows_.connect([this] { broker_.tell_gone(); });
   arena_.domain().on_check([this] {
     hand_in_again(false);
@@ -95,6 +93,15 @@ Pools::~Pools() {
 }
 
 // --- the owner
+
+// Made at its first use: without it a forked child has nothing to inherit.
+Pools::Owned& Pools::owned() const {
+  Owned* made = owned_.load(std::memory_order_acquire);
+  if (made != nullptr) return *made;
+  auto fresh = std::make_unique<Owned>();
+  if (!owned_.compare_exchange_strong(made, fresh.get(), std::memory_order_acq_rel)) return *made;
+  return *fresh.release();
+}
 
 Result<PoolRef> Pools::enter(os::Fd descriptor, std::uint64_t bytes, const DeviceUuid& device,
                              Memory memory) {
@@ -126,7 +133,7 @@ Result<PoolRef> Pools::enter_origin(const OriginHandle& handle, std::uint64_t by
 }
 
 PoolRef Pools::own(PoolRef pool, std::shared_ptr<Open> open) {
-  Owned& owned = *owned_.load(std::memory_order_relaxed);
+  Owned& owned = this->owned();
   const std::lock_guard<std::mutex> lock(owned.mutex);
   owned.pools[pool].of_origin = !open->file.valid();
   owned.pools[pool].open = std::move(open);
@@ -135,7 +142,7 @@ PoolRef Pools::own(PoolRef pool, std::shared_ptr<Open> open) {
 
 Result<LeasePtr> Pools::share(PoolRef pool, std::uint64_t offset, std::uint64_t bytes) {
   hand_in_again(true);
-  Owned& owned = *owned_.load(std::memory_order_relaxed);
+  Owned& owned = this->owned();
   const std::lock_guard<std::mutex> lock(owned.mutex);
   const auto mine = owned.pools.find(pool);
   if (mine == owned.pools.end()) return not_owned(pool);
@@ -159,7 +166,7 @@ Result<std::size_t> Pools::visit_returned(PoolRef pool, const Visit& visit) {
   if (!rows_.has_returned(pool)) return std::size_t{0};
   std::vector<PoolRows::Returned> found;
   {
-    Owned& owned = *owned_.load(std::memory_order_relaxed);
+    Owned& owned = this->owned();
     const std::lock_guard<std::mutex> lock(owned.mutex);
     const auto mine = owned.pools.find(pool);
     if (mine == owned.pools.end()) return not_owned(pool);
@@ -177,7 +184,7 @@ Result<std::size_t> Pools::visit_returned(PoolRef pool, const Visit& visit) {
 }
 
 std::vector<domain::SlotRef> Pools::holders(PoolRef pool, std::uint64_t offset, std::uint64_t bytes) const {
-  Owned& owned = *owned_.load(std::memory_order_relaxed);
+  Owned& owned = this->owned();
   const std::lock_guard<std::mutex> lock(owned.mutex);
   const auto mine = owned.pools.find(pool);
   if (mine == owned.pools.end()) return {};
@@ -189,7 +196,7 @@ std::vector<domain::SlotRef> Pools::holders(PoolRef pool, std::uint64_t offset, 
 Status Pools::relocate(PoolRef pool, std::uint64_t offset, std::uint64_t bytes, const Lease& copy) {
   const Result<PieceInfo> there = describe(copy);
   if (!there) return there.status();
-  Owned& owned = *owned_.load(std::memory_order_relaxed);
+  Owned& owned = this->owned();
   const std::lock_guard<std::mutex> lock(owned.mutex);
   const auto mine = owned.pools.find(pool);
   const auto other = owned.pools.find(there->pool);
@@ -207,7 +214,7 @@ Status Pools::relocate(PoolRef pool, std::uint64_t offset, std::uint64_t bytes, 
 
 Status Pools::leave(PoolRef pool) {
   Owned::Pool dropped;  // outside of the lock
-  Owned& owned = *owned_.load(std::memory_order_relaxed);
+  Owned& owned = this->owned();
   const std::lock_guard<std::mutex> lock(owned.mutex);
   const auto mine = owned.pools.find(pool);
   if (mine == owned.pools.end()) return not_owned(pool);

@@ -120,6 +120,7 @@ class Pools {
 
   std::shared_ptr<Open> find(PoolRef pool) const;
   Status check_origin(const PieceInfo& piece) const;
+  Owned& owned() const;
   PoolRef own(PoolRef pool, std::shared_ptr<Open> open);
   Result<os::Fd> ask_for(PoolRef pool) const;
   Status lost(PoolRef pool) const;
@@ -131,7 +132,8 @@ class Pools {
   BrokerClient broker_;
   std::atomic<std::uint64_t> known_broker_{0};  // which one has what this process has open
   std::shared_ptr<Table> table_;
-  std::atomic<Owned*> owned_;  // replaced in a forked child: another thread may have been using the parent's
+  // Null until it is used. Replaced in a forked child: another thread may have been using the parent's.
+  mutable std::atomic<Owned*> owned_{nullptr};
 };
 
 }  // namespace forklift::inline abi_0_1::memory_pool

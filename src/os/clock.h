@@ -9,6 +9,9 @@ namespace forklift::inline abi_0_1::os {
 // Nanoseconds of CLOCK_MONOTONIC (the same clock in every process of the machine).
 std::int64_t now_ns() noexcept;
 
+// Clock ticks since boot, in which /proc/PID/stat says when a process was started (start_time in os/proc.h).
+std::uint64_t ticks_since_boot() noexcept;
+
 // A point in time after which a wait gives up. Copyable. It never overflows: huge and infinite time-outs
 // become `never`.
 class Deadline {

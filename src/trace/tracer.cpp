@@ -83,7 +83,22 @@ bool Tracer::find_ring(OwnRing& own, std::uint64_t self) noexcept {
   // Without a time: the event for which the ring is taken began earlier than now.
   own.put(EventKind::kThread, 0, 0, pid_and_thread(static_cast<std::uint32_t>(::getpid()), os::thread_id()),
           owner);
+  if (const std::int64_t began = began_.exchange(0, std::memory_order_acquire); began != 0)
+    own.put(EventKind::kStarted, began, began, pid_, parent_);
   return true;
+}
+
+void Tracer::begin_process(std::uint64_t pid, std::uint64_t parent) noexcept {
+  began_.store(0, std::memory_order_relaxed);  // the parent's
+  if (!on(Category::kLife)) return;
+  const std::int64_t now = os::now_ns();
+  if (categories() != kByDefault || switch_->until.load(std::memory_order_relaxed) != 0) {
+    write(EventKind::kStarted, now, now, pid, parent);
+    return;
+  }
+  pid_ = pid;
+  parent_ = parent;
+  began_.store(now, std::memory_order_release);
 }
 
 void Tracer::write(EventKind kind, std::int64_t began, std::int64_t ended, std::uint64_t object,

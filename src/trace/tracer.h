@@ -14,6 +14,7 @@
 // being written. A signal handler that traces may garble the event that it interrupts.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -67,6 +68,10 @@ class Tracer {
   void write(EventKind kind, std::int64_t began, std::int64_t ended, std::uint64_t object,
              std::uint64_t value) noexcept;
 
+  // kStarted, where kLife is traced. While nobody records, it is written in front of this process's first event: most
+  // forked children have none, and would pay for a ring.
+  void begin_process(std::uint64_t pid, std::uint64_t parent) noexcept;
+
   // The number of a name, at most 56 bytes of it; 0, which is no name's, if the table is full.
   std::uint32_t name(std::string_view name) noexcept;
 
@@ -85,6 +90,10 @@ class Tracer {
   Region region_;
   Switch* switch_ = nullptr;
   const Word* self_ = nullptr;
+  // The start that is yet to be written.
+  std::atomic<std::int64_t> began_{0};
+  std::uint64_t pid_ = 0;
+  std::uint64_t parent_ = 0;
 };
 
 // Of the thread `owner` (of a kThread event), in pid_and_thread: {pid:32, thread:32}.

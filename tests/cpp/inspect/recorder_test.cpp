@@ -204,6 +204,7 @@ TEST_F(RecorderTest, ARecorderThatIsKilledLeavesNothingSwitchedOn) {
 }
 
 TEST_F(RecorderTest, WhatIsOverwrittenIsCountedAsLost) {
+  domain().tracer().moment(trace::Category::kLife, EventKind::kForked, 0, 0);  // the ring begins
   Recorder recorder = start();
   constexpr std::uint64_t kCount = 100'000;  // a ring has 32,768 events
   trace::Tracer& tracer = domain().tracer();

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/prctl.h>
@@ -20,8 +21,10 @@
 #include <set>
 #include <thread>
 
+#include "os/clock.h"
 #include "os/mapping.h"
 #include "os/memfd.h"
+#include "os/proc.h"
 #include "support/node_fixture.h"
 
 namespace forklift::domain {
@@ -197,6 +200,51 @@ TEST_F(ForkTest, AForkThatFailsLeavesNothing) {
   EXPECT_EQ(*test::get_text(*channel), "still good");
 }
 
+TEST_F(ForkTest, AChildInAnotherPidNamespaceIsNotAttached) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to make a namespace";
+  Child outer([&] {
+    if (::unshare(CLONE_NEWPID) != 0) _exit(77);
+    Gate go;
+    Child first([&] {  // whose children become the namespace's first process's when their parent is gone
+      EXPECT_FALSE(domain().attached());
+      EXPECT_TRUE(go.wait());
+    });
+    Child second([&] {
+      EXPECT_FALSE(domain().attached());
+      EXPECT_EQ(::getppid(), 0);
+      const Child child([&] { EXPECT_FALSE(domain().attached()); });
+    });
+    EXPECT_EQ(second.wait(), 0);
+    go.open();
+    EXPECT_EQ(first.wait(), 0);
+  });
+  const int code = outer.wait();
+  if (code == 77) GTEST_SKIP() << "no namespaces here";
+  EXPECT_EQ(code, 0);
+}
+
+TEST_F(ForkTest, AProcessThatBeganAfterTheSlotWasTakenIsAnotherOne) {
+  auto* slots = reinterpret_cast<Slot*>(domain().region(Region::kSlots).data());
+  const SlotRef self = domain().self();
+  // Nobody holds its byte, as of a process that has closed its descriptors. Its pid is this process's.
+  const SlotRef closed{self.index + 1, self.generation};
+  Slot& slot = slots[closed.index];
+  ASSERT_EQ(slot.state.load() & 0xff, 0u);
+  const std::uint64_t before = slot.state.load();
+  slot.pid = slots[self.index].pid.load();
+  slot.state = slots[self.index].state.load();
+  slot.joined = slots[self.index].joined.load();
+  EXPECT_FALSE(domain().is_dead(closed));
+  slot.joined = os::ticks_since_boot();
+  EXPECT_FALSE(domain().is_dead(closed));
+  slot.joined = os::start_time(::getpid());
+  EXPECT_FALSE(domain().is_dead(closed));
+  slot.joined = os::start_time(::getpid()) - 1;
+  EXPECT_TRUE(domain().is_dead(closed));
+  slot.state = before;
+  slot.pid = 0;
+}
+
 TEST_F(ForkTest, WithoutAFreeSlotAForkSucceedsAndTheChildSaysSo) {
   LeasePtr block = allocate(Kind::kShare, 5000);
   ChannelPtr channel = make_channel();
@@ -206,7 +254,7 @@ TEST_F(ForkTest, WithoutAFreeSlotAForkSucceedsAndTheChildSaysSo) {
   for (std::uint32_t i = 0; i < kSlotCount; ++i) {
     if (i == domain().self().index) continue;
     slots[i].pid = slots[domain().self().index].pid.load();
-    slots[i].start_time = slots[domain().self().index].start_time.load();
+    slots[i].joined = slots[domain().self().index].joined.load();
     slots[i].state = taken;
   }
   Gate ready;

@@ -47,7 +47,7 @@ using topic::SlotHeader;
 using topic::TopicRow;
 using topic::TopicTable;
 
-static_assert(domain::kLayoutVersion == 18);
+static_assert(domain::kLayoutVersion == 19);
 
 static_assert(offsetof(Header, magic) == 0 && offsetof(Header, layout_version) == 8);
 static_assert(offsetof(Header, mutex_bytes) == 12 && offsetof(Header, domain_id) == 16);
@@ -77,8 +77,7 @@ static_assert(static_cast<int>(trace::EventKind::kRange) == 8 &&
               static_cast<int>(trace::EventKind::kCounter) == 43);
 
 static_assert(sizeof(Slot) == 64 && offsetof(Slot, state) == 0 && offsetof(Slot, pid) == 8);
-static_assert(offsetof(Slot, start_time) == 16 && offsetof(Slot, service) == 24 &&
-              offsetof(Slot, name) == 32);
+static_assert(offsetof(Slot, joined) == 16 && offsetof(Slot, service) == 24 && offsetof(Slot, name) == 32);
 
 static_assert(sizeof(RedoRecord) == 704 && RedoRecord::kCapacity == 40);
 static_assert(offsetof(RedoRecord, count) == 0 && offsetof(RedoRecord, entries) == 8);

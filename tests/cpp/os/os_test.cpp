@@ -333,6 +333,16 @@ TEST(ProcTest, ReadsPastACommandThatLooksLikeStat) {
   ::prctl(PR_SET_NAME, old);
 }
 
+TEST(ProcTest, AProcessBeginsNoLaterThanTheClockSays) {
+  const std::uint64_t before = ticks_since_boot();
+  Child child([] { ::pause(); });
+  const std::uint64_t after = ticks_since_boot();
+  EXPECT_GE(start_time(child.pid()), before);
+  EXPECT_LE(start_time(child.pid()), after);
+  child.signal(SIGKILL);
+  EXPECT_EQ(child.wait(), -SIGKILL);
+}
+
 TEST(ProcTest, KnowsWhoIsAndWhere) {
   EXPECT_NE(pid_namespace(), 0U);
   EXPECT_GE(allowed_cpus(), 1);

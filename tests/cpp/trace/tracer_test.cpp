@@ -46,6 +46,47 @@ class TracerTest : public testing::Test {
   std::uint64_t next_ = 0;
 };
 
+TEST_F(TracerTest, AProcessThatBeginsWhileNobodyRecordsTakesNoRingForIt) {
+  on_off_.categories.store(kByDefault);
+  tracer_.begin_process(10, 9);
+  EXPECT_EQ(region().table().rings_used.load(), 0u);
+  tracer_.moment(Category::kLocks, EventKind::kLocked, 5, 0);  // not traced
+  EXPECT_EQ(region().table().rings_used.load(), 0u);
+  tracer_.moment(Category::kLife, EventKind::kForked, 0, 0);
+  tracer_.moment(Category::kLife, EventKind::kForked, 0, 0);
+  const std::vector<Event> found = events();
+  ASSERT_EQ(found.size(), 4u);
+  EXPECT_EQ(found[0].kind, EventKind::kThread);
+  EXPECT_EQ(found[1].kind, EventKind::kStarted);
+  EXPECT_EQ(found[1].object, 10u);
+  EXPECT_EQ(found[1].value, 9u);
+  EXPECT_GT(found[1].time, 0);
+  EXPECT_LE(found[1].time, found[2].time);
+  EXPECT_EQ(found[2].kind, EventKind::kForked);
+  EXPECT_EQ(found[3].kind, EventKind::kForked);
+}
+
+TEST_F(TracerTest, AProcessThatBeginsWhileSomebodyRecordsSaysSoAtOnce) {
+  on_off_.categories.store(kByDefault);  // whoever records asked for these alone
+  on_off_.until.store(std::uint64_t{1} << 62);
+  tracer_.begin_process(10, 9);
+  ASSERT_EQ(events().size(), 2u);
+  EXPECT_EQ(events()[1].kind, EventKind::kStarted);
+  on_off_.until.store(0);
+  on_off_.categories.store(kEverything);
+  tracer_.begin_process(11, 10);
+  ASSERT_EQ(events().size(), 3u);
+  EXPECT_EQ(events()[2].object, 11u);
+  // A child that begins so has not its parent's start to tell.
+  on_off_.categories.store(kByDefault);
+  tracer_.begin_process(12, 11);
+  on_off_.categories.store(kEverything & ~bit(Category::kLife));
+  tracer_.begin_process(13, 12);
+  tracer_.moment(Category::kLocks, EventKind::kLocked, 5, 0);
+  ASSERT_EQ(events().size(), 4u);
+  EXPECT_EQ(events()[3].kind, EventKind::kLocked);
+}
+
 TEST_F(TracerTest, ARingBeginsWithWhoseItIs) {
   tracer_.moment(Category::kLocks, EventKind::kLocked, 5, 0);
   const std::vector<Event> found = events();
