@@ -166,6 +166,16 @@ def put_return_1m(library: Library, scale: Scale) -> float:
     return _put_return(library, scale.count(200), np.ones(1 << 18, np.float32))
 
 
+def put_return_shared_1m(library: Library, scale: Scale) -> float:
+    """As put_return_1m, of an array that ours has in shared memory: what the put takes without the copy."""
+    import forklift
+    import numpy as np
+
+    ours = library.module.__name__.startswith("forklift")
+    array: Any = forklift.zeros((1 << 18,), dtype="float32") if ours else np.ones(1 << 18, np.float32)
+    return _put_return(library, scale.count(200), array)
+
+
 def copy_1m(scale: Scale) -> float:
     """Microseconds of a warm copy of 1 MB."""
     import numpy as np
@@ -227,6 +237,12 @@ ROWS = (
         floor=copy_1m,
         floor_name="memcpy",
         note="theirs returns before it pickles, ours has copied the array",
+    ),
+    Row(
+        "put-return-shared-1M",
+        "us",
+        measure=put_return_shared_1m,
+        note="put-return-1M of a tensor that lies in shared memory, beside theirs of an array",
     ),
     Row("create-queue", "us", 10, measure=create_queue),
 )
