@@ -378,11 +378,11 @@ class Channel {
   ChannelRow& row_;
   arena::LeasePtr hold_;
   Receipts receipts_;
-  std::uint64_t own_tail_ =
-      ~std::uint64_t{0};                    // what the last put of this process stored; with the tail's lock
-  std::uint64_t own_bytes_ = 0;             // the bytes that were sent until then
-  std::uint32_t next_receipt_ = 0;          // where this process looks first; with the head's lock
-  mutable domain::SpinPolicy spin_policy_;  // of this process, for messages
+  // With the tail's lock: what the last put of this process stored, and the bytes that were sent until then.
+  std::uint64_t own_tail_ = ~std::uint64_t{0};
+  std::uint64_t own_bytes_ = 0;
+  std::uint32_t next_receipt_ = 0;               // where this process looks first; with the head's lock
+  mutable domain::SpinPolicy spin_policy_;       // of this process, for messages
   mutable domain::SpinPolicy room_spin_policy_;  // and for room
   GatherPolicy gather_policy_;                   // for messages
   watch::DescriptorCell message_descriptor_;

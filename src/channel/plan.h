@@ -8,7 +8,8 @@ namespace forklift::inline abi_0_1::channel {
 // Gives each lease a row of its own, so that it can be passed on. kInvalid: one that was passed on already,
 // is of another domain, occurs twice, or is a right to no block. kStalled, kNoSpace: of the ledger.
 Status check_leases(std::span<const arena::LeasePtr> leases, arena::Arena& arena);
-// A block with the message's handles and bytes: {SpillHeader, handles, bytes}. `channel`: through which it goes to one reader.
+// A block with the message's handles and bytes: {SpillHeader, handles, bytes}. `channel`: the queue that it is for, so that
+// fresh pages can be placed at its reader; null for a topic, which has several.
 Result<arena::LeasePtr> spill(const Outgoing& message, arena::Arena& arena, const Channel* channel = nullptr);
 
 struct Channel::Plan {
