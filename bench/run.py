@@ -7,6 +7,7 @@
     bench/run.py --markdown bench/RESULTS.md         the figures with command and machine
     bench/run.py --rows tail --add --json out.json   some rows anew, beside those that the file has
     bench/run.py --compare bench/results.json        what has changed since that run by more than the noise
+    bench/run.py --ring-below 0.4                    only while a ring's round trip takes less (distance.py)
 
 Ours and the peer are measured in turn in one run and their medians are compared, since machines are noisy.
 A row whose values spread by more than 20 % is measured again, at most twice (--again); all its values count.
@@ -17,12 +18,14 @@ everything could be measured, not whether the goals hold.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import sys
 from pathlib import Path
 
 import compare as comparing
 import contenders
+import distance
 import report
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -47,6 +50,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a tenth of the work, for trying out")
     parser.add_argument("--repeat", type=int, help="measurements of each contender (default: the row's own)")
     parser.add_argument("--again", type=int, default=2, help="times that a row may be measured again")
+    parser.add_argument("--ring-below", type=float, metavar="US", help="count what was measured so only")
+    parser.add_argument("--ring-above", type=float, metavar="US", help="likewise")
     parser.add_argument("--pin", action="store_true", help="C++ rows: worker i on processor i")
     parser.add_argument(
         "--nice", type=int, default=0, help="negative: before others on a busy machine (root)"
@@ -65,14 +70,31 @@ def measure(row: Row, options: argparse.Namespace, progress: Progress) -> Figure
     repeat = options.repeat or (min(row.repeat, 3) if options.quick else row.repeat)
     contestants = 2 + len(row.present) + (row.floor is not None)
     task = progress.add_task(row.name, total=None if row.measure is None else repeat * contestants)
-    try:
+    started: dict[str, contenders.Contender] = {}
+
+    def rounds(count: int) -> Figures:
         if row.measure is not None:
-            return contenders.measure(row, repeat, scale, options.nice, lambda: progress.advance(task))
+            tick = functools.partial(progress.advance, task)
+            return contenders.measure(row, count, scale, options.nice, tick, started)
         if not options.cpp.exists():
             raise RuntimeError(f"{options.cpp} is not built (make core, or --cpp)")
-        return contenders.measure_cpp(options.cpp, row, repeat, scale, options.nice, options.pin)
+        return contenders.measure_cpp(options.cpp, row, count, scale, options.nice, options.pin)
+
+    try:
+        state = wanted(options)
+        return rounds(repeat) if state is None else state.measure(lambda: rounds(1), repeat)
     finally:
+        for contender in started.values():
+            contender.close()
         progress.remove_task(task)
+
+
+def wanted(options: argparse.Namespace) -> distance.Wanted | None:
+    """The state of the processors in which a figure counts; None: any."""
+    if options.ring_below is None and options.ring_above is None:
+        return None
+    below = float("inf") if options.ring_below is None else options.ring_below
+    return distance.Wanted(lambda: distance.ring_us(options.cpp), below, options.ring_above or 0.0)
 
 
 def measure_until_steady(row: Row, options: argparse.Namespace, progress: Progress) -> Figures:
@@ -139,7 +161,9 @@ def main() -> int:
     if str(options.json) == "-":
         print(as_json(comparisons))
     if options.markdown is not None:
-        options.markdown.write_text(report.markdown(comparisons, command_line(options, comparisons)))
+        state = wanted(options)
+        facts = [f"counted only while the round trip of a ring was {state}"] if state else []
+        options.markdown.write_text(report.markdown(comparisons, command_line(options, comparisons), facts))
     if options.compare is not None:
         comparing.show(comparing.changes(json.loads(options.compare.read_text()), comparisons), console)
     for failure in failures:
