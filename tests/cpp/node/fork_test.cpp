@@ -207,6 +207,7 @@ TEST_F(ForkTest, AChildInAnotherPidNamespaceIsNotAttached) {
     Gate go;
     Child first([&] {  // whose children become the namespace's first process's when their parent is gone
       EXPECT_FALSE(domain().attached());
+      EXPECT_THAT(domain().not_attached().what(), testing::HasSubstr("in another pid namespace"));
       EXPECT_TRUE(go.wait());
     });
     Child second([&] {
