@@ -237,14 +237,11 @@ bool Domain::descriptors_intact() const noexcept {
 }
 
 Status Domain::not_attached() const {
-  const std::string self = "process " + std::to_string(::getpid()) + " belongs to no domain: ";
-  if (header().pid_namespace != os::pid_namespace())
-    return {Code::kNotAttached,
-            self +
-                "it is in another pid namespace than its parent, where no member could tell "
-                "whether it lives"};
-  return {Code::kNotAttached, self + "it was made behind fork's back (raw clone), or all " +
-                                  std::to_string(kSlotCount) + " slots were taken when it was forked"};
+  const std::string why = header().pid_namespace != os::pid_namespace()
+                              ? "it is in another pid namespace, so no member could tell whether it lives"
+                              : "it was made behind fork's back (raw clone), or all " +
+                                    std::to_string(kSlotCount) + " slots were taken when it was forked";
+  return {Code::kNotAttached, "process " + std::to_string(::getpid()) + " belongs to no domain: " + why};
 }
 
 std::uint64_t Domain::budget(std::uint64_t committed) noexcept {

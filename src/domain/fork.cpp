@@ -90,8 +90,8 @@ void after_fork_in_child() {
 ForkRegistration::ForkRegistration(Domain& domain, ForkHooks hooks) : domain_(&domain) {
   static std::once_flag installed;
   std::call_once(installed, [] {
-    (void)
-        os::thread_id();  // first, so that in a child its handler has run: hooks ask for the thread's number
+    // Its handler is installed first, so that in a child it has run: hooks ask for the thread's number.
+    (void)os::thread_id();
     ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
   });
   Registry& all = registry();
