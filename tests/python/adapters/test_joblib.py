@@ -164,7 +164,9 @@ class C:
 def value(c):
     return c.value(), type(c) is C
 parallel = joblib.Parallel(n_jobs=2, backend="forklift")
-before = set(parallel(joblib.delayed(os.getpid)() for _ in range(50)))
+before = set()
+while len(before) < 2:  # one worker may do the first calls while the other begins
+    before |= set(parallel(joblib.delayed(os.getpid)() for _ in range(50)))
 print(parallel(joblib.delayed(f)(i) for i in range(4)))
 factor = 10
 print(parallel(joblib.delayed(f)(i) for i in range(4)), "what the function refers to as it is now")
