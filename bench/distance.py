@@ -26,6 +26,8 @@ _RING = ("--rows", "cpp-rtt-64B", "--contenders", "SPSC ring", "--repeat", "3", 
 
 def ring_us(program: Path) -> float:
     """Microseconds of the round trip of 64 bytes through a ring, between two processes on two processors."""
+    if not program.exists():
+        raise RuntimeError(f"{program}, which looks at the distance, is not built (make core, or --cpp)")
     run = subprocess.run([program, *_RING], capture_output=True, text=True, timeout=60, check=True)
     values: list[float] = json.loads(run.stdout.splitlines()[0])["values"]
     return statistics.median(values)

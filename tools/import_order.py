@@ -18,6 +18,7 @@ import argparse
 import bisect
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -102,10 +103,9 @@ def _build(folder: Path) -> Path:
     configure += ["-DFORKLIFT_IMPORT_ORDER=OFF"]
     subprocess.run(configure, check=True, env=environment, stdout=subprocess.DEVNULL)
     subprocess.run(["cmake", "--build", str(folder), "--target", "_core", "forklift-shm-manager"], check=True)
-    package.parent.mkdir(exist_ok=True)
-    subprocess.run(["cp", "-r", str(ROOT / "python" / "forklift"), str(package.parent)], check=True)
+    shutil.copytree(ROOT / "python" / "forklift", package, dirs_exist_ok=True)
     for module in (folder / "bindings").glob("_core.*.so"):
-        subprocess.run(["cp", str(module), str(package)], check=True)
+        shutil.copy(module, package)
     return package.parent
 
 

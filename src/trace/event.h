@@ -37,14 +37,13 @@ enum class EventKind : std::uint8_t {
   kCopy = 7,     // CopyWay; bytes
   kRange = 8,    // 0; name
   // Moments.
-  kThread = 32,     // {pid:32, thread:32}; process word: the ring's later events are this thread's
-  kTaskBegan = 33,  // as kTask
-  kLocked = 34,     // index of the lock; 1: taken over from a process that died, 2: shared, to read
-  kUnlocked = 35,   // index of the lock; 2: shared
-  kAllocated = 36,  // block; bytes
-  kReleased = 37,   // block; bytes
-  kStarted =
-      38,  // own pid; parent's pid. Of a process that began while nobody recorded: before its first other event
+  kThread = 32,      // {pid:32, thread:32}; process word: the ring's later events are this thread's
+  kTaskBegan = 33,   // as kTask
+  kLocked = 34,      // index of the lock; 1: taken over from a process that died, 2: shared, to read
+  kUnlocked = 35,    // index of the lock; 2: shared
+  kAllocated = 36,   // block; bytes
+  kReleased = 37,    // block; bytes
+  kStarted = 38,     // own pid; parent's pid. When: Tracer::begin_process
   kGone = 39,        // pid; 1: it left in good order. By the process that gave back what it held
   kForked = 40,      // 0; 0: this thread is about to fork
   kOverBudget = 41,  // bytes that were refused; 0

@@ -58,6 +58,11 @@ def test_a_state_that_never_lasts_is_an_error() -> None:
         state.measure(lambda: next(rounds), 1)
 
 
+def test_without_the_program_it_says_which(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="nowhere, which looks at the distance, is not built"):
+        distance.ring_us(tmp_path / "nowhere")
+
+
 def test_limits_are_said() -> None:
     assert str(distance.Wanted(lambda: NEAR, below=0.4)) == "below 0.4 us"
     assert str(distance.Wanted(lambda: NEAR, below=0.4, above=0.1)) == "above 0.1 us and below 0.4 us"
