@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
+from distance import Wanted
 from rows.spec import FLOOR, Figures, Row, Scale
 
 WORKER = Path(__file__).with_name("worker.py")
@@ -116,12 +118,14 @@ def measure(
     nice: int,
     tick: Callable[[], None],
     started: dict[str, Contender] | None = None,
+    state: Wanted | None = None,
 ) -> Figures:
     """Measures ours, the peers, the floor, ours, the peers, ... `repeat` times.
 
     Without an optional peer that fails, the row goes on; what it measured until then is not kept. Contenders
     are started for the row and end with it, except with `started`: they are taken from there and left there,
-    for rows whose start takes longer than their measurements. The caller closes those.
+    for rows whose start takes longer than their measurements. The caller closes those. With `state`, only
+    measurements that began and ended in it count.
     """
     figures = Figures()
     values = {row.ours: figures.ours}
@@ -141,7 +145,8 @@ def measure(
                 if contender.name in figures.left_out:
                     continue
                 try:
-                    values[contender.name].append(contender.measure(row.name))
+                    measure_it = functools.partial(contender.measure, row.name)
+                    values[contender.name].append(measure_it() if state is None else state.take(measure_it))
                     contender.rest()
                 except RuntimeError as error:
                     if contender.name not in optional:
@@ -166,8 +171,37 @@ def measure(
 
 def measure_cpp(program: Path, row: Row, repeat: int, scale: Scale, nice: int, pin: bool) -> Figures:
     """The same for a row of the C++ program, which alternates between its contenders itself."""
+    figures = Figures()
+    _run_cpp(figures, _command(program, row, repeat, scale, pin), row, nice)
+    return figures
+
+
+def measure_cpp_in(
+    state: Wanted, program: Path, row: Row, repeat: int, scale: Scale, nice: int, pin: bool
+) -> Figures:
+    """The same, one contender at a time, of which only what began and ended in this state counts."""
+    command = _command(program, row, 1, scale, pin)
+    figures = Figures()
+
+    def one(name: str) -> Figures:
+        taken = Figures()
+        _run_cpp(taken, [*command, "--contenders", name], row, nice)
+        return taken
+
+    names = _run_cpp(Figures(), command, row, nice)
+    for _ in range(repeat):
+        for name in names:
+            figures.extend(state.take(functools.partial(one, name)))
+    return figures
+
+
+def _command(program: Path, row: Row, repeat: int, scale: Scale, pin: bool) -> list[str]:
     command = [str(program), "--rows", row.name, "--repeat", str(repeat)]
-    command += ["--quick"] * scale.quick + ["--pin"] * pin
+    return command + ["--quick"] * scale.quick + ["--pin"] * pin
+
+
+def _run_cpp(figures: Figures, command: list[str], row: Row, nice: int) -> list[str]:
+    """Writes what the program measures into `figures`. The names of its contenders."""
     run = subprocess.run(
         command,
         capture_output=True,
@@ -178,13 +212,14 @@ def measure_cpp(program: Path, row: Row, repeat: int, scale: Scale, nice: int, p
         preexec_fn=privileged(nice),
     )
     if run.returncode != 0:
-        raise RuntimeError(run.stderr.strip() or f"{program.name} ended with {run.returncode}")
-    figures = Figures()
+        raise RuntimeError(run.stderr.strip() or f"{Path(command[0]).name} ended with {run.returncode}")
     places = {"peer": figures.peers, "floor": figures.floors, "part": figures.parts}
+    names = []
     for line in run.stdout.splitlines():
         one = json.loads(line)
         if one["unit"] != row.unit:
             raise RuntimeError(f"{row.name} is measured in {one['unit']}, not in {row.unit}")
+        names.append(one["contender"])
         if one["role"] == "ours":
             figures.ours = one["values"]
         else:
@@ -192,4 +227,4 @@ def measure_cpp(program: Path, row: Row, repeat: int, scale: Scale, nice: int, p
     for line in run.stderr.splitlines():
         if left_out := LEFT_OUT.fullmatch(line):
             figures.left_out[left_out[1]] = left_out[2]
-    return figures
+    return names

@@ -11,15 +11,16 @@ import statistics
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
-from rows.spec import Figures
+Value = TypeVar("Value")
 
-# The longest wait for the state that was asked for, and how many rounds may be lost to its change.
-PATIENCE_S = 120
-MOST_LOST = 20
-LOOK_S = 0.5
+# The longest wait for the state that was asked for, and how many measurements may be lost to its change.
+PATIENCE_S = 240
+MOST_LOST = 60
+LOOK_S = 0.2
 
 _RING = ("--rows", "cpp-rtt-64B", "--contenders", "SPSC ring", "--repeat", "3", "--quick", "--pin")
 
@@ -33,13 +34,16 @@ def ring_us(program: Path) -> float:
     return statistics.median(values)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Wanted:
     """The state in which a figure counts: the ring's round trip (us) is within these limits."""
 
     look: Callable[[], float]
     below: float = float("inf")
     above: float = 0.0
+    _held_last: bool = field(
+        default=False, init=False
+    )  # after the last measurement, which the next one follows
 
     def holds(self) -> bool:
         return self.above < self.look() < self.below
@@ -57,16 +61,15 @@ class Wanted:
         limits += [f"below {self.below:g} us"] * (self.below < float("inf"))
         return " and ".join(limits)
 
-    def measure(self, once: Callable[[], Figures], repeat: int) -> Figures:
-        """`repeat` rounds that began and ended in this state; the others are measured again, some times."""
-        figures = Figures()
-        kept = lost = 0
-        while kept < repeat:
-            self.await_it()
-            round_ = once()
-            if self.holds():
-                figures.extend(round_)
-                kept += 1
-            elif (lost := lost + 1) > MOST_LOST:
-                raise RuntimeError(f"a ring's round trip did not stay {self} for a round: {lost} were lost")
-        return figures
+    def take(self, once: Callable[[], Value]) -> Value:
+        """What `once` returns when this state held before it and after it; until then it is called again."""
+        for _ in range(MOST_LOST + 1):
+            if not self._held_last:
+                self.await_it()
+            value = once()
+            self._held_last = self.holds()
+            if self._held_last:
+                return value
+        raise RuntimeError(
+            f"a ring's round trip did not stay {self} for one measurement: {MOST_LOST + 1} were lost"
+        )

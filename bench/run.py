@@ -72,17 +72,18 @@ def measure(row: Row, options: argparse.Namespace, progress: Progress) -> Figure
     task = progress.add_task(row.name, total=None if row.measure is None else repeat * contestants)
     started: dict[str, contenders.Contender] = {}
 
-    def rounds(count: int) -> Figures:
-        if row.measure is not None:
-            tick = functools.partial(progress.advance, task)
-            return contenders.measure(row, count, scale, options.nice, tick, started)
-        if not options.cpp.exists():
-            raise RuntimeError(f"{options.cpp} is not built (make core, or --cpp)")
-        return contenders.measure_cpp(options.cpp, row, count, scale, options.nice, options.pin)
-
     try:
         state = wanted(options)
-        return rounds(repeat) if state is None else state.measure(lambda: rounds(1), repeat)
+        if row.measure is not None:
+            tick = functools.partial(progress.advance, task)
+            return contenders.measure(row, repeat, scale, options.nice, tick, started, state)
+        if not options.cpp.exists():
+            raise RuntimeError(f"{options.cpp} is not built (make core, or --cpp)")
+        if state is not None:
+            return contenders.measure_cpp_in(
+                state, options.cpp, row, repeat, scale, options.nice, options.pin
+            )
+        return contenders.measure_cpp(options.cpp, row, repeat, scale, options.nice, options.pin)
     finally:
         for contender in started.values():
             contender.close()
