@@ -52,21 +52,19 @@ bool BlockCache::refill(Kind kind, unsigned size_class, std::size_t bytes, Grant
   Batch batch;
   depots_.take(kind, size_class, batch);
   if (batch.count == 0) return false;
-  // The batch begins with the block that was given up last, whose bytes the giver's cache still has: an ordinary store to
-  // them waits for that cache. So it comes last (decisions/0336).
-  std::size_t chosen = batch.count;
-  while (chosen > 0 && batch.items[chosen - 1].committed < pages_for(bytes, size_class)) --chosen;
-  const bool found = chosen > 0;
+  bool found = false;
   Batch surplus;
   {
     const std::lock_guard<sync::SpinLock> lock(mutex_);
-    if (found) got = reopen(batch.items[chosen - 1], kind, size_class, bytes);
-    for (std::size_t i = 0; i < batch.count; ++i) {
-      if (found && i == chosen - 1) continue;
-      if (!magazine_.full(kind, size_class)) {
-        magazine_.put(kind, size_class, batch.items[i]);
+    for (std::size_t i = batch.count; i-- > 0;) {
+      const CachedBlock& kept = batch.items[i];
+      if (!found && kept.committed >= pages_for(bytes, size_class)) {
+        got = reopen(kept, kind, size_class, bytes);
+        found = true;
+      } else if (!magazine_.full(kind, size_class)) {
+        magazine_.put(kind, size_class, kept);
       } else {
-        surplus.items[surplus.count++] = batch.items[i];
+        surplus.items[surplus.count++] = kept;
       }
     }
   }

@@ -146,25 +146,6 @@ TEST_F(KeptTest, AFullShelfPassesHalfOnAndOthersFindIt) {
   EXPECT_EQ(leases(), 0U);
 }
 
-TEST_F(KeptTest, OfABatchTheBlockGivenUpLastIsUsedLast) {
-  warm_up();
-  std::vector<LeasePtr> blocks = many(4 * kBatch);
-  std::vector<std::uint64_t> given_up;
-  for (LeasePtr& block : blocks) {
-    given_up.push_back(block->handle().offset);
-    block.reset();
-  }
-  ASSERT_EQ(depot().top.load(), 2 * kBatch);
-  // The depot has the oldest two batches, and the younger of them on top.
-  const std::vector<std::uint64_t> expected(given_up.begin() + kBatch, given_up.begin() + 2 * kBatch);
-  Child child([&] {
-    std::vector<std::uint64_t> found;
-    for (const LeasePtr& block : many(kBatch)) found.push_back(block->handle().offset);
-    EXPECT_EQ(found, expected);
-  });
-  EXPECT_EQ(child.wait(), 0);
-}
-
 TEST(MagazineTest, WhoOnlyGivesPassesOnABatchAndWhoTakesTooKeepsTwo) {
   Magazine magazine;
   const auto put = [&](std::size_t count) {

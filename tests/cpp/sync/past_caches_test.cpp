@@ -42,12 +42,12 @@ TEST(CopyPastCaches, CopiesALongOnePageByPage) {
 TEST(CopyLarge, CopiesAsMemcpyOnBothSidesOfItsLimits) {
   const std::size_t limit = past_caches_from();
   ASSERT_GE(limit, std::size_t{64} << 10);
-  constexpr std::size_t kPagesAhead = std::size_t{256} << 10;
+  constexpr std::size_t kByPage = std::size_t{768} << 10;
   constexpr std::uint8_t kOutside = 255;
   std::vector<std::uint8_t> from(limit + 200);
   for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::uint8_t>(i % 251);
-  for (const std::size_t bytes : {std::size_t{0}, std::size_t{4095}, kPagesAhead - 1, kPagesAhead,
-                                  kPagesAhead + 4097, limit - 1, limit, limit + 65}) {
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{4095}, kByPage - 1, kByPage, kByPage + 4097,
+                                  limit - 1, limit, limit + 65}) {
     std::vector<std::uint8_t> got(bytes + 8, kOutside);
     copy_large(got.data() + 5, from.data() + 3, bytes);
     EXPECT_EQ(std::memcmp(got.data() + 5, from.data() + 3, bytes), 0) << bytes;
