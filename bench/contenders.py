@@ -188,7 +188,9 @@ def measure_cpp_in(
         _run_cpp(taken, [*command, "--contenders", name], row, nice)
         return taken
 
-    names = _run_cpp(Figures(), command, row, nice)
+    all_of_them = Figures()
+    names = _run_cpp(all_of_them, command, row, nice)
+    figures.left_out.update(all_of_them.left_out)
     for _ in range(repeat):
         for name in names:
             figures.extend(state.take(functools.partial(one, name)))

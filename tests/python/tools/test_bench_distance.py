@@ -62,6 +62,7 @@ def test_contenders_are_measured_one_at_a_time(monkeypatch: pytest.MonkeyPatch) 
     def program(figures: Figures, command: list[str], row: Row, nice: int) -> list[str]:
         assert command[1:5] == ["--rows", "a-row", "--repeat", "1"]
         if "--contenders" not in command:
+            figures.left_out["missing"] = "is not built"
             return ["forklift", "theirs"]
         asked.append(command[-1])
         if command[-1] == "forklift":
@@ -75,6 +76,7 @@ def test_contenders_are_measured_one_at_a_time(monkeypatch: pytest.MonkeyPatch) 
     assert asked == ["forklift", "theirs", "theirs", "forklift", "theirs"]
     assert figures.ours == [1, 4]
     assert figures.peers == {"theirs": [3, 5]}
+    assert figures.left_out == {"missing": "is not built"}
 
 
 def test_without_the_program_it_says_which(tmp_path: Path) -> None:

@@ -117,7 +117,10 @@ class Job:
 
     def _may_rest(self) -> bool:
         with self._lock:
-            rests = not any(self._pools.values()) and not self._messenger.is_sending()
+            # An answer whose pool has ended is received to its end, or its memory would stay until the next
+            # pool. At the job's end, end() receives the rest, and waits for no agent that stays silent.
+            moves = self._messenger.is_sending() or (self._messenger.is_receiving() and not self._over)
+            rests = not any(self._pools.values()) and not moves
             if rests:
                 self._thread = None
             return rests

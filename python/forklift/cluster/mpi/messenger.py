@@ -68,6 +68,10 @@ class Messenger:
     def is_sending(self) -> bool:
         return bool(self._leaving) or not self._posted.empty()
 
+    def is_receiving(self) -> bool:
+        """Has the head of a message come whose rest has not? Its buffers are kept until it is whole."""
+        return bool(self._coming)
+
     def step(self) -> None:
         """Poll once, and sleep if nothing came or went. mpi4py.MPI.Exception if the MPI library fails."""
         if self._send() | self._receive() | self._complete():

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import mpi_checks
+import mpi_ending
 import mpi_jobs
 import pytest
 
@@ -47,6 +48,13 @@ def test_the_job_ends_in_good_order(outcomes: Any) -> None:
     _, done = outcomes
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("ranks", [3, 1])
+def test_what_is_on_its_way_when_a_pool_ends_is_given_back(ranks: int) -> None:
+    done = mpi_jobs.run(ranks, "-m", "forklift.mpi", Path(__file__).parent / "mpi_ending.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["0"] * mpi_ending.POOLS
 
 
 def test_arguments_and_modules(tmp_path: Path) -> None:
