@@ -18,6 +18,9 @@ namespace forklift::inline abi_0_1::kernels::FORKLIFT_ISA {
 
 UnaryLoop unary(UnaryOp op, DType dtype) noexcept;
 UnaryLoop math(UnaryOp op, DType dtype) noexcept;  // of float32 and float64
+// Of float32.
+void tanh_loop(const std::byte* in, std::ptrdiff_t in_step, std::byte* out, std::ptrdiff_t out_step,
+               std::ptrdiff_t count);
 BinaryLoop binary(BinaryOp op, DType dtype) noexcept;
 BinaryLoop math(BinaryOp op, DType dtype) noexcept;
 BinaryLoop compare(BinaryOp op, DType dtype) noexcept;

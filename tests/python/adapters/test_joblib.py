@@ -140,6 +140,45 @@ def test_torch_tensors_go_beside_the_pickle() -> None:
     assert torch.equal(x, got), "as in a queue, it is the sender's memory: a pickle would be a copy"
 
 
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_the_workers_share_the_processors(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    threadpoolctl = pytest.importorskip("threadpoolctl", reason="it comes with scikit-learn")
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+
+    def used() -> tuple[set[int], str]:
+        np.ones((2, 2)) @ np.ones((2, 2))
+        found = threadpoolctl.threadpool_info()
+        return {each["num_threads"] for each in found}, os.environ["OPENBLAS_NUM_THREADS"]
+
+    context = forklift.multiprocessing.get_context(method)
+
+    def found(**options: Any) -> Any:
+        with joblib.parallel_config(backend="forklift", n_jobs=2, mp_context=context, **options):
+            return joblib.Parallel()([joblib.delayed(used)()])[0]
+
+    with threadpoolctl.threadpool_limits(4):
+        here = {each["num_threads"] for each in threadpoolctl.threadpool_info()}
+        share = max(joblib.cpu_count() // 2, 1)
+        assert found() == ({share}, str(share))
+        assert found(inner_max_num_threads=3) == ({3}, "3")
+        monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
+        counts, variable = found()
+        assert (2 in counts, variable) == (True, "2"), "what the user asked for"
+        monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2,1")
+        assert found()[1] == "2,1", "no number: left to the library"
+        assert {each["num_threads"] for each in threadpoolctl.threadpool_info()} == here, "not the parent's"
+
+
+def test_an_initializer_comes_after_ours() -> None:
+    def start(name: str) -> None:
+        os.environ["SEEN"] = os.environ[name]
+
+    options: dict[str, Any] = {"initializer": start, "initargs": ("OMP_NUM_THREADS",)}
+    with joblib.parallel_config(backend="forklift", n_jobs=2, inner_max_num_threads=5, **options):
+        assert joblib.Parallel()([joblib.delayed(lambda: os.environ["SEEN"])()]) == ["5"]
+
+
 def test_a_calls_time_out_stands_before_the_configurations() -> None:
     with joblib.parallel_config(backend="forklift", n_jobs=2, idle_worker_timeout=300):
         ended = set(

@@ -12,6 +12,10 @@ As loky's, the workers are kept for the next call of ``Parallel`` with the same 
 ``idle_worker_timeout``; 0 ends them with the call. `shutdown` ends them at once. What a worker has imported,
 and the state that it has changed, is there in later calls.
 
+A worker's share of the processors is the number of threads that numeric libraries (BLAS, OpenMP …) use in it,
+or ``inner_max_num_threads`` of ``parallel_config``, or what the environment says (``OMP_NUM_THREADS`` …). Of
+libraries that a forked worker has from its parent this needs threadpoolctl.
+
 ``parallel_config(backend="forklift", mp_context=..., on_death=...)`` and ``initializer``, ``initargs`` and
 ``max_tasks_per_child`` are passed on to the executor. ImportError without joblib.
 """
@@ -27,7 +31,7 @@ try:
 except ImportError as error:
     raise ImportError("the backend for joblib needs joblib: python -m pip install joblib") from error
 
-from forklift.adapters.joblib import kept
+from forklift.adapters.joblib import kept, threads
 from forklift.adapters.joblib.calls import sendable
 from forklift.adapters.joblib.kept import shutdown
 from forklift.multiprocessing._executor.executor import ProcessPoolExecutor
@@ -52,6 +56,7 @@ class ForkliftBackend(_AutoBatching, _Base):  # type: ignore[misc]
     """The backend that joblib knows as "forklift"."""
 
     supports_retrieve_callback = True
+    supports_inner_max_num_threads = True
     _executor: ProcessPoolExecutor | None = None
     _made_with: Any = None
     _idle_seconds = kept.IDLE_S
@@ -85,8 +90,10 @@ class ForkliftBackend(_AutoBatching, _Base):  # type: ignore[misc]
             given.setdefault("mp_context", context)
         idle = given.pop("idle_worker_timeout", None)
         self._idle_seconds = kept.IDLE_S if idle is None else idle
-        self._made_with = (n_jobs, given, given.get("mp_context") or _default_context.get_start_method())
-        self._executor = kept.take(self._made_with) or ProcessPoolExecutor(n_jobs, **given)
+        environment = self._prepare_worker_env(n_jobs)
+        method = given.get("mp_context") or _default_context.get_start_method()
+        self._made_with = (n_jobs, given, method, environment, self.inner_max_num_threads)
+        self._executor = kept.take(self._made_with) or self._new_executor()
         self.parallel = parallel
         return n_jobs
 
@@ -116,8 +123,14 @@ class ForkliftBackend(_AutoBatching, _Base):  # type: ignore[misc]
         if executor is not None:
             executor.kill_workers()
         if ensure_ready:
-            n_jobs, options, _ = self._made_with
-            self._executor = ProcessPoolExecutor(n_jobs, **options)
+            self._executor = self._new_executor()
+
+    def _new_executor(self) -> ProcessPoolExecutor:
+        n_jobs, given, _, environment, inner_threads = self._made_with
+        options = dict(given)
+        users = (options.pop("initializer", None), options.pop("initargs", ()))
+        initargs = (environment, inner_threads is not None, *users)
+        return ProcessPoolExecutor(n_jobs, initializer=threads.start, initargs=initargs, **options)
 
 
 joblib.register_parallel_backend(NAME, ForkliftBackend)
