@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import sys
 import time
 from collections.abc import Sequence
@@ -75,8 +74,13 @@ def table(comparisons: Sequence[Comparison], console: Console) -> None:
 
 
 def _processor() -> str:
-    found = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    return found[1] if found else platform.machine()
+    """The processor's name, and which it is: virtual machines give several generations one name."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    facts = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    if "model name" not in facts:
+        return platform.machine()
+    which = [f"{name.split()[-1]} {facts[name]}" for name in ("cpu family", "model") if name in facts]
+    return facts["model name"] + (f" ({', '.join(which)})" if which else "")
 
 
 def machine() -> list[str]:
