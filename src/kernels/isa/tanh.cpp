@@ -128,7 +128,8 @@ Floats clip(Floats x) {
 
 // What the approximation of a clipped number is not good for.
 Floats at_the_ends(Floats x, Floats approximation) {
-  Floats result = (x < kSmallest) & (x > -kSmallest) ? x : approximation;
+  const Truths small = size_of(x) < kSmallest;
+  Floats result = small ? x : approximation;
   result = x >= kOne ? each_lane(1.0F) : result;
   return x <= -kOne ? each_lane(-1.0F) : result;
 }
