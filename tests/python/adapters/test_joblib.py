@@ -157,7 +157,7 @@ def test_the_workers_share_the_processors(method: str, monkeypatch: pytest.Monke
         with joblib.parallel_config(backend="forklift", n_jobs=2, mp_context=context, **options):
             return joblib.Parallel()([joblib.delayed(used)()])[0]
 
-    with threadpoolctl.threadpool_limits(4):
+    with threadpoolctl.threadpool_limits(2 * joblib.cpu_count()):  # more than a worker's share
         here = {each["num_threads"] for each in threadpoolctl.threadpool_info()}
         share = max(joblib.cpu_count() // 2, 1)
         assert found() == ({share}, str(share))
@@ -174,7 +174,8 @@ def test_an_initializer_comes_after_ours() -> None:
     def start(name: str) -> None:
         os.environ["SEEN"] = os.environ[name]
 
-    options: dict[str, Any] = {"initializer": start, "initargs": ("OMP_NUM_THREADS",)}
+    context = forklift.multiprocessing.get_context("fork")  # a nested function goes to a worker by no other
+    options: dict[str, Any] = {"initializer": start, "initargs": ("OMP_NUM_THREADS",), "mp_context": context}
     with joblib.parallel_config(backend="forklift", n_jobs=2, inner_max_num_threads=5, **options):
         assert joblib.Parallel()([joblib.delayed(lambda: os.environ["SEEN"])()]) == ["5"]
 
