@@ -26,7 +26,7 @@ WHEEL_STAMP := build/wheel.stamp
 WHEEL_SOURCES := $(shell find CMakeLists.txt pyproject.toml cmake src include bindings python \
 	-type f -not -path '*/__pycache__/*' 2>/dev/null)
 
-.PHONY: help setup setup-demo setup-lint setup-bench setup-compilers compilers demo examples test bench lint docs format core wheel test-cpp test-py soak chaos conformance conformance-full suites slices folders packages weekly step storm model \
+.PHONY: help setup setup-demo setup-lint setup-bench setup-compilers compilers alone demo examples test bench lint docs format core wheel test-cpp test-py test-py-weekly soak chaos conformance conformance-full suites slices folders packages weekly step storm model \
 	asan tsan clang seedfault clean
 
 help: ## this list
@@ -56,6 +56,10 @@ bench: setup-bench core wheel ## measure side by side with the peers
 
 lint: setup-lint ## formatting, static checks, layers
 	@tools/lint.sh
+
+alone: setup-lint ## does each source of the core include what it uses?
+	$(CMAKE) --preset release -B build/tidy --log-level=WARNING >/dev/null
+	$(PYTHON) tools/tidy.py build/tidy --alone
 
 setup-compilers:
 	@tools/setup.sh compilers
@@ -102,11 +106,11 @@ $(WHEEL_STAMP): $(WHEEL_SOURCES) tools/requirements-build.txt
 	@touch $@
 
 # Files whose tests run under the sharing strategy file_system as well.
-BOTH_STRATEGIES := .py $(addsuffix .py,_every_kind _identity _kinds _memory _processes _sharing)
+UNDER_FILE_SYSTEM := $(addprefix tests/python/adapters/test_torch,.py $(addsuffix .py,_every_kind _identity _kinds _memory _processes _sharing))
 
-test-py: setup core wheel ## the Python tests, against the installed wheel, in two processes; PYTEST_ARGS=... in one
+test-py: setup core wheel ## the Python tests but for the weekly ones, against the installed wheel, in two processes; PYTEST_ARGS=... in one
 	$(if $(PYTEST_ARGS),$(PYTHON) -m pytest $(PYTEST_ARGS),$(PYTHON) tests/run_python.py)
-	$(if $(PYTEST_ARGS),,FORKLIFT_TEST_STRATEGY=file_system $(PYTHON) tests/run_python.py $(addprefix tests/python/adapters/test_torch,$(BOTH_STRATEGIES)))
+	$(if $(PYTEST_ARGS),,FORKLIFT_TEST_STRATEGY=file_system $(PYTHON) tests/run_python.py $(UNDER_FILE_SYSTEM) -- -k "not spawn")
 
 soak: setup wheel ## a million mixed messages between processes that come and go; what is held must stay flat
 	$(PYTHON) tests/chaos/soak.py $(SOAK_ARGS)
@@ -132,7 +136,11 @@ folders: ## demo, tests and benchmarks in clones at awkward paths, and as an ord
 packages: setup-compilers core ## Meson, Bazel, Conan, vcpkg, libc++, FetchContent with g++: the package in other builds
 	FORKLIFT_SLOW_TESTS=1 $(CTEST) --preset release -R '^package[.](meson|bazel|conan|vcpkg|libcxx|fetched[.]g)$$' --output-on-failure
 
-weekly: slices folders packages ## what takes too long for each change
+test-py-weekly: setup core wheel ## those Python tests that take too long for each change
+	$(PYTHON) tests/run_python.py --weekly
+	FORKLIFT_TEST_STRATEGY=file_system $(PYTHON) tests/run_python.py $(UNDER_FILE_SYSTEM) -- -m "weekly or not weekly" -k spawn
+
+weekly: alone slices folders packages test-py-weekly ## what takes too long for each change
 	$(MAKE) conformance-full
 	$(MAKE) suites SUITES_ARGS="--suite joblib --suite scikit-learn"  # those whose packages carry their tests
 

@@ -1,9 +1,11 @@
-"""Run clang-tidy over the core, the benchmarks and the examples; compile each source of the core by itself.
+"""Run clang-tidy over the core, benchmarks and examples, or compile each source of the core by itself.
 
 python tools/tidy.py BUILD_DIR      (a folder configured with FORKLIFT_UNITY=ON, with compile_commands.json)
+python tools/tidy.py BUILD_DIR --alone
 
 clang-tidy reads ten sources of a room at once, as the build compiles them, which takes a fifth of the time.
-So that each source still includes what it uses, the build's compiler then reads it alone (-fsyntax-only).
+It gives the compiler's own warnings, too: what it reads is clean with Clang. With --alone the build's
+compiler reads each source by itself (-fsyntax-only), which tells whether it includes what it uses.
 
 A file is checked again when the file itself, any header in include/ or src/, .clang-tidy, this script or
 clang-tidy has changed. .cache/tidy remembers which files were clean.
@@ -11,6 +13,7 @@ clang-tidy has changed. .cache/tidy remembers which files were clean.
 
 from __future__ import annotations
 
+import argparse
 import concurrent.futures
 import hashlib
 import json
@@ -60,8 +63,8 @@ def relative(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def checks_of(program: str, build: Path) -> list[Check]:
-    """What is to be run, the long ones first."""
+def checks_of(program: str, build: Path, each_alone: bool) -> list[Check]:
+    """What is to be run; of clang-tidy's the long ones first."""
     tidy = [program, "--quiet", "-p", str(build), "--extra-arg=-Wno-unknown-warning-option"]
     rooms: list[Check] = []
     alone: list[Check] = []
@@ -82,7 +85,7 @@ def checks_of(program: str, build: Path) -> list[Check]:
         sys.exit(
             f"tidy: {build} has no sources that are compiled together: configure it with FORKLIFT_UNITY=ON"
         )
-    return rooms + alone
+    return alone if each_alone else rooms
 
 
 def common_key(program: str) -> str:
@@ -108,9 +111,14 @@ def run(check: Check, common: str) -> tuple[Check, str, float]:
 
 
 def main() -> int:
-    build = Path(sys.argv[1]).resolve()
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("build", type=Path)
+    parser.add_argument("--alone", action="store_true")
+    options = parser.parse_args()
     program = find_clang_tidy()
-    checks = checks_of(program, build)
+    checks = checks_of(program, options.build.resolve(), options.alone)
     CACHE.mkdir(parents=True, exist_ok=True)
     common = common_key(program)
     bad = 0

@@ -13,7 +13,7 @@ if(NOT compiler_path)
 endif()
 
 cmake_path(SET root NORMALIZE ${source}/../..)
-build_and_run(${scratch} -D FETCH=${root} -D FORKLIFT_WERROR=ON -D "PROGRAMS=tutorial/first tutorial/queues")
+build_and_run(${scratch} -D FETCH=${root} -D FORKLIFT_WERROR=ON -D FORKLIFT_CUDA_KERNELS=OFF -D "PROGRAMS=tutorial/first tutorial/queues")
 run(${CMAKE_COMMAND} --install ${scratch} --prefix ${scratch}/prefix)
 file(GLOB_RECURSE installed ${scratch}/prefix/*)
 if(installed)

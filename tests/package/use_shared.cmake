@@ -6,7 +6,7 @@ include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
 
 cmake_path(SET root NORMALIZE ${source}/../..)
 run(${CMAKE_COMMAND} -S ${root} -B ${scratch}/library -G ${generator} -D CMAKE_CXX_COMPILER=${compiler_path}
-  ${cheaply} -D BUILD_SHARED_LIBS=ON -D FORKLIFT_BUILD_TESTS=OFF -D FORKLIFT_WERROR=ON)
+  ${cheaply} -D BUILD_SHARED_LIBS=ON -D FORKLIFT_BUILD_TESTS=OFF -D FORKLIFT_CUDA_KERNELS=OFF -D FORKLIFT_WERROR=ON)
 run(${CMAKE_COMMAND} --build ${scratch}/library)
 file(REMOVE_RECURSE ${scratch}/prefix)
 run(${CMAKE_COMMAND} --install ${scratch}/library --prefix ${scratch}/prefix)

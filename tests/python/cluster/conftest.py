@@ -132,3 +132,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.path.parent == Path(__file__).parent:
             local_pool_tests.mark_exception(item)
             item.add_marker(pytest.mark.timeout(300))  # the first one starts the cluster
+            # Each makes pools of its own, which take Ray half a second and more.
+            name = item.path.name
+            if name.startswith("test_local_pool_") and name != "test_local_pool_deaths.py":
+                item.add_marker(pytest.mark.weekly)

@@ -170,6 +170,7 @@ def cut_while_tasks_run(
 
 
 @pytest.mark.slow
+@pytest.mark.weekly
 def test_a_network_that_is_cut_and_healed(network: Network, driver: Driver, tmp_path: Path) -> None:
     def ready() -> dict[int, list[int]] | None:
         nodes = driver.ask("nodes")

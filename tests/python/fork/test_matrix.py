@@ -135,7 +135,10 @@ def check(rows: list[Row], title: str, at_once: int, capsys: pytest.CaptureFixtu
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+@pytest.mark.parametrize(
+    "method",
+    ["fork", *(pytest.param(method, marks=pytest.mark.weekly) for method in ("forkserver", "spawn"))],
+)
 def test_every_cell_ends_in_a_result_or_a_typed_error(
     method: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -144,6 +147,7 @@ def test_every_cell_ends_in_a_result_or_a_typed_error(
 
 
 @pytest.mark.slow
+@pytest.mark.weekly
 @pytest.mark.timeout(400)
 def test_the_standard_library_hangs_where_the_control_says(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [("multiprocessing", runtime, "fork") for runtime in fork_cells.RUNTIMES]

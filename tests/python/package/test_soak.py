@@ -28,7 +28,9 @@ def test_twenty_thousand_mixed_messages_leave_nothing() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "said"), [("blocks", "blocks"), ("queues", "queues")])
+@pytest.mark.parametrize(
+    ("kind", "said"), [("blocks", "blocks"), pytest.param("queues", "queues", marks=pytest.mark.weekly)]
+)
 def test_a_leak_is_noticed(kind: str, said: str) -> None:
     done = run("--messages", "2000", "--round", "100", "--leak", kind)
     assert done.returncode == 1, done.stdout + done.stderr

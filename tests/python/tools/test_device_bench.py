@@ -39,6 +39,7 @@ def test_every_row_can_be_measured(tmp_path: Path) -> None:
     assert peak["holds"]
 
 
+@pytest.mark.weekly
 def test_it_says_why_torchs_rows_are_missing() -> None:
     answer = run("--check-only", "--rows", "device-shared-4K")
     assert answer.returncode == 0, answer.stdout + answer.stderr

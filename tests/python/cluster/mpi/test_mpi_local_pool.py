@@ -11,6 +11,7 @@ FOLDER = Path(__file__).parents[1]
 
 
 @pytest.mark.slow
+@pytest.mark.weekly
 def test_the_local_pools_tests() -> None:
     done = mpi_jobs.run(
         3,
