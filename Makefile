@@ -26,7 +26,7 @@ WHEEL_STAMP := build/wheel.stamp
 WHEEL_SOURCES := $(shell find CMakeLists.txt pyproject.toml cmake src include bindings python \
 	-type f -not -path '*/__pycache__/*' 2>/dev/null)
 
-.PHONY: help setup setup-demo setup-lint setup-bench setup-compilers compilers alone demo examples test bench lint docs format core wheel test-cpp test-py test-py-weekly soak chaos conformance conformance-full suites slices folders packages weekly step storm model \
+.PHONY: help setup setup-demo setup-lint setup-bench setup-compilers compilers lint-weekly demo examples test bench lint docs format core wheel test-cpp test-py test-py-weekly soak chaos conformance conformance-full suites slices folders packages weekly step storm model \
 	asan tsan clang seedfault clean
 
 help: ## this list
@@ -57,9 +57,9 @@ bench: setup-bench core wheel ## measure side by side with the peers
 lint: setup-lint ## formatting, static checks, layers
 	@tools/lint.sh
 
-alone: setup-lint ## does each source of the core include what it uses?
+lint-weekly: setup-lint ## clang-tidy over the benchmarks; does each source of the core include what it uses?
 	$(CMAKE) --preset release -B build/tidy --log-level=WARNING >/dev/null
-	$(PYTHON) tools/tidy.py build/tidy --alone
+	$(PYTHON) tools/tidy.py build/tidy --weekly
 
 setup-compilers:
 	@tools/setup.sh compilers
@@ -133,14 +133,14 @@ slices: setup ## all tests in a build whose sleepers do not look around: finds w
 folders: ## demo, tests and benchmarks in clones at awkward paths, and as an ordinary user (hours; see tests/folders.sh)
 	tests/folders.sh $(FOLDERS_ARGS)
 
-packages: setup-compilers core ## Meson, Bazel, Conan, vcpkg, libc++, FetchContent with g++: the package in other builds
-	FORKLIFT_SLOW_TESTS=1 $(CTEST) --preset release -R '^package[.](meson|bazel|conan|vcpkg|libcxx|fetched[.]g)$$' --output-on-failure
+packages: setup-compilers core ## Meson, Bazel, Conan, vcpkg, libc++, FetchContent: the package in other builds
+	FORKLIFT_SLOW_TESTS=1 $(CTEST) --preset release -R '^package[.](meson|bazel|conan|vcpkg|libcxx|fetched[.].*)$$' --output-on-failure
 
 test-py-weekly: setup core wheel ## those Python tests that take too long for each change
 	$(PYTHON) tests/run_python.py --weekly
 	FORKLIFT_TEST_STRATEGY=file_system $(PYTHON) tests/run_python.py $(UNDER_FILE_SYSTEM) -- -m "weekly or not weekly" -k spawn
 
-weekly: alone slices folders packages test-py-weekly ## what takes too long for each change
+weekly: lint-weekly slices folders packages test-py-weekly ## what takes too long for each change
 	$(MAKE) conformance-full
 	$(MAKE) suites SUITES_ARGS="--suite joblib --suite scikit-learn"  # those whose packages carry their tests
 

@@ -1,11 +1,12 @@
-"""Run clang-tidy over the core, benchmarks and examples, or compile each source of the core by itself.
+"""Run clang-tidy over the core and the examples; weekly over the benchmarks, and compile each source alone.
 
 python tools/tidy.py BUILD_DIR      (a folder configured with FORKLIFT_UNITY=ON, with compile_commands.json)
-python tools/tidy.py BUILD_DIR --alone
+python tools/tidy.py BUILD_DIR --weekly
 
 clang-tidy reads ten sources of a room at once, as the build compiles them, which takes a fifth of the time.
-It gives the compiler's own warnings, too: what it reads is clean with Clang. With --alone the build's
-compiler reads each source by itself (-fsyntax-only), which tells whether it includes what it uses.
+It gives the compiler's own warnings, too: what it reads is clean with Clang. With --weekly it reads the
+benchmarks, and the build's compiler reads each source of the core by itself (-fsyntax-only), which tells
+whether it includes what it uses.
 
 A file is checked again when the file itself, any header in include/ or src/, .clang-tidy, this script or
 clang-tidy has changed. .cache/tidy remembers which files were clean.
@@ -28,7 +29,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache" / "tidy"
-CHECKED = ("src", "bench", "examples")
+CHECKED = ("src", "examples")
+WEEKLY = ("bench",)
 # Of the libraries' targets, where the sources that are compiled together are.
 UNITY = ("CMakeFiles/forklift.dir/Unity", "CMakeFiles/forklift_mpi.dir/Unity")
 INCLUDED = re.compile(r'^#include "(.+\.cpp)"$', re.MULTILINE)
@@ -63,10 +65,12 @@ def relative(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def checks_of(program: str, build: Path, each_alone: bool) -> list[Check]:
+def checks_of(program: str, build: Path, weekly: bool) -> list[Check]:
     """What is to be run; of clang-tidy's the long ones first."""
     tidy = [program, "--quiet", "-p", str(build), "--extra-arg=-Wno-unknown-warning-option"]
+    folders = WEEKLY if weekly else CHECKED
     rooms: list[Check] = []
+    programs: list[Check] = []
     alone: list[Check] = []
     for entry in json.loads((build / "compile_commands.json").read_text()):
         file, folder = Path(entry["file"]).resolve(), Path(entry["directory"])
@@ -79,13 +83,13 @@ def checks_of(program: str, build: Path, each_alone: bool) -> list[Check]:
             for source in sources:
                 command = [*flags, "-fsyntax-only", str(source)]
                 alone.append(Check(f"{relative(source)} by itself", command, folder, [source]))
-        elif file.is_relative_to(ROOT) and file.relative_to(ROOT).parts[0] in CHECKED:
-            rooms.append(Check(relative(file), [*tidy, str(file)], folder, [file]))
+        elif file.is_relative_to(ROOT) and file.relative_to(ROOT).parts[0] in folders:
+            programs.append(Check(relative(file), [*tidy, str(file)], folder, [file]))
     if not alone:
         sys.exit(
             f"tidy: {build} has no sources that are compiled together: configure it with FORKLIFT_UNITY=ON"
         )
-    return alone if each_alone else rooms
+    return programs + alone if weekly else rooms + programs
 
 
 def common_key(program: str) -> str:
@@ -115,10 +119,10 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("build", type=Path)
-    parser.add_argument("--alone", action="store_true")
+    parser.add_argument("--weekly", action="store_true")
     options = parser.parse_args()
     program = find_clang_tidy()
-    checks = checks_of(program, options.build.resolve(), options.alone)
+    checks = checks_of(program, options.build.resolve(), options.weekly)
     CACHE.mkdir(parents=True, exist_ok=True)
     common = common_key(program)
     bad = 0
