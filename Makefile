@@ -79,8 +79,8 @@ core: setup ## the C++ library, its tests, benchmarks and examples (build/releas
 	@$(CMAKE) --preset release --log-level=WARNING
 	$(CMAKE) --build --preset release -j $(JOBS)
 
-test-cpp: core ## the C++ tests: unit, step, storm
-	$(CTEST) --preset release --progress
+test-cpp: core ## the C++ tests: unit, step, storm, models (CTEST_ARGS=... chooses)
+	$(CTEST) --preset release --progress $(CTEST_ARGS)
 
 step: core ## only the step tests (a kill after every instruction)
 	$(CTEST) --preset release -L '^step$$' -V
@@ -140,7 +140,7 @@ test-py-weekly: setup core wheel ## those Python tests that take too long for ea
 	$(PYTHON) tests/run_python.py --weekly
 	FORKLIFT_TEST_STRATEGY=file_system $(PYTHON) tests/run_python.py $(UNDER_FILE_SYSTEM) -- -m "weekly or not weekly" -k spawn
 
-weekly: lint-weekly slices folders packages test-py-weekly ## what takes too long for each change
+weekly: lint-weekly compilers step model slices folders packages test-py-weekly ## what takes too long for each change
 	$(MAKE) conformance-full
 	$(MAKE) suites SUITES_ARGS="--suite joblib --suite scikit-learn"  # those whose packages carry their tests
 
