@@ -3,7 +3,7 @@
 
     tools/check_compilers.py             # prints what failed, and which compilers are not installed
 
-It builds nothing (-fsyntax-only). `make compilers` and CI call it. For each of g++ and clang++ it tries
+It builds nothing (-fsyntax-only). `make compilers` calls it. For each of g++ and clang++ it tries
 C++20, C++23, and C++26 if the compiler knows it: all headers in one file, with exceptions and without; and
 with clang++ each example in C++20 (the build compiles them with g++). With libc++ it compiles all headers in
 one file, and where that fails, each by itself: headers that need <stop_token> or std::atomic_ref, which only

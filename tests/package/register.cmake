@@ -1,6 +1,6 @@
 # The package, used from outside, one test a compiler and a route. Included by the top CMakeLists.txt. The wheel's
-# route is tests/python/cli/test_cmake_package.py. A fetched library is built anew, minutes of it, as package.shared does
-# each time: where FORKLIFT_SLOW_TESTS is set (make packages).
+# route is tests/python/cli/test_cmake_package.py. A fetched library is built only where FORKLIFT_SLOW_TESTS is set
+# (make packages): it takes minutes, and package.shared builds the library anew each time.
 foreach(compiler IN ITEMS g++-12 clang++-14)
   string(REGEX REPLACE "[+].*" "" family ${compiler})
   foreach(route IN ITEMS installed fetched)

@@ -26,9 +26,7 @@ std::vector<std::size_t> today(std::vector<std::size_t> all) {
   const char* const text = std::getenv("FORKLIFT_STEP_EVERY");
   const std::size_t every = text == nullptr ? 1 : std::strtoul(text, nullptr, 10);
   if (every <= 1) return all;
-  const auto day =
-      std::chrono::duration_cast<std::chrono::hours>(std::chrono::system_clock::now().time_since_epoch()) /
-      24;
+  const auto day = std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now()).time_since_epoch();
   std::vector<std::size_t> chosen;
   for (std::size_t i = static_cast<std::size_t>(day.count()) % every; i < all.size(); i += every)
     chosen.push_back(all[i]);
