@@ -133,12 +133,12 @@ slices: setup ## all tests in a build whose sleepers do not look around: finds w
 folders: ## demo, tests and benchmarks in clones at awkward paths, and as an ordinary user (hours; see tests/folders.sh)
 	tests/folders.sh $(FOLDERS_ARGS)
 
-packages: setup-compilers core ## Meson, Bazel, Conan, vcpkg, libc++, FetchContent: the package in other builds
-	FORKLIFT_SLOW_TESTS=1 $(CTEST) --preset release -R '^package[.](meson|bazel|conan|vcpkg|libcxx|fetched[.].*)$$' --output-on-failure
+packages: setup-compilers core ## Meson, Bazel, Conan, vcpkg, libc++, FetchContent, Clang, a shared library: the package in other builds
+	FORKLIFT_SLOW_TESTS=1 $(CTEST) --preset release -L '^package$$' --output-on-failure
 
 test-py-weekly: setup core wheel ## those Python tests that take too long for each change
 	$(PYTHON) tests/run_python.py --weekly
-	FORKLIFT_TEST_STRATEGY=file_system $(PYTHON) tests/run_python.py $(UNDER_FILE_SYSTEM) -- -m "weekly or not weekly" -k spawn
+	FORKLIFT_TEST_STRATEGY=file_system $(PYTHON) tests/run_python.py $(UNDER_FILE_SYSTEM) --every -- -k spawn
 
 weekly: lint-weekly compilers step model slices folders packages test-py-weekly ## what takes too long for each change
 	$(MAKE) conformance-full

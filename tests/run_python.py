@@ -1,8 +1,8 @@
 """The Python tests in several pytest processes at once: what `make test-py` runs.
 
-    tests/run_python.py [--jobs N] [--weekly] [FILE_OR_FOLDER ...] [-- PYTEST_ARGUMENT ...]
+    tests/run_python.py [--jobs N] [--weekly | --every] [FILE_OR_FOLDER ...] [-- PYTEST_ARGUMENT ...]
 
-Tests marked `weekly` are left out, and with --weekly they alone are run.
+Tests marked `weekly` are left out; with --weekly they alone are run, with --every they as well.
 
 Each process takes files from one list until it is empty, those with slow tests first, in batches that become
 smaller. A batch's output is printed when the batch ends, and at the end once more how tests failed. The last
@@ -129,12 +129,14 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--jobs", type=int, default=2, help="pytest processes at once (default 2)")
-    parser.add_argument("--weekly", action="store_true", help="only the tests that are marked weekly")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--weekly", action="store_true", help="only the tests that are marked weekly")
+    which.add_argument("--every", action="store_true", help="the tests that are marked weekly as well")
     parser.add_argument("paths", nargs="*")
     options = parser.parse_args(arguments[:split])
     jobs = options.jobs if options.jobs == 1 or may_mount() else 1
     begin = time.monotonic()
-    chosen = ["-m", "weekly" if options.weekly else "not weekly"]
+    chosen = [] if options.every else ["-m", "weekly" if options.weekly else "not weekly"]
     batches, run = Batches(files_of(options.paths), jobs), Run([*chosen, *arguments[split + 1 :]])
     workers = [threading.Thread(target=run.work, args=(batches,), daemon=True) for _ in range(jobs)]
     for worker in workers:

@@ -185,6 +185,8 @@ void Executor::work() {
   Distance distance;
   std::uint64_t served = 0;  // the number of the job that this thread has helped with last
   const auto has_work = [&] { return !queue.jobs.empty() && queue.jobs.front()->number_ != served; };
+  // Jobs behind one that others complete are still to be done: nobody else may ever wait for them.
+  const auto must_end = [&] { return queue.stopping && queue.jobs.empty(); };
   std::unique_lock held(queue.mutex);
   for (;;) {
     if (has_work()) {
@@ -198,14 +200,14 @@ void Executor::work() {
       continue;
     }
     // The end of a job is news, too, and the next job often comes soon after it.
-    for (int looks = 0; looks < kLooks && !queue.stopping && !has_work();) {
+    for (int looks = 0; looks < kLooks && !must_end() && !has_work();) {
       const std::uint64_t seen = news_.load(std::memory_order_acquire);
       held.unlock();
       for (; looks < kLooks && news_.load(std::memory_order_acquire) == seen; ++looks) pause();
       held.lock();
     }
-    if (queue.stopping) return;
-    queue.work.wait(held, [&] { return queue.stopping || has_work(); });
+    if (must_end()) return;
+    queue.work.wait(held, [&] { return must_end() || has_work(); });
   }
 }
 

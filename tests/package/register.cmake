@@ -1,6 +1,7 @@
 # The package, used from outside, one test a compiler and a route. Included by the top CMakeLists.txt. The wheel's
 # route is tests/python/cli/test_cmake_package.py. A fetched library is built only where FORKLIFT_SLOW_TESTS is set
-# (make packages): it takes minutes, and package.shared builds the library anew each time.
+# (make packages): it takes minutes, and package.shared builds the library anew, too. What takes a minute or more has the
+# label weekly, which .ci/run leaves out.
 foreach(compiler IN ITEMS g++-12 clang++-14)
   string(REGEX REPLACE "[+].*" "" family ${compiler})
   foreach(route IN ITEMS installed fetched)
@@ -17,7 +18,8 @@ endforeach()
 add_test(NAME package.shared COMMAND ${CMAKE_COMMAND}
   -D compiler=${CMAKE_CXX_COMPILER} -D source=${CMAKE_CURRENT_LIST_DIR} -D generator=${CMAKE_GENERATOR}
   -D scratch=${PROJECT_BINARY_DIR}/package/shared -P ${CMAKE_CURRENT_LIST_DIR}/use_shared.cmake)
-set_tests_properties(package.shared PROPERTIES LABELS package TIMEOUT 600)
+set_tests_properties(package.shared PROPERTIES LABELS "package;weekly" TIMEOUT 900)
+set_property(TEST package.installed.clang APPEND PROPERTY LABELS weekly)
 # Other build systems, package managers and standard libraries, where they are here. Meson and Bazel install what was
 # built, so one at a time. The others build the library anew, minutes each: with FORKLIFT_SLOW_TESTS (make weekly).
 foreach(system IN ITEMS meson bazel conan vcpkg libcxx)

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -74,6 +75,27 @@ class GatedJob final : public Job {
   std::shared_ptr<Gate> gate_;
 };
 
+// Two pieces: a worker's, and the waiting thread's, which passes a gate.
+class SharedJob final : public Job {
+ public:
+  explicit SharedJob(std::shared_ptr<Gate> gate) : Job(2, 0), gate_(std::move(gate)) {}
+  void wait_here() {
+    waiting_ = std::this_thread::get_id();
+    EXPECT_OK(wait());
+  }
+
+ private:
+  void run(std::int64_t) noexcept override {
+    if (std::this_thread::get_id() == waiting_.load())
+      gate_->pass();
+    else
+      gate_->wait_until_reached();
+  }
+  std::string describe() const override { return "shared()"; }
+  std::shared_ptr<Gate> gate_;
+  std::atomic<std::thread::id> waiting_;
+};
+
 class ExecutorTest : public testing::Test {
  protected:
   void SetUp() override { Executor::instance().set_threads(3); }
@@ -117,6 +139,25 @@ TEST_F(ExecutorTest, JobsEndInTheirOrder) {
   gate->release();
   EXPECT_OK(jobs.back()->wait());
   for (const auto& job : jobs) EXPECT_TRUE(job->done());
+}
+
+// The worker has nothing to do with the first job any more, and must not end before the second.
+TEST_F(ExecutorTest, ANewNumberOfThreadsWaitsForTheJobs) {
+  Executor::instance().set_threads(2);
+  const auto gate = std::make_shared<Gate>();
+  const auto first = std::make_shared<SharedJob>(gate);
+  const auto second = std::make_shared<CountingJob>(5);
+  Executor::instance().submit(first);
+  Executor::instance().submit(second);
+  std::thread waiting([&] { first->wait_here(); });
+  gate->wait_until_reached();
+  std::future<void> changed = std::async(std::launch::async, [] { Executor::instance().set_threads(1); });
+  EXPECT_EQ(changed.wait_for(100ms), std::future_status::timeout);
+  gate->release();
+  changed.get();
+  EXPECT_TRUE(second->done());
+  EXPECT_EQ(Executor::instance().in_flight(), 0U);
+  waiting.join();
 }
 
 TEST_F(ExecutorTest, DrainNamesWhatItWaitsFor) {

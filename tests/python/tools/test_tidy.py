@@ -42,15 +42,16 @@ def tidy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return tool
 
 
-def test_sources_are_read_together_and_alone(tidy: ModuleType, tmp_path: Path) -> None:
-    together, *alone = tidy.checks_of("clang-tidy", tmp_path / "build")
+def test_sources_are_read_together_and_weekly_alone(tidy: ModuleType, tmp_path: Path) -> None:
+    (together,) = tidy.checks_of("clang-tidy", tmp_path / "build", weekly=False)
     assert together.command[0] == "clang-tidy"
     assert together.command[-1].endswith("unity_x_0.cxx")
+    alone = tidy.checks_of("clang-tidy", tmp_path / "build", weekly=True)
     assert [check.name for check in alone] == ["src/a.cpp by itself", "src/b.cpp by itself"]
 
 
 def test_one_that_lacks_an_include_is_found_until_it_has_it(tidy: ModuleType, tmp_path: Path) -> None:
-    _, a, b = tidy.checks_of("clang-tidy", tmp_path / "build")
+    a, b = tidy.checks_of("clang-tidy", tmp_path / "build", weekly=True)
     assert tidy.run(a, "")[1] == ""
     assert "b.cpp" in tidy.run(b, "")[1]
     (tmp_path / "src" / "b.cpp").write_text("#include <string>\nstd::string b() { return {}; }\n")
@@ -61,4 +62,4 @@ def test_one_that_lacks_an_include_is_found_until_it_has_it(tidy: ModuleType, tm
 def test_a_build_of_single_sources_is_refused(tidy: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "build" / "compile_commands.json").write_text("[]")
     with pytest.raises(SystemExit, match="FORKLIFT_UNITY=ON"):
-        tidy.checks_of("clang-tidy", tmp_path / "build")
+        tidy.checks_of("clang-tidy", tmp_path / "build", weekly=False)
