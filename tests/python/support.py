@@ -144,6 +144,8 @@ def difference(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
             # One view for received arrays may be added, and it stays; but never one for each array.
             if now > was + 3:
                 found.append(f"mappings: {was}, now {now}")
+        elif name == "children":
+            found += [f"children: {_stat(pid)}" for pid in now - was]
         elif isinstance(was, dict):
             found += [f"{name}: {more} -> {now[more]}" for more in set(now) - set(was)]
         elif isinstance(was, set):
@@ -151,6 +153,15 @@ def difference(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
         elif now > was:
             found.append(f"{name}: {was}, now {now}")
     return found
+
+
+def _stat(pid: int) -> str:
+    """The pid, the name and the state: '4711 (python) Z'."""
+    try:
+        words = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return f"{pid}, which has ended meanwhile"
+    return words[: words.rindex(")") + 3]
 
 
 def assert_nothing_left(before: dict[str, Any]) -> None:

@@ -111,7 +111,15 @@ BODIES = {
 }
 
 
-@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        if name in ("no mode", "fake tensor mode", "inside of grad")
+        else pytest.param(name, marks=pytest.mark.weekly)
+        for name in BODIES
+    ],
+)
 def test_first_contact(name: str) -> None:
     # Indented as the program is, whatever the body's own indentation.
     body = textwrap.indent(textwrap.dedent(BODIES[name]).strip(), "    ").lstrip()

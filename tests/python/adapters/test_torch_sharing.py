@@ -60,7 +60,7 @@ def test_after_share_memory_a_forked_child_writes_to_it(torch_both: Any) -> None
     assert tensor.tolist() == [3.0] * 4
 
 
-@pytest.mark.parametrize("library", ["torch", "forklift"])
+@pytest.mark.parametrize("library", [pytest.param("torch", marks=pytest.mark.weekly), "forklift"])
 def test_arguments_of_a_fresh_interpreter(library: str) -> None:
     context = (tmp if library == "torch" else fmp).get_context("spawn")
     for tensor in (held(), torch.zeros(5).share_memory_(), torch.zeros(5)):

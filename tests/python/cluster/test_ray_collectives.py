@@ -22,7 +22,10 @@ def context(ray_context: Any) -> Any:
     return ray_context
 
 
-@pytest.mark.parametrize(("kind", "size"), [("numpy", 4), ("torch", 3), ("forklift", 3)])
+@pytest.mark.parametrize(
+    ("kind", "size"),
+    [("numpy", 4), *(pytest.param(kind, 3, marks=pytest.mark.weekly) for kind in ("torch", "forklift"))],
+)
 def test_every_collective_as_on_one_node(context: Any, kind: str, size: int) -> None:
     """Three nodes: with four ranks two of them are on one."""
     context.spawn(ranks.nodes_collectives, (kind, 1000), nprocs=size)
@@ -43,7 +46,7 @@ def test_a_rank_that_gives_up_breaks_the_group(context: Any) -> None:
     assert told.get(timeout=1) == "broken"
 
 
-@pytest.mark.parametrize("what", ["rank", "node"])
+@pytest.mark.parametrize("what", [pytest.param("rank", marks=pytest.mark.weekly), "node"])
 def test_a_rank_or_a_node_that_is_killed(cluster: Any, context: Any, what: str) -> None:
     added = cluster.add_node(num_cpus=1, object_store_memory=200 << 20, resources={"group": 1})
     nodes = [added]

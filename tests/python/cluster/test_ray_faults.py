@@ -43,7 +43,7 @@ def test_a_node_that_joins_is_used_within_five_seconds(cluster: Any) -> None:
             cluster.remove_node(added)
 
 
-@pytest.mark.parametrize("retries", [1, 0])
+@pytest.mark.parametrize("retries", [pytest.param(1, marks=pytest.mark.weekly), 0])
 def test_a_node_is_killed_while_tasks_run(cluster: Any, tmp_path: Path, retries: int) -> None:
     added = cluster.add_node(num_cpus=2, object_store_memory=200 << 20)
     seen: list[Any] = []
@@ -83,6 +83,7 @@ def test_a_node_is_killed_while_tasks_run(cluster: Any, tmp_path: Path, retries:
         assert max(runs) == 1
 
 
+@pytest.mark.weekly
 def test_many_small_tasks_and_a_killed_node(cluster: Any) -> None:
     added = cluster.add_node(num_cpus=2, object_store_memory=200 << 20)
     try:
@@ -201,7 +202,11 @@ def test_another_connection_is_not_the_pools(cluster: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "says"), [("shutdown", {"WorkerDiedError", "PoolStoppedError"}), ("leave", {""})]
+    ("how", "says"),
+    [
+        pytest.param("shutdown", {"WorkerDiedError", "PoolStoppedError"}, marks=pytest.mark.weekly),
+        ("leave", {""}),
+    ],
 )
 def test_a_program_that_leaves_the_cluster_ends(
     cluster: Any, tmp_path: Path, how: str, says: set[str]

@@ -147,6 +147,7 @@ def test_exit_codes(context: Any) -> None:
         _ = sleeper.sentinel
 
 
+@pytest.mark.weekly
 def test_spawn(context: Any, tmp_path: Path) -> None:
     assert context.spawn(targets.write_rank, (str(tmp_path),), nprocs=2) is None
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rank-0", "rank-1"]

@@ -257,6 +257,7 @@ except ImportError as error:
     assert 'python -m pip install "ray>=2.40"' in support.run_python(code)
 
 
+@pytest.mark.weekly
 def test_the_photographs_job_has_the_same_losses_as_on_this_machine(cluster: Any, tmp_path: Path) -> None:
     pytest.importorskip("sklearn", reason="the photographs are scikit-learn's")
     pytest.importorskip("torch", reason="the network is torch's")

@@ -116,13 +116,14 @@ def simulated(*options: str) -> dict[str, float]:
     return found
 
 
+@pytest.mark.weekly
 def test_a_driver_of_ten_simulated_nodes_gets_few_messages() -> None:
     found = simulated("--nodes", "10", "--workers", "64", "--task", "0.05")
     assert found["calls_per_second"] < 0.25 * found["tasks_per_second"]
     assert 0.97 < found["utilisation"] < 1.03
 
 
-@pytest.mark.parametrize(("nodes", "workers"), [(1, 2), (30, 8)])
+@pytest.mark.parametrize(("nodes", "workers"), [(1, 2), pytest.param(30, 8, marks=pytest.mark.weekly)])
 def test_simulated_workers_are_kept_busy(nodes: int, workers: int) -> None:
     found = simulated("--nodes", str(nodes), "--workers", str(workers), "--task", "0.02")
     assert 0.97 < found["utilisation"] < 1.03

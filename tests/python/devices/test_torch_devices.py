@@ -35,7 +35,7 @@ def run_on_gpu(program: str, *arguments: str, **more: str) -> list[str]:
 
 
 @on_each_device
-@pytest.mark.parametrize("program", ["sender", "middle"])
+@pytest.mark.parametrize("program", ["sender", pytest.param("middle", marks=pytest.mark.weekly)])
 def test_programs_of_the_documents(program: str, device: str) -> None:
     expected = {
         "sender": [*(f"=== ITER {i} === [0.0, 1.0]" for i in range(10)), "0"],
