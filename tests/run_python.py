@@ -37,16 +37,17 @@ COUNT = re.compile(r"(\d+) (failed|passed|skipped|xfailed|xpassed|errors?|desele
 TITLE = re.compile(r"_{3,} \S.* _{3,}$")
 SUMMARY = "= short test summary info ="
 LINES_OF_A_FAILURE = 40
+SLOW = re.compile(r"mark\.(slow|weekly)")
 # At most so many files in a batch: a process that stalls must not keep the other from its half.
 LARGEST_BATCH = 12
 
 
 def files_of(paths: list[str]) -> list[Path]:
-    """The test files, slow ones first."""
+    """The test files, first those with slow tests and with relatives of weekly ones, which are slow, too."""
     found: list[Path] = []
     for path in [Path(text).resolve() for text in paths] or [TESTS]:
         found += sorted(path.rglob("test_*.py")) if path.is_dir() else [path]
-    return sorted(found, key=lambda file: -file.read_text(encoding="utf-8").count("mark.slow"))
+    return sorted(found, key=lambda file: -len(SLOW.findall(file.read_text(encoding="utf-8"))))
 
 
 class Batches:

@@ -176,6 +176,7 @@ def test_the_real_job_gives_the_same_losses_on_a_pool(tmp_path: Path) -> None:
     assert pool["accuracy"] == queue["accuracy"]
 
 
+@pytest.mark.weekly
 def test_the_real_job_learns(tmp_path: Path) -> None:
     out = tmp_path / "result.json"
     run("photo_crops.py", "--library", "forklift", "--batches", "150", "--held-out", "4", "--json", out)
@@ -192,18 +193,22 @@ def on_both(program: str, *arguments: str) -> tuple[str, str]:
     return theirs, ours
 
 
+# Start methods whose children import torch anew. By fork the examples run each time.
+FRESH = [pytest.param(method, marks=pytest.mark.weekly) for method in ("spawn", "forkserver")]
+
+
 def accuracy(said: str) -> float:
     return float(re.findall(r"accuracy (\S+?),?\s", said + " ")[-1])
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", ["fork", *FRESH])
 def test_hogwild_with_one_worker_is_the_same_on_both(method: str) -> None:
     theirs, ours = on_both("hogwild.py", "--workers", "1", "--epochs", "3", "--method", method)
     assert len(ours.splitlines()) == 4
     assert ours == theirs
 
 
-@pytest.mark.parametrize("library", ["torch", "forklift"])
+@pytest.mark.parametrize("library", [pytest.param("torch", marks=pytest.mark.weekly), "forklift"])
 def test_hogwild_learns(library: str) -> None:
     said = run("hogwild.py", "--library", library, "--workers", "3")
     assert accuracy(said) > 0.9
@@ -217,7 +222,7 @@ def test_the_replay_buffer_is_the_same_on_both() -> None:
     assert sum(rewards[-5:]) / 5 > 0.5 * sum(rewards[:5]) / 5  # both are negative
 
 
-@pytest.mark.parametrize("method", ["fork", "forkserver"])
+@pytest.mark.parametrize("method", ["fork", pytest.param("forkserver", marks=pytest.mark.weekly)])
 def test_the_replay_buffer_on_other_start_methods(method: str) -> None:
     theirs, ours = on_both("replay_buffer.py", "--rounds", "3", "--method", method)
     assert ours == theirs
@@ -234,13 +239,14 @@ def test_ddp_is_the_same_on_both_backends() -> None:
     assert accuracy(ours) > 0.9
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", ["fork", *FRESH])
 def test_data_loader(method: str) -> None:
     theirs, ours = on_both("data_loader.py", "--epochs", "1", "--method", method)
     assert len(ours.splitlines()) == 2
     assert ours == theirs
 
 
+@pytest.mark.weekly
 def test_the_data_loader_learns_without_a_change() -> None:
     ours = run("data_loader.py", "--epochs", "4")
     assert accuracy(ours) > 0.6

@@ -108,6 +108,9 @@ def kinds() -> list[tuple[str, Any]]:
     return found
 
 
+@pytest.mark.parametrize(
+    "ctx", ["fork", pytest.param("spawn", marks=pytest.mark.weekly), "forkserver"], indirect=True
+)
 def test_every_kind_arrives_as_from_the_standard_library(ctx: Any, tmp_path: Path) -> None:
     mapped = np.memmap(tmp_path / "mapped", dtype="f4", mode="w+", shape=(30_000,))
     mapped[:] = np.arange(30_000)

@@ -226,7 +226,13 @@ def test_the_floor_is_between_two_processes(name: str) -> None:
     assert all(row.floor for row in rows)
 
 
-@pytest.mark.parametrize("name", ["job-photos", "job-busy", "pipeline-1080p", "rl-4-actors", "joblib-cv"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("pipeline-1080p", "joblib-cv"),
+        *(pytest.param(name, marks=pytest.mark.weekly) for name in ("job-photos", "job-busy", "rl-4-actors")),
+    ],
+)
 def test_a_whole_job_runs_with_both_libraries(name: str) -> None:
     (row,) = choose(ROWS, name)
     figures = contenders.measure(row, 1, Scale(tiny=True), 0, lambda: None)
@@ -235,6 +241,7 @@ def test_a_whole_job_runs_with_both_libraries(name: str) -> None:
     assert theirs > 0
 
 
+@pytest.mark.weekly
 def test_two_networks_are_measured() -> None:
     for package in ("torch", "mpi4py"):
         pytest.importorskip(package)

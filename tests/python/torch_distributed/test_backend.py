@@ -102,7 +102,7 @@ TORCHRUN = """
 """
 
 
-@pytest.mark.parametrize("abort", [False, True])
+@pytest.mark.parametrize("abort", [False, pytest.param(True, marks=pytest.mark.weekly)])
 def test_ranks_of_torchrun(abort: bool, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(TORCHRUN))

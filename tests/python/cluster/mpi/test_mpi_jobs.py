@@ -50,7 +50,7 @@ def test_the_job_ends_in_good_order(outcomes: Any) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("ranks", [3, 1])
+@pytest.mark.parametrize("ranks", [pytest.param(3, marks=pytest.mark.weekly), 1])
 def test_what_is_on_its_way_when_a_pool_ends_is_given_back(ranks: int) -> None:
     done = mpi_jobs.run(ranks, "-m", "forklift.mpi", Path(__file__).parent / "mpi_ending.py")
     assert done.returncode == 0, done.stderr
@@ -75,6 +75,7 @@ def test_the_example(tmp_path: Path) -> None:
     assert done.stdout == "pi is about 3.1411; 2 workers died\n", done.stdout + done.stderr
 
 
+@pytest.mark.weekly
 def test_the_photographs_job_has_the_same_losses_as_on_this_machine(tmp_path: Path) -> None:
     pytest.importorskip("sklearn", reason="the photographs are scikit-learn's")
     pytest.importorskip("torch", reason="the network is torch's")
