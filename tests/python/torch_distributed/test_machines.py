@@ -20,7 +20,7 @@ VARIABLE = "FORKLIFT_TORCH_RANKS_PER_MACHINE"
 
 @pytest.mark.parametrize(
     ("ranks", "on_each"),
-    [pytest.param(3, 2, marks=pytest.mark.weekly), pytest.param(4, 2, marks=pytest.mark.weekly), (3, 1)],
+    [(3, 2), *(pytest.param(*each, marks=pytest.mark.weekly) for each in ((4, 2), (3, 1)))],
 )
 def test_collectives_in_two_steps(tmp_path: Path, ranks: int, on_each: int) -> None:
     """Ranks on two machines, of which one may have a rank less, and on three."""
