@@ -1,7 +1,7 @@
 # The package, used from outside, one test a compiler and a route. Included by the top CMakeLists.txt. The wheel's
 # route is tests/python/cli/test_cmake_package.py. A fetched library is built only where FORKLIFT_SLOW_TESTS is set
-# (make packages): it takes minutes, and package.shared builds the library anew, too. What takes a minute or more has the
-# label weekly, which .ci/run leaves out.
+# (make packages): it takes minutes, and package.shared builds the library anew, too. That one and the
+# installed package with Clang have the label weekly, which .ci/run leaves out.
 foreach(compiler IN ITEMS g++-12 clang++-14)
   string(REGEX REPLACE "[+].*" "" family ${compiler})
   foreach(route IN ITEMS installed fetched)

@@ -120,9 +120,8 @@ def _rays_own() -> set[int]:
             command = Path(f"/proc/{pid}/cmdline").read_bytes()
         except OSError:
             continue
-        if (
-            b"/ray/" in command
-        ):  # a forked child has the command of pytest, with names of tests such as test_arrays
+        # Not just b"ray": a forked child has the command of pytest, with names of tests such as test_arrays.
+        if b"/ray/" in command:
             own.add(pid)
     return own
 
