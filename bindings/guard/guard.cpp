@@ -4,8 +4,10 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include <chrono>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "bindings/core/errors.h"
@@ -42,6 +44,18 @@ void watch_forks(const nb::object& function) {
   if (!installed && PySys_AddAuditHook(on_audit_event, nullptr) != 0) throw nb::python_error();
   installed = true;
   Py_XSETREF(fork_watcher, function.is_none() ? nullptr : nb::object(function).release().ptr());
+}
+
+// With the interpreter's lock, so that no Python thread begins another call; signals are handled meanwhile.
+void prepare_fork() {
+  guard::rest_at_forks();
+  const auto deadline = std::chrono::steady_clock::now() + guard::fork_timeout();
+  guard::CallsInFlight calls;
+  while (!calls.ended()) {
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    if (std::chrono::steady_clock::now() >= deadline) require(guard::CallsInFlight::still_there());
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 nb::list examine() {
@@ -89,6 +103,7 @@ void bind_guard(nb::module_& module) {
   part.def("examine", examine);
   part.def("needs_examination", guard::needs_examination);
   part.def("rest_at_forks", guard::rest_at_forks);
+  part.def("prepare_fork", prepare_fork);
   part.def("watch_forks", watch_forks, nb::arg("function").none());
   part.def("owners_of_threads", owners_of_threads);
   part.def("blocked_threads", blocked_threads, nb::arg("process"));

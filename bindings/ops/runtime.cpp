@@ -13,6 +13,7 @@
 #include "bindings/core/gil.h"
 #include "device/cuda/gpu.h"
 #include "device/device.h"
+#include "guard/rest.h"
 #include "kernels/loops.h"
 #include "node/node.h"
 #include "runtime/executor.h"
@@ -79,10 +80,8 @@ void bind_runtime(nb::module_& parent) {
     released.acquire();
     require(status);
   });
-  module.def("fork_timeout",
-             [] { return std::chrono::duration<double>(Executor::instance().fork_timeout()).count(); });
-  module.def("set_fork_timeout",
-             [](double timeout) { Executor::instance().set_fork_timeout(seconds(timeout)); });
+  module.def("fork_timeout", [] { return std::chrono::duration<double>(guard::fork_timeout()).count(); });
+  module.def("set_fork_timeout", [](double timeout) { guard::set_fork_timeout(seconds(timeout)); });
   module.def("prepare_fork", [] {
     if (!ready_to_fork()) throw nb::python_error();
   });

@@ -10,8 +10,9 @@
 //   auto quick = forklift::forkserver_context().process(work, 3, results);      // forklift/context.h
 //   auto peer = forklift::Process::program({"./consumer", "--fast"}, {{"frames", frames}});
 //
-// fork() runs any callable on a copy of this process: captured values are there, other threads are not. The
-// child ends with _exit after flushing stdio: no destructor of a static object and no atexit handler of the
+// fork() runs any callable on a copy of this process: captured values are there, other threads are not. libgomp
+// works on both sides; a call of OpenBLAS in another thread is waited for, at most for runtime::fork_timeout(), and
+// then start() throws (kTimeout). The child ends with _exit after flushing stdio: no destructor of a static object and no atexit handler of the
 // parent runs in it. An int that the callable returns is the exit code. program() starts another program (any
 // language); a C++ one finds the queues with Queue<T>::inherited(name) after forklift::init(argc, argv), a
 // Python one with forklift.inherited(name).

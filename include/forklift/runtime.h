@@ -34,7 +34,7 @@ std::size_t in_flight();
 // Waits for all that were queued before this call.
 void synchronize();
 
-// How long a fork waits until everything is computed.
+// How long a fork waits until everything is computed, and until calls of OpenBLAS in other threads have ended.
 std::chrono::nanoseconds fork_timeout();
 // A negative one counts as zero: a fork is refused unless everything is computed.
 void set_fork_timeout(std::chrono::nanoseconds timeout);

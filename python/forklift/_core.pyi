@@ -301,6 +301,9 @@ class _guard:
     @staticmethod
     def rest_at_forks() -> None: ...
     @staticmethod
+    def prepare_fork() -> None:
+        """Waits for calls of OpenBLAS that are in flight; TimeoutError after fork_timeout()."""
+    @staticmethod
     def watch_forks(function: Callable[[], object] | None) -> None: ...
     # Of the other threads of this process: name, and the file of the library that started it ("": unknown).
     @staticmethod

@@ -16,8 +16,9 @@ with the defaults.
 - ``num_threads``: how many threads compute, the one that waits for a result included. 0: as many as
   there are processors that this process may use (affinity and control group), or
   ``FORKLIFT_NUM_THREADS``.
-- ``fork_timeout``: for how many seconds a fork waits until all operations are computed (60, or
-  ``FORKLIFT_FORK_TIMEOUT``). Then it raises TimeoutError instead of forking.
+- ``fork_timeout``: for how many seconds a fork waits until all operations are computed, and until calls of
+  OpenBLAS in other threads have ended (60, or ``FORKLIFT_FORK_TIMEOUT``). Then it raises TimeoutError
+  instead of forking.
 """
 
 from __future__ import annotations

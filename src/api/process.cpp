@@ -13,6 +13,7 @@
 #include "api/stop.h"
 #include "base/log.h"
 #include "collective/tables.h"
+#include "guard/rest.h"
 #include "node/node.h"
 #include "process/child.h"
 #include "process/report.h"
@@ -98,8 +99,10 @@ class ProcessCore {
   }
 
   process::Child launch(node::Node& node) {
-    if (entry || (prepare && method == StartMethod::kFork))
+    if (entry || (prepare && method == StartMethod::kFork)) {
       throw_if_failed(runtime::Executor::prepare_fork());
+      throw_if_failed(guard::prepare_fork());
+    }
     if (entry) {
       const auto whole = [this] {
         if (group) become_rank(*group, identity.rank);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "api/attached.h"
+#include "guard/rest.h"
 #include "runtime/executor.h"
 
 namespace forklift::inline abi_0_1::runtime {
@@ -20,9 +21,9 @@ void synchronize() {
     throw_if_failed(executor->drain(std::chrono::hours(24 * 365)));
 }
 
-std::chrono::nanoseconds fork_timeout() { return Executor::instance().fork_timeout(); }
+std::chrono::nanoseconds fork_timeout() { return guard::fork_timeout(); }
 void set_fork_timeout(std::chrono::nanoseconds timeout) {
-  Executor::instance().set_fork_timeout(std::max(timeout, std::chrono::nanoseconds(0)));
+  guard::set_fork_timeout(std::max(timeout, std::chrono::nanoseconds(0)));
 }
 ForkCounts fork_counts() noexcept { return Executor::fork_counts(); }
 

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <thread>
 
+#include "base/log.h"
 #include "guard/threads.h"
 
 namespace forklift::inline abi_0_1::guard {
@@ -20,7 +21,8 @@ namespace {
 using Pause = int (*)(int kind);
 using SetThreads = void (*)(int count);
 constexpr int kSoft = 1;  // omp_pause_soft: the values of threadprivate variables of this thread stay
-constexpr std::chrono::milliseconds kQuietWithin{1000};
+constexpr std::chrono::seconds kForkTimeout{60};
+constexpr std::chrono::seconds kAloneAtMost{1};
 
 // What the handlers call. Process-private; a new one is made when libraries were loaded or unloaded.
 struct Plan {
@@ -33,6 +35,26 @@ struct Plan {
 std::shared_ptr<const Plan>& plan_in_use() {
   static auto* const instance = new std::shared_ptr<const Plan>;  // handlers outlive main
   return *instance;
+}
+
+std::shared_ptr<const Plan> current_plan() {
+  const std::lock_guard<std::mutex> lock(tables_mutex());
+  return plan_in_use();
+}
+
+std::int64_t timeout_wanted() {
+  const char* const text = std::getenv("FORKLIFT_FORK_TIMEOUT");
+  const std::int64_t usual = std::chrono::nanoseconds(kForkTimeout).count();
+  if (text == nullptr) return usual;
+  char* end = nullptr;
+  const double seconds = std::strtod(text, &end);
+  if (end == text || !(seconds >= 0)) return usual;
+  return static_cast<std::int64_t>(std::min(seconds, 1e9) * 1e9);
+}
+
+std::atomic<std::int64_t>& timeout_ns() {
+  static std::atomic<std::int64_t> nanoseconds{timeout_wanted()};
+  return nanoseconds;
 }
 
 // The handlers are registered as often as libraries came; the first of them in a fork does the work.
@@ -65,36 +87,30 @@ bool may_call(const Thread& thread, const Libraries& libraries) {
          thread.owner.starts_with("libpython");
 }
 
-void wait_for_openblas(const Plan& plan) {
-  const auto deadline = std::chrono::steady_clock::now() + kQuietWithin;
-  while (std::chrono::steady_clock::now() < deadline) {
-    const std::shared_ptr<const Libraries> libraries = mapped_libraries();
-    const std::vector<Thread> threads = other_threads(*libraries);
-    const auto calls = [&](const Thread& each) { return may_call(each, *libraries); };
-    const auto works = [&](const Thread& each) {
-      return each.busy() && (calls(each) || is_of_openblas(each, plan));
-    };
-    if (std::ranges::none_of(threads, calls) || std::ranges::none_of(threads, works)) return;
+Status wait_for_calls() {
+  const auto deadline = std::chrono::steady_clock::now() + fork_timeout();
+  CallsInFlight calls;
+  while (!calls.ended()) {
+    if (std::chrono::steady_clock::now() >= deadline) return CallsInFlight::still_there();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+  return {};
 }
 
 void rest(const Plan& plan) {
   // After a library was unloaded, the functions may be gone.
   if (plan.changes != mapped_libraries()->changes || count_threads() < 2) return;
   for (const Pause pause : plan.pauses) pause(kSoft);
-  if (!plan.openblas.empty()) wait_for_openblas(plan);
+  if (const Status status = wait_for_calls(); !status) {
+    log(Severity::kError, "this fork may never return: " + std::string(status.what()));
+  }
 }
 
 void before_fork() {
   if (t_in_fork) return;
   t_in_fork = true;
-  std::unique_lock<std::mutex> lock(tables_mutex());
-  const std::shared_ptr<const Plan> plan = plan_in_use();
-  lock.unlock();
-  rest(*plan);
-  lock.lock();
-  lock.release();  // until one of the handlers below
+  rest(*current_plan());
+  tables_mutex().lock();  // until one of the handlers below
 }
 
 void after_fork_in_parent() {
@@ -117,6 +133,47 @@ RestMode rest_mode() noexcept {
   const std::string_view wanted = text ? text : "";
   if (wanted == "off") return RestMode::kOff;
   return wanted == "single" ? RestMode::kSingle : RestMode::kOn;
+}
+
+std::chrono::nanoseconds fork_timeout() noexcept {
+  return std::chrono::nanoseconds(timeout_ns().load(std::memory_order_relaxed));
+}
+
+void set_fork_timeout(std::chrono::nanoseconds timeout) noexcept {
+  timeout_ns().store(timeout.count(), std::memory_order_relaxed);
+}
+
+Status refuse_fork(const std::string& why) {
+  const double seconds = std::chrono::duration<double>(fork_timeout()).count();
+  return {Code::kTimeout, "no fork after waiting for " + std::to_string(seconds) + " s: " + why +
+                              "; wait longer (fork_timeout), or start the process by another method"};
+}
+
+Status prepare_fork() {
+  rest_at_forks();
+  return wait_for_calls();
+}
+
+Status CallsInFlight::still_there() {
+  return refuse_fork("another thread is within a call of OpenBLAS, and fork() would not return");
+}
+
+bool CallsInFlight::ended() {
+  const std::shared_ptr<const Plan> plan = current_plan();
+  // Most forks meet threads that sleep, and need not know whose they are.
+  if (!plan || plan->openblas.empty() || !another_thread_is_busy()) return true;
+  const std::shared_ptr<const Libraries> libraries = mapped_libraries();
+  const std::vector<Thread> threads = other_threads(*libraries);
+  const auto calls = [&](const Thread& each) { return may_call(each, *libraries); };
+  if (std::ranges::none_of(threads, calls)) return true;
+  const auto now = std::chrono::steady_clock::now();
+  const auto serves = [&](const Thread& each) { return each.busy() && is_of_openblas(each, *plan); };
+  if (std::ranges::any_of(threads, serves)) {
+    alone_since_ = now;
+    return false;
+  }
+  const auto computes = [&](const Thread& each) { return each.busy() && calls(each); };
+  return std::ranges::none_of(threads, computes) || now - alone_since_ >= kAloneAtMost;
 }
 
 void rest_at_forks() {

@@ -5,14 +5,20 @@
 //   (omp_pause_resource_all); each side makes a new one when it computes again. Where libgomp is too old for
 //   that, the child computes on one thread (omp_set_num_threads).
 // - OpenBLAS ends its threads itself, but hangs in the parent if another thread's call is in flight. So where
-//   there are threads that may call it, the fork waits until they and OpenBLAS's own sleep, a second at most.
-//   The forking thread has the interpreter's lock, and so no other Python thread begins a call meanwhile.
+//   there are threads that may call it, the fork waits until they and OpenBLAS's own sleep (CallsInFlight), for
+//   fork_timeout() at most. The forking thread has the interpreter's lock, and so no other Python thread begins a
+//   call meanwhile.
 //
 // It happens in handlers of pthread_atfork. FORKLIFT_FORK_REST in the environment: "on", "off", or "single"
 // (libgomp is treated as if it were too old).
 // Thread safety: yes.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "forklift/status.h"
 #include "guard/libraries.h"
 
 namespace forklift::inline abi_0_1::guard {
@@ -29,6 +35,32 @@ RestMode rest_mode() noexcept;
 // were loaded since: handlers run in the opposite order of their registration, and ours must be OpenBLAS's
 // predecessor. A call without news costs a microsecond.
 void rest_at_forks();
+
+// How long a fork waits for what this process computes: 60 s, or FORKLIFT_FORK_TIMEOUT (seconds).
+std::chrono::nanoseconds fork_timeout() noexcept;
+void set_fork_timeout(std::chrono::nanoseconds timeout) noexcept;
+
+// kTimeout: no fork for this reason, after fork_timeout().
+Status refuse_fork(const std::string& why);
+
+// rest_at_forks(), and waits for calls in flight. kTimeout: they go on; a fork would hang in this process. A handler
+// cannot refuse a fork, so whoever can asks this before it.
+Status prepare_fork();
+
+// Calls of OpenBLAS that other threads have in flight.
+//
+// While a thread of OpenBLAS's own computes, a call is in flight for certain, since they sleep 0.1 s after the last.
+// A thread that may call it and computes alone is given a second: it may compute anything, for ever, and a call
+// that leaves OpenBLAS's threads asleep does no harm.
+class CallsInFlight {
+ public:
+  // One look at all threads.
+  bool ended();
+  static Status still_there();  // what prepare_fork() returns then
+
+ private:
+  std::chrono::steady_clock::time_point alone_since_ = std::chrono::steady_clock::now();
+};
 
 // Whether this copy of libgomp can end its threads.
 bool can_pause(const Library& gomp);

@@ -102,7 +102,7 @@ Finding judge_openblas(const Library& library, const std::vector<Thread>& thread
     finding.verdict = Verdict::kSafeIfIdle;
     finding.remedy = "FORKLIFT_FORK_REST=on in the environment";
   } else {
-    finding.remedy = "done: a fork waits until calls of other threads have ended, a second at most";
+    finding.remedy = "done: a fork waits until calls of other threads have ended";
   }
   return finding;
 }

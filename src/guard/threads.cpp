@@ -178,6 +178,12 @@ int count_threads() noexcept {
   return ::stat("/proc/self/task", &info) == 0 ? static_cast<int>(info.st_nlink) - 2 : 0;
 }
 
+bool another_thread_is_busy() {
+  const auto own = static_cast<pid_t>(os::thread_id());
+  return std::ranges::any_of(os::tasks_of(::getpid()),
+                             [own](pid_t task) { return task != own && is_busy(os::task_state(task)); });
+}
+
 std::vector<Thread> other_threads(const Libraries& libraries) {
   std::vector<Thread> found;
   const auto own = static_cast<pid_t>(os::thread_id());

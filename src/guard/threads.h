@@ -19,16 +19,21 @@
 
 namespace forklift::inline abi_0_1::guard {
 
+inline bool is_busy(char state) { return state == 'R' || state == 'D'; }
+
 struct Thread {
   pid_t id = 0;
   std::string name;
   char state = 0;     // as in /proc/PID/stat: 'R' runs, 'S' sleeps
   std::string owner;  // the file of the library that started it; empty: unknown
-  bool busy() const { return state == 'R' || state == 'D'; }
+  bool busy() const { return is_busy(state); }
 };
 
 // How many threads this process has; 0 if it cannot be told.
 int count_threads() noexcept;
+
+// Whether one of them runs. Cheaper than the list.
+bool another_thread_is_busy();
 
 // All threads except the calling one.
 std::vector<Thread> other_threads(const Libraries& libraries);

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "guard/rest.h"
 #include "node/node.h"
 #include "os/limits.h"
 #include "os/proc.h"
@@ -19,7 +20,6 @@ std::atomic<std::uint64_t> forks_prepared{0};
 std::atomic<std::uint64_t> forks_in_parent{0};
 std::atomic<std::uint64_t> forks_in_child{0};
 
-constexpr std::chrono::seconds kForkTimeout{60};
 // How long a worker looks for the next job before it sleeps: a chain of operations comes as fast as it is computed,
 // and being woken takes longer than most operations.
 constexpr int kLooks = 2000;
@@ -31,15 +31,6 @@ std::size_t threads_wanted(std::size_t count) {
     if (number > 0) return static_cast<std::size_t>(number);
   }
   return static_cast<std::size_t>(os::usable_cpus());
-}
-
-std::chrono::nanoseconds fork_timeout_wanted() {
-  const char* text = std::getenv("FORKLIFT_FORK_TIMEOUT");
-  if (text == nullptr) return kForkTimeout;
-  char* end = nullptr;
-  const double seconds = std::strtod(text, &end);
-  if (end == text || !(seconds >= 0)) return kForkTimeout;
-  return std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(seconds, 1e9) * 1e9));
 }
 
 // Keeps a worker off the processor of the thread that submits and computes, too. The kernel wakes a thread where it ran
@@ -72,9 +63,7 @@ void pause() noexcept {
 
 Status Job::wait() noexcept { return done() ? Status() : Executor::instance().wait_for(*this); }
 
-Executor::Executor() : queue_(new Queue), fork_timeout_ns_(fork_timeout_wanted().count()) {
-  threads_.store(threads_wanted(0), std::memory_order_relaxed);
-}
+Executor::Executor() : queue_(new Queue) { threads_.store(threads_wanted(0), std::memory_order_relaxed); }
 
 Executor& Executor::instance() {
   static Executor* const executor = [] {
@@ -104,12 +93,6 @@ void Executor::set_threads(std::size_t count) {
   queue.done.notify_all();
 }
 
-std::chrono::nanoseconds Executor::fork_timeout() const noexcept {
-  return std::chrono::nanoseconds(fork_timeout_ns_.load(std::memory_order_relaxed));
-}
-void Executor::set_fork_timeout(std::chrono::nanoseconds timeout) noexcept {
-  fork_timeout_ns_.store(timeout.count(), std::memory_order_relaxed);
-}
 ForkCounts Executor::fork_counts() noexcept { return {forks_prepared, forks_in_parent, forks_in_child}; }
 
 std::size_t Executor::in_flight() const {
@@ -282,13 +265,8 @@ Status Executor::drain(std::chrono::nanoseconds timeout) {
 Status Executor::prepare_fork() {
   Executor* const executor = existing();
   if (executor == nullptr || executor->in_flight() == 0) return {};
-  const std::chrono::nanoseconds timeout = executor->fork_timeout();
-  Status status = executor->drain(timeout);
-  if (status) return status;
-  return {Code::kTimeout, "no fork after waiting for " +
-                              std::to_string(std::chrono::duration<double>(timeout).count()) +
-                              " s: " + std::string(status.what()) +
-                              "; wait longer (fork_timeout), or start the process by another method"};
+  Status status = executor->drain(guard::fork_timeout());
+  return status ? status : guard::refuse_fork(std::string(status.what()));
 }
 
 void Executor::before_fork() {
@@ -297,7 +275,7 @@ void Executor::before_fork() {
   std::unique_lock held(queue.mutex);
   queue.done.wait(held, [&] { return !queue.forking; });  // forks of one process come one after the other
   queue.forking = true;
-  if (drained(held, queue.submitted, fork_timeout())) {
+  if (drained(held, queue.submitted, guard::fork_timeout())) {
     stop_threads(held);
   }
   held.release();  // held across the fork

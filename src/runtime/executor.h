@@ -12,7 +12,7 @@
 // There are as many computing threads as processors that this process may use (its affinity and its control group's
 // quota), the waiting thread included. They start with the first job, and jobs never need Python's interpreter lock.
 //
-// Fork: prepare waits until the queue is empty, at most fork_timeout(), while other threads' submissions wait; then it
+// Fork: prepare waits until the queue is empty, at most guard::fork_timeout(), while other threads' submissions wait; then it
 // ends the threads, so that a process that forks has none of ours. They start again with the next job, in the parent
 // and in the child. Jobs that were not done in time never will be in the child: waiting for one is kBrokenByFork.
 //
@@ -95,9 +95,6 @@ class Executor {
   // Jobs that are not done.
   std::size_t in_flight() const;
 
-  // How long a fork waits for them; FORKLIFT_FORK_TIMEOUT (seconds) sets it at the start, else it is 60 s.
-  std::chrono::nanoseconds fork_timeout() const noexcept;
-  void set_fork_timeout(std::chrono::nanoseconds timeout) noexcept;
   static ForkCounts fork_counts() noexcept;
 
   static constexpr std::size_t kMostBytes = std::size_t{256} << 20;
@@ -136,7 +133,6 @@ class Executor {
 
   Queue* queue_;
   std::atomic<std::size_t> threads_{1};
-  std::atomic<std::int64_t> fork_timeout_ns_;
   std::atomic<std::uint64_t> generation_{1};
   // Of the job at the front, for workers that look before they sleep.
   std::atomic<std::uint64_t> news_{0};

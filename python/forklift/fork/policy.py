@@ -58,11 +58,17 @@ def check_fork(policy: str | None = None) -> None:
     """Examine this process before a fork that the calling thread makes next.
 
     ForkRefusedError, ForkWarning (where a filter makes it an exception): nothing has happened yet.
+    TimeoutError: another thread is within a call of OpenBLAS for longer than
+    ``context.get_context("fork_timeout")``.
     """
     if not _observers and not must_examine():
         return
     _core._guard.rest_at_forks()
-    policy = policy or get_fork_policy()
+    _follow(policy or get_fork_policy())
+    _core._guard.prepare_fork()  # last: it keeps the interpreter's lock, and the fork comes next
+
+
+def _follow(policy: str) -> None:
     if policy == "allow" and not _observers:
         return
     report = ForkReport(examine())

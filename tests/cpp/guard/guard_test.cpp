@@ -18,7 +18,6 @@
 #include "guard/blocked.h"
 #include "guard/guards.h"
 #include "guard/libraries.h"
-#include "guard/rest.h"
 #include "guard/runtimes.h"
 #include "guard/stacks.h"
 #include "guard/threads.h"
@@ -337,33 +336,6 @@ TEST(GuardStacks, ChildInALockWritesItsStack) {
   struct sigaction now{};
   ASSERT_EQ(::sigaction(armed->number(), nullptr, &now), 0);
   EXPECT_EQ(now.sa_handler, SIG_DFL) << "the parent keeps no handler";
-}
-
-// GOMP_parallel is what the compiler makes of a parallel region: the program itself need not be built for OpenMP.
-using Parallel = void (*)(void (*)(void*), void*, unsigned threads, unsigned flags);
-
-Parallel load_gomp() {
-  void* const loaded = ::dlopen("libgomp.so.1", RTLD_NOW | RTLD_LOCAL);  // stays loaded
-  return loaded ? reinterpret_cast<Parallel>(::dlsym(loaded, "GOMP_parallel")) : nullptr;
-}
-
-TEST(GuardRest, PoolOfLibgompWorksOnBothSidesOfAFork) {
-  const Parallel parallel = load_gomp();
-  if (!parallel) GTEST_SKIP() << "no libgomp";
-  static std::atomic<int> sum;
-  const auto run = [parallel] {
-    sum = 0;
-    parallel([](void*) { ++sum; }, nullptr, 2, 0);
-    return sum.load();
-  };
-  EXPECT_EQ(run(), 2);
-  rest_at_forks();
-  for (int i = 0; i < 3; ++i) {
-    Child child([&] { EXPECT_EQ(run(), 2); });
-    ASSERT_TRUE(test::eventually([&] { return os::task_state(child.pid()) == 'Z'; }));
-    EXPECT_EQ(child.wait(), 0);
-    EXPECT_EQ(run(), 2);
-  }
 }
 
 }  // namespace

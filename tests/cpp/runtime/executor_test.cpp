@@ -19,6 +19,7 @@
 #include "forklift/context.h"
 #include "forklift/ops.h"
 #include "forklift/process.h"
+#include "guard/rest.h"
 #include "node/node.h"
 #include "support/status_check.h"
 #include "tensor/pending.h"
@@ -101,7 +102,7 @@ class ExecutorTest : public testing::Test {
   void SetUp() override { Executor::instance().set_threads(3); }
   void TearDown() override {
     EXPECT_OK(Executor::instance().drain(30s));
-    Executor::instance().set_fork_timeout(60s);
+    guard::set_fork_timeout(60s);
     Executor::instance().set_threads(1);  // ends the threads, which the leak check would find
   }
 };
@@ -234,7 +235,7 @@ TEST_F(ExecutorTest, ForkFindsEverythingComputedAndNoThreads) {
 }
 
 TEST_F(ExecutorTest, WhatIsUnderWayAtAForkIsBrokenInTheChild) {
-  Executor::instance().set_fork_timeout(0s);
+  guard::set_fork_timeout(0s);
   const auto gate = std::make_shared<Gate>();
   const auto job = std::make_shared<GatedJob>(gate);
   Executor::instance().submit(job);
@@ -257,7 +258,7 @@ TEST_F(ExecutorTest, WhatIsUnderWayAtAForkIsBrokenInTheChild) {
 void nothing() {}
 
 TEST_F(ExecutorTest, ProcessRefusesToForkAfterTheDeadline) {
-  Executor::instance().set_fork_timeout(0s);
+  guard::set_fork_timeout(0s);
   const auto gate = std::make_shared<Gate>();
   Executor::instance().submit(std::make_shared<GatedJob>(gate));
   gate->wait_until_reached();
@@ -296,7 +297,7 @@ TEST_F(ExecutorTest, ForkWhileOthersSubmit) {
 }
 
 TEST_F(ExecutorTest, AResultOnItsWayFailsInTheChildWithItsName) {
-  Executor::instance().set_fork_timeout(0s);
+  guard::set_fork_timeout(0s);
   const auto gate = std::make_shared<Gate>();
   Executor::instance().submit(std::make_shared<GatedJob>(gate));
   const Tensor ones =

@@ -197,3 +197,58 @@ def test_torch_computes_on_both_sides_of_a_bare_fork(rest: str, tmp_path: Path) 
     assert done.returncode == 0, done.stderr
     # On one thread the child is slower, which is said.
     assert ("computes on one thread" in done.stderr) == (rest == "single")
+
+
+OPENBLAS = """
+import os, sys, threading
+import numpy as np
+import forklift
+import forklift.multiprocessing as mp
+from forklift import context
+
+def state():
+    return next(each.state for each in forklift.fork_report() if each.library == "OpenBLAS")
+
+def fork():
+    process = mp.get_context("fork").Process(target=sys.exit, args=(7,))
+    process.start(fork_policy="allow")
+    process.join()
+    return process.exitcode
+
+def os_fork():
+    pid = os.fork()
+    if pid == 0:
+        os._exit(7)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+forklift.install()
+large = np.ones((4000, 4000))  # a second and more of two threads
+while state() == "busy":  # since the library was loaded
+    pass
+caller = threading.Thread(target=np.matmul, args=(large, large))
+caller.start()
+while state() != "busy":
+    pass
+context.set_context(fork_timeout=0.01)
+for way in (fork, os_fork):
+    try:
+        print("no refusal:", way())
+    except TimeoutError as error:
+        print(error)
+context.set_context(fork_timeout=60)
+print(fork(), os_fork())
+caller.join()
+"""
+
+
+def test_a_fork_while_openblas_computes_waits_and_is_refused_after_the_timeout(tmp_path: Path) -> None:
+    pytest.importorskip("numpy")
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2"}
+    done = python(write(tmp_path / "program.py", OPENBLAS), cwd=tmp_path, env=environment)
+    assert done.returncode == 0, done.stderr
+    *refused, last = done.stdout.splitlines()
+    assert last == "7 7"
+    assert len(refused) == 2
+    for line in refused:
+        assert "no fork after waiting for 0.01" in line
+        assert "within a call of OpenBLAS" in line

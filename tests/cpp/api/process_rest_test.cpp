@@ -1,0 +1,43 @@
+// Process::fork brings runtimes to rest before it forks.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+
+#include "forklift/process.h"
+#include "support/process_fixture.h"
+
+namespace forklift {
+namespace {
+
+// What a compiler makes of a parallel region.
+using Parallel = void (*)(void (*)(void*), void*, unsigned threads, unsigned flags);
+
+class ProcessRest : public test::ProcessFixture {};
+
+TEST_F(ProcessRest, PoolOfLibgompWorksInAForkedChild) {
+  void* const loaded = ::dlopen("libgomp.so.1", RTLD_NOW | RTLD_LOCAL);  // stays loaded
+  if (!loaded) GTEST_SKIP() << "no libgomp";
+  const auto parallel = reinterpret_cast<Parallel>(::dlsym(loaded, "GOMP_parallel"));
+  ASSERT_NE(parallel, nullptr);
+  static std::atomic<int> sum;
+  const auto run = [parallel] {
+    sum = 0;
+    parallel([](void*) { ++sum; }, nullptr, 2, 0);
+    return sum.load();
+  };
+  ASSERT_EQ(run(), 2);
+  Process child = Process::fork(run);
+  child.start();
+  if (!child.try_join(std::chrono::seconds(20))) {
+    child.kill();
+    child.join();
+    FAIL() << "the child waits for threads that it has not";
+  }
+  EXPECT_EQ(child.exitcode(), 2);
+  EXPECT_EQ(run(), 2);
+}
+
+}  // namespace
+}  // namespace forklift
