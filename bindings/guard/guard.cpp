@@ -50,10 +50,9 @@ void watch_forks(const nb::object& function) {
 void prepare_fork() {
   guard::rest_at_forks();
   const auto deadline = std::chrono::steady_clock::now() + guard::fork_timeout();
-  guard::CallsInFlight calls;
-  while (!calls.ended()) {
+  while (!guard::calls_have_ended()) {
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
-    if (std::chrono::steady_clock::now() >= deadline) require(guard::CallsInFlight::still_there());
+    if (std::chrono::steady_clock::now() >= deadline) require(guard::calls_go_on());
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }

@@ -22,7 +22,6 @@ using Pause = int (*)(int kind);
 using SetThreads = void (*)(int count);
 constexpr int kSoft = 1;  // omp_pause_soft: the values of threadprivate variables of this thread stay
 constexpr std::chrono::seconds kForkTimeout{60};
-constexpr std::chrono::seconds kAloneAtMost{1};
 
 // What the handlers call. Process-private; a new one is made when libraries were loaded or unloaded.
 struct Plan {
@@ -57,6 +56,29 @@ std::atomic<std::int64_t>& timeout_ns() {
   return nanoseconds;
 }
 
+// For how long other threads have computed while those of OpenBLAS slept, as far as looks follow one another
+// closely. Of the process: a refusable wait, its fork and the next forks continue one another.
+class Alone {
+ public:
+  void interrupt() noexcept { since_ = 0; }
+  bool for_long() noexcept {
+    const std::int64_t now = std::chrono::steady_clock::now().time_since_epoch().count();
+    const std::int64_t looked = looked_.exchange(now);
+    if (since_ == 0 || now - looked > kAtMost.count()) since_ = now;
+    return now - since_ >= kAtMost.count();
+  }
+
+ private:
+  static constexpr std::chrono::steady_clock::duration kAtMost = std::chrono::seconds(1);
+  std::atomic<std::int64_t> since_{0};
+  std::atomic<std::int64_t> looked_{0};
+};
+
+Alone& alone() {
+  static Alone instance;
+  return instance;
+}
+
 // The handlers are registered as often as libraries came; the first of them in a fork does the work.
 thread_local bool t_in_fork = false;
 
@@ -89,9 +111,8 @@ bool may_call(const Thread& thread, const Libraries& libraries) {
 
 Status wait_for_calls() {
   const auto deadline = std::chrono::steady_clock::now() + fork_timeout();
-  CallsInFlight calls;
-  while (!calls.ended()) {
-    if (std::chrono::steady_clock::now() >= deadline) return CallsInFlight::still_there();
+  while (!calls_have_ended()) {
+    if (std::chrono::steady_clock::now() >= deadline) return calls_go_on();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return {};
@@ -154,26 +175,24 @@ Status prepare_fork() {
   return wait_for_calls();
 }
 
-Status CallsInFlight::still_there() {
+Status calls_go_on() {
   return refuse_fork("another thread is within a call of OpenBLAS, and fork() would not return");
 }
 
-bool CallsInFlight::ended() {
+bool calls_have_ended() {
   const std::shared_ptr<const Plan> plan = current_plan();
-  // Most forks meet threads that sleep, and need not know whose they are.
-  if (!plan || plan->openblas.empty() || !another_thread_is_busy()) return true;
+  if (!plan || plan->openblas.empty()) return true;
   const std::shared_ptr<const Libraries> libraries = mapped_libraries();
-  const std::vector<Thread> threads = other_threads(*libraries);
+  // Most forks meet threads that sleep, and need not know whose they are.
+  const std::vector<Thread> threads =
+      another_thread_is_busy() ? other_threads(*libraries) : std::vector<Thread>();
   const auto calls = [&](const Thread& each) { return may_call(each, *libraries); };
-  if (std::ranges::none_of(threads, calls)) return true;
-  const auto now = std::chrono::steady_clock::now();
   const auto serves = [&](const Thread& each) { return each.busy() && is_of_openblas(each, *plan); };
-  if (std::ranges::any_of(threads, serves)) {
-    alone_since_ = now;
-    return false;
-  }
   const auto computes = [&](const Thread& each) { return each.busy() && calls(each); };
-  return std::ranges::none_of(threads, computes) || now - alone_since_ >= kAloneAtMost;
+  const bool in_flight = std::ranges::any_of(threads, calls) && std::ranges::any_of(threads, serves);
+  if (!in_flight && std::ranges::any_of(threads, computes)) return alone().for_long();
+  alone().interrupt();
+  return !in_flight;
 }
 
 void rest_at_forks() {

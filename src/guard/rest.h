@@ -5,7 +5,7 @@
 //   (omp_pause_resource_all); each side makes a new one when it computes again. Where libgomp is too old for
 //   that, the child computes on one thread (omp_set_num_threads).
 // - OpenBLAS ends its threads itself, but hangs in the parent if another thread's call is in flight. So where
-//   there are threads that may call it, the fork waits until they and OpenBLAS's own sleep (CallsInFlight), for
+//   there are threads that may call it, the fork waits until they and OpenBLAS's own sleep (calls_have_ended()), for
 //   fork_timeout() at most. The forking thread has the interpreter's lock, and so no other Python thread begins a
 //   call meanwhile.
 //
@@ -47,20 +47,14 @@ Status refuse_fork(const std::string& why);
 // cannot refuse a fork, so whoever can asks this before it.
 Status prepare_fork();
 
-// Calls of OpenBLAS that other threads have in flight.
+// One look at all threads: whether no other one has a call of OpenBLAS in flight. What prepare_fork() waits for.
 //
 // While a thread of OpenBLAS's own computes, a call is in flight for certain, since they sleep 0.1 s after the last.
 // A thread that may call it and computes alone is given a second: it may compute anything, for ever, and a call
-// that leaves OpenBLAS's threads asleep does no harm.
-class CallsInFlight {
- public:
-  // One look at all threads.
-  bool ended();
-  static Status still_there();  // what prepare_fork() returns then
-
- private:
-  std::chrono::steady_clock::time_point alone_since_ = std::chrono::steady_clock::now();
-};
+// that leaves OpenBLAS's threads asleep does no harm. Forks that follow one another give it one second together.
+bool calls_have_ended();
+// What prepare_fork() returns if they have not, after the time.
+Status calls_go_on();
 
 // Whether this copy of libgomp can end its threads.
 bool can_pause(const Library& gomp);

@@ -133,7 +133,7 @@ TEST_F(GuardRestOfOpenBlas, ItsThreadsAreNotWaitedForWhereNobodyElseMayCallIt) {
   EXPECT_OK(prepare_fork());
 }
 
-TEST_F(GuardRestOfOpenBlas, AThreadThatComputesAloneIsGivenASecond) {
+TEST_F(GuardRestOfOpenBlas, AThreadThatComputesAloneIsGivenASecondOnce) {
   std::atomic<bool> stop{false};
   std::thread other([&] {
     while (!stop) {
@@ -141,7 +141,10 @@ TEST_F(GuardRestOfOpenBlas, AThreadThatComputesAloneIsGivenASecond) {
   });
   const auto began = std::chrono::steady_clock::now();
   EXPECT_OK(prepare_fork());
-  EXPECT_GE(std::chrono::steady_clock::now() - began, 1s);
+  const auto first = std::chrono::steady_clock::now();
+  EXPECT_GE(first - began, 1s);
+  for (int i = 0; i < 3; ++i) EXPECT_OK(prepare_fork());
+  EXPECT_LT(std::chrono::steady_clock::now() - first, 3s) << "each was given a second of its own";
   stop = true;
   other.join();
 }
