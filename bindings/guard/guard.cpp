@@ -4,10 +4,8 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
-#include <chrono>
 #include <cstring>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "bindings/core/errors.h"
@@ -48,13 +46,9 @@ void watch_forks(const nb::object& function) {
 
 // With the interpreter's lock, so that no Python thread begins another call; signals are handled meanwhile.
 void prepare_fork() {
-  guard::rest_at_forks();
-  const auto deadline = std::chrono::steady_clock::now() + guard::fork_timeout();
-  while (!guard::calls_have_ended()) {
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
-    if (std::chrono::steady_clock::now() >= deadline) require(guard::calls_go_on());
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  const Status status = guard::prepare_fork([] { return PyErr_CheckSignals() != 0; });
+  if (PyErr_Occurred() != nullptr) throw nb::python_error();
+  require(status);
 }
 
 nb::list examine() {

@@ -109,21 +109,41 @@ bool may_call(const Thread& thread, const Libraries& libraries) {
          thread.owner.starts_with("libpython");
 }
 
-Status wait_for_calls() {
+// One look at all threads.
+bool calls_have_ended() {
+  const std::shared_ptr<const Plan> plan = current_plan();
+  if (!plan || plan->openblas.empty()) return true;
+  const std::shared_ptr<const Libraries> libraries = mapped_libraries();
+  // Most forks meet threads that sleep, and need not know whose they are.
+  const std::vector<Thread> threads =
+      another_thread_is_busy() ? other_threads(*libraries) : std::vector<Thread>();
+  const auto calls = [&](const Thread& each) { return may_call(each, *libraries); };
+  const auto serves = [&](const Thread& each) { return each.busy() && is_of_openblas(each, *plan); };
+  const auto computes = [&](const Thread& each) { return each.busy() && calls(each); };
+  const bool in_flight = std::ranges::any_of(threads, calls) && std::ranges::any_of(threads, serves);
+  if (!in_flight && std::ranges::any_of(threads, computes)) return alone().for_long();
+  alone().interrupt();
+  return !in_flight;
+}
+
+// False: they go on after fork_timeout(), or the wait was interrupted.
+bool wait_for_calls(const std::function<bool()>& interrupted) {
   const auto deadline = std::chrono::steady_clock::now() + fork_timeout();
   while (!calls_have_ended()) {
-    if (std::chrono::steady_clock::now() >= deadline) return calls_go_on();
+    if (std::chrono::steady_clock::now() >= deadline || (interrupted && interrupted())) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  return {};
+  return true;
 }
 
 void rest(const Plan& plan) {
   // After a library was unloaded, the functions may be gone.
   if (plan.changes != mapped_libraries()->changes || count_threads() < 2) return;
   for (const Pause pause : plan.pauses) pause(kSoft);
-  if (const Status status = wait_for_calls(); !status) {
-    log(Severity::kError, "this fork may never return: " + std::string(status.what()));
+  if (!wait_for_calls({})) {
+    log(Severity::kError,
+        "this fork may never return: after fork_timeout another thread is still within a call of "
+        "OpenBLAS");
   }
 }
 
@@ -170,29 +190,10 @@ Status refuse_fork(const std::string& why) {
                               "; wait longer (fork_timeout), or start the process by another method"};
 }
 
-Status prepare_fork() {
+Status prepare_fork(const std::function<bool()>& interrupted) {
   rest_at_forks();
-  return wait_for_calls();
-}
-
-Status calls_go_on() {
+  if (wait_for_calls(interrupted)) return {};
   return refuse_fork("another thread is within a call of OpenBLAS, and fork() would not return");
-}
-
-bool calls_have_ended() {
-  const std::shared_ptr<const Plan> plan = current_plan();
-  if (!plan || plan->openblas.empty()) return true;
-  const std::shared_ptr<const Libraries> libraries = mapped_libraries();
-  // Most forks meet threads that sleep, and need not know whose they are.
-  const std::vector<Thread> threads =
-      another_thread_is_busy() ? other_threads(*libraries) : std::vector<Thread>();
-  const auto calls = [&](const Thread& each) { return may_call(each, *libraries); };
-  const auto serves = [&](const Thread& each) { return each.busy() && is_of_openblas(each, *plan); };
-  const auto computes = [&](const Thread& each) { return each.busy() && calls(each); };
-  const bool in_flight = std::ranges::any_of(threads, calls) && std::ranges::any_of(threads, serves);
-  if (!in_flight && std::ranges::any_of(threads, computes)) return alone().for_long();
-  alone().interrupt();
-  return !in_flight;
 }
 
 void rest_at_forks() {

@@ -5,7 +5,7 @@
 //   (omp_pause_resource_all); each side makes a new one when it computes again. Where libgomp is too old for
 //   that, the child computes on one thread (omp_set_num_threads).
 // - OpenBLAS ends its threads itself, but hangs in the parent if another thread's call is in flight. So where
-//   there are threads that may call it, the fork waits until they and OpenBLAS's own sleep (calls_have_ended()), for
+//   there are threads that may call it, the fork waits until they and OpenBLAS's own sleep (prepare_fork()), for
 //   fork_timeout() at most. The forking thread has the interpreter's lock, and so no other Python thread begins a
 //   call meanwhile.
 //
@@ -16,6 +16,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "forklift/status.h"
@@ -43,18 +44,14 @@ void set_fork_timeout(std::chrono::nanoseconds timeout) noexcept;
 // kTimeout: no fork for this reason, after fork_timeout().
 Status refuse_fork(const std::string& why);
 
-// rest_at_forks(), and waits for calls in flight. kTimeout: they go on; a fork would hang in this process. A handler
-// cannot refuse a fork, so whoever can asks this before it.
-Status prepare_fork();
-
-// One look at all threads: whether no other one has a call of OpenBLAS in flight. What prepare_fork() waits for.
+// rest_at_forks(), and waits until no other thread has a call of OpenBLAS in flight. kTimeout: they go on; a fork
+// would hang in this process. A handler cannot refuse a fork, so whoever can asks this before it. `interrupted` is
+// asked between two looks, and ends the wait.
 //
 // While a thread of OpenBLAS's own computes, a call is in flight for certain, since they sleep 0.1 s after the last.
 // A thread that may call it and computes alone is given a second: it may compute anything, for ever, and a call
 // that leaves OpenBLAS's threads asleep does no harm. Forks that follow one another give it one second together.
-bool calls_have_ended();
-// What prepare_fork() returns if they have not, after the time.
-Status calls_go_on();
+Status prepare_fork(const std::function<bool()>& interrupted = {});
 
 // Whether this copy of libgomp can end its threads.
 bool can_pause(const Library& gomp);

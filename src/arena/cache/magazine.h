@@ -47,13 +47,12 @@ struct Batch {
 
 class Magazine {
  public:
-  // How many blocks of a class change hands together: 4 MiB of them, so that the blocks in circulation fit
-  // into the processors' caches. Beyond 512 KiB, one at a time: the depot's lock is cheap beside filling such
+  // How many blocks of a class change hands together: 4 MiB of them at most, so that the blocks in circulation
+  // fit into the processors' caches. Beyond 512 KiB, one at a time: the depot's lock is cheap beside filling such
   // a block, and the fewer go round, the more of their lines and pages are in the caches and in the translation
   // buffer (2,048 of 4 KiB).
   static constexpr std::size_t batch(unsigned size_class) noexcept {
-    if (size_class >= 20) return 1;
-    return std::clamp<std::size_t>((std::size_t{4} << 20) >> size_class, 1, Batch::kMost);
+    return size_class >= 20 ? 1 : Batch::kMost;
   }
 
   // Counts a block that is given up. Whether its class keeps blocks by now.

@@ -1,26 +1,21 @@
 // Process::fork brings runtimes to rest before it forks.
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
 
 #include "forklift/process.h"
+#include "support/gomp.h"
 #include "support/process_fixture.h"
 
 namespace forklift {
 namespace {
 
-// What a compiler makes of a parallel region.
-using Parallel = void (*)(void (*)(void*), void*, unsigned threads, unsigned flags);
-
 class ProcessRest : public test::ProcessFixture {};
 
 TEST_F(ProcessRest, PoolOfLibgompWorksInAForkedChild) {
-  void* const loaded = ::dlopen("libgomp.so.1", RTLD_NOW | RTLD_LOCAL);  // stays loaded
-  if (!loaded) GTEST_SKIP() << "no libgomp";
-  const auto parallel = reinterpret_cast<Parallel>(::dlsym(loaded, "GOMP_parallel"));
-  ASSERT_NE(parallel, nullptr);
+  const test::Parallel parallel = test::load_gomp();
+  if (!parallel) GTEST_SKIP() << "no libgomp";
   static std::atomic<int> sum;
   const auto run = [parallel] {
     sum = 0;
