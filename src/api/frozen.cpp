@@ -8,6 +8,7 @@
 #include "forklift/frozen.h"
 #include "message/frozen.h"
 #include "node/node.h"
+#include "sync/past_caches.h"
 #include "tensor/arena_storage.h"
 #include "tensor/copy.h"
 
@@ -113,7 +114,7 @@ Frozen Frozen::freeze(const Value& value) {
   std::shared_ptr<Storage> storage =
       value_or_throw(tensor::arena_storage(node.arena(), writer.builder.total()));
   const std::span<const std::byte> image = writer.builder.image();
-  std::memcpy(storage->data(), image.data(), image.size());
+  sync::copy_bytes(storage->data(), image.data(), image.size());
   for (const auto& [tensor, number] : writer.tensors) {
     if (tensor.numel() == 0) continue;
     tensor::copy_strided(storage->data() + writer.builder.array_offset(number), tensor.raw(),

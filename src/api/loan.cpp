@@ -8,6 +8,7 @@
 #include "api/transfer.h"
 #include "message/loan.h"
 #include "node/endpoint.h"
+#include "sync/past_caches.h"
 
 namespace forklift::inline abi_0_1::detail {
 
@@ -110,7 +111,7 @@ LoanedBytes LoanedBytes::of_message(channel::Incoming& message, std::size_t alig
   if (into.lease_ && std::bit_cast<std::uintptr_t>(into.data_) % alignment == 0) return into;
   into.copy_.reset(static_cast<std::byte*>(
       ::operator new[](bytes.empty() ? 1 : bytes.size(), std::align_val_t{kMostAligned})));
-  if (!bytes.empty()) std::memcpy(into.copy_.get(), bytes.data(), bytes.size());
+  if (!bytes.empty()) sync::copy_bytes(into.copy_.get(), bytes.data(), bytes.size());
   into.data_ = into.copy_.get();
   into.lease_.reset();
   return into;

@@ -17,6 +17,7 @@
 #include "os/proc.h"
 #include "process/registry.h"
 #include "process/report.h"
+#include "sync/past_caches.h"
 #include "tensor/arena_storage.h"
 
 namespace forklift::inline abi_0_1 {
@@ -117,7 +118,7 @@ void result_bytes(Outcome& outcome, std::span<std::byte> out) {
   const channel::Incoming& message = outcome.result();
   if (message.codec() != message::kRawCodec || message.bytes().size() != out.size())
     throw_wrong_length(message.bytes().size(), out.size());
-  std::memcpy(out.data(), message.bytes().data(), out.size());
+  sync::copy_bytes(out.data(), message.bytes().data(), out.size());
 }
 
 void result_sequence(Outcome& outcome, Sink sink, void* into) { sink(into, outcome.result().bytes()); }

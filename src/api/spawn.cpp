@@ -10,6 +10,7 @@
 #include "locks/table.h"
 #include "message/transport.h"
 #include "process/registry.h"
+#include "sync/past_caches.h"
 #include "topic/topic.h"
 
 namespace forklift::inline abi_0_1::detail {
@@ -115,7 +116,7 @@ Value bytes_value(const void* data, std::size_t size) {
     return Value::Bytes(bytes, bytes + size);
   }
   Tensor memory = Tensor::empty({static_cast<std::int64_t>(size)}, DType::kUInt8);
-  std::memcpy(memory.raw(), data, size);
+  sync::copy_bytes(memory.raw(), data, size);
   return memory;
 }
 
@@ -131,7 +132,7 @@ std::span<const std::byte> bytes_of(const Value& value) {
 void bytes_from(const Value& value, void* data, std::size_t size) {
   const std::span<const std::byte> bytes = bytes_of(value);
   if (bytes.size() != size) throw_wrong_length(bytes.size(), size);
-  std::memcpy(data, bytes.data(), size);
+  sync::copy_bytes(data, bytes.data(), size);
 }
 
 }  // namespace forklift::inline abi_0_1::detail

@@ -8,6 +8,7 @@
 #include "channel/plain.h"
 #include "channel/record.h"
 #include "channel/waiting.h"
+#include "sync/past_caches.h"
 
 namespace forklift::inline abi_0_1::channel {
 
@@ -57,7 +58,7 @@ struct Messages {
   void copy(std::byte* to, std::size_t first, std::size_t count, std::size_t stride) const noexcept {
     for (; count != 0; --count, ++first, to += stride) {
       const std::span<const std::byte> bytes = all[first].bytes;
-      if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
+      if (!bytes.empty()) sync::copy_bytes(to, bytes.data(), bytes.size());
     }
   }
 };
@@ -77,7 +78,7 @@ struct Items {
     const std::size_t bytes = like.bytes.size();
     const std::byte* from = all.data() + first * bytes;
     if (stride == bytes) {
-      std::memcpy(to, from, count * bytes);
+      sync::copy_bytes(to, from, count * bytes);
       return;
     }
     for (; count != 0; --count, from += bytes, to += stride) std::memcpy(to, from, bytes);
@@ -334,7 +335,7 @@ Status Channel::get_items(std::span<std::byte> items, std::size_t item_bytes, co
             return false;
           const std::size_t stride = packed_stride(item_bytes);
           if (stride == item_bytes) {
-            std::memcpy(out, in, now * item_bytes);
+            sync::copy_bytes(out, in, now * item_bytes);
             out += now * item_bytes;
           } else {
             for (; now != 0; --now, in += stride, out += item_bytes) std::memcpy(out, in, item_bytes);

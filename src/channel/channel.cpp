@@ -8,6 +8,7 @@
 
 #include "channel/plan.h"
 #include "channel/waiting.h"
+#include "sync/past_caches.h"
 
 namespace forklift::inline abi_0_1::channel {
 
@@ -160,7 +161,7 @@ Incoming Incoming::extract() {
   } else if (!bytes_.empty()) {
     kept.buffer_ = std::make_unique_for_overwrite<std::byte[]>(bytes_.size());
     kept.buffer_bytes_ = bytes_.size();
-    std::memcpy(kept.buffer_.get(), bytes_.data(), bytes_.size());
+    sync::copy_bytes(kept.buffer_.get(), bytes_.data(), bytes_.size());
     kept.bytes_ = {kept.buffer_.get(), bytes_.size()};
   }
   clear();

@@ -6,6 +6,7 @@
 #include "channel/channel.h"
 #include "channel/record.h"
 #include "channel/waiting.h"
+#include "sync/past_caches.h"
 
 namespace forklift::inline abi_0_1::channel {
 
@@ -135,7 +136,7 @@ void Channel::fetch_first() const noexcept {
   const std::size_t handle_bytes = header.handles * sizeof(arena::Handle);
   if (header.handles != into.handles_.size()) into.handles_.resize(header.handles);
   if (handle_bytes != 0) std::memcpy(into.handles_.data(), in, handle_bytes);
-  if (header.bytes != 0) std::memcpy(bytes, in + handle_bytes, header.bytes);
+  if (header.bytes != 0) sync::copy_bytes(bytes, in + handle_bytes, header.bytes);
   into.codec_ = header.codec;
   into.tag_ = header.tag;
   into.bytes_ = {bytes, header.bytes};

@@ -7,6 +7,7 @@
 #include "channel/plan.h"
 #include "channel/record.h"
 #include "channel/waiting.h"
+#include "sync/past_caches.h"
 
 namespace forklift::inline abi_0_1::channel {
 
@@ -151,7 +152,8 @@ inline void Channel::write_record(Plan& plan, Position tail, std::byte* out) {
       std::memcpy(out, &lease->handle(), sizeof(arena::Handle));
       out += sizeof(arena::Handle);
     }
-    if (!plan.message.bytes.empty()) std::memcpy(out, plan.message.bytes.data(), plan.message.bytes.size());
+    if (!plan.message.bytes.empty())
+      sync::copy_bytes(out, plan.message.bytes.data(), plan.message.bytes.size());
   }
   for (const arena::LeasePtr& lease : plan.message.leases) table_.arena().give(*lease, message);
 }

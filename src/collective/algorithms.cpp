@@ -10,26 +10,6 @@
 namespace forklift::inline abi_0_1::collective {
 namespace {
 
-// The elements [begin, end) of which a rank computes the result.
-struct Slice {
-  std::size_t begin;
-  std::size_t end;
-};
-
-// Equal shares; their borders fall on cache lines, so that no two ranks write to one line.
-Slice slice_of(std::size_t count, std::size_t item, int rank, int size) {
-  const std::size_t line = std::max<std::size_t>(64 / item, 1);
-  const std::size_t lines = (count + line - 1) / line;
-  const auto border = [&](int of) {
-    return std::min(lines * static_cast<std::size_t>(of) / static_cast<std::size_t>(size) * line, count);
-  };
-  return {border(rank), border(rank + 1)};
-}
-
-std::size_t pieces_of(const Slice& slice, std::size_t piece) {
-  return (slice.end - slice.begin + piece - 1) / piece;
-}
-
 // Copies [begin, begin + bytes) of a rank's memory.
 Status copy_from(const Exchange& exchange, int rank, std::size_t begin, std::size_t bytes, std::byte* out) {
   if (bytes == 0) return {};
@@ -39,14 +19,12 @@ Status copy_from(const Exchange& exchange, int rank, std::size_t begin, std::siz
   return {};
 }
 
-// Reduces `count` elements of each rank's memory, from element `begin` on, piece by piece.
-template <class Publish>
-Status reduce_range(const Exchange& exchange, Op op, std::size_t begin, std::size_t count, std::byte* out,
-                    Publish&& publish) {
+}  // namespace
+
+Status reduce_range(const Exchange& exchange, Op op, std::size_t begin, std::size_t count, std::byte* out) {
   const std::size_t item = item_size(exchange.dtype);
   const std::size_t piece = kPieceBytes / item;
   std::vector<const std::byte*> sources(static_cast<std::size_t>(exchange.transport.size()));
-  std::uint64_t pieces = 0;
   for (std::size_t done = 0; done < count; done += piece) {
     const std::size_t here = std::min(piece, count - done);
     for (int rank = 0; rank < exchange.transport.size(); ++rank) {
@@ -55,33 +33,9 @@ Status reduce_range(const Exchange& exchange, Op op, std::size_t begin, std::siz
       sources[static_cast<std::size_t>(rank)] = *theirs;
     }
     combine(op, exchange.dtype, sources, out + done * item, here);
-    publish(++pieces);
   }
   return {};
 }
-constexpr auto kUnpublished = [](std::uint64_t) {};
-
-// The finished slices of the other ranks, as they get ready.
-Status collect_slices(const Exchange& exchange, std::byte* out) {
-  const int size = exchange.transport.size();
-  const std::size_t item = item_size(exchange.dtype);
-  const std::size_t piece = kPieceBytes / item;
-  for (int step = 1; step < size; ++step) {
-    const int owner = (exchange.transport.rank() + step) % size;
-    const Slice slice = slice_of(exchange.count, item, owner, size);
-    const std::size_t pieces = pieces_of(slice, piece);
-    for (std::size_t i = 0; i < pieces; ++i) {
-      if (Status status = exchange.transport.await(owner, i + 1, exchange.limits); !status) return status;
-      const std::size_t from = slice.begin + i * piece;
-      const std::size_t count = std::min(piece, slice.end - from);
-      if (Status status = copy_from(exchange, owner, from * item, count * item, out + from * item); !status)
-        return status;
-    }
-  }
-  return {};
-}
-
-}  // namespace
 
 Status broadcast(const Exchange& exchange, int root, std::byte* out) {
   const bool is_root = exchange.transport.rank() == root;
@@ -93,30 +47,8 @@ Status broadcast(const Exchange& exchange, int root, std::byte* out) {
 
 Status reduce(const Exchange& exchange, Op op, int root, std::byte* out) {
   if (exchange.transport.rank() != root) return exchange.transport.finish(root, exchange.limits);
-  if (Status status = reduce_range(exchange, op, 0, exchange.count, out, kUnpublished); !status)
-    return status;
+  if (Status status = reduce_range(exchange, op, 0, exchange.count, out); !status) return status;
   return exchange.transport.finish(Transport::kNoRank, exchange.limits);
-}
-
-// Each rank reduces its slice in the memory that it has posted, and then copies the other slices from their owners. It
-// may overwrite its own elements of another rank's slice then: the owner has read them before it published the piece.
-Status all_reduce(const Exchange& exchange, Op op, bool small, std::byte* posted, std::byte* out) {
-  Transport& transport = exchange.transport;
-  if (small || transport.size() == 1) {
-    if (Status status = reduce_range(exchange, op, 0, exchange.count, out, kUnpublished); !status)
-      return status;
-    return transport.finish(Transport::kEveryRank, exchange.limits);
-  }
-  const std::size_t item = item_size(exchange.dtype);
-  const Slice mine = slice_of(exchange.count, item, transport.rank(), transport.size());
-  const std::size_t count = mine.end - mine.begin;
-  std::byte* const result = posted + mine.begin * item;
-  Status status = reduce_range(exchange, op, mine.begin, count, result,
-                               [&](std::uint64_t pieces) { transport.publish(pieces); });
-  if (!status) return status;
-  if (out != posted) std::memcpy(out + mine.begin * item, result, count * item);
-  if (status = collect_slices(exchange, out); !status) return status;
-  return transport.finish(Transport::kEveryRank, exchange.limits);
 }
 
 Status gather(const Exchange& exchange, int root, std::byte* out) {
@@ -149,8 +81,7 @@ Status scatter(const Exchange& exchange, int root, std::byte* out) {
 
 Status reduce_scatter(const Exchange& exchange, Op op, std::byte* out) {
   const std::size_t begin = static_cast<std::size_t>(exchange.transport.rank()) * exchange.count;
-  if (Status status = reduce_range(exchange, op, begin, exchange.count, out, kUnpublished); !status)
-    return status;
+  if (Status status = reduce_range(exchange, op, begin, exchange.count, out); !status) return status;
   return exchange.transport.finish(Transport::kEveryRank, exchange.limits);
 }
 

@@ -7,6 +7,7 @@
 
 #include "kernels/loops.h"
 #include "ops/promotion.h"
+#include "sync/past_caches.h"
 
 namespace forklift::inline abi_0_1::collective {
 namespace {
@@ -107,7 +108,7 @@ void combine(Op op, DType dtype, std::span<const std::byte* const> sources, std:
              std::size_t count) {
   const Loops loops = loops_for(op, dtype, sources.size());
   if (sources.size() == 1) {
-    if (out != sources[0]) std::memcpy(out, sources[0], count * item_size(dtype));
+    if (out != sources[0]) sync::copy_bytes(out, sources[0], count * item_size(dtype));
     return;
   }
   alignas(64) Scratch scratch;

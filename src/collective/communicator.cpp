@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "collective/algorithms.h"
 #include "collective/request_plan.h"
 #include "tensor/operations.h"
 #include "tensor/storage.h"
@@ -118,18 +117,23 @@ Status Communicator::post_from(const Request& request, Plan& plan) {
                                  (in_place || !plan.receives || !share_memory(in, request.out) ||
                                   is_in_its_place(request, transport_->rank()))));
     std::byte* memory = bytes != 0 ? in.raw() : nullptr;
+    const bool in_windows = !as_it_lies && dense && !plan.small && transport_->size() > 1 &&
+                            request.op != Op::kFunction && request.operation == Operation::kAllReduce;
+    const std::size_t ring = in_windows ? ring_bytes(bytes, piece_, transport_->size()) : 0;
     if (!as_it_lies && bytes != 0) {
       memory = small_.data();
       if (!plan.small) {
-        const Result<std::byte*> staged = transport_->stage(bytes);
+        const Result<std::byte*> staged = transport_->stage(in_windows ? ring : bytes);
         if (!staged) return staged.status();
         memory = *staged;
       }
+    }
+    plan.memory = {memory, bytes, ring};
+    if (!as_it_lies && !in_windows && bytes != 0) {
       Result<Tensor> copy = tensor_over(memory, in, in.shape(), false);
       if (!copy) return copy.status();
       if (Status status = tensor::copy_elements(*copy, in); !status) return status;
     }
-    plan.memory = {memory, bytes};
   }
   if (!plan.receives) return {};
   if (request.out.is_contiguous()) {
@@ -146,13 +150,12 @@ Status Communicator::post_from(const Request& request, Plan& plan) {
 }
 
 Status Communicator::exchange(const Request& request, Plan& plan, const WaitLimits& limits) {
-  const Exchange with{*transport_, limits, plan.call.dtype, plan.count};
+  const Exchange with{*transport_, limits, plan.call.dtype, plan.count, piece_};
   const auto done = [&]() -> Status {
     switch (request.operation) {
       case Operation::kBroadcast: return broadcast(with, request.root, plan.out);
       case Operation::kReduce: return reduce(with, request.op, request.root, plan.out);
-      case Operation::kAllReduce:
-        return all_reduce(with, request.op, plan.small, const_cast<std::byte*>(plan.memory.data()), plan.out);
+      case Operation::kAllReduce: return all_reduce(with, request.op, plan.small, plan.memory, plan.out);
       case Operation::kGather: return gather(with, request.root, plan.out);
       case Operation::kAllGather: return all_gather(with, plan.out);
       case Operation::kScatter: return scatter(with, request.root, plan.out);

@@ -5,8 +5,9 @@
 //   Status status = group.run({.operation = Operation::kAllReduce, .in = x, .out = x, .op = Op::kSum}, {});
 //
 // Memory of the arena is read where it lies. Any other memory, and tensors with gaps, are copied into a scratch block
-// of the transport first. A call whose arguments this rank refuses is posted all the same, as refused: the other ranks
-// then fail with kMismatch instead of waiting, and the group stays in step (decisions/0221).
+// of the transport first; those of a large all_reduce pass through it window by window (decisions/0342). A call whose
+// arguments this rank refuses is posted all the same, as refused: the other ranks then fail with kMismatch instead of
+// waiting, and the group stays in step (decisions/0221).
 //
 // Errors: kInvalid, kUnsupported, kOverBudget, ... for this rank's arguments; otherwise as Transport.
 // Thread safety: yes; calls happen in the order of issue (turns.h).
@@ -15,8 +16,8 @@
 #include <array>
 #include <functional>
 #include <memory>
-#include <span>
 
+#include "collective/algorithms.h"
 #include "collective/call.h"
 #include "collective/rank_transport.h"
 #include "collective/turns.h"
@@ -38,7 +39,9 @@ struct Request {
 
 class Communicator {
  public:
-  explicit Communicator(std::unique_ptr<Transport> transport) noexcept : transport_(std::move(transport)) {}
+  // `piece`: Exchange::piece, the same at all ranks.
+  explicit Communicator(std::unique_ptr<Transport> transport, std::size_t piece = kPieceBytes) noexcept
+      : transport_(std::move(transport)), piece_(piece) {}
 
   Transport& transport() noexcept { return *transport_; }
   // The next call in the order of issue, for run_in_turn().
@@ -63,6 +66,7 @@ class Communicator {
   Status fold(const Request& request, Plan& plan, const WaitLimits& limits);
 
   std::unique_ptr<Transport> transport_;
+  std::size_t piece_;
   Turns turns_;
   // Where a small tensor with gaps is put together.
   alignas(64) std::array<std::byte, kInlineBytes> small_{};

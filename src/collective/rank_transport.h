@@ -19,7 +19,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "collective/call.h"
 #include "domain/waiting.h"
@@ -32,6 +31,16 @@ namespace forklift::inline abi_0_1::collective {
 struct WaitLimits {
   os::Deadline deadline = os::Deadline::never();
   domain::WaitHooks* hooks = nullptr;
+};
+
+// What a rank posts. With `ring` it has no more than that much memory at a time: byte i lies at i % ring, once the rank
+// has published that it is there, and until the others have published that they need it no more.
+struct Posted {
+  std::byte* memory = nullptr;
+  std::size_t bytes = 0;
+  std::size_t ring = 0;
+
+  std::byte* at(std::size_t begin) const noexcept { return memory + (ring != 0 ? begin % ring : begin); }
 };
 
 class Transport {
@@ -58,14 +67,15 @@ class Transport {
 
   // After a check(): posts the call and its memory, waits until all ranks have posted, and compares the calls. `small`: no rank posts
   // more than small_bytes(); in one call it is the same at all ranks.
-  virtual Status meet(const Call& call, std::span<const std::byte> memory, bool small,
-                      const WaitLimits& limits) = 0;
-  // Part of a rank's posted memory: [begin, begin + bytes). kCorrupt: it has not posted as much.
+  virtual Status meet(const Call& call, const Posted& memory, bool small, const WaitLimits& limits) = 0;
+  // Part of a rank's posted memory: [begin, begin + bytes). kCorrupt: it has not posted as much, or the part goes
+  // beyond the end of its ring.
   virtual Result<const std::byte*> peek(int rank, std::size_t begin, std::size_t bytes) = 0;
-  // The first `pieces` pieces of this rank's result are complete in its posted memory.
-  virtual void publish(std::uint64_t pieces) = 0;
+  // This rank has done that many steps of the call, as its algorithm numbers them; what it wrote before is seen by
+  // those who have awaited it.
+  virtual void publish(std::uint64_t steps) = 0;
   // Waits until the rank has published that many.
-  virtual Status await(int rank, std::uint64_t pieces, const WaitLimits& limits) = 0;
+  virtual Status await(int rank, std::uint64_t steps, const WaitLimits& limits) = 0;
   // This rank reads nothing more; waits until `readers` read nothing of it any more.
   virtual Status finish(int readers, const WaitLimits& limits) = 0;
 

@@ -17,10 +17,10 @@ struct Communicator::Plan {
   bool posts = false;      // does this rank contribute memory?
   bool receives = false;   // does it get a result?
   bool small = false;
-  std::span<const std::byte> memory;  // what is posted
-  bool in_place = false;              // the result is computed in the posted memory
-  std::byte* out = nullptr;           // where the result is computed
-  Tensor gathered;                    // what is copied to Request::out at the end, if that has gaps
+  Posted memory;             // what is posted
+  bool in_place = false;     // the result is computed in the posted memory
+  std::byte* out = nullptr;  // where the result is computed
+  Tensor gathered;           // what is copied to Request::out at the end, if that has gaps
 };
 
 }  // namespace forklift::inline abi_0_1::collective

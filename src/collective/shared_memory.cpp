@@ -121,26 +121,26 @@ Result<std::byte*> SharedMemory::stage(std::size_t bytes) {
   return scratch_->data();
 }
 
-void SharedMemory::post_call(const Call& call, std::span<const std::byte> memory) {
+void SharedMemory::post_call(const Call& call, const Posted& memory) {
   Post& mine = cell(rank_).posts[++sequence_ & 1];
   set(mine.call, call.word());
   set(mine.count, call.count());
   set(mine.layout, call.layout());
-  set(mine.bytes, memory.size());
+  set(mine.bytes, memory.bytes);
+  set(mine.ring, memory.ring);
   for (std::size_t i = 0; i < std::min(call.shape.size(), kShownDims); ++i)
     set(mine.dims[i], static_cast<std::uint64_t>(call.shape[i]));
-  if (small_ || memory.empty()) {
+  if (small_ || memory.bytes == 0) {
     set(mine.offset, kInPost);
-    if (!memory.empty()) std::memcpy(mine.payload, memory.data(), memory.size());
+    if (memory.bytes != 0) std::memcpy(mine.payload, memory.memory, memory.bytes);
   } else {
-    set(mine.offset, static_cast<std::uint64_t>(memory.data() - block_->arena().share_half().data()));
+    set(mine.offset, static_cast<std::uint64_t>(memory.memory - block_->arena().share_half().data()));
   }
   set(cell(rank_).progress, 0);
   mine.sequence.store(sequence_, std::memory_order_release);
 }
 
-Status SharedMemory::meet(const Call& call, std::span<const std::byte> memory, bool small,
-                          const WaitLimits& limits) {
+Status SharedMemory::meet(const Call& call, const Posted& memory, bool small, const WaitLimits& limits) {
   small_ = small;
   post_call(call, memory);
   const auto posted = [this](int rank) {
@@ -192,26 +192,29 @@ Result<const std::byte*> SharedMemory::peek(int rank, std::size_t begin, std::si
   const Post& theirs = post(rank);
   const std::uint64_t offset = theirs.offset.load(std::memory_order_relaxed);
   const std::uint64_t has = theirs.bytes.load(std::memory_order_relaxed);
+  const std::uint64_t ring = theirs.ring.load(std::memory_order_relaxed);
   const std::span<std::byte> half = block_->arena().share_half();
   const bool in_post = offset == kInPost;
   const std::uint64_t most = in_post ? kInlineBytes : half.size();
-  if (begin > has || bytes > has - begin || has > most || (!in_post && offset > half.size() - has))
-      [[unlikely]]
+  const std::uint64_t lies = ring != 0 ? ring : has;  // bytes that it has in memory
+  const std::uint64_t at = ring != 0 ? begin % ring : begin;
+  if (begin > has || bytes > has - begin || lies > most || at > lies || bytes > lies - at ||
+      (!in_post && offset > half.size() - lies)) [[unlikely]]
     return Status(Code::kCorrupt, "rank " + std::to_string(rank) + " has posted " + std::to_string(has) +
                                       " bytes at " + std::to_string(offset) + ": bytes from " +
                                       std::to_string(begin) + " to " + std::to_string(begin + bytes) +
                                       " are not there");
-  return (in_post ? static_cast<const std::byte*>(theirs.payload) : half.data() + offset) + begin;
+  return (in_post ? static_cast<const std::byte*>(theirs.payload) : half.data() + offset) + at;
 }
 
-void SharedMemory::publish(std::uint64_t pieces) {
-  cell(rank_).progress.store(pieces, std::memory_order_release);
+void SharedMemory::publish(std::uint64_t steps) {
+  cell(rank_).progress.store(steps, std::memory_order_release);
   wake();
 }
 
-Status SharedMemory::await(int rank, std::uint64_t pieces, const WaitLimits& limits) {
-  const auto ready = [this, pieces](int other) {
-    return cell(other).progress.load(std::memory_order_acquire) >= pieces;
+Status SharedMemory::await(int rank, std::uint64_t steps, const WaitLimits& limits) {
+  const auto ready = [this, steps](int other) {
+    return cell(other).progress.load(std::memory_order_acquire) >= steps;
   };
   return wait(rank, rank + 1, ready, limits);
 }

@@ -47,11 +47,10 @@ class SharedMemory final : public Transport {
   bool reachable(const std::byte* memory, std::size_t bytes) const noexcept override;
   Result<std::byte*> stage(std::size_t bytes) override;
   std::size_t small_bytes() const noexcept override { return kInlineBytes; }
-  Status meet(const Call& call, std::span<const std::byte> memory, bool small,
-              const WaitLimits& limits) override;
+  Status meet(const Call& call, const Posted& memory, bool small, const WaitLimits& limits) override;
   Result<const std::byte*> peek(int rank, std::size_t begin, std::size_t bytes) override;
-  void publish(std::uint64_t pieces) override;
-  Status await(int rank, std::uint64_t pieces, const WaitLimits& limits) override;
+  void publish(std::uint64_t steps) override;
+  Status await(int rank, std::uint64_t steps, const WaitLimits& limits) override;
   Status finish(int readers, const WaitLimits& limits) override;
   void wake() noexcept override;
   void give_up() noexcept override;
@@ -74,7 +73,7 @@ class SharedMemory final : public Transport {
   const Post& post(int rank) const noexcept { return cell(rank).posts[sequence_ & 1]; }
   domain::Domain& domain() const noexcept { return block_->arena().domain(); }
   Status why_unusable() const;
-  void post_call(const Call& call, std::span<const std::byte> memory);
+  void post_call(const Call& call, const Posted& memory);
   Status compare() const;
   template <class Ready>
   void look_briefly(const Ready& ready) const;

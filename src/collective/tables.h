@@ -43,6 +43,7 @@ struct alignas(64) Post {
   Word layout;    // hash of the shape
   Word offset;    // of the posted memory in the data segment
   Word bytes;     // of it
+  Word ring;      // 0, or the memory is a ring of that many bytes: byte i of `bytes` lies at i % ring
   // For messages alone.
   alignas(64) Word dims[kShownDims];
   alignas(64) std::byte payload[kInlineBytes];
@@ -52,7 +53,7 @@ struct alignas(64) Cell {
   Word member;                // {generation:32, slot + 1:32} of the rank's process; 0: none is known
   Word pid;                   // of the process that has joined; 0: none has
   Word left;                  // 1: the process has given its group object up
-  alignas(64) Word progress;  // pieces of this call that others may read
+  alignas(64) Word progress;  // steps of this call that the rank has done
   Word done;                  // the last call in which this rank has read everything that it reads
   Post posts[2];
 };

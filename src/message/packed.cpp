@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "forklift/value.h"
+#include "sync/past_caches.h"
 
 namespace forklift::inline abi_0_1 {
 
@@ -48,7 +49,7 @@ const T* made_once(std::atomic<const T*>& place, Make&& make) {
 
 Packed::Packed(PackedType type, std::span<const std::byte> memory) : type_(type) {
   std::shared_ptr<std::byte[]> copy(new std::byte[memory.size()]);
-  if (!memory.empty()) std::memcpy(copy.get(), memory.data(), memory.size());
+  if (!memory.empty()) sync::copy_bytes(copy.get(), memory.data(), memory.size());
   memory_ = {copy.get(), memory.size()};
   owner_ = std::move(copy);
 }

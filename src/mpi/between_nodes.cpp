@@ -7,6 +7,7 @@
 #include "collective/combine.h"
 #include "forklift/ops.h"
 #include "mpi/agreement.h"
+#include "sync/past_caches.h"
 
 namespace forklift::inline abi_0_1::mpi {
 namespace {
@@ -148,13 +149,13 @@ void TwoSteps::fold(const Flat& x, const Reduction& how, const Wait& wait) {
     const std::vector<std::byte*> sources = all_from_lane(x, wait);
     const std::size_t bytes = x.tensor.nbytes();
     Tensor folded = make(x.tensor.numel(), x.tensor.dtype());
-    std::memcpy(folded.raw(), sources[0], bytes);
+    sync::copy_bytes(folded.raw(), sources[0], bytes);
     apply([&] {
       for (std::size_t node = 1; node < sources.size(); ++node)
         how.function()(folded, Tensor::wrap(Storage::borrow(sources[node], bytes), folded.dtype(),
                                             folded.shape(), 0, true));
     });
-    std::memcpy(x.data(), folded.raw(), bytes);
+    sync::copy_bytes(x.data(), folded.raw(), bytes);
   }
   pass_on(x, wait);
   if (thrown) std::rethrow_exception(thrown);

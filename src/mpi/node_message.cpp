@@ -7,6 +7,7 @@ namespace {
 
 // Bytes of more than that are a buffer of their own.
 constexpr std::size_t kLarge = 16 * 1024;
+#include "sync/past_caches.h"
 constexpr std::uint64_t kHeap = std::uint64_t{1} << 63U;
 
 [[noreturn]] void throw_short() {
@@ -27,7 +28,7 @@ Payload Payload::copy_of(std::span<const std::byte> bytes, std::uint8_t codec) {
   payload.codec = codec;
   payload.size = bytes.size();
   payload.bytes = std::make_shared_for_overwrite<std::byte[]>(bytes.size());
-  if (!bytes.empty()) std::memcpy(payload.bytes.get(), bytes.data(), bytes.size());
+  if (!bytes.empty()) sync::copy_bytes(payload.bytes.get(), bytes.data(), bytes.size());
   return payload;
 }
 

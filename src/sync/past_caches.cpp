@@ -37,8 +37,9 @@ void fetch_pages(const std::byte* to, const std::byte* from, std::size_t at, std
   }
 }
 
-#ifdef __SSE2__
 constexpr std::size_t kLine = 64;
+
+#ifdef __SSE2__
 
 struct Line {
   __m128i parts[kLine / sizeof(__m128i)];
@@ -58,16 +59,18 @@ void stream_lines(std::byte* to, const std::byte* from, std::size_t bytes) noexc
   }
 }
 
-// For a page memcpy is `rep movsb`, with which a flow between two processes took twice as long at times.
-void copy_page(std::byte* to, const std::byte* from) noexcept {
-  for (std::size_t at = 0; at < kPage; at += kLine) {
+// Whole lines. For a page memcpy is `rep movsb`, with which a flow between two processes took twice as long at times.
+void copy_lines(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+  for (std::size_t at = 0; at < bytes; at += kLine) {
     const Line line = line_at(from + at);
     auto* out = reinterpret_cast<__m128i*>(to + at);
     for (const __m128i& part : line.parts) _mm_storeu_si128(out++, part);
   }
 }
 #else
-void copy_page(std::byte* to, const std::byte* from) noexcept { std::memcpy(to, from, kPage); }
+void copy_lines(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+  std::memcpy(to, from, bytes);
+}
 #endif
 
 // memcpy, whose pages are fetched ahead.
@@ -76,7 +79,7 @@ void copy_pages_ahead(std::byte* to, const std::byte* from, std::size_t bytes) n
   std::size_t at = 0;
   for (; bytes - at >= kPage; at += kPage) {
     fetch_pages(to, from, at + kAhead, kPage, bytes);
-    copy_page(to + at, from + at);
+    copy_lines(to + at, from + at, kPage);
   }
   std::memcpy(to + at, from + at, bytes - at);
 }
@@ -93,6 +96,14 @@ bool takes_lines_slowly() noexcept {
 }
 
 }  // namespace
+
+void copy_by_lines(void* dst, const void* src, std::size_t bytes) noexcept {
+  const std::size_t rest = bytes % kLine;
+  copy_lines(static_cast<std::byte*>(dst), static_cast<const std::byte*>(src), bytes - rest);
+  if (rest != 0)
+    std::memcpy(static_cast<std::byte*>(dst) + bytes - rest,
+                static_cast<const std::byte*>(src) + bytes - rest, rest);
+}
 
 void copy_past_caches(void* dst, const void* src, std::size_t bytes) noexcept {
 #ifdef __SSE2__
@@ -120,7 +131,7 @@ void copy_large(void* dst, const void* src, std::size_t bytes) noexcept {
   // Below a mebibyte the question is not worth its answer: no processor's last cache is that small.
   constexpr std::size_t kNeverBelow = std::size_t{1} << 20;
   if (bytes < kByPageFrom) {
-    std::memcpy(dst, src, bytes);
+    copy_bytes(dst, src, bytes);
   } else if (bytes < kNeverBelow || bytes < past_caches_from()) {
     copy_pages_ahead(static_cast<std::byte*>(dst), static_cast<const std::byte*>(src), bytes);
   } else {

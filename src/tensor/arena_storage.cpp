@@ -5,6 +5,7 @@
 
 #include "arena/cache/thread_cache.h"
 #include "node/node.h"
+#include "sync/past_caches.h"
 #include "tensor/access.h"
 #include "tensor/dense.h"
 #include "tensor/device_storage.h"
@@ -44,7 +45,7 @@ Result<std::shared_ptr<Storage>> received_storage(arena::LeasePtr lease) {
   }
   if (lease->size() <= kHeapCopyBytes) {
     Result<std::shared_ptr<Storage>> heap = heap_storage(lease->size());
-    if (heap) std::memcpy((*heap)->data(), lease->data(), lease->size());
+    if (heap) sync::copy_bytes((*heap)->data(), lease->data(), lease->size());
     return heap;
   }
   if (Status status = lease->arena().privatise(*lease); !status) return status;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include "sync/past_caches.h"
 
 namespace forklift::inline abi_0_1::tensor {
 namespace {
@@ -100,7 +101,7 @@ void copy_inner(const Plan& plan, std::byte* dst, const std::byte* src, bool til
   const auto item = static_cast<std::int64_t>(plan.item);
   if (a.dst == item && a.src == item) {
     for (std::int64_t j = 0; j < b.length; ++j) {
-      std::memcpy(dst + j * b.dst, src + j * b.src, static_cast<std::size_t>(a.length * item));
+      sync::copy_bytes(dst + j * b.dst, src + j * b.src, static_cast<std::size_t>(a.length * item));
     }
   } else if (tiled) {
     copy_tiles<N>(dst, src, a, b, plan.item);

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "os/clock.h"
 #include "os/limits.h"
+#include "sync/past_caches.h"
 
 namespace forklift::inline abi_0_1::workers {
 namespace {
@@ -226,7 +227,7 @@ Status Worker::keep_private(channel::Incoming& task) {
     Result<arena::LeasePtr> copy = arena().allocate(arena::Kind::kPrivate, lease->size());
     if (!copy) return copy.status();
     const std::int64_t traced = domain().tracer().begin(trace::Category::kMemory);
-    std::memcpy((*copy)->data(), lease->data(), lease->size());
+    sync::copy_bytes((*copy)->data(), lease->data(), lease->size());
     domain().tracer().span(trace::EventKind::kCopy, traced,
                            static_cast<std::uint64_t>(trace::CopyWay::kWithinArena), lease->size());
     lease = *std::move(copy);

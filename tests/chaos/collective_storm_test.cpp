@@ -36,10 +36,13 @@ void call_until_a_death(const GroupHandle& handle, int rank, Gate& begun) {
   Tensor small = Tensor::zeros({10}, DType::kFloat32);
   Tensor large = Tensor::zeros({30'000}, DType::kFloat32);
   const Tensor private_memory = Tensor::wrap(Storage::heap(40'000), DType::kFloat32, {10'000});
+  // More than a ring's windows; one rank's others can read where it lies.
+  const Tensor long_one = rank == 0 ? Tensor::zeros({700'000}, DType::kFloat32)
+                                    : Tensor::wrap(Storage::heap(2'800'000), DType::kFloat32, {700'000});
   Tensor all = Tensor::zeros({kRanks, 30'000}, DType::kFloat32);
   try {
     for (int round = 0;; ++round) {
-      for (const Tensor& x : {small, large, private_memory}) {
+      for (const Tensor& x : {small, large, private_memory, long_one}) {
         Tensor(x).fill(static_cast<float>(rank + round % 7));
         group.all_reduce(x);
         EXPECT_TRUE(all_are(x, static_cast<float>(3 + 3 * (round % 7)))) << "rank " << rank;

@@ -18,6 +18,8 @@ using testing::Eq;
 
 // Elements of all sizes of posts: none, one, in the post, one piece, several pieces and an odd rest.
 constexpr std::int64_t kCounts[] = {0, 1, 7, 1000, 1025, 70'000, 300'001};
+// More than a rank's ring holds.
+constexpr std::int64_t kManyWindows = 1'500'001;
 
 float value(int rank, std::int64_t i) { return static_cast<float>((i % 97) * (rank + 1)); }
 
@@ -81,6 +83,22 @@ TEST_P(Collectives, AllReduce) {
       x.fill(-1.0F);
       group.all_reduce(x, Reduction::kMean);
       EXPECT_THAT(elements(x), Each(-1.0F));
+    }
+  });
+}
+
+TEST_P(Collectives, AllReduceOfManyWindows) {
+  run_ranks(size(), [&](Group& group) {
+    // Alone, and with ranks whose memory is of another kind.
+    for (const int kinds : {1, 3}) {
+      const auto mine = static_cast<Where>((static_cast<int>(where()) + group.rank()) % kinds);
+      Tensor x = filled(kinds == 1 ? where() : mine, kManyWindows, group.rank());
+      group.all_reduce(x);
+      const std::vector<float> all = elements(x);
+      std::int64_t wrong = 0;
+      for (std::int64_t i = 0; i < kManyWindows; ++i)
+        wrong += all[static_cast<std::size_t>(i)] != sum(i) ? 1 : 0;
+      EXPECT_EQ(wrong, 0);
     }
   });
 }

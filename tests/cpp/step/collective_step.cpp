@@ -10,12 +10,14 @@
 #include "step/world.h"
 #include "tensor/arena_storage.h"
 #include "tensor/operations.h"
+#include "tensor/storage.h"
 
 namespace forklift::test {
 namespace {
 
 using collective::Communicator;
 using collective::Header;
+using collective::kPieceBytes;
 using collective::Op;
 using collective::Request;
 using collective::SharedMemory;
@@ -24,17 +26,21 @@ constexpr std::int64_t kLongestNs = 30'000'000'000;
 
 class AllReduce : public Operation {
  public:
-  explicit AllReduce(std::int64_t count) : count_(count) { world_.mark(); }
+  // `piece`: Exchange::piece. `in_arena`: otherwise the elements pass through the ranks' rings.
+  AllReduce(std::int64_t count, std::size_t piece, bool in_arena)
+      : count_(count), piece_(piece), in_arena_(in_arena) {
+    world_.mark();
+  }
 
   void prepare() override {
     block_ = must(SharedMemory::create(arena(), 2));
-    rank_ = std::make_unique<Communicator>(must(SharedMemory::join(block_, 0)));
+    rank_ = std::make_unique<Communicator>(must(SharedMemory::join(block_, 0)), piece_);
     survivors_ = made(1.0F);
     victims_ = made(2.0F);
   }
   void enter() override {
     rank_.release();  // NOLINT(bugprone-unused-return-value): the parent's
-    rank_ = std::make_unique<Communicator>(must(SharedMemory::join(block_, 1)));
+    rank_ = std::make_unique<Communicator>(must(SharedMemory::join(block_, 1)), piece_);
   }
   // The survivor is inside before the other one takes its first step.
   void ready() override {
@@ -77,8 +83,8 @@ class AllReduce : public Operation {
   arena::Arena& arena() { return world_.node().arena(); }
   Tensor made(float value) {
     const auto bytes = static_cast<std::size_t>(count_) * sizeof(float);
-    Tensor tensor =
-        must(tensor::wrap(must(tensor::arena_storage(arena(), bytes)), DType::kFloat32, {count_}));
+    auto storage = in_arena_ ? tensor::arena_storage(arena(), bytes) : tensor::heap_storage(bytes);
+    Tensor tensor = must(tensor::wrap(must(std::move(storage)), DType::kFloat32, {count_}));
     tensor.fill(value);
     return tensor;
   }
@@ -88,6 +94,8 @@ class AllReduce : public Operation {
 
   World world_;
   const std::int64_t count_;
+  const std::size_t piece_;
+  const bool in_arena_;
   arena::LeasePtr block_;
   std::unique_ptr<Communicator> rank_;
   Tensor survivors_, victims_;
@@ -98,14 +106,21 @@ class AllReduce : public Operation {
   bool seen_undone_ = false;
 };
 
-void kill_rank(const char* name, std::int64_t count) {
-  AllReduce operation(count);
-  EXPECT_TRUE(survives_every_kill(name, operation, {.most_points = 100}));
+void kill_rank(const char* name, AllReduce&& operation, std::size_t points) {
+  EXPECT_TRUE(survives_every_kill(name, operation, {.most_points = points}));
   EXPECT_TRUE(operation.seen_both()) << "it should have ended well in some runs and not in others";
 }
 
-TEST(CollectiveStep, SmallAllReduce) { kill_rank("all_reduce of a small tensor", 16); }
-TEST(CollectiveStep, LargeAllReduce) { kill_rank("all_reduce in the arena", 2000); }
+TEST(CollectiveStep, SmallAllReduce) {
+  kill_rank("all_reduce of a small tensor", AllReduce(16, kPieceBytes, true), 100);
+}
+TEST(CollectiveStep, LargeAllReduce) {
+  kill_rank("all_reduce in the arena", AllReduce(2000, 1024, true), 100);
+}
+// Each byte of the ring is used three times.
+TEST(CollectiveStep, AllReduceThroughRings) {
+  kill_rank("all_reduce of private memory", AllReduce(3000, 512, false), 200);
+}
 
 }  // namespace
 }  // namespace forklift::test

@@ -39,6 +39,27 @@ TEST(CopyPastCaches, CopiesALongOnePageByPage) {
   }
 }
 
+TEST(CopyBytes, CopiesWhateverTheDistanceWithinAPage) {
+  constexpr std::size_t kPage = 4096;
+  constexpr std::uint8_t kOutside = 255;
+  std::vector<std::uint8_t> from(kPage * 20), got(kPage * 20);
+  for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::uint8_t>(i % 251);
+  const auto in_page = [](const auto& bytes) {
+    return (kPage - reinterpret_cast<std::uintptr_t>(bytes.data()) % kPage) % kPage;
+  };
+  const std::size_t source = in_page(from), target = in_page(got);
+  for (const std::size_t behind : {0u, 1u, 8u, 16u, 31u, 32u, 4095u}) {
+    for (const std::size_t bytes : {0u, 1u, 2048u, 2049u, 2113u, 4096u, 65'537u}) {
+      std::fill(got.begin(), got.end(), kOutside);
+      copy_bytes(&got[target + behind], &from[source], bytes);
+      const auto begin = got.begin() + static_cast<std::ptrdiff_t>(target + behind);
+      EXPECT_EQ(std::memcmp(&*begin, &from[source], bytes), 0) << bytes << " bytes, " << behind << " behind";
+      EXPECT_EQ(std::count(got.begin(), begin, kOutside), begin - got.begin());
+      EXPECT_EQ(begin[static_cast<std::ptrdiff_t>(bytes)], kOutside) << bytes << " bytes, " << behind << " behind";
+    }
+  }
+}
+
 TEST(CopyLarge, CopiesAsMemcpyOnBothSidesOfItsLimits) {
   const std::size_t limit = past_caches_from();
   ASSERT_GE(limit, std::size_t{64} << 10);
