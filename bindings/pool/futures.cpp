@@ -47,7 +47,7 @@ class PoolFutures {
     const std::string carried = context.is_none() ? task_context() : nb::cast<nb::bytes>(context).c_str();
     const WriterLoan writer;
     Callee callee;
-    const bool opened = open(function, callee);
+    const bool opened = last_.open(function.ptr(), callee);
     callee.carry(carried);
     if (!opened || !callee.encode(both.ptr(), plain ? Style::kCall : Style::kCallNamed, *writer)) {
       if (!PyErr_ExceptionMatches(PyExc_Exception)) throw nb::python_error();
@@ -173,35 +173,22 @@ class PoolFutures {
       if (const int stop = see(each.future); stop != 0) return stop;
     }
     if (const int stop = see(label_); stop != 0) return stop;
-    return see(function_);
+    return last_.function() != nullptr ? visitor(last_.function(), argument) : 0;
   }
 
   void clear() {
     // Empty the members first: the destructors of what they held may look at this object.
     const auto entries = std::exchange(entries_, {});
     const nb::object label = std::exchange(label_, nb::none());
-    const nb::object function = std::exchange(function_, {});
+    const nb::object function = nb::steal(last_.take());
   }
 
  private:
-  // Pickles the function, unless it is the one of the call before and goes as its name.
-  bool open(nb::handle function, Callee& callee) {
-    if (function_.is_valid() && function_.is(function)) {
-      callee = callee_;
-      return true;
-    }
-    if (!callee.open(function.ptr())) return false;
-    if (!callee.by_name()) return true;
-    const nb::object before = std::exchange(function_, nb::borrow(function));
-    callee_ = callee;
-    return true;
-  }
-
   // A small message is sent under the interpreter lock: giving it away and waiting for its return would take
   // longer, since the manager thread waits for it, too.
   Sent send(MessageWriter& writer, std::uint64_t place, bool patient) {
     if (!patient && !writer.message.noted() && writer.message.leases().empty()) {
-      if (core_.full(false)) return {{}, true};
+      if (core_.full(0)) return {{}, true};
       Status sent = core_.engine().submit(job_, place, writer.message.message(writer.codec), options_);
       if (sent || sent.code() != Code::kOverBudget) return {std::move(sent), false};
     }
@@ -299,8 +286,7 @@ class PoolFutures {
   std::vector<std::uint64_t> free_;
   std::uint64_t entered_ = 0;
   std::uint64_t unsent_ = 0;  // calls that could not be pickled
-  nb::object function_;       // the last one that goes as its name; `callee_` has its pickle
-  Callee callee_;
+  LastCallee last_;
 
   OutcomeTurns turns_;
 };

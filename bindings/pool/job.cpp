@@ -73,8 +73,8 @@ nb::object PoolJob::failure(const Status& status, std::uint64_t index) {
 
 Sent send_task(PoolCore& core, const workers::JobPtr& job, MessageWriter& writer, std::uint64_t index,
                const workers::TaskOptions& options, bool patient) {
-  const bool large = !writer.message.leases().empty();
-  if (core.full(large) && !patient) return {{}, true};
+  const std::uint64_t bytes = writer.message.block_bytes();
+  if (core.full(bytes) && !patient) return {{}, true};
   workers::Engine& engine = core.engine();
   const std::size_t inline_bytes = writer.message.bytes().size();
   Status sent;
@@ -82,7 +82,7 @@ Sent send_task(PoolCore& core, const workers::JobPtr& job, MessageWriter& writer
     Sending sending(core.tasks().arena(), writer, os::Deadline::never(), true, -1);
     do {
       sent = sending.prepare();
-      if (sent && patient) sent = core.wait_for_room(large, sending.hooks());
+      if (sent && patient) sent = core.wait_for_room(bytes, sending.hooks());
       if (sent) sent = engine.submit(job, index, sending.message(), options);
     } while (sending.again(sent));
   }
@@ -138,11 +138,11 @@ std::uint64_t PoolJob::feed_some(Callee& callee, PyObject* items, bool starred, 
                                  : (starred ? Style::kStarChunk : Style::kChunk);
   while (next < last) {
     if (batch.tasks.size() == kBatch) flush(batch);
-    if (batch.tasks.empty() && core_.full(false)) {
+    if (batch.tasks.empty() && core_.full(0)) {
       if (!patient) return next;
       GilRelease released;
       PyHooks hooks(released);
-      const Status room = core_.wait_for_room(false, hooks);
+      const Status room = core_.wait_for_room(0, hooks);
       released.acquire();
       if (room.code() == Code::kInterrupted) {
         raise(room);
@@ -225,6 +225,9 @@ int PoolJob::visit(visitproc visitor, void* argument) const {
     if (const int stop = see(exception); stop != 0) return stop;
   }
   if (const int stop = see(label_); stop != 0) return stop;
+  if (last_.function() != nullptr) {
+    if (const int stop = visitor(last_.function(), argument); stop != 0) return stop;
+  }
   return see(stop_error_);
 }
 
@@ -233,6 +236,7 @@ void PoolJob::clear() {
   const auto early = std::exchange(early_, {});
   const nb::object stopped = std::exchange(stop_error_, {});
   const nb::object label = std::exchange(label_, nb::none());
+  const nb::object function = nb::steal(last_.take());
 }
 
 namespace {

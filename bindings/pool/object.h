@@ -38,9 +38,10 @@ class PoolCore {
   workers::Engine& engine() const;
   channel::Channel& tasks() const noexcept { return *factory_->tasks; }
   const std::shared_ptr<Ended>& ended() const noexcept { return ended_; }
-  bool full(bool large) const noexcept;
+  // `bytes`: of the blocks of the next task's message.
+  bool full(std::uint64_t bytes) const noexcept;
   // Waits, if the pool is full, until the workers have taken half of the tasks that make it full.
-  Status wait_for_room(bool large, PyHooks& hooks) const;
+  Status wait_for_room(std::uint64_t bytes, PyHooks& hooks) const;
 
   // The outcome of a task: (true, its value) or (false, its exception). Takes the payload out of `answer`.
   std::pair<bool, nb::object> outcome(workers::Answer& answer, nb::handle label);
@@ -147,9 +148,10 @@ class PoolJob {
     kFull,
     kFailed
   };
-  bool open(Callee& callee, nb::handle function) const {
+  bool open(Callee& callee, nb::handle function) {
+    const bool opened = last_.open(function.ptr(), callee);
     callee.carry(context_);
-    return callee.open(function.ptr());
+    return opened;
   }
   Fed send(Callee& callee, PyObject* arguments, Style style, std::uint64_t index,
            const workers::TaskOptions& options, bool patient);
@@ -173,7 +175,8 @@ class PoolJob {
   std::string context_ = task_context();                     // of the thread that made the job
   std::vector<std::pair<std::uint64_t, nb::object>> early_;  // tasks that could not be sent: index, exception
   std::uint64_t refused_ = 0;                                // how many tasks could not be sent
-  nb::object stop_error_;                                    // one for all tasks that a stopped pool refuses
+  LastCallee last_;
+  nb::object stop_error_;  // one for all tasks that a stopped pool refuses
 };
 
 workers::TaskOptions task_options(double seconds, std::uint32_t retries);

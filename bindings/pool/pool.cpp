@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <string>
 #include <thread>
@@ -23,8 +24,16 @@ namespace {
 // How many tasks wait for a worker before the pool counts as full: patient callers then wait, others leave
 // the task to the feeder.
 constexpr std::uint32_t kMostQueued = 4096;
-// The same for tasks whose messages have blocks, per worker.
-constexpr std::uint32_t kMostLargeQueued = 2;
+// The same for tasks whose messages have blocks, per worker: as many as have so many bytes, and two of any size.
+constexpr std::uint64_t kQueuedBytes = std::uint64_t{1} << 20;
+constexpr std::uint64_t kFewestQueued = 2;
+
+// How many tasks that have blocks of so many bytes may wait for a pool's workers.
+std::uint32_t most_queued(std::uint64_t bytes, std::uint32_t workers) noexcept {
+  if (bytes == 0) return kMostQueued;
+  const std::uint64_t each = std::max(kQueuedBytes / bytes, kFewestQueued);
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(each * workers, kMostQueued));
+}
 
 // The value of an answer; an invalid object with an exception set if it cannot be decoded.
 nb::object decode_answer(channel::Incoming& payload) {
@@ -96,15 +105,14 @@ workers::Engine& PoolCore::engine() const {
   throw nb::value_error("Pool not running: it belongs to another process");
 }
 
-bool PoolCore::full(bool large) const noexcept {
-  return tasks().size() >= (large ? kMostLargeQueued * workers_ : kMostQueued);
+bool PoolCore::full(std::uint64_t bytes) const noexcept {
+  return tasks().size() >= most_queued(bytes, workers_);
 }
 
 // Waits until half of the room is free, so that the caller is not woken for each task that a worker takes.
-Status PoolCore::wait_for_room(bool large, PyHooks& hooks) const {
-  if (!full(large)) return {};
-  return engine_->wait_for_room(large ? kMostLargeQueued * workers_ / 2 : kMostQueued / 2,
-                                os::Deadline::never(), &hooks);
+Status PoolCore::wait_for_room(std::uint64_t bytes, PyHooks& hooks) const {
+  if (!full(bytes)) return {};
+  return engine_->wait_for_room(most_queued(bytes, workers_) / 2, os::Deadline::never(), &hooks);
 }
 
 nb::object PoolCore::failure(const char* function, nb::tuple arguments) const {

@@ -136,6 +136,20 @@ bool Callee::encode(PyObject* arguments, Style style, MessageWriter& writer) {
   return false;
 }
 
+bool LastCallee::open(PyObject* function, Callee& callee) {
+  if (function_ == function) {
+    callee = callee_;
+    return true;
+  }
+  if (!callee.open(function)) return false;
+  if (callee.by_name()) {
+    callee_ = callee;
+    PyObject* const before = std::exchange(function_, Py_NewRef(function));
+    Py_XDECREF(before);
+  }
+  return true;
+}
+
 KeptFunctions::~KeptFunctions() {
   for (const auto& [pickle, function] : kept_) Py_DECREF(function);
 }

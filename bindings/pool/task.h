@@ -74,6 +74,26 @@ class Callee {
   How how_ = How::kTogether;
 };
 
+// Opens callees, and keeps the last one that goes as its name: most calls are of the function of the call before.
+class LastCallee {
+ public:
+  LastCallee() = default;
+  ~LastCallee() { Py_XDECREF(function_); }
+  LastCallee(const LastCallee&) = delete;
+  LastCallee& operator=(const LastCallee&) = delete;
+
+  // As Callee::open(). The caller's callee is a copy: encoding may run the program's code, and that may make calls, too.
+  bool open(PyObject* function, Callee& callee);
+  // For the garbage collector: borrowed reference, or nullptr.
+  PyObject* function() const noexcept { return function_; }
+  // Likewise: the reference is the caller's.
+  PyObject* take() noexcept { return std::exchange(function_, nullptr); }
+
+ private:
+  PyObject* function_ = nullptr;
+  Callee callee_;
+};
+
 // The unpickled functions that a worker keeps for later tasks.
 class KeptFunctions {
  public:

@@ -236,6 +236,14 @@ void MessageBuilder::mark_copied(std::uint32_t lease) noexcept {
   }
 }
 
+std::uint64_t MessageBuilder::block_bytes() const noexcept {
+  std::uint64_t bytes = 0;
+  for (const arena::LeasePtr& lease : leases_) bytes += lease ? std::max<std::uint64_t>(lease->size(), 1) : 1;
+  for (const PendingCopy& copy : pending_copies_) bytes += leases_[copy.lease] ? 0 : copy.block_bytes;
+  for (const PendingShare& share : pending_shares_) bytes += leases_[share.lease] ? 0 : share.held->size();
+  return bytes;
+}
+
 bool MessageBuilder::holds_leases() const noexcept {
   return !pending_shares_.empty() ||
          std::any_of(leases_.begin(), leases_.end(), [](const auto& lease) { return lease != nullptr; });

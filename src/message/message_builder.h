@@ -114,6 +114,8 @@ class MessageBuilder {
   // What copy() and allocate() have done since the last clear(), for statistics.
   std::uint64_t copied_bytes() const noexcept { return copied_bytes_; }
   std::uint64_t shared_bytes() const noexcept { return shared_bytes_; }
+  // Of all blocks of the message, those that are noted and not there yet included. 0: it has none.
+  std::uint64_t block_bytes() const noexcept;
   // Whether clear() gives leases up, which may wait for the arena's lock.
   bool holds_leases() const noexcept;
 

@@ -55,7 +55,8 @@ TEST(CopyBytes, CopiesWhateverTheDistanceWithinAPage) {
       const auto begin = got.begin() + static_cast<std::ptrdiff_t>(target + behind);
       EXPECT_EQ(std::memcmp(&*begin, &from[source], bytes), 0) << bytes << " bytes, " << behind << " behind";
       EXPECT_EQ(std::count(got.begin(), begin, kOutside), begin - got.begin());
-      EXPECT_EQ(begin[static_cast<std::ptrdiff_t>(bytes)], kOutside) << bytes << " bytes, " << behind << " behind";
+      EXPECT_EQ(begin[static_cast<std::ptrdiff_t>(bytes)], kOutside)
+          << bytes << " bytes, " << behind << " behind";
     }
   }
 }

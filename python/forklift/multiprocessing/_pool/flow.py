@@ -129,7 +129,9 @@ class Flow:
         self.task = task
         self.chunksize = chunksize
         self.lookahead = lookahead
-        self.changed = threading.Condition()
+        self.lock = threading.RLock()  # entered quicker than the condition, which is a class of Python's
+        self.changed = threading.Condition(self.lock)
+        self.awaited = False  # whether a consumer waits for a task to be sent
         self.sent = 0
         self.handed_out = 0
         self.length: int | None = None
@@ -139,9 +141,10 @@ class Flow:
         self._look_at = 0  # the number of sent tasks at which the bound in bytes is checked again
 
     def add(self, count: int) -> None:
-        with self.changed:
+        with self.lock:
             self.sent += count
-            self.changed.notify_all()
+            if self.awaited:
+                self.changed.notify_all()
 
     def end(self) -> None:
         with self.changed:
@@ -163,11 +166,14 @@ class Flow:
     def taken(self) -> None:
         """Called when the consumer has taken some results."""
         if self.bounded:
-            with self.changed:
-                self.changed.notify_all()
+            with self.lock:
+                if self.paused:
+                    self.changed.notify_all()
 
     def wait_for_turn(self) -> bool:
         """Wait until one more task may be sent. False: the iteration was stopped."""
+        if self.lookahead is None and not self.stopped and (not self.bounded or self.sent < self._look_at):
+            return True
         while True:
             with self.changed:
                 while not self.stopped and self._far_ahead():
@@ -289,14 +295,17 @@ class IMapIterator(_std.IMapIterator):  # type: ignore[type-arg]
 
     def _fetch(self, timeout: float | None) -> None:
         flow = self._flow
-        with flow.changed:
+        with flow.lock:
             if flow.length == self._came:
                 self._pool = None
                 raise StopIteration
             if flow.sent == self._came:
                 if flow.stopped:
                     raise PoolStoppedError("the pool was terminated before all was sent")
-                if not flow.changed.wait(timeout):
+                flow.awaited = True
+                came = flow.changed.wait(timeout)
+                flow.awaited = False
+                if not came:
                     raise flow.task.explained(TimeoutError())
                 return
         taken = flow.task.take(_AT_ONCE, timeout)
@@ -327,7 +336,7 @@ class IMapIterator(_std.IMapIterator):  # type: ignore[type-arg]
         else:
             self._items.append((ok, value))
         if flow.lookahead is not None:
-            with flow.changed:
+            with flow.lock:
                 flow.handed_out += 1
                 flow.changed.notify_all()
 
