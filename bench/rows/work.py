@@ -60,7 +60,7 @@ def _pool_work(size: int, workers: int) -> Callable[[Library, Scale], float]:
 
 def _one_copy(size: int) -> Callable[[Scale], float]:
     def floor(scale: Scale) -> float:
-        """Microseconds of copying the argument, after a task's work, as in the row: copies in a row are quicker."""
+        """Microseconds of copying the argument after a task's work. Copies in a row are quicker."""
         import numpy as np
 
         sources: list[Any] = [np.ones(size, np.uint8) for _ in range(8)]
