@@ -18,6 +18,8 @@ __all__ = ["AgentHandle", "Sent"]
 # batches take. What is sent ahead cannot be taken by another node's free workers. A driver with so many nodes
 # that it comes back to each of them later than that sends more at a time.
 _AHEAD_SECONDS = 0.03
+# An agent that is the only one gets so many times as much: there are no other workers that could take it.
+_ALONE = 4
 _MOST_AHEAD_SECONDS = 2.0
 # An agent's next turn comes with the driver's next round, and its reply and tasks take their time, too.
 _ROUNDS_AHEAD = 5
@@ -71,7 +73,8 @@ class AgentHandle:
         self.ended = 0
         self.since = time.monotonic()
         self._ahead_seconds = _AHEAD_SECONDS
-        self._more = 1.0  # how many times what an idle driver sends
+        self._more = 1.0  # how many times what an idle driver sends to one of several agents
+        self._busy = 0.0  # what of that is for a busy driver
         self._link: Link | None = None
         self._known: set[int] = set()
         self._acknowledged = 0
@@ -89,13 +92,15 @@ class AgentHandle:
         """How many tasks of this duration a batch has; 0: the duration is not known."""
         if task_seconds <= 0:
             return max(self.workers // 8, 1)
-        few = min(int(4 * (self._more - 1)), 4 * self.workers)  # a batch has its price for a busy driver
+        few = min(int(4 * self._busy), 4 * self.workers)  # a batch has its price for a busy driver
         return min(max(int(self._more * _BATCH_SECONDS / task_seconds), few, 1), _MOST_IN_BATCH)
 
-    def plan_ahead(self, round_seconds: float) -> None:
-        """Take in how long the driver's rounds take, in which each agent has its turn."""
-        ahead = min(_AHEAD_SECONDS + _ROUNDS_AHEAD * round_seconds, _MOST_AHEAD_SECONDS)
+    def plan_ahead(self, round_seconds: float, alone: bool = False) -> None:
+        """Take in how long the driver's rounds take, in which each agent has its turn, and whether it is alone."""
+        usual = _AHEAD_SECONDS * (_ALONE if alone else 1)
+        ahead = min(usual + _ROUNDS_AHEAD * round_seconds, _MOST_AHEAD_SECONDS)
         self._ahead_seconds, self._more = ahead, ahead / _AHEAD_SECONDS
+        self._busy = (ahead - usual) / _AHEAD_SECONDS
 
     def room(self, task_seconds: float) -> int:
         """How many more tasks of this duration the agent takes."""

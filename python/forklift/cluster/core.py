@@ -237,7 +237,7 @@ class Core:
             for agent in sorted(ready, key=lambda each: each.tasks / each.workers):
                 if not self._pending:
                     break
-                agent.plan_ahead(self._round)
+                agent.plan_ahead(self._round, len(self._agents) == 1)
                 fair = -(-self._pending.tasks * agent.workers // workers)
                 self._send_to(agent, fair)
         if not self._pending and len(self._agents) > 1 and not self._due:

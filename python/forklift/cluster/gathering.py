@@ -1,8 +1,8 @@
 """When an agent replies: it lets ended tasks gather while its workers still have enough to do.
 
 A reply for each task of 50 ms makes a driver of ten nodes with 64 workers each busy all the time. An agent
-has some 30 ms of work ahead of its workers; it may use a part of that. Without work ahead it replies at once,
-so a task that runs alone is not held up.
+has some 30 ms of work ahead of its workers, 120 ms if it is the only one; it may use a part of that. Without
+work ahead it replies at once, so a task that runs alone is not held up.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ __all__ = ["Gathering"]
 
 # The part of the work ahead for whose time ended tasks may gather, and the most, in seconds.
 _SHARE = 1 / 3
-_MOST_SECONDS = 0.01
+_MOST_SECONDS = 0.02
 
 
 class Gathering:

@@ -77,6 +77,17 @@ def test_a_busy_driver_sends_more_at_a_time() -> None:
     assert busy.room(0.05) == 64 + 2560  # two seconds' work at most
 
 
+def test_an_agent_that_is_alone_gets_more_at_a_time() -> None:
+    alone = agent(2)
+    alone.plan_ahead(0.0, alone=True)
+    assert alone.batch_tasks(0.001) == 12
+    assert alone.room(0.001) == 2 + 240
+    assert alone.batch_tasks(1.0) == 1  # long tasks go one by one to an idle driver's agent
+    alone.plan_ahead(0.0)
+    assert alone.batch_tasks(0.001) == 3
+    assert alone.room(0.001) == 2 + 60
+
+
 def test_few_tasks_that_wait_do_not_gather_on_a_node() -> None:
     slow = agent(1)
     slow.plan_ahead(0.0005)
@@ -105,7 +116,7 @@ def test_replies_gather_for_a_part_of_the_work_ahead() -> None:
     assert some.until(5.001, 64 + 7) == pytest.approx(5.0 + 12 * 0.05 / 64 / 3)
     assert some.until(5.002, 64 + 6) == 5.002  # half of what was ahead has begun
     some.replied(0.0)
-    assert some.until(6.0, 10_000) == pytest.approx(6.01)  # the longest time
+    assert some.until(6.0, 10_000) == pytest.approx(6.02)  # the longest time
 
 
 def simulated(*options: str) -> dict[str, float]:
