@@ -96,7 +96,7 @@ class AgentHandle:
         return min(max(int(self._more * _BATCH_SECONDS / task_seconds), few, 1), _MOST_IN_BATCH)
 
     def plan_ahead(self, round_seconds: float, alone: bool = False) -> None:
-        """Take in how long the driver's rounds take, in which agents have their turns, and whether it is alone."""
+        """Take in how long the driver takes for a round of all agents, and whether this one is alone."""
         usual = _AHEAD_SECONDS * (_ALONE if alone else 1)
         ahead = min(usual + _ROUNDS_AHEAD * round_seconds, _MOST_AHEAD_SECONDS)
         self._ahead_seconds, self._more = ahead, ahead / _AHEAD_SECONDS
