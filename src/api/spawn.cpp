@@ -2,7 +2,6 @@
 #include "forklift/spawn.h"
 
 #include <array>
-#include <cstring>
 #include <string>
 
 #include "api/attached.h"

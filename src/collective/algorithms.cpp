@@ -1,7 +1,6 @@
 #include "collective/algorithms.h"
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "collective/combine.h"

@@ -21,7 +21,7 @@ inline constexpr std::size_t kPieceBytes = std::size_t{256} << 10;
 // All ranks' pieces of one step of an all_reduce (a larger group has smaller pieces, down to kLeastPieceBytes).
 inline constexpr std::size_t kWindowBytes = std::size_t{512} << 10;
 inline constexpr std::size_t kLeastPieceBytes = std::size_t{32} << 10;
-// How many windows a ring holds (Posted::ring), so that a rank can be ahead of the others by some steps.
+// How many windows a ring holds (Posted::ring): as many as a rank may be ahead of what others still read of it.
 inline constexpr std::size_t kRingWindows = 4;
 
 // `count`: elements that one rank contributes for one rank, i.e. of a broadcast's or reduction's tensor, or of a part

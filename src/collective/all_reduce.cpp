@@ -31,9 +31,10 @@ struct Slice {
 //
 //   staged(0); then for each w: reduced(w), staged(w + 1), collected(w - 1); at the end collected(last)
 //
-// Transport::publish() counts these steps. A rank reads another's window once it is staged there, and its result once it is
+// Transport::publish() counts the first two. A rank reads another's window once it is staged there, and its result once it is
 // reduced. It overwrites its own elements of another rank's slice when it collects: the slice's owner has read them then.
-// It overwrites a window of its ring when all ranks have collected that window.
+// A ring of four windows needs no wait of its own: before it stages window w a rank has reduced w - 1, for which all ranks
+// had staged w - 1, and each of them had collected w - 4 before.
 class Steps {
  public:
   Steps(const Exchange& exchange, Op op, const Posted& posted, std::byte* out)
@@ -48,10 +49,10 @@ class Steps {
         sources_(static_cast<std::size_t>(exchange.transport.size())) {}
 
   Status run() {
-    if (Status status = stage(0); !status) return status;
+    stage(0);
     for (std::size_t w = 0; w < windows_; ++w) {
       if (Status status = reduce(w); !status) return status;
-      if (Status status = stage(w + 1); !status) return status;
+      stage(w + 1);
       if (w != 0) {
         if (Status status = collect(w - 1); !status) return status;
       }
@@ -60,9 +61,8 @@ class Steps {
   }
 
  private:
-  static std::uint64_t staged(std::size_t w) { return w == 0 ? 1 : 3 * w; }
-  static std::uint64_t reduced(std::size_t w) { return 3 * w + 2; }
-  static std::uint64_t collected(std::size_t w) { return 3 * w + 7; }
+  static std::uint64_t staged(std::size_t w) { return 2 * w + 1; }
+  static std::uint64_t reduced(std::size_t w) { return 2 * w + 2; }
 
   // Equal shares of a window; their borders fall on cache lines, so that no two ranks write to one line.
   Slice slice_of(std::size_t w, int rank) const {
@@ -88,11 +88,8 @@ class Steps {
     return {};
   }
 
-  Status stage(std::size_t w) {
+  void stage(std::size_t w) {
     if (posted_.ring != 0 && w < windows_) {
-      if (w >= kRingWindows) {
-        if (Status status = await_all(collected(w - kRingWindows)); !status) return status;
-      }
       for (int step = 1; step < transport_.size(); ++step) {
         const Slice slice = slice_of(w, other(step));
         const std::size_t begin = slice.begin * item_;
@@ -100,7 +97,6 @@ class Steps {
       }
     }
     transport_.publish(staged(w));
-    return {};
   }
 
   Status reduce(std::size_t w) {
@@ -134,7 +130,6 @@ class Steps {
       if (!theirs) return theirs.status();
       sync::copy_bytes(out_ + begin, *theirs, bytes);
     }
-    transport_.publish(collected(w));
     return {};
   }
 

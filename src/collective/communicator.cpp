@@ -1,6 +1,5 @@
 #include "collective/communicator.h"
 
-#include <cstring>
 #include <string>
 #include <utility>
 

@@ -1,6 +1,5 @@
 // Reductions and broadcasts: each lane takes its share between the nodes.
 #include <algorithm>
-#include <cstring>
 #include <exception>
 #include <vector>
 

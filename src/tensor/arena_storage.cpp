@@ -1,6 +1,5 @@
 #include "tensor/arena_storage.h"
 
-#include <cstring>
 #include <utility>
 
 #include "arena/cache/thread_cache.h"
