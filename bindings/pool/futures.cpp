@@ -173,7 +173,7 @@ class PoolFutures {
       if (const int stop = see(each.future); stop != 0) return stop;
     }
     if (const int stop = see(label_); stop != 0) return stop;
-    return last_.function() != nullptr ? visitor(last_.function(), argument) : 0;
+    return last_.visit(visitor, argument);
   }
 
   void clear() {

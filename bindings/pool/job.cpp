@@ -225,9 +225,7 @@ int PoolJob::visit(visitproc visitor, void* argument) const {
     if (const int stop = see(exception); stop != 0) return stop;
   }
   if (const int stop = see(label_); stop != 0) return stop;
-  if (last_.function() != nullptr) {
-    if (const int stop = visitor(last_.function(), argument); stop != 0) return stop;
-  }
+  if (const int stop = last_.visit(visitor, argument); stop != 0) return stop;
   return see(stop_error_);
 }
 

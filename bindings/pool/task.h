@@ -84,9 +84,11 @@ class LastCallee {
 
   // As Callee::open(). The caller's callee is a copy: encoding may run the program's code, and that may make calls, too.
   bool open(PyObject* function, Callee& callee);
-  // For the garbage collector: borrowed reference, or nullptr.
-  PyObject* function() const noexcept { return function_; }
-  // Likewise: the reference is the caller's.
+  // For the garbage collector.
+  int visit(visitproc visitor, void* argument) const {
+    return function_ != nullptr ? visitor(function_, argument) : 0;
+  }
+  // Likewise: the reference, or nullptr, is the caller's.
   PyObject* take() noexcept { return std::exchange(function_, nullptr); }
 
  private:

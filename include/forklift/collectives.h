@@ -20,8 +20,8 @@
 // All ranks make the same calls in the same order, with the same dtype, shape, root and reduction. A rank reads the
 // others' tensors where they lie in the arena (forklift::Tensor's own memory, torch's after it was shared) and writes
 // only its own; nothing is copied in between. Other memory and tensors with gaps are copied into a scratch block of the
-// arena first, which the group keeps up to 64 MiB; those of an all_reduce of other memory pass through 2 MiB of it.
-// Tensors of up to 4 KiB travel within the call itself.
+// arena first, which the group keeps up to 64 MiB; an all_reduce of other memory passes through 2 MiB of it (128 KiB a
+// rank in groups of more than 16). Tensors of up to 4 KiB travel within the call itself.
 //
 //   barrier          until all ranks have come
 //   broadcast        x of the root to all

@@ -16,7 +16,8 @@
 
 All ranks make the same calls in the same order, with the same dtype, shape, root and reduction. Tensors in
 shared memory (``forklift.Tensor``, torch's after they were shared) are read where they lie; others are copied
-through a block of shared memory, which the group keeps up to 64 MiB; an all_reduce's goes through 2 MiB.
+through a block of shared memory, which the group keeps up to 64 MiB; an all_reduce of other memory
+passes through 2 MiB of it (128 KiB a rank in groups of more than 16).
 
 Reductions are ``"sum"``, ``"product"``, ``"min"``, ``"max"``, ``"mean"``, or a function that combines its
 second tensor into its first one, both forklift.Tensors. They combine in the order of ranks, so all ranks get

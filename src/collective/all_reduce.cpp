@@ -103,20 +103,20 @@ class Steps {
     if (Status status = await_all(staged(w)); !status) return status;
     const Slice slice = slice_of(w, transport_.rank());
     const std::size_t begin = slice.begin * item_, bytes = slice.count() * item_;
-    if (bytes != 0) {
-      for (int rank = 0; rank < transport_.size(); ++rank) {
-        const Result<const std::byte*> theirs = transport_.peek(rank, begin, bytes);
-        if (!theirs) return theirs.status();
-        sources_[static_cast<std::size_t>(rank)] = *theirs;
-      }
-      if (posted_.ring != 0) sources_[static_cast<std::size_t>(transport_.rank())] = out_ + begin;
-      std::byte* const result = posted_.at(begin);
-      combine(op_, exchange_.dtype, sources_, result, slice.count());
+    if (bytes == 0) {
       transport_.publish(reduced(w));
-      if (result != out_ + begin) sync::copy_bytes(out_ + begin, result, bytes);
-    } else {
-      transport_.publish(reduced(w));
+      return {};
     }
+    for (int rank = 0; rank < transport_.size(); ++rank) {
+      const Result<const std::byte*> theirs = transport_.peek(rank, begin, bytes);
+      if (!theirs) return theirs.status();
+      sources_[static_cast<std::size_t>(rank)] = *theirs;
+    }
+    if (posted_.ring != 0) sources_[static_cast<std::size_t>(transport_.rank())] = out_ + begin;
+    std::byte* const result = posted_.at(begin);
+    combine(op_, exchange_.dtype, sources_, result, slice.count());
+    transport_.publish(reduced(w));
+    if (result != out_ + begin) sync::copy_bytes(out_ + begin, result, bytes);
     return {};
   }
 

@@ -115,20 +115,23 @@ Status Communicator::post_from(const Request& request, Plan& plan) {
         dense && (plan.small || (transport_->reachable(in.raw(), bytes) &&
                                  (in_place || !plan.receives || !share_memory(in, request.out) ||
                                   is_in_its_place(request, transport_->rank()))));
-    std::byte* memory = bytes != 0 ? in.raw() : nullptr;
-    const bool in_windows = !as_it_lies && dense && !plan.small && transport_->size() > 1 &&
-                            request.op != Op::kFunction && request.operation == Operation::kAllReduce;
-    const std::size_t ring = in_windows ? ring_bytes(bytes, piece_, transport_->size()) : 0;
-    if (!as_it_lies && bytes != 0) {
-      memory = small_.data();
+    const bool in_windows = dense && !plan.small && transport_->size() > 1 && request.op != Op::kFunction &&
+                            request.operation == Operation::kAllReduce;
+    if (as_it_lies || bytes == 0) {
+      plan.memory = {bytes != 0 ? in.raw() : nullptr, bytes};
+    } else if (in_windows) {
+      const std::size_t ring = ring_bytes(bytes, piece_, transport_->size());
+      const Result<std::byte*> staged = transport_->stage(ring);
+      if (!staged) return staged.status();
+      plan.memory = {*staged, bytes, ring};
+    } else {
+      std::byte* memory = small_.data();
       if (!plan.small) {
-        const Result<std::byte*> staged = transport_->stage(in_windows ? ring : bytes);
+        const Result<std::byte*> staged = transport_->stage(bytes);
         if (!staged) return staged.status();
         memory = *staged;
       }
-    }
-    plan.memory = {memory, bytes, ring};
-    if (!as_it_lies && !in_windows && bytes != 0) {
+      plan.memory = {memory, bytes};
       Result<Tensor> copy = tensor_over(memory, in, in.shape(), false);
       if (!copy) return copy.status();
       if (Status status = tensor::copy_elements(*copy, in); !status) return status;

@@ -81,7 +81,7 @@ void copy_pages_ahead(std::byte* to, const std::byte* from, std::size_t bytes) n
     fetch_pages(to, from, at + kAhead, kPage, bytes);
     copy_lines(to + at, from + at, kPage);
   }
-  std::memcpy(to + at, from + at, bytes - at);
+  copy_bytes(to + at, from + at, bytes - at);
 }
 
 // AMD's processors store some 9 GB/s into lines that another core's cache has, and past the caches three times as many.

@@ -90,9 +90,9 @@ TEST_P(Collectives, AllReduce) {
 TEST_P(Collectives, AllReduceOfManyWindows) {
   run_ranks(size(), [&](Group& group) {
     // Alone, and with ranks whose memory is of another kind.
-    for (const int kinds : {1, 3}) {
-      const auto mine = static_cast<Where>((static_cast<int>(where()) + group.rank()) % kinds);
-      Tensor x = filled(kinds == 1 ? where() : mine, kManyWindows, group.rank());
+    const auto another = static_cast<Where>((static_cast<int>(where()) + group.rank()) % 3);
+    for (const Where mine : {where(), another}) {
+      Tensor x = filled(mine, kManyWindows, group.rank());
       group.all_reduce(x);
       const std::vector<float> all = elements(x);
       std::int64_t wrong = 0;
