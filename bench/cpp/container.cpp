@@ -1,8 +1,8 @@
 // map-read: one read of a random element of a map of 100,000, by each of two processes at once; map-read-write: the
 // same beside a third process that changes elements. rw-lock-read: one shared lock and unlock, by each of two
 // processes. Beside ours: Boost's unordered map in shared memory under its sharable mutex, and the C library's
-// read-write lock, neither of which survives the death of a process; and a map that only its process has, without a
-// lock.
+// read-write lock, neither of which survives the death of a process; a map that only its process has, without a
+// lock; and the two loads that a read waits for.
 #include <pthread.h>
 #include <sys/mman.h>
 
@@ -61,6 +61,41 @@ class PrivateMap {
 
  private:
   std::unordered_map<std::uint64_t, Price> map_;
+};
+
+// What one read of such a map waits for, and nothing else: a bucket, and the element that it names. Each read waits for the
+// one before it.
+class TwoLoads {
+  static constexpr std::uint64_t kBuckets = 1 << 17;
+  struct Element {
+    std::uint64_t next = 0;
+    std::uint64_t key = 0;
+    Price price;
+  };
+  struct Table {
+    std::uint64_t buckets[kBuckets] = {};
+    Element elements[kElements];
+  };
+
+ public:
+  TwoLoads() {
+    for (std::uint64_t key = 0; key < kElements; ++key) {
+      table_->buckets[bucket_of(key)] = key;
+      table_->elements[key].key = key;
+    }
+  }
+  void read(std::uint64_t key) {
+    const Element& element = table_->elements[table_->buckets[bucket_of(key) + before_]];
+    before_ = element.next;  // always 0, which the processor learns from the element
+    keep(element.key);
+  }
+
+ private:
+  static std::uint64_t bucket_of(std::uint64_t key) {
+    return (key * 0x9e3779b97f4a7c15U >> 32) % (kBuckets - 1);
+  }
+  Shared<Table> table_;
+  std::uint64_t before_ = 0;
 };
 
 #if FORKLIFT_BENCH_BOOST
@@ -174,6 +209,7 @@ double shared_ns(const Run& run) {
 
 const Contender read_ours{"map-read", "forklift", Role::kOurs, "ns", read_ns<OurMap>};
 const Contender read_floor{"map-read", "unordered_map, no lock", Role::kFloor, "ns", read_ns<PrivateMap>};
+const Contender read_loads{"map-read", "two dependent loads", Role::kFloor, "ns", read_ns<TwoLoads>};
 const Contender beside_ours{"map-read-write", "forklift", Role::kOurs, "ns", read_beside_writer_ns<OurMap>};
 #if FORKLIFT_BENCH_BOOST
 const Contender read_boost{"map-read", "Boost", Role::kPeer, "ns", read_ns<BoostMap>};

@@ -2,6 +2,9 @@
 
 #include <bit>
 #include <string>
+#include <type_traits>
+
+#include "container/hash.h"
 
 namespace forklift::inline abi_0_1::container {
 
@@ -16,57 +19,52 @@ std::uint64_t node_bytes(const Shape& shape) noexcept {
   return sizeof(Word) + padded(shape.key_bytes) + padded(shape.item_bytes);
 }
 
-// The same in every process: bytes in words, each mixed in by a multiplication of 128 bits (as wyhash does).
-std::uint64_t hash_of(const void* key, std::size_t bytes) noexcept {
-  constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15, kOther = 0xe7037ed1a0b428db;
-  const auto* in = static_cast<const std::byte*>(key);
-  std::uint64_t hash = bytes * kOdd;
-  for (std::size_t at = 0; at < bytes; at += 8) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, in + at, bytes - at < 8 ? bytes - at : 8);
-    const unsigned __int128 product = static_cast<unsigned __int128>(word ^ hash ^ kOther) * (hash | kOdd);
-    hash = static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
-  }
-  return hash;
-}
-
-// The parts of a block.
+// The parts of a block. Copies of what the block says of them: a read is too short to ask again for each node.
 class Nodes {
  public:
   explicit Nodes(const Block& block)
-      : block_(block), buckets_(bucket_count(block.shape().capacity)), stride_(node_bytes(block.shape())) {}
+      : buckets_(bucket_count(block.shape().capacity)),
+        count_(node_count(block.shape())),
+        stride_(node_bytes(block.shape())),
+        key_bytes_(block.shape().key_bytes),
+        buckets_at_(block.items()),
+        nodes_at_(buckets_at_ + buckets_ * sizeof(Word)) {}
 
-  Word& bucket(const void* key) const noexcept {
-    return bucket(hash_of(key, block_.shape().key_bytes) & (buckets_ - 1));
-  }
-  Word& bucket(std::uint64_t index) const noexcept { return *(word_at(block_.items()) + index); }
+  Word& bucket(std::uint64_t index) const noexcept { return *(word_at(buckets_at_) + index); }
   std::uint64_t buckets() const noexcept { return buckets_; }
   Word& next(std::uint64_t node) const noexcept { return *word_at(at(node)); }
   std::byte* key(std::uint64_t node) const noexcept { return at(node) + sizeof(Word); }
-  std::byte* value(std::uint64_t node) const noexcept { return key(node) + padded(block_.shape().key_bytes); }
-  std::uint64_t count() const noexcept { return node_count(block_.shape()); }
+  std::byte* value(std::uint64_t node) const noexcept { return key(node) + padded(key_bytes_); }
+  std::uint64_t count() const noexcept { return count_; }
 
   // The word that refers to the key's node, or the last one of its chain. Null: the chain is no chain.
   Word* find(const void* key, std::uint64_t& node) const noexcept {
-    Word* link = &bucket(key);
-    for (std::uint64_t steps = 0; steps <= count(); ++steps) {
+    constexpr std::integral_constant<std::uint64_t, sizeof(Word)> kOneWord;  // as most keys are
+    return key_bytes_ == kOneWord ? find_key_of(kOneWord, key, node) : find_key_of(key_bytes_, key, node);
+  }
+
+ private:
+  template <class Bytes>
+  Word* find_key_of(Bytes bytes, const void* key, std::uint64_t& node) const noexcept {
+    Word* link = &bucket(hash_of(key, bytes) & (buckets_ - 1));
+    for (std::uint64_t steps = 0; steps <= count_; ++steps) {
       const std::uint64_t to = link->load(std::memory_order_relaxed);
       node = to;
       if (to == 0) return link;
-      if (to > count()) return nullptr;
-      if (equals(this->key(to - 1), key, block_.shape().key_bytes)) return link;
+      if (to > count_) return nullptr;
+      if (equals(this->key(to - 1), key, bytes)) return link;
       link = &next(to - 1);
     }
     return nullptr;
   }
 
- private:
-  std::byte* at(std::uint64_t node) const noexcept {
-    return block_.items() + buckets_ * sizeof(Word) + node * stride_;
-  }
-  const Block& block_;
+  std::byte* at(std::uint64_t node) const noexcept { return nodes_at_ + node * stride_; }
   const std::uint64_t buckets_;
+  const std::uint64_t count_;
   const std::uint64_t stride_;
+  const std::uint64_t key_bytes_;
+  std::byte* const buckets_at_;
+  std::byte* const nodes_at_;
 };
 
 Status corrupt() { return {Code::kCorrupt, "a SharedMap whose chains lead nowhere"}; }

@@ -11,6 +11,7 @@
 #include "arena/cache/thread_cache.h"
 #include "kernels/cuda/parameters.h"
 #include "kernels/loops.h"
+#include "ops/few.h"
 #include "ops/job.h"
 #include "ops/map_job.h"
 #include "ops/on_gpu.h"
@@ -62,46 +63,10 @@ Result<Tensor> place(const Program& program, std::initializer_list<const Operand
   return target;
 }
 
-bool is_at_hand(const Tensor& tensor, DType dtype) noexcept {
-  const Storage& memory = *tensor.storage();
-  return tensor.dtype() == dtype && tensor.is_contiguous() && !memory.on_device() &&
-         !StorageAccess::is_busy(memory);
-}
-
-// Making a job takes longer than computing a few elements. Computes them without one if they lie side by side, are of
-// the loop's dtypes, and no queued operation works on them. False: nothing was done.
-bool compute_few(const Program& program, std::initializer_list<const Operand*> operands,
-                 const Tensor& target) noexcept {
-  constexpr std::int64_t kFew = 1024;
-  const std::int64_t count = target.numel();
-  if (count == 0 || count > kFew || program.refuses_negative_exponents || !is_at_hand(target, program.result))
-    return false;
-  alignas(16) std::byte constants[kMostInputs][kMostItemBytes];
-  const std::byte* from[kMostInputs];
-  std::ptrdiff_t steps[kMostInputs];
-  std::size_t k = 0;
-  for (const Operand* const operand : operands) {
-    const DType dtype = program.inputs[k];
-    if (const Tensor* const tensor = operand->tensor(); tensor == nullptr) {
-      if (!write_number(operand->number(), dtype, constants[k])) return false;
-      from[k] = constants[k];
-      steps[k] = 0;
-    } else {
-      // Where all elements are used, broadcasting has added axes of length 1 only, and the order is the result's.
-      if (!is_at_hand(*tensor, dtype) || (tensor->numel() != count && tensor->numel() != 1)) return false;
-      from[k] = TensorJob::address(*tensor);
-      steps[k] = tensor->numel() == count ? static_cast<std::ptrdiff_t>(item_size(dtype)) : 0;
-    }
-    ++k;
-  }
-  call_loop(program, from, steps, TensorJob::address(target), static_cast<std::ptrdiff_t>(target.item_size()),
-            count);
-  return true;
-}
-
 // Computes `program` on the operands; `dtype` is the result's.
 Result<Tensor> map(const Program& program, std::initializer_list<const Operand*> operands, DType dtype,
                    Out out) {
+  if (are_few_and_alike(program, operands, dtype, out)) return compute_alike(program, operands, out);
   static const Dims scalar{};
   const auto shape_of = [](const Operand& operand) {
     return operand.tensor() ? &operand.tensor()->shape() : &scalar;

@@ -157,6 +157,32 @@ TEST_F(OpsTest, OutMayBeAnOperandOrOverlapIt) {
               HasSubstr("cannot hold a result of float32"));
 }
 
+// Few elements of tensors that are alike are computed at once; these are alike but for one thing.
+TEST_F(OpsTest, AddsTensorsThatAreNearlyAlike) {
+  const Tensor many = Tensor::zeros({100}, DType::kFloat32);
+  for (std::int64_t i = 0; i < 100; ++i) many.at<float>({i}) = static_cast<float>(i);
+  ops::add(many.narrow(0, 0, 99), many.narrow(0, 0, 99), many.narrow(0, 1, 99));  // shifted by one
+  for (std::int64_t i = 1; i < 100; ++i) EXPECT_EQ(many.at<float>({i}), static_cast<float>(2 * (i - 1)));
+  const Tensor x = tensor_of<float>({1, 2, 4, 6, 8});
+  const Tensor front = x.narrow(0, 0, 4);
+  ops::add(front, x.narrow(0, 1, 4), front);  // one operand is the result's memory, the other overlaps it
+  EXPECT_THAT(values<float>(x), ElementsAre(3, 6, 10, 14, 8));
+  ops::add(front, front, front);
+  EXPECT_THAT(values<float>(x), ElementsAre(6, 12, 20, 28, 8));
+  EXPECT_THAT(values<float>(front + front.slice(0, std::nullopt, std::nullopt, -1)),
+              ElementsAre(34, 32, 32, 34));
+  const Tensor wide = Tensor::zeros({4}, DType::kFloat64);
+  ops::add(front, front, wide);
+  EXPECT_THAT(values<double>(wide), ElementsAre(12, 24, 40, 56));
+  EXPECT_THAT(values<double>(wide + front), ElementsAre(18, 36, 60, 84));
+  EXPECT_EQ((Tensor::zeros({0}, DType::kFloat32) + Tensor::zeros({0}, DType::kFloat32)).numel(), 0);
+  EXPECT_THAT(message_of([&] { front.reshape({2, 2}) + front; }), HasSubstr("do not broadcast"));
+  EXPECT_THAT(message_of([&] { ops::add(front, front, front.as_readonly()); }), HasSubstr("is read-only"));
+  EXPECT_THAT(message_of([&] { ops::add(front, front, x); }), HasSubstr("has not the result's shape, (4,)"));
+  EXPECT_THAT(message_of([&] { ops::pow(tensor_of<int>({2}), tensor_of<int>({-1})); }),
+              HasSubstr("negative"));
+}
+
 TEST_F(OpsTest, RefusesWhatNoDtypeHas) {
   EXPECT_THAT(message_of([] { ops::bitwise_and(tensor_of<float>({1}), 1); }),
               HasSubstr("no such operation on float32"));
