@@ -50,11 +50,16 @@ void drop_pipe() {
 // Of this process alone: a forked child has no timer, and the signal is not sent to it.
 timer_t last_resort{};
 itimerspec grace{};
+volatile sig_atomic_t is_told = 0;
 
 // A real-time signal that neither glibc nor, as far as is known, a runtime or a debugger uses.
 int parent_gone() noexcept { return SIGRTMAX - 6; }
 
+// The kernel signals again whenever another reader of the pipe ends after the last writer: each sibling is one.
+// A second SIGINT would interrupt the cleaning up, and each would put off the timer.
 void on_parent_gone(int) {
+  if (is_told != 0) return;
+  is_told = 1;
   const int before = errno;
   (void)::timer_settime(last_resort, 0, &grace, nullptr);
   (void)::kill(::getpid(), SIGINT);
@@ -106,6 +111,7 @@ Status soften_end(int own, std::int64_t grace_ns) {
     return Status::system("timer_create", errno, "lifeline");
   grace.it_value = {static_cast<time_t>(grace_ns / 1'000'000'000),
                     static_cast<long>(grace_ns % 1'000'000'000)};
+  is_told = 0;  // a forked child may have it from its parent
   struct sigaction action{};
   action.sa_handler = on_parent_gone;
   action.sa_flags = SA_RESTART | SA_ONSTACK;

@@ -1,6 +1,6 @@
 """A program whose ranks have ranks; it is killed by test_spawn.py. Prints their pids as JSON, then waits.
 
-spawn_parents.py forklift|torch START_METHOD stubborn|"" [PATH that ranks write when they clean up]
+spawn_parents.py forklift|torch START_METHOD stubborn|"" [PATH of a named pipe that a rank writes to when it has cleaned up]
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import spawn_targets as targets
 
 def tell(queue: Any, path: str) -> None:
     if path:
-        said = {"ranks": [queue.get()], "nested": []}
+        said = {"ranks": queue.get(), "nested": []}
     else:
         found = sorted(queue.get() for _ in range(2))
         said = {"ranks": [pid for _, pid, _ in found], "nested": [pid for *_, pids in found for pid in pids]}
@@ -31,7 +31,8 @@ def main(library: str, method: str, stubborn: str, path: str = "") -> None:
     queue = mp.get_context(method).SimpleQueue()
     threading.Thread(target=tell, args=(queue, path), daemon=True).start()
     if path:
-        mp.start_processes(targets.clean_up, (queue, path), 1, start_method=method)
+        args = (queue, mp.get_context(method).SimpleQueue(), path)
+        mp.start_processes(targets.clean_up, args, 2, start_method=method)
     else:
         args = (module, method, queue, bool(stubborn))
         mp.start_processes(targets.nested, args, 2, start_method=method)

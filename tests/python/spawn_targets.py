@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import select
 import signal
 import sys
 import threading
@@ -162,14 +163,26 @@ def nested_child(rank: int, ready: Any, stubborn: bool) -> None:
         signal.pause()
 
 
-def clean_up(rank: int, ready: Any, path: str) -> None:
-    try:
-        ready.put(os.getpid())
-        while True:
+def clean_up(rank: int, ready: Any, sibling: Any, path: str) -> None:
+    """Rank 0 writes to a named pipe that it has cleaned up, for which it waits until rank 1 has ended.
+
+    It opens the pipe before the parent ends: a file system may take longer than a rank has.
+    """
+    if rank == 1:
+        sibling.put(os.getpid())
+        try:
             signal.pause()
+        finally:
+            os._exit(0)
+    told = os.open(path, os.O_WRONLY)
+    pid = sibling.get()
+    end = os.pidfd_open(pid)
+    ready.put([os.getpid(), pid])
+    try:
+        signal.pause()
     finally:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write("cleaned up")
+        select.select([end], [], [])
+        os.write(told, b"cleaned up")
 
 
 def thread_name(rank: int, queue: Any) -> None:

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <functional>
+#include <string>
 
 #include "os/proc.h"
 #include "support/child.h"
@@ -183,6 +184,37 @@ TEST_F(LifelineTest, ASoftenedEndBeginsWithSigint) {
   ASSERT_TRUE(ready.wait());
   parent.kill_now();
   EXPECT_EQ(end_of(pid), 7);
+}
+
+volatile sig_atomic_t interrupts = 0;
+
+// The kernel signals again whenever another of the pipe's readers ends, which each sibling of the child is.
+TEST_F(LifelineTest, ASoftenedEndIsToldOnce) {
+  Gate ready;
+  Child parent([&] {
+    const int line = must(lifeline());
+    start_daemon([&] {
+      ::signal(SIGINT, [](int) { interrupts = interrupts + 1; });
+      const int other = ::open(("/proc/self/fd/" + std::to_string(line)).c_str(), O_RDONLY | O_NONBLOCK);
+      must(soften_end(must(end_with_parent(line)), 20'000'000'000));
+      sigset_t interrupt;
+      sigset_t none;
+      ::sigemptyset(&none);
+      ::sigemptyset(&interrupt);
+      ::sigaddset(&interrupt, SIGINT);
+      ::sigprocmask(SIG_BLOCK, &interrupt, nullptr);
+      ready.open();
+      while (interrupts == 0) ::sigsuspend(&none);
+      ::close(other);  // as when a sibling ends
+      ::sigprocmask(SIG_UNBLOCK, &interrupt, nullptr);
+      ::_exit(interrupts);
+    });
+    for (;;) ::pause();
+  });
+  const pid_t pid = daemon();
+  ASSERT_TRUE(ready.wait());
+  parent.kill_now();
+  EXPECT_EQ(end_of(pid), 1);
 }
 
 TEST_F(LifelineTest, ASoftenedEndOfAChildThatDoesNotListenIsSigkill) {
