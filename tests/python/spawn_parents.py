@@ -1,6 +1,8 @@
 """A program whose ranks have ranks; it is killed by test_spawn.py. Prints their pids as JSON, then waits.
 
-spawn_parents.py forklift|torch START_METHOD stubborn|"" [PATH of a named pipe that a rank writes to when it has cleaned up]
+spawn_parents.py forklift|torch START_METHOD stubborn|"" [PATH]
+
+PATH is of a named pipe: a rank writes to it when it has cleaned up.
 """
 
 from __future__ import annotations
