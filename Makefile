@@ -58,7 +58,7 @@ lint: setup-lint ## formatting, static checks, layers
 	@tools/lint.sh
 
 lint-weekly: setup-lint ## clang-tidy over the benchmarks; does each source of the core include what it uses?
-	$(CMAKE) --preset release -B build/tidy --log-level=WARNING >/dev/null
+	$(CMAKE) --preset release -B build/tidy -D FORKLIFT_UNITY_BATCH=100 --log-level=WARNING >/dev/null
 	$(PYTHON) tools/tidy.py build/tidy --weekly
 
 setup-compilers:

@@ -19,7 +19,7 @@ step() {
 
 format_cpp() { git ls-files -co --exclude-standard '*.h' '*.cpp' | xargs -r clang-format --dry-run -Werror; }
 tidy() {
-  cmake --preset release -B build/tidy --log-level=WARNING >/dev/null &&
+  cmake --preset release -B build/tidy -D FORKLIFT_UNITY_BATCH=100 --log-level=WARNING >/dev/null &&
     python tools/tidy.py build/tidy
 }
 

@@ -3,10 +3,10 @@
 python tools/tidy.py BUILD_DIR      (a folder configured with FORKLIFT_UNITY=ON, with compile_commands.json)
 python tools/tidy.py BUILD_DIR --weekly
 
-clang-tidy reads ten sources of a room at once, as the build compiles them, which takes a fifth of the time.
-It gives the compiler's own warnings, too: what it reads is clean with Clang. With --weekly it reads the
-benchmarks, and the build's compiler reads each source of the core by itself (-fsyntax-only), which tells
-whether it includes what it uses.
+clang-tidy reads what the build compiles at once, so each header once for many sources: all of a room, where
+the folder was configured with a large FORKLIFT_UNITY_BATCH. It gives the compiler's own warnings, too: what
+it reads is clean with Clang. With --weekly it reads the benchmarks, and the build's compiler reads each
+source of the core by itself (-fsyntax-only), which tells whether it includes what it uses.
 
 A file is checked again when the file itself, any header in include/ or src/, .clang-tidy, this script or
 clang-tidy has changed. .cache/tidy remembers which files were clean.
