@@ -24,7 +24,7 @@ else:
     Any = object
     _ModuleType = type(sys)
 
-__all__ = ["run_script", "spawn_main"]
+__all__ = ["read_script", "run_code", "run_script", "spawn_main"]
 
 _MODULES = ("connection", "reduction", "resource_tracker", "spawn")
 # What multiprocessing.spawn.prepare() knows up to Python 3.14.
@@ -263,13 +263,23 @@ def _run_main(path: str) -> None:
 
 def run_script(path: str) -> "dict[str, Any]":
     """``runpy.run_path(path, run_name="__mp_main__")``, without ``pkgutil`` if it is a source file."""
-    source = None if _is_importable(path) else _read_source(path)
+    source = read_script(path)
     if source is None:
         import runpy
 
         return runpy.run_path(path, run_name="__mp_main__")
     code = compile(source, path, "exec")
     del source
+    return run_code(code, path)
+
+
+def read_script(path: str) -> "bytes | None":
+    """The bytes of a source file; None of what only ``runpy`` knows how to run, or to refuse."""
+    return None if _is_importable(path) else _read_source(path)
+
+
+def run_code(code: Any, path: str) -> "dict[str, Any]":
+    """Run the script's code as ``__mp_main__``: the names that it has made."""
     # The functions of the main module keep this dictionary: the module itself gets a copy of it.
     module = _ModuleType("__mp_main__")
     names = module.__dict__

@@ -311,6 +311,7 @@ class SpawnProcess(_Starting, _std.SpawnProcess):
 class ForkServerProcess(_Starting, _std.ForkServerProcess):
     @staticmethod
     def _Popen(process_obj: Any) -> Any:
+        _module("._start.zygote").begin()  # before this process imports what it asks with
         return _module(".popen_forkserver").Popen(process_obj)
 
 

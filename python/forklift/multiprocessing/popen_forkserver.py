@@ -28,11 +28,11 @@ class Popen(knowing_end(_std.Popen)):  # type: ignore[misc]
 
     def _launch(self, process_obj: Any) -> None:
         take_options(process_obj)  # they are for this start: the child shall not get them
-        zygote.ensure_running(self)
         invitation = None
         try:
             invitation = invitation_for(self)
             data = pack(self, process_obj, invitation)
+            zygote.ensure_running(self)
             writer = self._ask()
         except BaseException as error:
             self._not_started(invitation)

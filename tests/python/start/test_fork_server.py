@@ -193,6 +193,35 @@ def test_arguments_and_folders_are_the_programs(program: Program) -> None:
     assert (lines, errors) == (["True False ['--one'] False", "True True ['--one'] True"], "")
 
 
+def test_an_argument_that_is_no_text(program: Program) -> None:
+    added = "import marker, pathlib, sys\nsys.argv.append(pathlib.Path('/y'))"
+    assert program.main(MAIN.replace("import marker", added)) == (["True", "True"], "")
+
+
+def test_the_first_child_does_not_wait_for_what_it_may_not_use(program: Program) -> None:
+    source = """
+    import sys
+    import forklift.multiprocessing as mp
+
+    def look():
+        print("forklift.multiprocessing.queues" in sys.modules, "typing" in sys.modules, flush=True)
+        queue = mp.SimpleQueue()
+        queue.put("used")
+        assert queue.get() == "used"
+
+    if __name__ == "__main__":
+        for _ in range(3):
+            child = mp.get_context("forkserver").Process(target=look)
+            child.start()
+            child.join()
+            assert child.exitcode == 0
+        mp.get_context("forkserver").Queue()
+    """
+    assert program.main(source) == (["False False", "True False", "True False"], "")
+    uses = source.replace("if __name__", "mp.get_context('forkserver').Queue()\n\n    if __name__")
+    assert program.main(uses) == (["True False"] * 3, "")
+
+
 # --- other processes
 
 

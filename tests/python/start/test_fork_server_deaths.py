@@ -13,6 +13,36 @@ import pytest
 import support
 from fork_server_programs import MAIN, Program, is_running
 
+# --- a start that is interrupted
+
+
+def test_an_interrupt_while_it_starts_leaves_no_server(program: Program) -> None:
+    source = """
+    import os
+    import forklift.multiprocessing as mp
+    from forklift.multiprocessing._start import zygote
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    if __name__ == "__main__":
+        context, send = mp.get_context("forkserver"), zygote.send_plan
+        zygote.send_plan = interrupt
+        try:
+            context.Process(target=print).start()
+        except KeyboardInterrupt:
+            try:
+                os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                print("no child", flush=True)
+        zygote.send_plan = send
+        child = context.Process(target=print, args=("the next one",))
+        child.start()
+        child.join()
+    """
+    assert program.main(source) == (["no child", "the next one"], "")
+
+
 # --- a changed module
 
 

@@ -7,8 +7,6 @@ import sys
 import threading
 import warnings
 
-from forklift import _core
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -74,5 +72,7 @@ def describe(task: int) -> str:
             target: Any = getattr(thread, "_target", None) or type(thread).run
             module, name = getattr(target, "__module__", "?"), getattr(target, "__qualname__", "?")
             return f"thread {thread.name!r} in {module}.{name}"
+    from forklift import _core
+
     name, owner = _core._guard.owners_of_threads().get(task, (str(task), ""))
     return f"thread {name!r} of {owner or 'an unknown library'}"

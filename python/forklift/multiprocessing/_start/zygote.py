@@ -8,6 +8,8 @@ standard library has started is used as it is.
 from __future__ import annotations
 
 import os
+import signal
+import socket
 import sys
 import threading
 import warnings
@@ -16,26 +18,16 @@ from multiprocessing import forkserver as _std
 from multiprocessing import util as _std_util
 
 from forklift import child_boot
-from forklift.errors import ForkServerWarning
-from forklift.multiprocessing._start.main_imports import main_imports
+from forklift.multiprocessing._start.zygote_command import STANDARD, start_standard
+from forklift.multiprocessing._start.zygote_plan import send_plan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["ensure_running", "error_for", "note_end", "tell"]
+__all__ = ["begin", "ensure_running", "error_for", "note_end", "tell"]
 
 _SERVER = "forklift.multiprocessing._start.zygote_server"
-_STANDARD = "from multiprocessing.forkserver import main; main("
-# Without these each child would import the modules itself. None makes a domain, a thread or a descriptor.
-# runpy, which runs the main module, imports pkgutil when it is used.
-_OWN = (
-    "forklift.multiprocessing.context",
-    "forklift.multiprocessing.queues",
-    "forklift.multiprocessing.synchronize",
-    "pkgutil",
-)
-_SHARED = ("forklift.multiprocessing.", "forklift.adapters.", "forklift.reducers")
 _ATTEMPTS = 5
 # Who starts processes for the program.
 _CALLERS = (
@@ -134,6 +126,18 @@ class _Server:
 
     def close(self) -> None:
         os.close(self._reports)
+
+
+def begin() -> None:
+    """Start a server if none is ready, and do not wait for it: ensure_running() does, which follows.
+
+    The interpreter of the server starts while this process prepares what it will ask for.
+    """
+    with _lock:
+        _forget_the_parents()
+        server: Any = _std._forkserver
+        if _ours(server) is None and server._forkserver_pid is None:
+            _start(server, preloads=True)
 
 
 def ensure_running(popen: Any) -> None:
@@ -280,21 +284,11 @@ def _forget_the_parents() -> None:
 
 def _start(server: Any, preloads: bool) -> None:
     """Have the standard library start a server if none runs, and put our program in the place of its own."""
-    start = _std_util.spawnv_passfds
-    thread = threading.get_ident()
 
-    def start_ours(path: Any, args: Any, passfds: Any) -> int:
-        code = args[-1]
-        if not (isinstance(code, str) and code.startswith(_STANDARD)) or threading.get_ident() != thread:
-            return start(path, args, passfds)  # the resource tracker; another thread's process
+    def start_ours(start: Any, path: Any, args: Any, passfds: Any) -> int:
         return _start_ours(start, path, args, passfds, preloads)
 
-    _std_util.spawnv_passfds = start_ours
-    try:
-        server.ensure_running()
-    finally:
-        if _std_util.spawnv_passfds is start_ours:
-            _std_util.spawnv_passfds = start
+    start_standard(server, start_ours)
 
 
 def _start_ours(start: Any, path: Any, args: Any, passfds: Any, preloads: bool) -> int:
@@ -303,44 +297,31 @@ def _start_ours(start: Any, path: Any, args: Any, passfds: Any, preloads: bool) 
         _current.close()
         _current = None
     reports, writer = os.pipe()
+    plans, reader = socket.socketpair()
     try:
         *options, code = args
         code = (
             f"{child_boot.find_package()}from {_SERVER} import main; "
-            f"main({_plan(writer, preloads)!r}, {code.removeprefix(_STANDARD)}"
+            f"main({writer}, {reader.fileno()}, {code.removeprefix(STANDARD)}"
         )
-        pid: int = start(path, [*options, code], [*passfds, writer])
+        pid: int = start(path, [*options, code], [*passfds, writer, reader.fileno()])
     except BaseException:
         os.close(reports)
+        plans.close()
         raise
     finally:
         os.close(writer)
+        reader.close()
     _current = _Server(pid, reports)
+    try:
+        send_plan(plans, _left_out, preloads)
+    except BaseException:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        _current.close()
+        _current = None
+        raise
     return pid
-
-
-def _plan(report: int, preloads: bool) -> dict[str, Any]:
-    from multiprocessing import spawn
-
-    data: Any = spawn.get_preparation_data("ignore")
-    server: Any = _std._forkserver
-    # An empty list is a program's wish that nothing be imported beforehand.
-    named = list(server._preload_modules) if preloads else []
-    return {
-        "report": report,
-        "own": [*_OWN, *dict.fromkeys(task.__module__ for task in child_boot.tasks()), *_used(named)],
-        "main": main_imports() if named else [],
-        "left_out": sorted(_left_out if preloads else {*_left_out, *server._preload_modules}),
-        "main_path": data.get("init_main_from_path"),
-        "sys_path": data["sys_path"],
-        "sys_argv": list(sys.argv),
-    }
-
-
-def _used(named: list[str]) -> list[str]:
-    """The modules of Forklift that this process uses: its children are likely to use them, too."""
-    # Private ones come with them, in an order in which they can be imported.
-    return [name for name in sys.modules if name.startswith(_SHARED) and "._" not in name] if named else []
 
 
 def tell() -> None:
@@ -372,6 +353,10 @@ os.register_at_fork(after_in_child=_renew_lock)
 
 
 def _warn(notes: list[str]) -> None:
+    if not notes:
+        return
+    from forklift.errors import ForkServerWarning
+
     for note in notes:
         if note not in _said:
             _said.add(note)

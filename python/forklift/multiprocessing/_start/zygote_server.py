@@ -29,7 +29,7 @@ from multiprocessing import reduction as _std_reduction
 from multiprocessing import spawn as _std_spawn
 from multiprocessing import util as _std_util
 
-from forklift import _core, child_boot
+from forklift import child_boot, fresh_child
 from forklift.multiprocessing._start import threads
 
 TYPE_CHECKING = False
@@ -42,16 +42,21 @@ _MAKES_DOMAIN = "its import makes locks, queues or arrays of Forklift's, which a
 _CUDA = "its import initialises CUDA, which does not work in a forked child"
 
 
-def main(plan: dict[str, Any], listener: int, alive: int, preload: list[str], *_: Any, **named: Any) -> None:
+def main(
+    reports: int, plans: int, listener: int, alive: int, preload: list[str], *_: Any, **named: Any
+) -> None:
     """Run the fork server, in the place of the standard library's function of this name.
 
-    `plan`: "report", the descriptor for reports; "own", modules of Forklift's; "main", modules that the main
-    module imports; "left_out", modules that must not be imported; "main_path", the main module's file, or
-    None; "sys_path" and "sys_argv" of the program.
+    `reports`: the descriptor for reports. `plans`: that of a JSON object: "own", modules of Forklift's;
+    "later", those that are imported before the second fork; "main", modules that the main module imports;
+    "left_out", modules that must not be imported; "main_path", the main module's file, or None; "sys_path"
+    and "sys_argv" of the program.
     The other arguments are the standard library's. Those that concern the import of the main module itself
     are not used: it is never run here.
     """
-    report = _Report(plan["report"])
+    report = _Report(reports)
+    with open(plans, "rb") as file:
+        plan = json.load(file)
     child_boot.end_with_parent(alive)  # a server that imports does not see that nobody needs it any more
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     _preload(report, plan, preload)
@@ -62,7 +67,7 @@ def main(plan: dict[str, Any], listener: int, alive: int, preload: list[str], *_
     _flush()  # or each child would write the same text again
     named.pop("main_path", None)
     named.pop("sys_path", None)
-    forks = _Forks(report, before is signal.SIG_IGN)
+    forks = _Forks(report, before is signal.SIG_IGN, plan["later"])
     forks.install()
     child_boot.freeze()
     report.write(ready=_own_files())
@@ -145,26 +150,30 @@ def _preload(report: _Report, plan: dict[str, Any], named: list[str]) -> None:
 def _compile_main(path: str | None) -> None:
     """Have children run the main module's code without compiling it, unless the file changes.
 
-    A script has no compiled file beside it, and a thousand lines take ten milliseconds.
+    A script has no compiled file beside it, and a thousand lines take ten milliseconds. Nor do they ask
+    `runpy`, which imports `pkgutil` and with it `typing` to find out whether the file is a script.
     """
+    if path is None:
+        return
+    try:
+        stamp = _stamp(path)
+        source = fresh_child.read_script(path)
+        if source is None:
+            return  # only runpy knows how to run it
+        code = compile(source, path, "exec")
+    except Exception:
+        return  # the child gets the error
     import runpy
 
     module: Any = runpy
-    read = getattr(module, "_get_code_from_file", None)
-    if path is None or read is None:
-        return
-    # Until Python 3.11 the first argument is the name under which the code will run.
-    arguments = (path,) if read.__code__.co_argcount == 1 else ("__mp_main__", path)
-    try:
-        stamp = _stamp(path)
-        code = read(*arguments)
-    except Exception:
-        return  # the child gets the error
+    run = module.run_path
 
-    def read_once(*asked: str) -> Any:
-        return code if asked == arguments and _stamp(path) == stamp else read(*asked)
+    def run_path(path_name: Any, init_globals: Any = None, run_name: Any = None) -> Any:
+        if (path_name, init_globals, run_name) == (path, None, "__mp_main__") and _stamp(path) == stamp:
+            return fresh_child.run_code(code, path)
+        return run(path_name, init_globals, run_name)
 
-    module._get_code_from_file = read_once
+    module.run_path = run_path
 
 
 def _stamp(path: str) -> tuple[int, int, int]:
@@ -201,7 +210,7 @@ class _Watch:
     def __init__(self) -> None:
         self._began: dict[int, str] = dict.fromkeys(threads.others(), "")
         self._unfit: dict[str, str] = {}
-        self._has_domain = _core.has_domain()
+        self._has_domain = _has_domain()
         self._has_cuda = False
 
     def look(self, name: str, *, checks_domain: bool) -> None:
@@ -209,7 +218,7 @@ class _Watch:
             self._began.setdefault(task, name)
         # Modules that the program names are meant to share what they make; those that the main module imports
         # would make a lock of its own in each child.
-        if _core.has_domain() and not self._has_domain:
+        if not self._has_domain and _has_domain():
             self._has_domain = True
             if checks_domain:
                 self._unfit[name] = _MAKES_DOMAIN
@@ -226,6 +235,11 @@ class _Watch:
                 text = f"it starts a thread that a forked child would not have: {threads.describe(task)}"
                 self._unfit.setdefault(name, text)
         return self._unfit
+
+
+def _has_domain() -> bool:
+    core: Any = sys.modules.get("forklift._core")
+    return core is not None and bool(core.has_domain())
 
 
 _LIBRARY_FOLDERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
@@ -266,8 +280,10 @@ def _own_files() -> list[tuple[str, int, int]]:
 class _Forks:
     """Replaces ``os.fork`` for the standard library's loop."""
 
-    def __init__(self, report: _Report, ignores_interrupts: bool) -> None:
+    def __init__(self, report: _Report, ignores_interrupts: bool, later: list[str]) -> None:
         self._report = report
+        self._later = later
+        self._has_forked = False
         self._ignores_interrupts = ignores_interrupts
         self._fork = os.fork
         self._receive = _std_reduction.recvfds
@@ -289,6 +305,7 @@ class _Forks:
 
     def fork(self) -> int:
         """Fork, or start a fresh interpreter if a thread would be missed. The loop waits for either."""
+        self._import_later()
         try:
             why = threads.why_not_to_fork()
             if why is not None:
@@ -304,6 +321,15 @@ class _Forks:
             self._report.close()
             _seed_anew()
         return pid
+
+    def _import_later(self) -> None:
+        """At the second request: the first child shall not wait for what it may not use."""
+        if self._later and self._has_forked:
+            for name in self._later:
+                _import(self._report, name)
+            self._later.clear()
+            child_boot.freeze()
+        self._has_forked = True
 
     def _refuse(self, error: OSError) -> None:
         """Answer a request that fails: the loop goes on after this error, and closes nothing."""
