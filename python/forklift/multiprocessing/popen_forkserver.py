@@ -51,7 +51,7 @@ class Popen(knowing_end(_std.Popen)):  # type: ignore[misc]
         self.finalizer = util.Finalize(self, util.close_fds, (kept, self.sentinel))
         return writer
 
-    def _finish(self, process_obj: Any, invitation: Any, writer: int, data: memoryview) -> None:
+    def _finish(self, process_obj: Any, invitation: Any, writer: int, data: bytes) -> None:
         """The second part: the data, and the answer."""
         server: Any = _std_forkserver
         try:

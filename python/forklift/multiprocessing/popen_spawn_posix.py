@@ -41,7 +41,7 @@ class Popen(knowing_end(_std.Popen)):  # type: ignore[misc]
             invitation.close()
         self._log_start(process_obj)
 
-    def _launch_packed(self, data: memoryview) -> None:
+    def _launch_packed(self, data: bytes) -> None:
         """The standard library's ``_launch`` with our command, and a write that may be for later."""
         tracker: Any = _std_resource_tracker
         tracker_fd = tracker.getfd()
@@ -67,7 +67,7 @@ class Popen(knowing_end(_std.Popen)):  # type: ignore[misc]
                 os.close(fd)
 
 
-def _write(writer: int, data: memoryview) -> None:
+def _write(writer: int, data: bytes) -> None:
     with open(writer, "wb", closefd=False) as file:
         file.write(data)
 

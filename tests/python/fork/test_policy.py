@@ -51,8 +51,9 @@ def test_a_library_is_warned_of_once() -> None:
     with pytest.warns(forklift.ForkWarning, match="camera will hang in a forked child: it grabs") as caught:
         codes = [run(fork.Process(target=fork_targets.nothing)) for _ in range(2)]
     assert codes == [0, 0]
-    assert len(caught) == 1
-    assert caught[0].filename == __file__, "it names the program's line"
+    # Beside it Python 3.12 warns of each fork in a process with threads.
+    (told,) = [each for each in caught if each.category is forklift.ForkWarning]
+    assert told.filename == __file__, "it names the program's line"
 
 
 @pytest.mark.usefixtures("camera")

@@ -48,7 +48,7 @@ class NamedProcess:
         return code
 
 
-def pack(popen: Any, process_obj: Any, invitation: Invitation) -> memoryview:
+def pack(popen: Any, process_obj: Any, invitation: Invitation) -> bytes:
     """What a child that is no fork reads, as the standard library's ``Popen._launch`` packs it."""
     from multiprocessing import spawn as _std_spawn  # forks do not need them
     from multiprocessing.context import set_spawning_popen
@@ -63,7 +63,9 @@ def pack(popen: Any, process_obj: Any, invitation: Invitation) -> memoryview:
         _std_reduction.dump(packed, data)
     finally:
         set_spawning_popen(None)
-    return data.getbuffer()
+    # Not its view: a start that fails leaves a cycle, and Python 3.12.1 crashes when it collects it with
+    # a view (gh-111049).
+    return data.getvalue()
 
 
 class _PackedProcess:
