@@ -169,20 +169,25 @@ def clean_up(rank: int, ready: Any, sibling: Any, path: str) -> None:
     It opens the pipe before the parent ends: a file system may take longer than a rank has.
     """
     if rank == 1:
-        sibling.put(os.getpid())
         try:
-            signal.pause()
+            sibling.put(os.getpid())
+            wait_for_an_interrupt()
         finally:
             os._exit(0)
     told = os.open(path, os.O_WRONLY)
     pid = sibling.get()
     end = os.pidfd_open(pid)
-    ready.put([os.getpid(), pid])
     try:
-        signal.pause()
+        ready.put([os.getpid(), pid])
+        wait_for_an_interrupt()
     finally:
         select.select([end], [], [])
         os.write(told, b"cleaned up")
+
+
+def wait_for_an_interrupt() -> None:
+    while True:  # a signal that comes just before a call that blocks does not end it
+        select.select([], [], [], 0.02)
 
 
 def thread_name(rank: int, queue: Any) -> None:

@@ -57,7 +57,8 @@ def test_a_child_that_does_nothing_imports_little(tmp_path: Path) -> None:
     loaded = set(_say(tmp_path, "sorted(sys.modules)"))
     assert not loaded & SPARED
     assert {f"multiprocessing.{name}" for name in LATER} <= loaded
-    assert set(_say(tmp_path, "sorted(sys.modules)", "multiprocessing")) >= SPARED
+    imported = SPARED - ({"locale", "typing"} if sys.version_info < (3, 11) else set())
+    assert set(_say(tmp_path, "sorted(sys.modules)", "multiprocessing")) >= imported
 
 
 # What the main module and its function see. Each is evaluated in a child of either library.
