@@ -55,10 +55,13 @@ def main(
     are not used: it is never run here.
     """
     report = _Report(reports)
-    with open(plans, "rb") as file:
-        plan = json.load(file)
     child_boot.end_with_parent(alive)  # a server that imports does not see that nobody needs it any more
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with open(plans, "rb") as file:
+        text = file.read()
+    if not text:
+        os._exit(1)  # the parent could not make a plan, and says why
+    plan = json.loads(text)
     _preload(report, plan, preload)
     _compile_main(plan["main_path"])
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
