@@ -24,7 +24,7 @@ else:
     Any = object
     _ModuleType = type(sys)
 
-__all__ = ["read_script", "run_code", "run_script", "spawn_main"]
+__all__ = ["compile_script", "run_code", "run_script", "spawn_main"]
 
 _MODULES = ("connection", "reduction", "resource_tracker", "spawn")
 # What multiprocessing.spawn.prepare() knows up to Python 3.14.
@@ -263,19 +263,18 @@ def _run_main(path: str) -> None:
 
 def run_script(path: str) -> "dict[str, Any]":
     """``runpy.run_path(path, run_name="__mp_main__")``, without ``pkgutil`` if it is a source file."""
-    source = read_script(path)
-    if source is None:
+    code = compile_script(path)
+    if code is None:
         import runpy
 
         return runpy.run_path(path, run_name="__mp_main__")
-    code = compile(source, path, "exec")
-    del source
     return run_code(code, path)
 
 
-def read_script(path: str) -> "bytes | None":
-    """The bytes of a source file; None of what only ``runpy`` knows how to run, or to refuse."""
-    return None if _is_importable(path) else _read_source(path)
+def compile_script(path: str) -> Any:
+    """The code of a source file; None of what only ``runpy`` knows how to run, or to refuse."""
+    source = None if _is_importable(path) else _read_source(path)
+    return None if source is None else compile(source, path, "exec", dont_inherit=True)
 
 
 def run_code(code: Any, path: str) -> "dict[str, Any]":

@@ -193,6 +193,22 @@ def test_arguments_and_folders_are_the_programs(program: Program) -> None:
     assert (lines, errors) == (["True False ['--one'] False", "True True ['--one'] True"], "")
 
 
+def test_the_main_modules_code_has_no_future_statements_of_ours(program: Program) -> None:
+    source = """
+    import forklift.multiprocessing as mp
+
+    def typed(number: int) -> None:
+        print(typed.__annotations__, flush=True)
+
+    if __name__ == "__main__":
+        for method in ("forkserver", "spawn", "fork"):
+            child = mp.get_context(method).Process(target=typed, args=(1,))
+            child.start()
+            child.join()
+    """
+    assert program.main(source) == (["{'number': <class 'int'>, 'return': None}"] * 3, "")
+
+
 def test_an_argument_that_is_no_text(program: Program) -> None:
     added = "import marker, pathlib, sys\nsys.argv.append(pathlib.Path('/y'))"
     assert program.main(MAIN.replace("import marker", added)) == (["True", "True"], "")

@@ -136,7 +136,7 @@ def begin() -> None:
     with _lock:
         _forget_the_parents()
         server: Any = _std._forkserver
-        if _ours(server) is None and server._forkserver_pid is None:
+        if server._forkserver_pid is None:
             _start(server, preloads=True)
 
 
@@ -316,10 +316,13 @@ def _start_ours(start: Any, path: Any, args: Any, passfds: Any, preloads: bool) 
     try:
         send_plan(plans, _left_out, preloads)
     except BaseException:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
         _current.close()
         _current = None
+        os.kill(pid, signal.SIGKILL)
+        try:
+            os.waitpid(pid, 0)
+        except ChildProcessError:  # the program ignores SIGCHLD
+            pass
         raise
     return pid
 

@@ -49,10 +49,9 @@ def _plan(left_out: Collection[str], preloads: bool) -> dict[str, Any]:
     server: Any = _std._forkserver
     # An empty list is a program's wish that nothing be imported beforehand.
     named = list(server._preload_modules) if preloads else []
-    used = _used(named)
     return {
-        "own": [*_OWN, *dict.fromkeys(task.__module__ for task in child_boot.tasks()), *used],
-        "later": [name for name in _LATER if name not in used],
+        "own": [*_OWN, *dict.fromkeys(task.__module__ for task in child_boot.tasks()), *_used(named)],
+        "later": _LATER,
         "main": main_imports() if named else [],
         "left_out": sorted(left_out if preloads else {*left_out, *server._preload_modules}),
         "main_path": data.get("init_main_from_path"),

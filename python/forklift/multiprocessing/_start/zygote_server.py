@@ -160,12 +160,11 @@ def _compile_main(path: str | None) -> None:
         return
     try:
         stamp = _stamp(path)
-        source = fresh_child.read_script(path)
-        if source is None:
-            return  # only runpy knows how to run it
-        code = compile(source, path, "exec")
+        code = fresh_child.compile_script(path)
     except Exception:
         return  # the child gets the error
+    if code is None:
+        return
     import runpy
 
     module: Any = runpy
