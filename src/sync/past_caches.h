@@ -13,8 +13,8 @@
 
 namespace forklift::inline abi_0_1::sync {
 
-// As copy_bytes, of any length; for memory in which memcpy would be slow.
-void copy_by_lines(void* dst, const void* src, std::size_t bytes) noexcept;
+// copy_bytes() where the destination lies 1 to 31 bytes further within its page than the source.
+void copy_nearby(void* dst, const void* src, std::size_t bytes) noexcept;
 
 // memcpy, but for a destination that lies 1 to 31 bytes further within its page than the source: `rep movsb`, which glibc
 // takes from 2112 bytes on, does 1.7 GB/s there on AMD's processors in place of 30 to 40 (decisions/0343). What malloc()
@@ -25,7 +25,7 @@ inline void copy_bytes(void* dst, const void* src, std::size_t bytes) noexcept {
   if (bytes > kBriefly) {
     const std::uintptr_t behind =
         (reinterpret_cast<std::uintptr_t>(dst) - reinterpret_cast<std::uintptr_t>(src)) % kPage;
-    if (behind != 0 && behind < kNear) return copy_by_lines(dst, src, bytes);
+    if (behind != 0 && behind < kNear) return copy_nearby(dst, src, bytes);
   }
   std::memcpy(dst, src, bytes);
 }

@@ -59,9 +59,9 @@ class StopAfter : public WaitHooks {
 
 TEST(Waiting, WhereLargeMessagesGoASpinOutlastsTheirCopy) {
   EXPECT_EQ(spin_ns_for(0), sync::kSpinNs);
-  EXPECT_EQ(spin_ns_for(64), sync::kSpinNs + 4);
-  EXPECT_EQ(spin_ns_for(1 << 20), sync::kSpinNs + 65'536);
-  EXPECT_EQ(spin_ns_for(2 << 20), sync::kSpinNs + 131'072);
+  EXPECT_EQ(spin_ns_for(64), sync::kSpinNs + 8);
+  EXPECT_EQ(spin_ns_for(1 << 20), sync::kSpinNs + 131'072);
+  EXPECT_EQ(spin_ns_for(2 << 20), sync::kSpinNs + 262'144);
   EXPECT_EQ(spin_ns_for((2 << 20) + 1), sync::kSpinNs);
   EXPECT_EQ(spin_ns_for(~std::uint64_t{0}), sync::kSpinNs);
 }

@@ -14,7 +14,7 @@ using domain::SpinPolicy;
 using os::Deadline;
 
 TEST(SpinPolicy, ComesWithShortSleepsAndGoesWithOneSpinInVain) {
-  constexpr std::int64_t kShort = SpinPolicy::kLongestNs, kLong = kShort + 1;
+  constexpr std::int64_t kShort = SpinPolicy::kShortSleepNs, kLong = kShort + 1;
   SpinPolicy spin_policy;
   EXPECT_FALSE(spin_policy.is_long());
   spin_policy.note_sleep(kShort);
@@ -124,7 +124,7 @@ TEST_F(SpinPolicyAtAPlace, IsLearntFromSleeps) {
   EXPECT_TRUE(learn());
   EXPECT_OK(wait([] {
     const std::int64_t begin = os::now_ns();
-    while (os::now_ns() - begin <= SpinPolicy::kLongestNs) {
+    while (os::now_ns() - begin <= SpinPolicy::kShortSleepNs) {
     }
     return true;
   }));

@@ -5,35 +5,19 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <numeric>
 #include <vector>
 
 namespace forklift::sync {
 namespace {
 
-TEST(CopyPastCaches, CopiesItsBytesAndNoOthers) {
-  std::vector<std::uint8_t> from(5000);
-  std::iota(from.begin(), from.end(), std::uint8_t{0});
-  for (const std::size_t bytes : {0u, 1u, 63u, 64u, 65u, 127u, 200u, 4096u}) {
-    for (const std::size_t to_at : {0u, 1u, 16u, 63u}) {
-      for (const std::size_t from_at : {0u, 3u, 64u}) {
-        std::vector<std::uint8_t> got(5000, 255);
-        std::vector<std::uint8_t> expected = got;
-        copy_past_caches(got.data() + to_at, from.data() + from_at, bytes);
-        std::copy_n(from.data() + from_at, bytes, expected.data() + to_at);
-        EXPECT_EQ(got, expected) << bytes << " bytes from " << from_at << " to " << to_at;
-      }
-    }
-  }
-}
-
-TEST(CopyPastCaches, CopiesALongOnePageByPage) {
-  std::vector<std::uint8_t> from((std::size_t{300} << 10) + 100);
+TEST(CopyPastCaches, CopiesAsMemcpyOnBothSidesOfItsLimit) {
+  const std::size_t limit = past_caches_from();
+  std::vector<std::uint8_t> from(limit + 200);
   for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::uint8_t>(i % 251);
-  for (const std::size_t bytes : {std::size_t{256} << 10, from.size() - 1}) {
+  for (const std::size_t bytes : {std::size_t{4095}, limit - 1, limit + 65}) {
     std::vector<std::uint8_t> got(bytes + 2, 255);
-    copy_past_caches(got.data() + 1, from.data() + 1, bytes);
-    EXPECT_EQ(std::memcmp(got.data() + 1, from.data() + 1, bytes), 0) << bytes;
+    copy_past_caches(got.data() + 1, from.data() + 3, bytes);
+    EXPECT_EQ(std::memcmp(got.data() + 1, from.data() + 3, bytes), 0) << bytes;
     EXPECT_EQ(got.front(), 255);
     EXPECT_EQ(got.back(), 255) << bytes;
   }
