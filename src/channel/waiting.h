@@ -11,7 +11,7 @@ using domain::WaitPoint;
 
 // The longest spin where messages of so many bytes go: an end that copies one cannot answer meanwhile.
 constexpr std::int64_t spin_ns_for(std::uint64_t weight) noexcept {
-  // What a processor copies that has neither end in its own cache, and half of that.
+  // Half of what a processor copies while neither end is in its own cache: the other end also reads what it got.
   constexpr std::uint64_t kCopiedPerNs = 8;
   // Beyond it a wake-up is a small part of the copy's price.
   constexpr std::uint64_t kLargest = std::uint64_t{2} << 20;
