@@ -39,7 +39,7 @@ class WaitHooks {
 // How long this process spins at a place before it sleeps, learnt from how its earlier waits there ended.
 //
 // It spins longer than usual where the last sleeps were short: a sleep and its wake-up cost two system calls
-// and 40 to 100 us, so for an answer that takes 60 us spinning is cheaper. After a long spin in vain it takes
+// and up to 40 us, so for an answer that takes 60 us spinning is cheaper. After a long spin in vain it takes
 // many short sleeps until it spins long again.
 //
 // It does not spin at all where spins have not paid off lately: the peer is slow, or it does not run because
@@ -50,7 +50,8 @@ class WaitHooks {
 class SpinPolicy {
  public:
   static constexpr std::int64_t kLongestNs = 100'000;
-  // What slept so long may have waited for something that came within kLongestNs: the wake-up counts.
+  // What slept so long may have waited for something that a spin of kLongestNs would see: this end's wake-up is in it, and
+  // the other end's, where both sleep.
   static constexpr std::int64_t kShortSleepNs = 2 * kLongestNs;
   static constexpr int kShortSleeps = 2, kShortSleepsAfterAll = 8;
   // After kVainSpins spins in vain, only one in 8, 16, ... kRarest waits spins.

@@ -17,7 +17,7 @@ constexpr std::size_t kToReader = std::size_t{512} << 10;
 // Both sides of a shorter copy fit into a core's own cache (1 MiB), where memcpy is faster than a loop.
 constexpr std::size_t kByPageFrom = std::size_t{768} << 10;
 
-// On Intel's processors memcpy is at least as fast as each of the loops, but for what streams (decisions/0350).
+// What copies are chosen by; other processors have what AMD's have, but for taken_lines_cost().
 bool is_amd() noexcept {
 #if defined(__x86_64__)
   static const bool is = __builtin_cpu_is("amd") != 0;
@@ -26,22 +26,33 @@ bool is_amd() noexcept {
   return false;
 #endif
 }
+bool is_intel() noexcept {
+#if defined(__x86_64__)
+  static const bool is = __builtin_cpu_is("intel") != 0;
+  return is;
+#else
+  return false;
+#endif
+}
 
 }  // namespace
 
+// On Intel's processors memcpy is at least as fast as the loops, but for what streams (decisions/0350).
+
 void copy_nearby(void* dst, const void* src, std::size_t bytes) noexcept {
-  if (is_amd()) {
-    copy_by_lines(dst, src, bytes);
-  } else {
+  if (is_intel()) {
     std::memcpy(dst, src, bytes);
+  } else {
+    copy_by_lines(dst, src, bytes);
   }
 }
 
 std::size_t past_caches_from() noexcept { return os::last_level_cache() / 4; }
 
 void copy_past_caches(void* dst, const void* src, std::size_t bytes) noexcept {
-  // Such lengths glibc copies past the caches itself, several pages at a time.
-  if (!is_amd() && bytes >= past_caches_from()) {
+  // From 3/4 of a processor's share of the last cache on, glibc goes past the caches itself, by several pages at a time. Two
+  // or more processors share it.
+  if (is_intel() && bytes >= 2 * past_caches_from()) {
     std::memcpy(dst, src, bytes);
   } else {
     copy_by_streaming(dst, src, bytes);
@@ -51,14 +62,14 @@ void copy_past_caches(void* dst, const void* src, std::size_t bytes) noexcept {
 void copy_large(void* dst, const void* src, std::size_t bytes) noexcept {
   // Below a mebibyte the question is not worth its answer: no processor's last cache is that small.
   constexpr std::size_t kNeverBelow = std::size_t{1} << 20;
-  if (!is_amd()) {
+  if (bytes >= kNeverBelow && bytes >= past_caches_from()) {
+    copy_past_caches(dst, src, bytes);
+  } else if (is_intel()) {
     std::memcpy(dst, src, bytes);
   } else if (bytes < kByPageFrom) {
     copy_bytes(dst, src, bytes);
-  } else if (bytes < kNeverBelow || bytes < past_caches_from()) {
-    copy_pages_ahead(dst, src, bytes);
   } else {
-    copy_by_streaming(dst, src, bytes);
+    copy_pages_ahead(dst, src, bytes);
   }
 }
 

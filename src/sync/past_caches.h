@@ -38,8 +38,8 @@ void copy_past_caches(void* dst, const void* src, std::size_t bytes) noexcept;
 // another out of the processor's last cache (decisions/0313).
 std::size_t past_caches_from() noexcept;
 
-// memcpy for what is not near: on AMD's processors long copies fetch their pages ahead (decisions/0336), and go past the
-// caches from past_caches_from() on; on others it is memcpy (decisions/0350).
+// memcpy for what is not near: long copies fetch their pages ahead (decisions/0336), which Intel's processors do not need
+// (decisions/0350), and go past the caches from past_caches_from() on.
 void copy_large(void* dst, const void* src, std::size_t bytes) noexcept;
 
 // Is memory of so many bytes, which the cache of the processor that reads it has, better written past the caches? Where it

@@ -12,9 +12,9 @@ namespace {
 
 TEST(CopyPastCaches, CopiesAsMemcpyOnBothSidesOfItsLimit) {
   const std::size_t limit = past_caches_from();
-  std::vector<std::uint8_t> from(limit + 200);
+  std::vector<std::uint8_t> from(2 * limit + 200);
   for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::uint8_t>(i % 251);
-  for (const std::size_t bytes : {std::size_t{4095}, limit - 1, limit + 65}) {
+  for (const std::size_t bytes : {std::size_t{4095}, limit + 65, 2 * limit - 1, 2 * limit + 65}) {
     std::vector<std::uint8_t> got(bytes + 2, 255);
     copy_past_caches(got.data() + 1, from.data() + 3, bytes);
     EXPECT_EQ(std::memcmp(got.data() + 1, from.data() + 3, bytes), 0) << bytes;
