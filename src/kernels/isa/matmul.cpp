@@ -1,8 +1,9 @@
 // Products of matrices: Eigen's, whose namespace is renamed, since its functions are compiled for other instructions in
-// each variant. Those of integers, which Eigen has no vectors for, and of complex numbers, which are rare and would take
-// as long to compile as everything else here, are loops of our own.
+// each variant; of large ones with AVX2, blocked_product.h's. Those of integers, which Eigen has no vectors for, and of
+// complex numbers, which are rare and would take as long to compile as everything else here, are loops of our own.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // in GCC's own header of AVX-512 (its bug 105593)
+#pragma GCC diagnostic ignored "-Wignored-attributes"   // of vectors as arguments of templates
 #endif
 #define EIGEN_DONT_PARALLELIZE
 #define EIGEN_MPL2_ONLY
@@ -12,6 +13,11 @@
 #include <Eigen/Core>
 
 #include "kernels/isa/isa.h"
+// With AVX-512 these loops were not measured; without fused multiplication a product needs one register more.
+#if defined(__FMA__) && !defined(__AVX512F__)
+#define FORKLIFT_BLOCKED_PRODUCTS
+#include "kernels/isa/blocked_product.h"
+#endif
 
 namespace forklift::inline abi_0_1::kernels::FORKLIFT_ISA {
 namespace {
@@ -35,6 +41,9 @@ void product(const MatrixView& a, const MatrixView& b, const MatrixView& out) {
 
 template <class T>
 void matmul(const MatrixView& a, const MatrixView& b, const MatrixView& out) {
+#ifdef FORKLIFT_BLOCKED_PRODUCTS
+  if (blocked_product_pays(a, out) && blocked_product<T>(a, b, out)) return;
+#endif
   const bool a_rows = a.column_step == 1;
   const bool b_rows = b.column_step == 1;
   if (a_rows && b_rows) return product<T, Eigen::RowMajor, Eigen::RowMajor>(a, b, out);
