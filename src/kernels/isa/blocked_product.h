@@ -11,7 +11,6 @@
 // variant for AVX2: 12 accumulators, 3 vectors of `b` and one number of `a` are its 16 registers.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdlib>
 
@@ -37,6 +36,7 @@ inline constexpr Index kDepth = 256;
 inline constexpr Index kBlockRows = 192;
 inline constexpr Index kBlockColumns = 2040;  // whole panels of float32 and of float64
 
+inline Index least(Index a, Index b) { return a < b ? a : b; }
 inline Index round_up(Index count, Index to) { return (count + to - 1) / to * to; }
 
 // The copies, or nothing where memory is short.
@@ -101,7 +101,7 @@ template <class T, Index width>
 void pack_straight(const Lines<T>& lines, Index whole, T* panels) {
   constexpr Index kTogether = 4;
   for (Index k = 0; k < lines.depth; k += kTogether) {
-    const Index together = std::min(kTogether, lines.depth - k);
+    const Index together = least(kTogether, lines.depth - k);
     for (Index first = 0; first < whole; first += width) {
       const T* const in = lines.data + k * lines.depth_step + first;
       T* const out = panels + first * lines.depth + k * width;
@@ -237,7 +237,7 @@ void column_of_tiles(Index rows, const T* a, const T* b, Index depth, Target<T> 
   static_assert(kTilePackets == 3);
   const Index packets = round_up(out.columns, kPacket<T>) / kPacket<T>;
   for (Index i = 0; i < rows; i += kTileRows) {
-    const Index height = std::min<Index>(kTileRows, rows - i);
+    const Index height = least(kTileRows, rows - i);
     if (packets == 3) {
       tile_of_rows<T, 3>(height, a, b, depth, out);
     } else if (packets == 2) {
@@ -267,9 +267,9 @@ bool blocked_product(const MatrixView& a, const MatrixView& b, const MatrixView&
   const auto* const left = reinterpret_cast<const T*>(a.data);
   const auto* const right = reinterpret_cast<const T*>(b.data);
   auto* const result = reinterpret_cast<T*>(out.data);
-  const Index block_depth = std::min(kDepth, a.columns);
-  const Index block_rows = std::min(kBlockRows, round_up(out.rows, kTileRows));
-  const Index block_columns = std::min(kBlockColumns, round_up(out.columns, kColumns<T>));
+  const Index block_depth = least(kDepth, a.columns);
+  const Index block_rows = least(kBlockRows, round_up(out.rows, kTileRows));
+  const Index block_columns = least(kBlockColumns, round_up(out.columns, kColumns<T>));
   const Index of_b = block_depth * block_columns;
   // In one piece: two that are freed one after the other make the heap shrink and grow again with each product.
   const Copies<T> copies(round_up(of_b, 64) + block_depth * block_rows);
@@ -277,19 +277,19 @@ bool blocked_product(const MatrixView& a, const MatrixView& b, const MatrixView&
   T* const b_panels = copies.data();
   T* const a_panels = copies.data() + round_up(of_b, 64);
   for (Index j = 0; j < out.columns; j += block_columns) {
-    const Index columns = std::min(block_columns, out.columns - j);
+    const Index columns = least(block_columns, out.columns - j);
     for (Index k = 0; k < a.columns; k += block_depth) {
-      const Index depth = std::min(block_depth, a.columns - k);
+      const Index depth = least(block_depth, a.columns - k);
       pack<T, kColumns<T>>(
           {right + k * b.row_step + j * b.column_step, columns, b.column_step, depth, b.row_step}, b_panels);
       for (Index i = 0; i < out.rows; i += block_rows) {
-        const Index rows = std::min(block_rows, out.rows - i);
+        const Index rows = least(block_rows, out.rows - i);
         pack<T, kTileRows>(
             {left + i * a.row_step + k * a.column_step, rows, a.row_step, depth, a.column_step}, a_panels);
         for (Index panel = 0; panel < columns; panel += kColumns<T>) {
           column_of_tiles<T>(rows, a_panels, b_panels + panel * depth, depth,
                              {result + i * out.row_step + j + panel, out.row_step,
-                              std::min(kColumns<T>, columns - panel), k != 0});
+                              least(kColumns<T>, columns - panel), k != 0});
         }
       }
     }
