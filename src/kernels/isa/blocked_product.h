@@ -255,7 +255,7 @@ void column_of_tiles(Index rows, const T* a, const T* b, Index depth, Target<T> 
 // Does it take less time than Eigen's? For the copies to pay, the result has to be large in both directions, and each sum
 // long.
 inline bool blocked_product_pays(const MatrixView& a, const MatrixView& out) {
-  if (out.rows < blocked::kTileRows || out.columns < 32 || a.columns < 8) return false;
+  if (out.rows < blocked::kTileRows || out.columns < 64 || a.columns < 8) return false;
   return static_cast<double>(out.rows) * static_cast<double>(out.columns) * static_cast<double>(a.columns) >=
          128.0 * 128.0 * 128.0;
 }
