@@ -3,19 +3,9 @@
 #include <cstdlib>
 #include <cstring>
 
-namespace forklift::inline abi_0_1::kernels {
+#include "kernels/variants.h"
 
-namespace base {
-extern const Loops kLoops;
-}
-#if defined(__x86_64__)
-namespace avx2 {
-extern const Loops kLoops;
-}
-namespace avx512 {
-extern const Loops kLoops;
-}
-#endif
+namespace forklift::inline abi_0_1::kernels {
 
 namespace {
 
@@ -52,11 +42,9 @@ const Loops& choose() noexcept {
     return wanted == nullptr || std::strcmp(wanted, name) == 0 ||
            (std::strcmp(wanted, "avx512") == 0 && std::strcmp(name, "avx2") == 0);
   };
-  if (allowed("avx512") && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("fma"))
+  if (allowed("avx512") && avx512::can_run())
     return wanted == nullptr && __builtin_cpu_is("amd") != 0 ? amd::loops() : avx512::kLoops;
-  if (allowed("avx2") && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return avx2::kLoops;
+  if (allowed("avx2") && avx2::can_run()) return avx2::kLoops;
 #endif
   return base::kLoops;
 }

@@ -105,12 +105,8 @@ void pack_straight(const Lines<T>& lines, Index whole, T* panels) {
     for (Index first = 0; first < whole; first += width) {
       const T* const in = lines.data + k * lines.depth_step + first;
       T* const out = panels + first * lines.depth + k * width;
-      for (Index r = 0; r < together; ++r) {
-        for (Index i = 0; i < width; i += kPacket<T>) {
-          Eigen::internal::pstore(out + r * width + i,
-                                  Eigen::internal::ploadu<Packet<T>>(in + r * lines.depth_step + i));
-        }
-      }
+      for (Index r = 0; r < together; ++r)
+        __builtin_memcpy(out + r * width, in + r * lines.depth_step, width * sizeof(T));
     }
   }
 }
@@ -141,15 +137,8 @@ void pack(const Lines<T>& lines, T* panels) {
   const Index whole = lines.count / width * width;
   if (lines.depth_step == 1) {
     pack_turned<T, width>(lines, whole, panels);
-  } else if constexpr (width % kPacket<T> == 0) {
-    pack_straight<T, width>(lines, whole, panels);
   } else {
-    for (Index first = 0; first < whole; first += width) {
-      for (Index k = 0; k < lines.depth; ++k) {
-        for (Index i = 0; i < width; ++i)
-          panels[first * lines.depth + k * width + i] = lines.data[first + i + k * lines.depth_step];
-      }
-    }
+    pack_straight<T, width>(lines, whole, panels);
   }
   if (whole < lines.count) pack_rest<T, width>(lines, whole, panels + whole * lines.depth);
 }

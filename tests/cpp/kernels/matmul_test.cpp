@@ -8,30 +8,16 @@
 #include <string>
 #include <vector>
 
-#include "kernels/loops.h"
+#include "kernels/variants.h"
 
 namespace forklift::inline abi_0_1::kernels {
-namespace base {
-extern const Loops kLoops;
-}
-#if defined(__x86_64__)
-namespace avx2 {
-extern const Loops kLoops;
-}
-namespace avx512 {
-extern const Loops kLoops;
-}
-#endif
-
 namespace {
 
 std::vector<const Loops*> variants() {
   std::vector<const Loops*> found{&base::kLoops};
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) found.push_back(&avx2::kLoops);
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-    found.push_back(&avx512::kLoops);
+  if (avx2::can_run()) found.push_back(&avx2::kLoops);
+  if (avx512::can_run()) found.push_back(&avx512::kLoops);
 #endif
   return found;
 }
