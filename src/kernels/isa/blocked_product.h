@@ -6,9 +6,10 @@
 //   - kBlockRows rows of `a` at a time are copied, turned, into panels of kTileRows rows. They stay in the second level.
 //   - A tile of kTileRows x kColumns elements of the result is in registers while a panel of each is read once.
 //
-// Eigen, whose vectors these are, makes products of the same form, but of 1024 x 1024 numbers it takes a tenth longer,
-// and compiled by Clang twice as long (decision 0352). Included by matmul.cpp, after Eigen under its other name, in the
-// variant for AVX2: 12 accumulators, 3 vectors of `b` and one number of `a` are its 16 registers.
+// Eigen, whose vectors these are, makes products of the same form, but of 1024 x 1024 numbers it takes a tenth to a
+// fourth longer, and compiled by Clang twice as long (decisions 0352 and 0353). Included by matmul.cpp, after Eigen under
+// its other name, in the variants with fused multiplication. With AVX2 12 sums, 3 vectors of `b` and one number of `a`
+// are its 16 registers; with AVX-512 24 sums and the same beside them are 28 of 32.
 #pragma once
 
 #include <cstddef>
@@ -28,13 +29,17 @@ using Packet = typename Eigen::internal::packet_traits<T>::type;
 template <class T>
 inline constexpr Index kPacket = Eigen::internal::packet_traits<T>::size;
 
+#ifdef __AVX512F__
+inline constexpr int kTileRows = 8;
+#else
 inline constexpr int kTileRows = 4;
+#endif
 inline constexpr int kTilePackets = 3;
 template <class T>
 inline constexpr Index kColumns = kTilePackets * kPacket<T>;
 inline constexpr Index kDepth = 256;
 inline constexpr Index kBlockRows = 192;
-inline constexpr Index kBlockColumns = 2040;  // whole panels of float32 and of float64
+inline constexpr Index kBlockColumns = 2016;  // whole panels of float32 and of float64
 
 inline Index least(Index a, Index b) { return a < b ? a : b; }
 inline Index round_up(Index count, Index to) { return (count + to - 1) / to * to; }
@@ -148,6 +153,7 @@ template <class T>
 struct Target {
   T* data;
   Index step;  // from one row to the next
+  Index rows;
   Index columns;
   bool add;  // to what is there
 };
@@ -169,7 +175,7 @@ inline __attribute__((always_inline)) void add_row(const T* a, const T* b, Sums<
 template <class T, int rows, int packets>
 void store(const Sums<T, rows, packets>& sums, const Target<T>& out) {
   namespace E = Eigen::internal;
-  if (out.columns == packets * kPacket<T>) {
+  if (out.rows == rows && out.columns == packets * kPacket<T>) {
     for (int i = 0; i < rows; ++i) {
       for (int j = 0; j < packets; ++j) {
         T* const to = out.data + i * out.step + j * kPacket<T>;
@@ -182,7 +188,7 @@ void store(const Sums<T, rows, packets>& sums, const Target<T>& out) {
   for (int i = 0; i < rows; ++i) {
     for (int j = 0; j < packets; ++j) E::pstore(&part[i][j * kPacket<T>], sums[i][j]);
   }
-  for (int i = 0; i < rows; ++i) {
+  for (Index i = 0; i < out.rows; ++i) {
     for (Index j = 0; j < out.columns; ++j) {
       T& to = out.data[i * out.step + j];
       to = out.add ? to + part[i][j] : part[i][j];
@@ -190,15 +196,17 @@ void store(const Sums<T, rows, packets>& sums, const Target<T>& out) {
   }
 }
 
-// One tile of the result, or what is left of one at an edge: of the panels it multiplies `rows` and `packets`. Never
-// inlined: among other variables GCC keeps fewer of the sums in registers.
+// One tile of the result, or what is left of one at an edge: of the panels it multiplies `rows` and `packets`, and keeps
+// what the result has. Never inlined: among other variables GCC keeps fewer of the sums in registers.
 template <class T, int rows, int packets>
 __attribute__((noinline)) void tile(const T* a, const T* b, Index depth, const Target<T>& out) {
   Sums<T, rows, packets> sums;
   for (int i = 0; i < rows; ++i) {
-    __builtin_prefetch(out.data + i * out.step, 1);
+    for (int j = 0; j < packets; ++j) {
+      __builtin_prefetch(out.data + i * out.step + j * kPacket<T>, 1);
+      sums[i][j] = Eigen::internal::pset1<Packet<T>>(T(0));
+    }
     __builtin_prefetch(out.data + i * out.step + out.columns - 1, 1);
-    for (int j = 0; j < packets; ++j) sums[i][j] = Eigen::internal::pset1<Packet<T>>(T(0));
   }
   for (; depth >= 4; depth -= 4) {
     for (int u = 0; u < 4; ++u) add_row<T, rows, packets>(a + u * kTileRows, b + u * kColumns<T>, sums);
@@ -210,29 +218,24 @@ __attribute__((noinline)) void tile(const T* a, const T* b, Index depth, const T
 }
 
 template <class T, int packets>
-void tile_of_rows(Index rows, const T* a, const T* b, Index depth, const Target<T>& out) {
-  static_assert(kTileRows == 4);
-  switch (rows) {
-    case 1: return tile<T, 1, packets>(a, b, depth, out);
-    case 2: return tile<T, 2, packets>(a, b, depth, out);
-    case 3: return tile<T, 3, packets>(a, b, depth, out);
-    default: return tile<T, 4, packets>(a, b, depth, out);
-  }
+void tile_of_rows(const T* a, const T* b, Index depth, const Target<T>& out) {
+  if (out.rows <= kTileRows / 2) return tile<T, kTileRows / 2, packets>(a, b, depth, out);
+  return tile<T, kTileRows, packets>(a, b, depth, out);
 }
 
-// All tiles of a block: `rows` of the result, whose panels lie at `a`, and the columns of one panel at `b`.
+// All tiles of a block: the rows of `out`, whose panels lie at `a`, and its columns, whose one panel lies at `b`.
 template <class T>
-void column_of_tiles(Index rows, const T* a, const T* b, Index depth, Target<T> out) {
+void column_of_tiles(const T* a, const T* b, Index depth, Target<T> out) {
   static_assert(kTilePackets == 3);
   const Index packets = round_up(out.columns, kPacket<T>) / kPacket<T>;
-  for (Index i = 0; i < rows; i += kTileRows) {
-    const Index height = least(kTileRows, rows - i);
+  for (Index rows = out.rows; rows > 0; rows -= kTileRows) {
+    out.rows = least(kTileRows, rows);
     if (packets == 3) {
-      tile_of_rows<T, 3>(height, a, b, depth, out);
+      tile_of_rows<T, 3>(a, b, depth, out);
     } else if (packets == 2) {
-      tile_of_rows<T, 2>(height, a, b, depth, out);
+      tile_of_rows<T, 2>(a, b, depth, out);
     } else {
-      tile_of_rows<T, 1>(height, a, b, depth, out);
+      tile_of_rows<T, 1>(a, b, depth, out);
     }
     a += kTileRows * depth;
     out.data += kTileRows * out.step;
@@ -244,7 +247,7 @@ void column_of_tiles(Index rows, const T* a, const T* b, Index depth, Target<T> 
 // Does it take less time than Eigen's? For the copies to pay, the result has to be large in both directions, and each sum
 // long.
 inline bool blocked_product_pays(const MatrixView& a, const MatrixView& out) {
-  if (out.rows < blocked::kTileRows || out.columns < 64 || a.columns < 8) return false;
+  if (out.rows < 4 || out.columns < 64 || a.columns < 8) return false;
   return static_cast<double>(out.rows) * static_cast<double>(out.columns) * static_cast<double>(a.columns) >=
          128.0 * 128.0 * 128.0;
 }
@@ -276,8 +279,8 @@ bool blocked_product(const MatrixView& a, const MatrixView& b, const MatrixView&
         pack<T, kTileRows>(
             {left + i * a.row_step + k * a.column_step, rows, a.row_step, depth, a.column_step}, a_panels);
         for (Index panel = 0; panel < columns; panel += kColumns<T>) {
-          column_of_tiles<T>(rows, a_panels, b_panels + panel * depth, depth,
-                             {result + i * out.row_step + j + panel, out.row_step,
+          column_of_tiles<T>(a_panels, b_panels + panel * depth, depth,
+                             {result + i * out.row_step + j + panel, out.row_step, rows,
                               least(kColumns<T>, columns - panel), k != 0});
         }
       }

@@ -1,6 +1,7 @@
 // Products of matrices: Eigen's, whose namespace is renamed, since its functions are compiled for other instructions in
-// each variant; of large ones with AVX2, blocked_product.h's. Those of integers, which Eigen has no vectors for, and of
-// complex numbers, which are rare and would take as long to compile as everything else here, are loops of our own.
+// each variant; of large ones with AVX2 or AVX-512, blocked_product.h's. Those of integers, which Eigen has no vectors
+// for, and of complex numbers, which are rare and would take as long to compile as everything else here, are loops of
+// our own.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // in GCC's own header of AVX-512 (its bug 105593)
 #pragma GCC diagnostic ignored "-Wignored-attributes"   // of vectors as arguments of templates
@@ -13,8 +14,8 @@
 #include <Eigen/Core>
 
 #include "kernels/isa/isa.h"
-// With AVX-512 these loops were not measured; without fused multiplication a product needs one register more.
-#if defined(__FMA__) && !defined(__AVX512F__)
+// Without fused multiplication a product needs one register more.
+#ifdef __FMA__
 #define FORKLIFT_BLOCKED_PRODUCTS
 #include "kernels/isa/blocked_product.h"
 #endif

@@ -111,11 +111,13 @@ void expect_product(DType dtype, const Case& size) {
 }
 
 // Below and above what is made by blocks (128 x 128 x 128, 64 columns, 4 rows, a depth of 8); each kind of rest: of rows
-// (4), of columns (12 and 24, 4 and 8) and of depth (4); several blocks of rows (192), columns (2040) and depth (256).
+// (8 and 4), of columns (48, 24 and 12; 16, 8 and 4) and of depth (4); several blocks of rows (192), columns (2016) and
+// depth (256).
 const Case kCases[] = {{1, 1, 1},       {3, 5, 7},       {48, 48, 48},    {127, 127, 127}, {128, 128, 128},
                        {129, 131, 127}, {130, 134, 256}, {131, 137, 257}, {197, 77, 259},  {5, 700, 600},
                        {4, 96, 5500},   {390, 68, 96},   {62, 66, 1000},  {3, 900, 800},   {900, 63, 80},
-                       {900, 64, 80},   {520, 520, 8},   {520, 520, 7},   {6, 2100, 170},  {5, 2050, 270}};
+                       {900, 64, 80},   {520, 520, 8},   {520, 520, 7},   {6, 2100, 170},  {5, 2050, 270},
+                       {7, 2020, 150},  {135, 90, 190}};
 
 TEST(MatmulTest, ProductsOfEachSizeAndOrder) {
   for (const Case& size : kCases) {
