@@ -1,4 +1,6 @@
-// Which puts are answers: the other end waits for them, and looks for nothing else meanwhile.
+// Questions and answers: which puts are answers, and what an answer waits for.
+//
+// A put is an answer where the other end waits for it, and looks for nothing else meanwhile.
 //
 //   if (answers_.is_answer()) offer the record to the other processor
 //
@@ -16,6 +18,15 @@ namespace forklift::inline abi_0_1::channel {
 
 // Waits for messages that this thread has ended, in any channel.
 inline constinit thread_local std::uint32_t waits_ended = 0;
+
+// Bytes of the largest message that this thread has put since it last ended a wait for one. The other end reads them before
+// it answers, so the next wait spins as long as that takes (Channel::for_message).
+inline constinit thread_local std::uint64_t unanswered_bytes = 0;
+
+inline void note_question(std::uint64_t weight) noexcept {
+  constexpr std::uint64_t kLarge = 32768;  // what is less is read in no time, and need not be noted
+  if (weight >= kLarge && weight > unanswered_bytes) unanswered_bytes = weight;
+}
 
 // Of one channel.
 class Answers {

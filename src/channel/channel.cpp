@@ -194,19 +194,20 @@ int Channel::reader_cpu() const noexcept {
   return static_cast<int>(row_.get_cpu.load(std::memory_order_relaxed)) - 1;
 }
 
-std::int64_t Channel::spin_ns() const noexcept {
+std::uint64_t Channel::last_weight() const noexcept {
   // How far the two are apart is the weight of the last message, or of the one that is being put.
   const std::uint64_t even = row_.tail_bytes[0].load(std::memory_order_relaxed);
   const std::uint64_t odd = row_.tail_bytes[1].load(std::memory_order_relaxed);
-  return spin_ns_for(even < odd ? odd - even : even - odd);
+  return even < odd ? odd - even : even - odd;
 }
 
 domain::WaitPoint Channel::for_message() const noexcept {
-  return {row_.items, row_.item_spinner, row_.put_cpu, spin_ns(), &spin_policy_};
+  const std::int64_t longest_ns = std::max(spin_ns_for(last_weight()), spin_ns_for(unanswered_bytes));
+  return {row_.items, row_.item_spinner, row_.put_cpu, longest_ns, &spin_policy_};
 }
 
 domain::WaitPoint Channel::for_room() const noexcept {
-  return {row_.space, row_.space_spinner, row_.get_cpu, spin_ns(), &room_spin_policy_};
+  return {row_.space, row_.space_spinner, row_.get_cpu, spin_ns_for(last_weight()), &room_spin_policy_};
 }
 
 Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* hooks, int bell,
@@ -227,6 +228,7 @@ Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* h
     if (done) {
       if (!message.quiet) row_.items.notify_after_unlock(1);
       if (sequence) *sequence = plan.sequence;
+      note_question(plan.weight);
       trace_messages(trace::EventKind::kPut, traced, plan.sequence, plan.weight);
       return {};
     }

@@ -233,6 +233,8 @@ class Channel {
   void wake_all() noexcept;
 
   // For JoinableQueue. False: no message was left unfinished. With receipts nothing but acknowledge() finishes one.
+  // Where this thread waits for a message, and how long without sleeping.
+  domain::WaitPoint for_message() const noexcept;
   bool task_done() noexcept;
   std::uint32_t unfinished() const noexcept;
   Status join(os::Deadline deadline, WaitHooks* hooks = nullptr);
@@ -350,10 +352,8 @@ class Channel {
   [[gnu::hot]] Status wait_for_message(os::Deadline deadline, WaitHooks* hooks, bool* traced = nullptr);
   // For a getter that found none: kClosed at the end.
   [[gnu::hot]] Status wait_for_next(os::Deadline deadline, WaitHooks* hooks, bool* traced = nullptr);
-  // Where to wait, and how long without sleeping.
-  domain::WaitPoint for_message() const noexcept;
   domain::WaitPoint for_room() const noexcept;
-  std::int64_t spin_ns() const noexcept;
+  std::uint64_t last_weight() const noexcept;
   static Status unrepaired();
   // Under the tail's lock: repairs what a dead putter left. kStalled.
   Status check_tail();

@@ -122,10 +122,12 @@ Status PipeEnd::receive(Incoming& into, os::Deadline deadline, WaitHooks* hooks)
       return channel.size() != 0;
     };
     const domain::WaitPoint at = channel.for_message();
-    if (!deadline.passed() && domain::spin_at(at, ready, channel.table_.domain())) continue;
-    const std::int64_t asleep = os::now_ns();
-    if (Status status = sleep(deadline, hooks, false); !status) return status;
-    at.spin_policy->note_sleep(os::now_ns() - asleep);
+    if (deadline.passed() || !domain::spin_at(at, ready, channel.table_.domain())) {
+      const std::int64_t asleep = os::now_ns();
+      if (Status status = sleep(deadline, hooks, false); !status) return status;
+      at.spin_policy->note_sleep(os::now_ns() - asleep);
+    }
+    unanswered_bytes = 0;
   }
 }
 

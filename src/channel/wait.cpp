@@ -35,6 +35,7 @@ Status Channel::wait_for_message(os::Deadline deadline, WaitHooks* hooks, bool* 
   Status status = wait_until(for_message(), ready, table_.domain(), deadline, hooks);
   gather_policy_.note(pauses, looks, there);
   ++waits_ended;
+  if (status) unanswered_bytes = 0;
   if (traced != nullptr) *traced = on;
   return status;
 }

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <thread>
 
+#include "channel/waiting.h"
 #include "os/socket.h"
 #include "support/asleep.h"
 #include "support/node_fixture.h"
@@ -63,6 +64,23 @@ class PipeTest : public test::NodeFixture {
   PipeEnd left;
   PipeEnd right;
 };
+
+TEST_F(PipeTest, TheWaitForTheAnswerToALargeMessageSpinsLonger) {
+  const auto spin_ns = [&] { return pair_->second_to_first->for_message().spin_ns; };
+  unanswered_bytes = 0;  // this thread ran other tests
+  arena::LeasePtr block = allocate(arena::Kind::kShare, 1 << 20);
+  const std::uint64_t bytes = block->size();
+  ASSERT_OK(left.send({.leases = {&block, 1}}, Deadline::after_seconds(10)));
+  EXPECT_EQ(spin_ns(), spin_ns_for(bytes));
+  Incoming message;
+  ASSERT_OK(right.receive(message, Deadline::after_seconds(10)));
+  EXPECT_EQ(spin_ns(), spin_ns_for(bytes)) << "it found the message there and did not wait";
+  {
+    const std::jthread other = test::when_asleep([&] { EXPECT_OK(send(right, "answer")); });
+    EXPECT_EQ(*receive(left), "answer");
+  }
+  EXPECT_LT(spin_ns(), sync::kSpinNs + 100);
+}
 
 TEST_F(PipeTest, BothWays) {
   ASSERT_OK(send(left, "there"));

@@ -66,6 +66,35 @@ TEST(Waiting, WhereLargeMessagesGoASpinOutlastsTheirCopy) {
   EXPECT_EQ(spin_ns_for(~std::uint64_t{0}), sync::kSpinNs);
 }
 
+TEST_F(WaitingTest, AfterALargeMessageASpinForTheAnswerOutlastsItsReading) {
+  ChannelPtr questions = make_channel(), answers = make_channel();
+  const auto spin_ns = [&] { return answers->for_message().spin_ns; };
+  unanswered_bytes = 0;  // this thread ran other tests
+  ASSERT_OK(put_text(*questions, "small"));
+  EXPECT_LT(spin_ns(), sync::kSpinNs + 100);
+  LeasePtr block = allocate(Kind::kShare, 1 << 20);
+  const std::uint64_t bytes = block->size();
+  ASSERT_OK(questions->put({.leases = {&block, 1}}, Deadline::never()));
+  EXPECT_EQ(spin_ns(), spin_ns_for(bytes));
+  ASSERT_OK(put_text(*questions, "and a small one"));
+  EXPECT_EQ(spin_ns(), spin_ns_for(bytes)) << "both are unanswered";
+  std::thread([&] { EXPECT_LT(spin_ns(), sync::kSpinNs + 100) << "another thread's"; }).join();
+  // A wait in vain is no answer, and what is there is not waited for.
+  EXPECT_CODE(Code::kTimeout, get_text(*answers, 0.001));
+  EXPECT_EQ(spin_ns(), spin_ns_for(bytes));
+  {
+    const std::jthread other = test::when_asleep([&] { EXPECT_OK(put_text(*answers, "answer")); });
+    EXPECT_EQ(*get_text(*answers), "answer");
+  }
+  EXPECT_LT(spin_ns(), sync::kSpinNs + 100);
+
+  // What takes longer than a spin may last changes nothing at a channel of large messages.
+  LeasePtr large = allocate(Kind::kShare, 1 << 20), larger = allocate(Kind::kShare, 4 << 20);
+  ASSERT_OK(answers->put({.leases = {&large, 1}}, Deadline::never()));
+  ASSERT_OK(questions->put({.leases = {&larger, 1}}, Deadline::never()));
+  EXPECT_EQ(spin_ns(), spin_ns_for(bytes));
+}
+
 TEST_F(WaitingTest, ATimeOutTakesItsTimeAndNoMore) {
   ChannelPtr channel = make_channel({.capacity = 1});
   for (const double seconds : {0.0, -1.0, std::nan(""), -std::numeric_limits<double>::infinity()}) {
