@@ -2,7 +2,8 @@
 // method of Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", ACM TOMS 34:3 (2008), which
 // OpenBLAS uses as well.
 //
-//   - kDepth rows of `b` at a time are copied into panels of kColumns columns. One panel stays in the first-level cache.
+//   - kDepth rows of `b` at a time are copied into panels of kColumns columns. One panel, of 24 KiB with AVX2 and 48 with
+//     AVX-512, is read for all rows of a block: from the first-level cache, or most of it from there.
 //   - kBlockRows rows of `a` at a time are copied, turned, into panels of kTileRows rows. They stay in the second level.
 //   - A tile of kTileRows x kColumns elements of the result is in registers while a panel of each is read once.
 //
