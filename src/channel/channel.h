@@ -232,9 +232,10 @@ class Channel {
   // Makes everybody who waits in one of these calls look at its hooks.
   void wake_all() noexcept;
 
-  // For JoinableQueue. False: no message was left unfinished. With receipts nothing but acknowledge() finishes one.
   // Where this thread waits for a message, and how long without sleeping.
   domain::WaitPoint for_message() const noexcept;
+
+  // For JoinableQueue. False: no message was left unfinished. With receipts nothing but acknowledge() finishes one.
   bool task_done() noexcept;
   std::uint32_t unfinished() const noexcept;
   Status join(os::Deadline deadline, WaitHooks* hooks = nullptr);
@@ -352,6 +353,7 @@ class Channel {
   [[gnu::hot]] Status wait_for_message(os::Deadline deadline, WaitHooks* hooks, bool* traced = nullptr);
   // For a getter that found none: kClosed at the end.
   [[gnu::hot]] Status wait_for_next(os::Deadline deadline, WaitHooks* hooks, bool* traced = nullptr);
+  // Likewise for room.
   domain::WaitPoint for_room() const noexcept;
   std::uint64_t last_weight() const noexcept;
   static Status unrepaired();

@@ -3,7 +3,7 @@
 // OpenBLAS uses as well.
 //
 //   - kDepth rows of `b` at a time are copied into panels of kColumns columns. One panel, of 24 KiB with AVX2 and 48 with
-//     AVX-512, is read for all rows of a block: from the first-level cache, or most of it from there.
+//     AVX-512, is read for all rows of a block. It stays in the first-level cache or, where it is larger, in the second.
 //   - kBlockRows rows of `a` at a time are copied, turned, into panels of kTileRows rows. They stay in the second level.
 //   - A tile of kTileRows x kColumns elements of the result is in registers while a panel of each is read once.
 //
@@ -40,7 +40,10 @@ template <class T>
 inline constexpr Index kColumns = kTilePackets * kPacket<T>;
 inline constexpr Index kDepth = 256;
 inline constexpr Index kBlockRows = 192;
-inline constexpr Index kBlockColumns = 2016;  // whole panels of float32 and of float64
+inline constexpr Index kBlockColumns = 2016;
+// Whole panels: the copies have no room for more.
+static_assert(kBlockRows % kTileRows == 0 && kBlockColumns % kColumns<float> == 0 &&
+              kBlockColumns % kColumns<double> == 0);
 
 inline Index least(Index a, Index b) { return a < b ? a : b; }
 inline Index round_up(Index count, Index to) { return (count + to - 1) / to * to; }
