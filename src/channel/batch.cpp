@@ -138,10 +138,10 @@ std::size_t Channel::Room::fitting(std::uint64_t weight, std::size_t each, std::
   return each == 0 ? most : std::min<std::uint64_t>(most, (bytes - weight) / each);
 }
 
-// Puts from `first` on what fits. 0: there is no room, the first message is not plain, or the tail needs what put()
-// does about it.
+// Puts from `first` on what fits, and counts its bytes up. 0: there is no room, the first message is not plain, or the tail
+// needs what put() does about it.
 template <class Source>
-std::size_t Channel::put_plain(const Source& source, std::size_t first) {
+std::size_t Channel::put_plain(const Source& source, std::size_t first, std::uint64_t& put_bytes) {
   const std::int64_t traced = tracer().begin(trace::Category::kMessages);
   const std::size_t longest = receipts_ ? kReceiptBody : kInlineBytes;
   const sync::LockGuard guard(row_.tail_mutex, [this] { table_.repair_tail(id_.index); });
@@ -193,6 +193,8 @@ std::size_t Channel::put_plain(const Source& source, std::size_t first) {
   }
   commit_batch(tail, place, weight, bytes);
   if (!fits) row_.spare.store(0, std::memory_order_relaxed);
+  put_bytes += weight;
+  exchange.note_put(put_bytes, row_.items.has_sleepers());
   trace_messages(trace::EventKind::kPut, traced, tail.sequence(), weight, count);
   return count;
 }
@@ -200,9 +202,10 @@ std::size_t Channel::put_plain(const Source& source, std::size_t first) {
 template <class Source>
 Status Channel::put_each(const Source& source, std::size_t& count, os::Deadline deadline, WaitHooks* hooks) {
   count = 0;
+  std::uint64_t put_bytes = 0;
   if (!table_.domain().attached()) return table_.domain().not_attached();
   while (count < source.size()) {
-    const std::size_t put_now = put_plain(source, count);
+    const std::size_t put_now = put_plain(source, count, put_bytes);
     if (put_now == 0) {
       if (Status status = put(source.at(count), deadline, hooks); !status) return status;
       ++count;

@@ -202,8 +202,10 @@ std::uint64_t Channel::last_weight() const noexcept {
 }
 
 domain::WaitPoint Channel::for_message() const noexcept {
-  const std::int64_t longest_ns = std::max(spin_ns_for(last_weight()), spin_ns_for(unanswered_bytes));
-  return {row_.items, row_.item_spinner, row_.put_cpu, longest_ns, &spin_policy_};
+  const std::int64_t longest_ns =
+      std::max(spin_ns_for(last_weight()), spin_ns_for(exchange.unanswered_bytes));
+  return {row_.items, row_.item_spinner, row_.put_cpu, longest_ns,
+          &spin_policies_[exchange.reader_is_awake ? 1 : 0]};
 }
 
 domain::WaitPoint Channel::for_room() const noexcept {
@@ -226,9 +228,9 @@ Status Channel::put(const Outgoing& message, os::Deadline deadline, WaitHooks* h
       return status;
     }
     if (done) {
+      exchange.note_put(plan.weight, plan.rang || row_.items.has_sleepers());
       if (!message.quiet) row_.items.notify_after_unlock(1);
       if (sequence) *sequence = plan.sequence;
-      note_question(plan.weight);
       trace_messages(trace::EventKind::kPut, traced, plan.sequence, plan.weight);
       return {};
     }

@@ -12,6 +12,7 @@
 // Blocking: `deadline` ends a wait with kTimeout; `hooks` are asked at least every hooks->slice_ns.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <span>
 #include <vector>
@@ -280,7 +281,7 @@ class Channel {
   template <class Source>
   Status put_each(const Source& source, std::size_t& count, os::Deadline deadline, WaitHooks* hooks);
   template <class Source>
-  std::size_t put_plain(const Source& source, std::size_t first);
+  std::size_t put_plain(const Source& source, std::size_t first, std::uint64_t& put_bytes);
   template <class Source>
   std::size_t write_plain(const Source& source, std::size_t first, std::size_t most, Chunk& chunk,
                           Position& place);
@@ -346,7 +347,8 @@ class Channel {
   // Are messages traced? A getter asks before its first look and while it waits, and not when its message has come: the
   // answer lies in another page, and the message's sender waits for what is done then.
   bool are_traced() const noexcept { return tracer().on(trace::Category::kMessages); }
-  void ring(int bell, std::uint32_t sequence) noexcept;
+  // Whether it rang: no reader is awake for the message.
+  bool ring(int bell, std::uint32_t sequence) noexcept;
   // Prefetches the first record, so that it arrives while the lock is being taken.
   void fetch_first() const noexcept;
   // `traced`: whether messages were when it ended.
@@ -383,8 +385,9 @@ class Channel {
   // With the tail's lock: what the last put of this process stored, and the bytes that were sent until then.
   std::uint64_t own_tail_ = ~std::uint64_t{0};
   std::uint64_t own_bytes_ = 0;
-  std::uint32_t next_receipt_ = 0;               // where this process looks first; with the head's lock
-  mutable domain::SpinPolicy spin_policy_;       // of this process, for messages
+  std::uint32_t next_receipt_ = 0;  // where this process looks first; with the head's lock
+  // Of this process, for messages: the second where the last put's reader was awake (answers.h).
+  mutable std::array<domain::SpinPolicy, 2> spin_policies_;
   mutable domain::SpinPolicy room_spin_policy_;  // and for room
   GatherPolicy gather_policy_;                   // for messages
   watch::DescriptorCell message_descriptor_;

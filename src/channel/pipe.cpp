@@ -43,25 +43,26 @@ Result<PipePair> make_pipe(Channels& channels, bool duplex) {
 }
 
 // Tail lock held, tail committed behind the message of this sequence.
-void Channel::ring(int bell, std::uint32_t sequence) noexcept {
+bool Channel::ring(int bell, std::uint32_t sequence) noexcept {
   sync::full_fence();
   const std::uint32_t head = Position::unpack(row_.head.load(std::memory_order_acquire)).sequence();
-  if (head == ((sequence + 1) & kSequenceMask)) return;  // taken already
+  if (head == ((sequence + 1) & kSequenceMask)) return false;  // taken already
   const bool was_empty = head == sequence;
   const std::uint64_t read = row_.tokens_read.load(std::memory_order_acquire);
   std::uint64_t sent = row_.tokens_sent.load(std::memory_order_relaxed);
   // More read than sent: a putter died between sending and counting.
   if (static_cast<std::int64_t>(sent - read) < 0) sent = read;
   const std::uint64_t asked = row_.selectable.load(std::memory_order_relaxed);
-  if (!was_empty && sent != read && (asked & kWriterPasses) == 0) return;
+  if (!was_empty && sent != read && (asked & kWriterPasses) == 0) return false;
   if (was_empty && asked == 0) {
     const std::uint64_t spinning = row_.item_spinner.load(std::memory_order_relaxed);
-    if (spinning != 0 && spinning > static_cast<std::uint64_t>(os::now_ns())) return;
+    if (spinning != 0 && spinning > static_cast<std::uint64_t>(os::now_ns())) return false;
   }
   // Sent first, counted then: a death in between costs a token too many, never one too few.
   if (os::send_byte(bell, kToken)) ++sent;
   sync::crash_fence();
   row_.tokens_sent.store(sent, std::memory_order_release);
+  return true;
 }
 
 Status PipeEnd::reader_is_there() const {
@@ -122,12 +123,14 @@ Status PipeEnd::receive(Incoming& into, os::Deadline deadline, WaitHooks* hooks)
       return channel.size() != 0;
     };
     const domain::WaitPoint at = channel.for_message();
-    if (deadline.passed() || !domain::spin_at(at, ready, channel.table_.domain())) {
+    domain::Domain& domain = channel.table_.domain();
+    if (deadline.passed() || !domain::spin_at(at, ready, domain, domain::most_spin_ns(deadline))) {
       const std::int64_t asleep = os::now_ns();
       if (Status status = sleep(deadline, hooks, false); !status) return status;
       at.spin_policy->note_sleep(os::now_ns() - asleep);
+      exchange.has_slept = true;
     }
-    unanswered_bytes = 0;
+    exchange.unanswered_bytes = 0;
   }
 }
 

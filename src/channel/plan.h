@@ -25,6 +25,7 @@ struct Channel::Plan {
   std::uint64_t spilled = 0;
   std::uint64_t weight = 0;
   std::uint32_t sequence = 0;
+  bool rang = false;      // the bell was rung
   arena::LeasePtr spill;  // holds handles and bytes when they do not fit inline
 };
 

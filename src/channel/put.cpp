@@ -111,7 +111,7 @@ Status Channel::try_put(Plan& plan, bool* done) {
     sync::fetch_to_write(unit_address(*chunk, behind.unit()));
     sync::fetch_to_write(unit_address(*chunk, behind.unit() + 1));
   }
-  if (plan.bell >= 0) ring(plan.bell, tail.sequence());
+  if (plan.bell >= 0) plan.rang = ring(plan.bell, tail.sequence());
   return {};
 }
 

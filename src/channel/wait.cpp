@@ -34,8 +34,8 @@ Status Channel::wait_for_message(os::Deadline deadline, WaitHooks* hooks, bool* 
   if (pauses) gather_policy_.pause();
   Status status = wait_until(for_message(), ready, table_.domain(), deadline, hooks);
   gather_policy_.note(pauses, looks, there);
-  ++waits_ended;
-  if (status) unanswered_bytes = 0;
+  ++exchange.waits_ended;
+  if (status) exchange.unanswered_bytes = 0;
   if (traced != nullptr) *traced = on;
   return status;
 }

@@ -24,12 +24,13 @@ template <class Ready>
 Status wait_until(WaitPoint at, Ready&& ready, domain::Domain& domain, os::Deadline deadline,
                   WaitHooks* hooks) {
   if (deadline.passed()) return {Code::kTimeout, "the deadline passed"};
-  if (domain::spin_at(at, ready, domain)) return {};
+  if (domain::spin_at(at, ready, domain, domain::most_spin_ns(deadline))) return {};
   const std::int64_t asleep = at.spin_policy ? os::now_ns() : 0;
   do {
     if (Status status = domain::sleep_at(at, ready, domain, deadline, hooks); !status) return status;
   } while (!ready());
   if (at.spin_policy) at.spin_policy->note_sleep(os::now_ns() - asleep);
+  exchange.has_slept = true;
   return {};
 }
 

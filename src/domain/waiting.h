@@ -46,6 +46,11 @@ class WaitHooks {
 // there are more runnable threads than processors. It then tries a spin now and then, ever more rarely; a
 // spin that pays off restores the usual spin at once.
 //
+// Two ends that both sleep may go on so on a virtual machine, although each answers at once: its host runs both
+// processors on one of its own, since they take turns, so the end that spins keeps the other from answering. The host
+// parts them when both were busy for some milliseconds. So where spins do not pay and sleeps are short, what is tried now
+// and then is a spin of that length. That it ends well says nothing of shorter ones; the spin after it does.
+//
 // Thread safety: yes; an update that is lost between threads only delays the learning.
 class SpinPolicy {
  public:
@@ -56,28 +61,45 @@ class SpinPolicy {
   static constexpr int kShortSleeps = 2, kShortSleepsAfterAll = 8;
   // After kVainSpins spins in vain, only one in 8, 16, ... kRarest waits spins.
   static constexpr int kVainSpins = 4, kFirstRest = 8, kRarest = 256;
+  // Where sleeps are short, such a wait spins so long; the waits between two of them grow to more.
+  static constexpr std::int64_t kTrialNs = 3'000'000;
+  static constexpr int kRarestTrial = 1024;
 
-  // How long to spin now; 0: not at all.
-  std::int64_t spin_ns(std::int64_t usual_ns) noexcept {
+  // How long to spin now; 0: not at all. `most_ns`: what a trial may last at most.
+  std::int64_t spin_ns(std::int64_t usual_ns, std::int64_t most_ns = 0) noexcept {
     if (const int rest = rest_.load(std::memory_order_relaxed); rest > 0) {
       rest_.store(rest - 1, std::memory_order_relaxed);
       return 0;
     }
-    return is_long() ? std::max(usual_ns, kLongestNs) : usual_ns;
+    if (!is_long()) return usual_ns;
+    if (most_ns >= kTrialNs && vain_.load(std::memory_order_relaxed) >= kVainSpins &&
+        trial_.load(std::memory_order_relaxed) == Trial::kNone) {
+      trial_.store(Trial::kGoesOn, std::memory_order_relaxed);
+      return kTrialNs;
+    }
+    return std::max(usual_ns, kLongestNs);
   }
   bool is_long() const noexcept { return score_.load(std::memory_order_relaxed) >= kShortSleeps; }
 
   // A spin has ended; `paid`: the condition came true meanwhile.
   void note_spin(bool paid) noexcept {
+    const Trial trial = trial_.load(std::memory_order_relaxed);
+    if (trial != Trial::kNone) {
+      const bool ended_well = trial == Trial::kGoesOn && paid;
+      trial_.store(ended_well ? Trial::kEndedWell : Trial::kNone, std::memory_order_relaxed);
+      if (ended_well) return;
+    }
     if (paid) {
       vain_.store(0, std::memory_order_relaxed);
       return;
     }
-    if (is_long()) score_.store(kShortSleeps - kShortSleepsAfterAll, std::memory_order_relaxed);
+    const bool was_long = is_long();
+    if (was_long) score_.store(kShortSleeps - kShortSleepsAfterAll, std::memory_order_relaxed);
     const int vain = std::min(vain_.load(std::memory_order_relaxed) + 1, kVainSpins + 16);
     vain_.store(vain, std::memory_order_relaxed);
-    if (vain >= kVainSpins)
-      rest_.store(std::min(kFirstRest << (vain - kVainSpins), kRarest) - 1, std::memory_order_relaxed);
+    if (vain < kVainSpins) return;
+    const int rarest = was_long ? kRarestTrial : kRarest;
+    rest_.store(std::min(kFirstRest << (vain - kVainSpins), rarest) - 1, std::memory_order_relaxed);
   }
   // The condition came true after a sleep of `ns`, wake-up included, that followed a spin.
   void note_sleep(std::int64_t ns) noexcept {
@@ -87,9 +109,16 @@ class SpinPolicy {
   }
 
  private:
+  enum class Trial : int {
+    kNone,
+    kGoesOn,
+    kEndedWell
+  };
+
   std::atomic<int> score_{0};
   std::atomic<int> vain_{0};  // spins in vain since one paid
   std::atomic<int> rest_{0};  // waits that do not spin
+  std::atomic<Trial> trial_{Trial::kNone};
 };
 
 struct WaitPoint {
@@ -134,11 +163,12 @@ inline bool claim_spin(sync::Word& spinner, std::int64_t longest_ns) noexcept {
   return until < now && spinner.compare_exchange_strong(until, now + 2 * longest, std::memory_order_relaxed);
 }
 
-// Spins if this thread can become the place's spinner. Returns whether the condition came true meanwhile.
+// Spins if this thread can become the place's spinner. Returns whether the condition came true meanwhile. `most_ns`: what
+// a trial of the policy may last, for callers that note their sleeps.
 template <class Ready>
-bool spin_at(const WaitPoint& at, Ready&& ready, Domain& domain) {
+bool spin_at(const WaitPoint& at, Ready&& ready, Domain& domain, std::int64_t most_ns = 0) {
   if (!peer_runs_elsewhere(at.peer_cpu)) return false;
-  const std::int64_t longest_ns = at.spin_policy ? at.spin_policy->spin_ns(at.spin_ns) : at.spin_ns;
+  const std::int64_t longest_ns = at.spin_policy ? at.spin_policy->spin_ns(at.spin_ns, most_ns) : at.spin_ns;
   if (longest_ns == 0 || !claim_spin(at.spinner, longest_ns)) return false;
   const std::int64_t traced = domain.tracer().begin(trace::Category::kWaits);
   const bool came = sync::spin_for(ready, os::now_ns, longest_ns);
@@ -154,6 +184,11 @@ template <class Ready>
 bool spin_beside(WaitPoint at, Ready&& ready, Domain& domain) {
   sync::Word nobody{0};
   return spin_at({at.event, nobody, at.peer_cpu, at.spin_ns, at.spin_policy, at.kind}, ready, domain);
+}
+
+// What a spin may last that must not outlast the wait.
+inline std::int64_t most_spin_ns(os::Deadline deadline) noexcept {
+  return deadline.left_ns(SpinPolicy::kTrialNs);
 }
 
 // How long one sleep may take before the thread checks what has happened.

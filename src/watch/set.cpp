@@ -59,7 +59,7 @@ Status Set::wait(os::Deadline deadline, domain::WaitHooks* hooks) {
   const auto woken = [this] { return any_marked() || woken_.load(std::memory_order_acquire); };
   if (deadline.passed()) return {Code::kTimeout, "the deadline passed"};
   Status status;
-  if (!domain::spin_at(place(), woken, watches_.domain())) {
+  if (!domain::spin_at(place(), woken, watches_.domain(), domain::most_spin_ns(deadline))) {
     const std::int64_t asleep = os::now_ns();
     status = domain::sleep_at(place(), woken, watches_.domain(), deadline, hooks);
     if (status && any_marked()) spin_policy_.note_sleep(os::now_ns() - asleep);

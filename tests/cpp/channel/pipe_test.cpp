@@ -67,7 +67,7 @@ class PipeTest : public test::NodeFixture {
 
 TEST_F(PipeTest, TheWaitForTheAnswerToALargeMessageSpinsLonger) {
   const auto spin_ns = [&] { return pair_->second_to_first->for_message().spin_ns; };
-  unanswered_bytes = 0;  // this thread ran other tests
+  exchange.unanswered_bytes = 0;  // this thread ran other tests
   arena::LeasePtr block = allocate(arena::Kind::kShare, 1 << 20);
   const std::uint64_t bytes = block->size();
   ASSERT_OK(left.send({.leases = {&block, 1}}, Deadline::after_seconds(10)));

@@ -69,7 +69,7 @@ TEST(Waiting, WhereLargeMessagesGoASpinOutlastsTheirCopy) {
 TEST_F(WaitingTest, AfterALargeMessageASpinForTheAnswerOutlastsItsReading) {
   ChannelPtr questions = make_channel(), answers = make_channel();
   const auto spin_ns = [&] { return answers->for_message().spin_ns; };
-  unanswered_bytes = 0;  // this thread ran other tests
+  exchange.unanswered_bytes = 0;  // this thread ran other tests
   ASSERT_OK(put_text(*questions, "small"));
   EXPECT_LT(spin_ns(), sync::kSpinNs + 100);
   LeasePtr block = allocate(Kind::kShare, 1 << 20);

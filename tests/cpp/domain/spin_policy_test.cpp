@@ -62,6 +62,62 @@ TEST(SpinPolicy, RestsWhereSpinsDoNotPayAndTriesAgain) {
   for (int i = 0; i < 100; ++i) EXPECT_EQ(spin_policy.spin_ns(kUsual), kUsual);
 }
 
+// Makes sleeps short, and spins be in vain until it rests.
+void learn_to_rest(SpinPolicy& spin_policy) {
+  for (int i = 0; i < SpinPolicy::kVainSpins; ++i) {
+    ASSERT_EQ(spin_policy.spin_ns(1, SpinPolicy::kTrialNs), 1);
+    spin_policy.note_spin(false);
+  }
+  for (int i = 0; i < SpinPolicy::kShortSleeps; ++i) spin_policy.note_sleep(SpinPolicy::kShortSleepNs);
+  ASSERT_TRUE(spin_policy.is_long());
+}
+
+// How many waits do not spin, each of them a short sleep; and how long the next one spins.
+std::pair<int, std::int64_t> rest(SpinPolicy& spin_policy, std::int64_t most_ns = SpinPolicy::kTrialNs) {
+  for (int waits = 0;; ++waits) {
+    if (const std::int64_t ns = spin_policy.spin_ns(1, most_ns); ns != 0) return {waits, ns};
+    spin_policy.note_sleep(SpinPolicy::kShortSleepNs);
+  }
+}
+
+TEST(SpinPolicy, WhereEndsThatSleepGoOnSoALongTrialIsMadeNowAndThen) {
+  constexpr std::int64_t kLong = SpinPolicy::kLongestNs;
+  SpinPolicy spin_policy;
+  learn_to_rest(spin_policy);
+  EXPECT_EQ(rest(spin_policy), std::pair(SpinPolicy::kFirstRest - 1, SpinPolicy::kTrialNs));
+  // A trial that ends well is followed by a spin of the usual kind, and only what comes of that one counts.
+  spin_policy.note_spin(true);
+  EXPECT_EQ(rest(spin_policy), std::pair(0, kLong));
+  spin_policy.note_spin(false);
+  int apart = 2 * SpinPolicy::kFirstRest;
+  for (int round = 0; round < 10; ++round, apart = std::min(2 * apart, SpinPolicy::kRarestTrial)) {
+    ASSERT_EQ(rest(spin_policy), std::pair(apart - 1, SpinPolicy::kTrialNs)) << round;
+    spin_policy.note_spin(false);
+  }
+  EXPECT_EQ(rest(spin_policy).second, SpinPolicy::kTrialNs);
+  spin_policy.note_spin(true);
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_EQ(rest(spin_policy), std::pair(0, kLong)) << i;
+    spin_policy.note_spin(true);
+  }
+}
+
+TEST(SpinPolicy, MakesNoTrialWhereTheWaitMayNotLastSoLongNorWhereSleepsAreLong) {
+  SpinPolicy spin_policy;
+  learn_to_rest(spin_policy);
+  EXPECT_EQ(rest(spin_policy, SpinPolicy::kTrialNs - 1).second, SpinPolicy::kLongestNs);
+  spin_policy.note_spin(false);
+  EXPECT_EQ(rest(spin_policy, 0).second, SpinPolicy::kLongestNs);
+  spin_policy.note_spin(false);
+  spin_policy.note_sleep(SpinPolicy::kShortSleepNs + 1);
+  while (spin_policy.spin_ns(1, SpinPolicy::kTrialNs) == 0) {
+  }
+  spin_policy.note_spin(false);
+  EXPECT_EQ(domain::most_spin_ns(Deadline::never()), SpinPolicy::kTrialNs);
+  EXPECT_LE(domain::most_spin_ns(Deadline::after_ns(1'000'000)), 1'000'000);
+  EXPECT_EQ(domain::most_spin_ns(Deadline::after_ns(0)), 0);
+}
+
 // A thread that may run on one processor only, as with taskset or Pool(cpus=).
 class Pinned {
  public:
