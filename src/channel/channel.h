@@ -347,7 +347,7 @@ class Channel {
   // Are messages traced? A getter asks before its first look and while it waits, and not when its message has come: the
   // answer lies in another page, and the message's sender waits for what is done then.
   bool are_traced() const noexcept { return tracer().on(trace::Category::kMessages); }
-  // Whether it rang: no reader is awake for the message.
+  // Whether it rang, as it does where it knows of no reader that is awake.
   bool ring(int bell, std::uint32_t sequence) noexcept;
   // Prefetches the first record, so that it arrives while the lock is being taken.
   void fetch_first() const noexcept;

@@ -46,8 +46,8 @@ class WaitHooks {
 // there are more runnable threads than processors. It then tries a spin now and then, ever more rarely; a
 // spin that pays off restores the usual spin at once.
 //
-// Two ends that both sleep may go on so on a virtual machine, although each answers at once: its host runs both
-// processors on one of its own, since they take turns, so the end that spins keeps the other from answering. The host
+// Two ends that both sleep may go on so on a virtual machine, although each answers at once. It seems that its host
+// runs both processors on one of its own while they take turns, so the end that spins keeps the other from answering, and
 // parts them when both were busy for some milliseconds. So where spins do not pay and sleeps are short, what is tried now
 // and then is a spin of that length. That it ends well says nothing of shorter ones; the spin after it does.
 //

@@ -110,9 +110,10 @@ TEST(SpinPolicy, MakesNoTrialWhereTheWaitMayNotLastSoLongNorWhereSleepsAreLong) 
   EXPECT_EQ(rest(spin_policy, 0).second, SpinPolicy::kLongestNs);
   spin_policy.note_spin(false);
   spin_policy.note_sleep(SpinPolicy::kShortSleepNs + 1);
-  while (spin_policy.spin_ns(1, SpinPolicy::kTrialNs) == 0) {
+  std::int64_t after_long_sleep = 0;
+  while ((after_long_sleep = spin_policy.spin_ns(1, SpinPolicy::kTrialNs)) == 0) {
   }
-  spin_policy.note_spin(false);
+  EXPECT_EQ(after_long_sleep, 1);
   EXPECT_EQ(domain::most_spin_ns(Deadline::never()), SpinPolicy::kTrialNs);
   EXPECT_LE(domain::most_spin_ns(Deadline::after_ns(1'000'000)), 1'000'000);
   EXPECT_EQ(domain::most_spin_ns(Deadline::after_ns(0)), 0);
