@@ -18,7 +18,7 @@ namespace forklift::inline abi_0_1::channel {
 
 // What this thread has put and waited for lately, in any channel or pipe.
 struct Exchange {
-  std::uint32_t waits_ended = 0;  // waits for messages
+  std::uint32_t waits_ended = 0;  // waits for messages of channels; pipes gain nothing by it (0356)
   // It slept in a wait since its last put. Who woke it may still be about that.
   bool has_slept = false;
   // Who reads what was put last was awake then, and about nothing else: it answers within moments, where one that must be

@@ -125,10 +125,7 @@ Status PipeEnd::receive(Incoming& into, os::Deadline deadline, WaitHooks* hooks)
     const domain::WaitPoint at = channel.for_message();
     domain::Domain& domain = channel.table_.domain();
     if (deadline.passed() || !domain::spin_at(at, ready, domain, domain::most_spin_ns(deadline))) {
-      const std::int64_t asleep = os::now_ns();
-      if (Status status = sleep(deadline, hooks, false); !status) return status;
-      at.spin_policy->note_sleep(os::now_ns() - asleep);
-      exchange.has_slept = true;
+      if (Status status = sleep_and_note(at, deadline, hooks, false); !status) return status;
     }
     exchange.unanswered_bytes = 0;
   }
@@ -139,9 +136,23 @@ Status PipeEnd::wait_readable(os::Deadline deadline, WaitHooks* hooks) {
   if (in_->size() != 0) return {};
   // Without claiming the spinner's place: a caller that only waits needs the token.
   const auto ready = [this] { return in_->size() != 0; };
-  if (!deadline.passed() && domain::spin_beside(in_->for_message(), ready, in_->table_.domain())) return {};
-  Status status = sleep(deadline, hooks, true);
-  return status.code() == Code::kClosed ? Status() : status;
+  const domain::WaitPoint at = in_->for_message();
+  const std::int64_t most_ns = domain::most_spin_ns(deadline);
+  if (deadline.passed() || !domain::spin_beside(at, ready, in_->table_.domain(), most_ns)) {
+    if (Status status = sleep_and_note(at, deadline, hooks, true); !status)
+      return status.code() == Code::kClosed ? Status() : status;
+  }
+  exchange.unanswered_bytes = 0;
+  return {};
+}
+
+Status PipeEnd::sleep_and_note(const domain::WaitPoint& at, os::Deadline deadline, WaitHooks* hooks,
+                               bool foreign_is_readable) {
+  const std::int64_t asleep = os::now_ns();
+  if (Status status = sleep(deadline, hooks, foreign_is_readable); !status) return status;
+  at.spin_policy->note_sleep(os::now_ns() - asleep);
+  exchange.has_slept = true;
+  return {};
 }
 
 // Until the channel has a message (or had one a moment ago), the end is reached, or the time is over.

@@ -75,6 +75,9 @@ class PipeEnd {
   // Removes tokens beyond those that K asks for.
   Status settle(Left* left);
   Status sleep(os::Deadline deadline, WaitHooks* hooks, bool foreign_is_readable);
+  // The same, and the place's policy learns how long it took.
+  Status sleep_and_note(const domain::WaitPoint& at, os::Deadline deadline, WaitHooks* hooks,
+                        bool foreign_is_readable);
   Status sleep_beside_foreign(os::Deadline deadline, WaitHooks* hooks);
 
   int fd_ = -1;

@@ -82,6 +82,30 @@ TEST_F(PipeTest, TheWaitForTheAnswerToALargeMessageSpinsLonger) {
   EXPECT_LT(spin_ns(), sync::kSpinNs + 100);
 }
 
+TEST_F(PipeTest, APollLearnsOfItsSleepAsAReceiveDoes) {
+  exchange = {};  // this thread ran other tests
+  exchange.unanswered_bytes = 1 << 20;
+  domain::SpinPolicy& policy = *pair_->first_to_second->for_message().spin_policy;
+  // The next wait does not spin, and the last sleeps there were short.
+  for (int i = 0; i < domain::SpinPolicy::kVainSpins; ++i) policy.note_spin(false);
+  for (int i = 0; i < domain::SpinPolicy::kShortSleeps; ++i) policy.note_sleep(1);
+  ASSERT_TRUE(policy.is_long());
+  EXPECT_CODE(Code::kTimeout, right.wait_readable(Deadline::after_ns(kMs)));
+  EXPECT_TRUE(policy.is_long()) << "nothing came";
+  EXPECT_FALSE(exchange.has_slept);
+  {
+    const std::jthread other = test::when_asleep([&] {
+      std::this_thread::sleep_for(std::chrono::nanoseconds(domain::SpinPolicy::kShortSleepNs + kMs));
+      EXPECT_OK(send(left, "late"));
+    });
+    EXPECT_OK(right.wait_readable(Deadline::after_seconds(10)));
+  }
+  EXPECT_FALSE(policy.is_long());
+  EXPECT_TRUE(exchange.has_slept);
+  EXPECT_EQ(exchange.unanswered_bytes, 0U);
+  EXPECT_EQ(*receive(right), "late");
+}
+
 TEST_F(PipeTest, BothWays) {
   ASSERT_OK(send(left, "there"));
   ASSERT_OK(send(right, "and back"));
