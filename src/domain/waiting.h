@@ -72,23 +72,18 @@ class SpinPolicy {
       return 0;
     }
     if (!is_long()) return usual_ns;
-    if (most_ns >= kTrialNs && vain_.load(std::memory_order_relaxed) >= kVainSpins &&
-        trial_.load(std::memory_order_relaxed) == Trial::kNone) {
-      trial_.store(Trial::kGoesOn, std::memory_order_relaxed);
-      return kTrialNs;
-    }
+    const bool rests = vain_.load(std::memory_order_relaxed) >= kVainSpins;
+    if (most_ns >= kTrialNs && rests && !trial_ended_well_.load(std::memory_order_relaxed)) return kTrialNs;
     return std::max(usual_ns, kLongestNs);
   }
   bool is_long() const noexcept { return score_.load(std::memory_order_relaxed) >= kShortSleeps; }
 
-  // A spin has ended; `paid`: the condition came true meanwhile.
-  void note_spin(bool paid) noexcept {
-    const Trial trial = trial_.load(std::memory_order_relaxed);
-    if (trial != Trial::kNone) {
-      const bool ended_well = trial == Trial::kGoesOn && paid;
-      trial_.store(ended_well ? Trial::kEndedWell : Trial::kNone, std::memory_order_relaxed);
-      if (ended_well) return;
-    }
+  // A spin has ended; `paid`: the condition came true meanwhile. `trial`: spin_ns() had said kTrialNs.
+  void note_spin(bool paid, bool trial = false) noexcept {
+    const bool ended_well = trial && paid;
+    if (trial_ended_well_.load(std::memory_order_relaxed) != ended_well)
+      trial_ended_well_.store(ended_well, std::memory_order_relaxed);
+    if (ended_well) return;
     if (paid) {
       vain_.store(0, std::memory_order_relaxed);
       return;
@@ -109,16 +104,10 @@ class SpinPolicy {
   }
 
  private:
-  enum class Trial : int {
-    kNone,
-    kGoesOn,
-    kEndedWell
-  };
-
   std::atomic<int> score_{0};
-  std::atomic<int> vain_{0};  // spins in vain since one paid
-  std::atomic<int> rest_{0};  // waits that do not spin
-  std::atomic<Trial> trial_{Trial::kNone};
+  std::atomic<int> vain_{0};                   // spins in vain since one paid
+  std::atomic<int> rest_{0};                   // waits that do not spin
+  std::atomic<bool> trial_ended_well_{false};  // the last spin was one
 };
 
 struct WaitPoint {
@@ -173,7 +162,7 @@ bool spin_at(const WaitPoint& at, Ready&& ready, Domain& domain, std::int64_t mo
   const std::int64_t traced = domain.tracer().begin(trace::Category::kWaits);
   const bool came = sync::spin_for(ready, os::now_ns, longest_ns);
   at.spinner.store(0, std::memory_order_relaxed);
-  if (at.spin_policy) at.spin_policy->note_spin(came);
+  if (at.spin_policy) at.spin_policy->note_spin(came, longest_ns == SpinPolicy::kTrialNs);
   if (trace::kCompiledIn && traced != 0) [[unlikely]]
     trace_wait(domain, &at.event, at.kind, WaitManner::kSpin, traced);
   return came;

@@ -86,16 +86,18 @@ TEST(SpinPolicy, WhereEndsThatSleepGoOnSoALongTrialIsMadeNowAndThen) {
   learn_to_rest(spin_policy);
   EXPECT_EQ(rest(spin_policy), std::pair(SpinPolicy::kFirstRest - 1, SpinPolicy::kTrialNs));
   // A trial that ends well is followed by a spin of the usual kind, and only what comes of that one counts.
-  spin_policy.note_spin(true);
+  spin_policy.note_spin(true, true);
   EXPECT_EQ(rest(spin_policy), std::pair(0, kLong));
   spin_policy.note_spin(false);
   int apart = 2 * SpinPolicy::kFirstRest;
   for (int round = 0; round < 10; ++round, apart = std::min(2 * apart, SpinPolicy::kRarestTrial)) {
     ASSERT_EQ(rest(spin_policy), std::pair(apart - 1, SpinPolicy::kTrialNs)) << round;
-    spin_policy.note_spin(false);
+    spin_policy.note_spin(false, true);
   }
   EXPECT_EQ(rest(spin_policy).second, SpinPolicy::kTrialNs);
-  spin_policy.note_spin(true);
+  // Where another thread spins, this one does not: nothing is noted then, and the trial is still to be made.
+  EXPECT_EQ(rest(spin_policy), std::pair(0, SpinPolicy::kTrialNs));
+  spin_policy.note_spin(true, true);
   for (int i = 0; i < 100; ++i) {
     ASSERT_EQ(rest(spin_policy), std::pair(0, kLong)) << i;
     spin_policy.note_spin(true);
