@@ -170,7 +170,7 @@ bool spin_at(const WaitPoint& at, Ready&& ready, Domain& domain, std::int64_t mo
 
 // The same without becoming the place's spinner: for a thread that only observes and takes nothing.
 template <class Ready>
-bool spin_beside(WaitPoint at, Ready&& ready, Domain& domain, std::int64_t most_ns = 0) {
+bool spin_beside(WaitPoint at, Ready&& ready, Domain& domain, std::int64_t most_ns) {
   sync::Word nobody{0};
   return spin_at({at.event, nobody, at.peer_cpu, at.spin_ns, at.spin_policy, at.kind}, ready, domain,
                  most_ns);
