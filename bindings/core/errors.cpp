@@ -100,7 +100,10 @@ PyObject* raise(const Status& status) {
 }
 
 void require(const Status& status) {
-  if (status) return;
+  if (!status) throw_failure(status);
+}
+
+void throw_failure(const Status& status) {
   raise(status);
   throw nanobind::python_error();
 }

@@ -19,6 +19,8 @@ PyObject* raise_error(const char* name, const char* text);
 PyObject* raise(const Status& status);
 // The same for functions that nanobind calls: throws nanobind::python_error if the status is a failure.
 void require(const Status& status);
+// Precondition: it is a failure.
+[[noreturn]] void throw_failure(const Status& status);
 template <class T>
 T require(Result<T> result) {
   require(result.status());

@@ -62,7 +62,7 @@ std::optional<PyOperand> PyOperand::from(PyObject* object, Takes takes) {
   return std::nullopt;
 }
 
-PyOperand PyOperand::require(PyObject* object) {
+PyOperand PyOperand::converted(PyObject* object) {
   std::optional<PyOperand> operand = from(object, kAnything);
   if (!operand) {
     throw nb::type_error((std::string("a Tensor, an array or a number is needed, not ") +

@@ -11,6 +11,7 @@
 
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -33,7 +34,9 @@ class PyOperand {
   // Nothing: it is no operand. Throws what a conversion raises (an array of strings, an integer beyond 64 bits).
   static std::optional<PyOperand> from(PyObject* object, Takes takes);
   // TypeError where from() has nothing.
-  static PyOperand require(PyObject* object);
+  static PyOperand require(PyObject* object) {
+    return is_tensor(object) ? PyOperand(&tensor_of(object)) : converted(object);
+  }
 
   ops::Operand get() const noexcept { return tensor_ ? ops::Operand(*tensor_) : ops::Operand(number_); }
   // Null: a number.
@@ -50,6 +53,7 @@ class PyOperand {
   explicit PyOperand(const Tensor* tensor) noexcept : tensor_(tensor), number_(0) {}
   explicit PyOperand(ops::Number number) noexcept : number_(number) {}
   explicit PyOperand(Tensor&& made);
+  static PyOperand converted(PyObject* object);
 
   std::optional<TensorBox> made_;  // dropped without the interpreter lock
   const Tensor* tensor_ = nullptr;
@@ -74,35 +78,33 @@ DType dtype_or(nanobind::handle dtype, DType otherwise);
 // without the interpreter lock.
 bool takes_long(const Tensor* tensor) noexcept;
 
-// Calls `operation` and returns its result; core errors become Python's.
+// Calls `operation` and returns its result, where it was made; core errors become Python's.
 template <class Operation>
 auto run_operation(bool without_lock, Operation operation) {
-  std::optional<decltype(operation())> made;
-  Status status;
   const auto run = [&] {
-    try {
-      made = operation();
-    } catch (const Error& error) {
-      status = error.status();
-    }
+    std::optional<GilRelease> released;
+    if (without_lock) released.emplace();
+    return operation();
   };
-  if (without_lock) {
-    const GilRelease released;
-    run();
-  } else {
-    run();
+  try {
+    auto made = run();
+    watch_forks();
+    return made;
+  } catch (const Error& error) {
+    throw_failure(error.status());
   }
-  forklift::py::require(status);
-  watch_forks();
-  return *std::move(made);
 }
 
 // The same of one that makes a Tensor, which is wrapped.
 template <class Operation>
 nanobind::object compute(bool without_lock, Operation operation) {
-  PyObject* const object = wrap_tensor(run_operation(without_lock, operation));
-  if (object == nullptr) throw nanobind::python_error();
-  return nanobind::steal(object);
+  auto made = run_operation(without_lock, operation);
+  if constexpr (std::is_same_v<decltype(made), Result<Tensor>>) {
+    forklift::py::require(made.status());
+    return owned(wrap_tensor(std::move(*made)));
+  } else {
+    return owned(wrap_tensor(std::move(made)));
+  }
 }
 
 // The same of one that makes several: a tuple.

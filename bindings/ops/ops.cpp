@@ -34,9 +34,8 @@ void bind_unary(nb::module_& module, kernels::UnaryOp op) {
       [op](nb::handle object, nb::handle out) {
         const PyOperand x = PyOperand::require(object.ptr());
         const Tensor* const target = out_tensor(out);
-        return result_or(out, compute(takes_long(x.tensor()) || takes_long(target), [&] {
-                           return value_or_throw(ops::unary(op, x.get(), out_of(target)));
-                         }));
+        return result_or(out, compute(takes_long(x.tensor()) || takes_long(target),
+                                      [&] { return ops::unary(op, x.get(), out_of(target)); }));
       },
       nb::arg("x"), nb::kw_only(), nb::arg("out") = nb::none());
 }
@@ -48,9 +47,8 @@ void bind_binary(nb::module_& module, kernels::BinaryOp op) {
         const PyOperand a = PyOperand::require(first.ptr());
         const PyOperand b = PyOperand::require(second.ptr());
         const Tensor* const target = out_tensor(out);
-        return result_or(
-            out, compute(takes_long(a.tensor()) || takes_long(b.tensor()) || takes_long(target),
-                         [&] { return value_or_throw(ops::binary(op, a.get(), b.get(), out_of(target))); }));
+        return result_or(out, compute(takes_long(a.tensor()) || takes_long(b.tensor()) || takes_long(target),
+                                      [&] { return ops::binary(op, a.get(), b.get(), out_of(target)); }));
       },
       nb::arg("x1"), nb::arg("x2"), nb::kw_only(), nb::arg("out") = nb::none());
 }

@@ -35,9 +35,9 @@ nb::object made(Tensor tensor) {
 Tensor new_tensor(const std::vector<std::int64_t>& shape, DType dtype, bool zeroed) {
   Dims dims((DimSpan(shape)));
   const auto bytes = static_cast<std::size_t>(require(tensor::byte_count(dims, item_size(dtype))));
-  if (bytes <= kQuickBytes) return require(tensor::in_arena(std::move(dims), dtype, zeroed));
+  if (bytes <= kQuickBytes) return require(tensor::in_arena(dims, dtype, zeroed));
   GilRelease released;
-  Result<Tensor> made = tensor::in_arena(std::move(dims), dtype, zeroed);
+  Result<Tensor> made = tensor::in_arena(dims, dtype, zeroed);
   released.acquire();
   return require(std::move(made));
 }

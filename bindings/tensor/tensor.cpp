@@ -156,7 +156,7 @@ TensorBox::~TensorBox() {
 bool is_tensor(PyObject* object) noexcept { return Py_TYPE(object) == tensor_type; }
 const Tensor& tensor_of(PyObject* object) { return nb::inst_ptr<TensorBox>(object)->tensor; }
 
-PyObject* wrap_tensor(Tensor tensor) {
+PyObject* wrap_tensor(Tensor&& tensor) {
   const nb::handle type(reinterpret_cast<PyObject*>(tensor_type));
   nb::object object = nb::inst_alloc(type);
   new (nb::inst_ptr<TensorBox>(object)) TensorBox(std::move(tensor));

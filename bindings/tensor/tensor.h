@@ -17,7 +17,8 @@ namespace forklift::py {
 // so it happens without the interpreter lock.
 struct TensorBox {
   Tensor tensor;
-  explicit TensorBox(Tensor made) noexcept : tensor(std::move(made)) {}
+  explicit TensorBox(Tensor&& made) noexcept : tensor(std::move(made)) {}
+  explicit TensorBox(const Tensor& shared) : tensor(shared) {}
   ~TensorBox();
   TensorBox(const TensorBox&) = delete;
   TensorBox& operator=(const TensorBox&) = delete;
@@ -26,7 +27,8 @@ struct TensorBox {
 bool is_tensor(PyObject* object) noexcept;
 const Tensor& tensor_of(PyObject* object);
 // New reference, or nullptr with an exception set.
-PyObject* wrap_tensor(Tensor tensor);
+PyObject* wrap_tensor(Tensor&& tensor);
+inline PyObject* wrap_tensor(const Tensor& tensor) { return wrap_tensor(Tensor(tensor)); }
 
 // Of a new reference, or the exception that is set.
 inline nanobind::object owned(PyObject* object) {

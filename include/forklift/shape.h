@@ -34,10 +34,12 @@ class Dims {
   // These lengths.
   Dims(std::initializer_list<std::int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
   explicit Dims(std::span<const std::int64_t> values) : size_(values.size()) {
-    if (size_ > kInline) [[unlikely]]
+    if (size_ > kInline) [[unlikely]] {
       reserve_discarding(size_);
-    std::int64_t* out = data();
-    for (std::size_t i = 0; i < size_; ++i) out[i] = values[i];
+      for (std::size_t i = 0; i < size_; ++i) heap_[i] = values[i];
+    } else {
+      copy_inline(values.data());
+    }
   }
   // `count` times the same.
   Dims(std::size_t count, std::int64_t value);
@@ -79,24 +81,37 @@ class Dims {
     *data() = value;
   }
 
-  bool operator==(const Dims& other) const noexcept;
+  bool operator==(const Dims& other) const noexcept {
+    if (size_ != other.size_) return false;
+    for (std::size_t i = 0; i < size_; ++i) {
+      if (data()[i] != other.data()[i]) return false;
+    }
+    return true;
+  }
   std::string to_string() const;  // "(480, 640, 3)"
   friend std::ostream& operator<<(std::ostream& out, const Dims& dims);
 
  private:
-  // Every way of a tensor moves two of these, mostly short: number by number, since a copy of wider pieces
-  // waits for the single numbers that were stored last (store forwarding).
   void take(Dims& other) noexcept {
     size_ = other.size_;
     capacity_ = other.capacity_;
     heap_ = other.heap_;
     if (heap_ == nullptr) [[likely]] {
-      for (std::size_t i = 0; i < size_; ++i) inline_[i] = other.inline_[i];
+      copy_inline(other.inline_);
     } else {
       other.capacity_ = kInline;
       other.heap_ = nullptr;
     }
     other.size_ = 0;
+  }
+  // The first size_ numbers. Every way of a tensor moves two Dims, mostly short: number by number, since a copy of wider
+  // pieces waits for the single numbers that were stored last (store forwarding). Of a plain loop compilers make such a
+  // copy, or a call of memcpy(); they know nothing of an index that an assembler's statement may have changed.
+  void copy_inline(const std::int64_t* from) noexcept {
+    for (std::size_t i = 0; i < size_; ++i) {
+      inline_[i] = from[i];
+      asm("" : "+r"(i));
+    }
   }
   void reserve_discarding(std::size_t count);
   void grow();

@@ -164,8 +164,7 @@ Result<Tensor> unary(UnaryOp op, const Operand& x, Out out) {
 }
 
 Result<Tensor> binary(BinaryOp op, const Operand& a, const Operand& b, Out out) {
-  const Operand both[] = {a, b};
-  const DType common = result_type(both, 2);
+  const DType common = result_type(a, b);
   const std::optional<DType> dtype = operands_dtype(op, common);
   Program program;
   program.name = kernels::name(op);

@@ -5,6 +5,7 @@
 #include "ops/job.h"
 #include "ops/promotion.h"
 #include "tensor/arena_storage.h"
+#include "tensor/dense.h"
 #include "tensor/pending.h"
 
 namespace forklift::inline abi_0_1::ops {
@@ -14,10 +15,11 @@ using detail::StorageAccess;
 
 constexpr std::int64_t kFew = 1024;
 
+// Of a tensor that has elements.
 bool is_at_hand(const Tensor& tensor, DType dtype) noexcept {
   const Storage& memory = *tensor.storage();
-  return tensor.dtype() == dtype && tensor.is_contiguous() && !memory.on_device() &&
-         !StorageAccess::is_busy(memory);
+  return tensor.dtype() == dtype && tensor::dense_count(tensor.shape(), tensor.strides()) &&
+         !memory.on_device() && !StorageAccess::is_busy(memory);
 }
 
 // May elements be written one by one while those of `in`, at the same places, are read? Both lie in C order.

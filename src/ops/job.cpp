@@ -15,10 +15,6 @@ std::int64_t pieces_for(double nanoseconds) {
   return static_cast<std::int64_t>(std::clamp(nanoseconds / kPieceNs, 1.0, most));
 }
 
-std::byte* TensorJob::address(const Tensor& tensor) noexcept {
-  return tensor.storage() ? StorageAccess::address(*tensor.storage()) + tensor.byte_offset() : nullptr;
-}
-
 std::string describe(std::string_view name, std::initializer_list<const Tensor*> operands) {
   std::string text(name);
   text += '(';

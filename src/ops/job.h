@@ -21,6 +21,7 @@
 
 #include "forklift/tensor.h"
 #include "runtime/executor.h"
+#include "tensor/pending.h"
 
 namespace forklift::inline abi_0_1::ops {
 
@@ -49,7 +50,10 @@ class TensorJob : public runtime::Job {
   static constexpr std::size_t kMostOperands = 3;
 
   // Without waiting: the first element, or null of a tensor without elements.
-  static std::byte* address(const Tensor& tensor) noexcept;
+  static std::byte* address(const Tensor& tensor) noexcept {
+    return tensor.storage() ? detail::StorageAccess::address(*tensor.storage()) + tensor.byte_offset()
+                            : nullptr;
+  }
 
   // What dispatch() does.
   Status run_now();

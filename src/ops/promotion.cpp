@@ -140,6 +140,8 @@ DType result_type(const Operand* operands, std::size_t count) noexcept {
 }
 
 DType result_type(const Operand& a, const Operand& b) {
+  if (a.tensor() != nullptr && b.tensor() != nullptr)
+    return promote(a.tensor()->dtype(), b.tensor()->dtype());
   const Operand both[] = {a, b};
   return result_type(both, 2);
 }

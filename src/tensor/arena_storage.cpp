@@ -63,14 +63,14 @@ Result<const arena::LeasePtr*> sendable_lease(const Storage& storage) {
 }
 
 // Elements in C order: once their number is known nothing is left to check.
-Result<Tensor> in_arena(Dims shape, DType dtype, bool zeroed) {
+Result<Tensor> in_arena(const Dims& shape, DType dtype, bool zeroed) {
   const std::size_t item = item_size(dtype);
   std::int64_t strides[Dims::kInline];
   const std::optional<std::int64_t> dense = dense_strides(shape, strides);
   if (!dense || item == 0 || !is_within(*dense, item, 0, INT64_MAX)) [[unlikely]] {
     const Result<std::int64_t> bytes = byte_count(shape, item);
     if (!bytes) return bytes.status();
-    if (*bytes == 0) return wrap(nullptr, dtype, std::move(shape));
+    if (*bytes == 0) return wrap(nullptr, dtype, shape);
   }
   const Result<node::Node*> node = node::Node::current();
   if (!node) return node.status();
@@ -80,9 +80,9 @@ Result<Tensor> in_arena(Dims shape, DType dtype, bool zeroed) {
   if (!memory) return memory.status();
   detail::StorageAccess::hide(**memory);
   if (!dense) [[unlikely]]
-    return wrap(*std::move(memory), dtype, std::move(shape));
+    return wrap(*std::move(memory), dtype, shape);
   const DimSpan filled(strides, shape.size());
-  return detail::TensorAccess::make(*std::move(memory), 0, count, std::move(shape), filled, dtype, false);
+  return detail::TensorAccess::make(*std::move(memory), 0, count, shape, filled, dtype, false);
 }
 
 }  // namespace forklift::inline abi_0_1::tensor

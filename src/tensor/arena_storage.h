@@ -32,7 +32,7 @@ Result<std::shared_ptr<Storage>> received_storage(arena::LeasePtr lease);
 Result<std::shared_ptr<Storage>> arena_storage(arena::Arena& arena, std::size_t bytes, bool zeroed = false);
 
 // A tensor in a new block of this process's arena, elements in C order: Tensor::empty and Tensor::zeros.
-Result<Tensor> in_arena(Dims shape, DType dtype, bool zeroed);
+Result<Tensor> in_arena(const Dims& shape, DType dtype, bool zeroed);
 
 // The lease with which memory is sent: of the arena, or of a device, where its first use makes it. Null: memory that
 // has to be copied into a block.

@@ -143,7 +143,7 @@ const std::shared_ptr<device::Device>* device_of(const Tensor& tensor) noexcept 
 }
 
 Result<Tensor> on_device(const std::shared_ptr<device::Device>& device, Dims shape, DType dtype) {
-  if (device == nullptr) return in_arena(std::move(shape), dtype, false);
+  if (device == nullptr) return in_arena(shape, dtype, false);
   const Result<std::int64_t> bytes = byte_count(shape, item_size(dtype));
   if (!bytes) return bytes.status();
   // A tensor without elements lies somewhere, too.

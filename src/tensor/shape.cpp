@@ -43,10 +43,6 @@ void Dims::erase(std::size_t i) noexcept {
   --size_;
 }
 
-bool Dims::operator==(const Dims& other) const noexcept {
-  return std::equal(begin(), end(), other.begin(), other.end());
-}
-
 std::string Dims::to_string() const {
   std::string text = "(";
   for (std::size_t i = 0; i < size_; ++i) {

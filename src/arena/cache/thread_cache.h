@@ -24,13 +24,15 @@ class ThreadCache {
   ThreadCache(const ThreadCache<Other>&) noexcept {}
 
   T* allocate(std::size_t count) {
-    if (count == 1 && kept_.count != 0) [[likely]]
-      return kept_.objects[--kept_.count];
+    Cached& kept = kept_;
+    if (count == 1 && kept.count != 0) [[likely]]
+      return kept.objects[--kept.count];
     return std::allocator<T>().allocate(count);
   }
   void deallocate(T* memory, std::size_t count) noexcept {
-    if (count == 1 && kept_.count < kept_.most) [[likely]] {
-      kept_.objects[kept_.count++] = memory;
+    Cached& kept = kept_;
+    if (count == 1 && (kept.count < kept.most || begin(kept))) [[likely]] {
+      kept.objects[kept.count++] = memory;
     } else {
       std::allocator<T>().deallocate(memory, count);
     }
@@ -43,16 +45,36 @@ class ThreadCache {
 #else
   static constexpr std::size_t kMost = 32;
 #endif
+  // Has no destructor: of a variable of a thread that has one, each use asks whether it was constructed, which takes two
+  // calls in a shared library. Another variable gives the objects back when the thread ends.
   struct Cached {
     std::array<T*, kMost + 1> objects{};
     std::size_t count = 0;
-    std::size_t most = kMost;
-    ~Cached() {
-      most = 0;  // objects of later destructors go straight back
-      while (count != 0) std::allocator<T>().deallocate(objects[--count], 1);
-    }
+    std::size_t most = 0;  // until the first object, and once the thread ends: then objects go straight back
+    bool begun = false;
   };
-  static inline thread_local Cached kept_;
+  class AtEnd {
+   public:
+    explicit AtEnd(Cached& kept) noexcept : kept_(kept) {}
+    AtEnd(const AtEnd&) = delete;
+    AtEnd& operator=(const AtEnd&) = delete;
+    ~AtEnd() {
+      kept_.most = 0;
+      while (kept_.count != 0) std::allocator<T>().deallocate(kept_.objects[--kept_.count], 1);
+    }
+
+   private:
+    Cached& kept_;
+  };
+  // False: nothing more is kept.
+  [[gnu::noinline]] static bool begin(Cached& kept) noexcept {
+    if (kept.begun || kMost == 0) return false;
+    static thread_local const AtEnd at_end(kept);
+    kept.begun = true;
+    kept.most = kMost;
+    return true;
+  }
+  static inline constinit thread_local Cached kept_{};
 };
 
 }  // namespace forklift::inline abi_0_1::arena

@@ -43,6 +43,30 @@ TEST(Dims, KeepsItsValuesInlineAndOnTheHeap) {
   }
 }
 
+TEST(Dims, AreEqualWhereAllLengthsAre) {
+  for (const std::size_t count : {0u, 1u, 3u, 8u, 9u}) {
+    const Dims dims(count, 5);
+    EXPECT_EQ(dims, Dims(count, 5));
+    EXPECT_FALSE(dims == Dims(count + 1, 5));
+    EXPECT_FALSE(Dims(count + 1, 5) == dims);
+    for (std::size_t i = 0; i < count; ++i) {
+      Dims other = dims;
+      other[i] = 6;
+      EXPECT_FALSE(dims == other) << i << " of " << count;
+    }
+  }
+}
+
+TEST(Dims, AreCopiedOutOfTheHeapWhenTheyHaveBecomeFew) {
+  Dims dims;
+  for (std::int64_t i = 0; i < 9; ++i) dims.push_back(i);
+  while (dims.size() > 3) dims.erase(3);
+  const Dims copy = dims;
+  EXPECT_EQ(copy, (Dims{0, 1, 2}));
+  const Dims moved = std::move(dims);
+  EXPECT_EQ(moved, (Dims{0, 1, 2}));
+}
+
 TEST(Dims, Erases) {
   Dims dims{1, 2, 3};
   dims.erase(1);
