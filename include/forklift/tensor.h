@@ -143,8 +143,8 @@ class Tensor {
 
   // New memory in the process's own arena (made by the first call), elements in C order: it travels to other
   // processes as a handle, and they see the same elements. empty() does not clear it.
-  static Tensor empty(Dims shape, DType dtype);
-  static Tensor zeros(Dims shape, DType dtype);
+  static Tensor empty(const Dims& shape, DType dtype);
+  static Tensor zeros(const Dims& shape, DType dtype);
 
   // A view of `storage`, its first element at `byte_offset`. Strides count elements and may be zero or
   // negative; without them the elements lie in C order without gaps.

@@ -19,10 +19,12 @@ std::shared_ptr<Storage> Storage::borrow(void* data, std::size_t bytes, std::sha
   return value_or_throw(tensor::borrowed_storage(data, bytes, std::move(owner)));
 }
 
-Tensor Tensor::empty(Dims shape, DType dtype) {
+Tensor Tensor::empty(const Dims& shape, DType dtype) {
   return value_or_throw(tensor::in_arena(shape, dtype, false));
 }
-Tensor Tensor::zeros(Dims shape, DType dtype) { return value_or_throw(tensor::in_arena(shape, dtype, true)); }
+Tensor Tensor::zeros(const Dims& shape, DType dtype) {
+  return value_or_throw(tensor::in_arena(shape, dtype, true));
+}
 Tensor Tensor::wrap(std::shared_ptr<Storage> storage, DType dtype, Dims shape, std::size_t byte_offset,
                     bool readonly) {
   return value_or_throw(tensor::wrap(std::move(storage), dtype, std::move(shape), byte_offset, readonly));

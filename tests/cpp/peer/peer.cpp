@@ -78,8 +78,8 @@ void send_kinds(Queues& queues) {
 }
 
 // Elements whose bytes are 1, 2, 3, ... so that none is like another; zeros and ones for bool.
-Tensor numbered(DType dtype, Dims shape) {
-  Tensor tensor = Tensor::empty(std::move(shape), dtype);
+Tensor numbered(DType dtype, const Dims& shape) {
+  Tensor tensor = Tensor::empty(shape, dtype);
   for (std::size_t i = 0; i < tensor.nbytes(); ++i) {
     tensor.raw()[i] = static_cast<std::byte>(dtype == DType::kBool ? i % 2 : i % 120);
   }
