@@ -54,9 +54,8 @@ class ShmManagerKillInProcess : public SegmentFixture {};
 
 // A program that makes its first object. A fork would do only where this process has made none: it would have this
 // process's domain, and what happens at a program's start would not happen.
-const bool kProgram = add_helper("joins", [](const std::vector<std::string>&) {
-  return node::Node::current() ? 0 : 1;
-});
+const bool kProgram =
+    add_helper("joins", [](const std::vector<std::string>&) { return node::Node::current() ? 0 : 1; });
 
 int start_a_program() {
   EXPECT_TRUE(kProgram);
