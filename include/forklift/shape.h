@@ -106,7 +106,7 @@ class Dims {
   }
   // The first size_ numbers. Every way of a tensor moves two Dims, mostly short: number by number, since a copy of wider
   // pieces waits for the single numbers that were stored last (store forwarding). Of a plain loop compilers make such a
-  // copy, or a call of memcpy(); they know nothing of an index that an assembler's statement may have changed.
+  // copy, or a call of memmove(); they know nothing of an index that an assembler's statement may have changed.
   void copy_inline(const std::int64_t* from) noexcept {
     for (std::size_t i = 0; i < size_; ++i) {
       inline_[i] = from[i];

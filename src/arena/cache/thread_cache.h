@@ -53,23 +53,17 @@ class ThreadCache {
     std::size_t most = 0;  // until the first object, and once the thread ends: then objects go straight back
     bool begun = false;
   };
-  class AtEnd {
-   public:
-    explicit AtEnd(Cached& kept) noexcept : kept_(kept) {}
-    AtEnd(const AtEnd&) = delete;
-    AtEnd& operator=(const AtEnd&) = delete;
+  struct AtEnd {
     ~AtEnd() {
-      kept_.most = 0;
-      while (kept_.count != 0) std::allocator<T>().deallocate(kept_.objects[--kept_.count], 1);
+      Cached& kept = kept_;
+      kept.most = 0;
+      while (kept.count != 0) std::allocator<T>().deallocate(kept.objects[--kept.count], 1);
     }
-
-   private:
-    Cached& kept_;
   };
   // False: nothing more is kept.
   [[gnu::noinline]] static bool begin(Cached& kept) noexcept {
     if (kept.begun || kMost == 0) return false;
-    static thread_local const AtEnd at_end(kept);
+    static thread_local const AtEnd at_end{};
     kept.begun = true;
     kept.most = kMost;
     return true;
