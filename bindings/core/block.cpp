@@ -58,6 +58,9 @@ void block_releasebuffer(PyObject* self, Py_buffer*) { --as_block(self)->exports
 
 Py_ssize_t block_length(PyObject* self) { return as_block(self)->length; }
 
+// Of heap.BufferWrapper, whose place a Block takes beneath a shared value.
+PyObject* block_memoryview(PyObject* self, PyObject*) { return PyMemoryView_FromObject(self); }
+
 PyObject* block_get_mode(PyObject* self, void*) {
   return PyLong_FromLong(static_cast<long>(block_mode(self)));
 }
@@ -246,6 +249,8 @@ int add_block_type(PyObject* module) {
       {"__reduce__", block_reduce, METH_NOARGS, nullptr},
       {"_offer", block_offer, METH_VARARGS, nullptr},
       {"_seal", block_seal, METH_NOARGS, nullptr},
+      {"create_memoryview", block_memoryview, METH_NOARGS,
+       "A view of the whole memory, which keeps it alive."},
       {nullptr, nullptr, 0, nullptr},
   };
   static PyGetSetDef attributes[] = {

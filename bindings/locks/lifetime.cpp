@@ -145,6 +145,13 @@ PyObject* get_most(PyObject* self, void*) {
 PyObject* get_abandoned(PyObject* self, void*) {
   return PyBool_FromLong(as_lock(self)->mutex && as_lock(self)->mutex->abandoned() ? 1 : 0);
 }
+PyObject* get_for_forks(PyObject* self, void*) { return PyBool_FromLong(as_lock(self)->for_forks ? 1 : 0); }
+int set_for_forks(PyObject* self, PyObject* value, void*) {
+  const int truth = value ? PyObject_IsTrue(value) : 0;
+  if (truth < 0) return -1;
+  as_lock(self)->for_forks = truth != 0;
+  return 0;
+}
 PyObject* get_recovers(PyObject* self, void*) {
   return PyBool_FromLong(as_lock(self)->semaphore && as_lock(self)->semaphore->recovers() ? 1 : 0);
 }
@@ -187,6 +194,7 @@ PyGetSetDef lock_attributes[] = {
      "false for good when a process that does not hold it releases it.",
      nullptr},
     {"_recovers", get_recovers, nullptr, nullptr, nullptr},
+    {"_is_fork_ctx", get_for_forks, set_for_forks, nullptr, nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 

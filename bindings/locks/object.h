@@ -18,6 +18,9 @@ struct LockObject {
   long count;
   std::uint64_t counted_by;
   std::uint32_t last_thread;
+  // May be passed to forked children only. Here, since an instance that has an attribute of Python's own has a
+  // dictionary for it.
+  bool for_forks;
 };
 
 inline LockObject* as_lock(PyObject* self) { return reinterpret_cast<LockObject*>(self); }

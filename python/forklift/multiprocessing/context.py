@@ -154,12 +154,12 @@ class _Constructors(TypedConstructors):
 
         def Value(self, typecode_or_type, *args, lock=True):
             """A value in shared memory with a lock: a new RLock, the given one, or none (lock=False)."""
-            return _module(".sharedctypes").Value(typecode_or_type, *args, lock=lock, ctx=self.get_context())
+            return _module(".sharedctypes").make_value(typecode_or_type, args, lock, self.get_context())
 
         def Array(self, typecode_or_type, size_or_initializer, *, lock=True):
             """An array in shared memory with a lock: a new RLock, the given one, or none (lock=False)."""
-            return _module(".sharedctypes").Array(
-                typecode_or_type, size_or_initializer, lock=lock, ctx=self.get_context()
+            return _module(".sharedctypes").make_array(
+                typecode_or_type, size_or_initializer, lock, self.get_context()
             )
 
     def Manager(self) -> "SyncManager":

@@ -11,6 +11,7 @@ The memory has no file, descriptor or name. It is freed when the last process ha
 from __future__ import annotations
 
 import ctypes
+import sys
 from multiprocessing import reduction
 from multiprocessing import sharedctypes as _std
 from multiprocessing.context import assert_spawning  # noqa: F401
@@ -19,7 +20,8 @@ from multiprocessing.sharedctypes import SynchronizedArray as SynchronizedArray
 from multiprocessing.sharedctypes import SynchronizedBase as SynchronizedBase
 from multiprocessing.sharedctypes import SynchronizedString as SynchronizedString
 
-from forklift.multiprocessing import heap
+from forklift._core import allocate as _allocate
+from forklift._core import block_address as _address
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,19 +39,34 @@ reduce_ctype = _parts.reduce_ctype
 template = _parts.template
 typecode_to_type: dict[str, Any] = _parts.typecode_to_type
 _register = reduction.register
+_reducers: dict[Any, Any] = reduction.ForkingPickler._extra_reducers  # type: ignore[attr-defined]
+_sizeof = ctypes.sizeof
+_Simple: Any = ctypes._SimpleCData
 
 
 def _new_value(type_: Any) -> Any:
-    """A zeroed object in new memory; does what rebuild_ctype() does for received memory."""
-    wrapper = heap.BufferWrapper(ctypes.sizeof(type_))
-    _register(type_, reduce_ctype)
-    obj = type_.from_buffer(wrapper.create_memoryview())
-    obj._wrapper = wrapper
+    """A zeroed object in new memory; does what rebuild_ctype() does for received memory.
+
+    The object keeps its memory by `_wrapper` alone. As a buffer (from_buffer) it would keep two more objects
+    that Python's garbage collector has to visit, which takes longer than the memory does.
+    """
+    size = _sizeof(type_)
+    if size >= sys.maxsize:
+        raise OverflowError(f"Size {size:n} too large")
+    block = _allocate(size, 0)
+    if _reducers.get(type_) is not reduce_ctype:
+        _register(type_, reduce_ctype)
+    obj = type_.from_address(_address(block))
+    obj._wrapper = block
     return obj
 
 
 def RawValue(typecode_or_type: Any, *args: Any) -> Any:
     """A ctypes object in shared memory without a lock, zeroed and then initialised with `args`."""
+    return _initialised(typecode_or_type, args)
+
+
+def _initialised(typecode_or_type: Any, args: tuple[Any, ...]) -> Any:
     obj = _new_value(typecode_to_type.get(typecode_or_type, typecode_or_type))
     obj.__init__(*args)
     return obj
@@ -74,21 +91,36 @@ def _default() -> Any:
 def _with_lock(obj: Any, lock: Any, ctx: Any) -> Any:
     if lock is False:
         return obj
-    if lock in (True, None):
-        ctx = ctx or _default()
+    ctx = ctx or _default()
+    if lock is True or lock in (True, None):
         lock = ctx.RLock()
-    if not hasattr(lock, "acquire"):
+    elif not hasattr(lock, "acquire"):
         raise AttributeError(f"{lock!r} has no method 'acquire'")
-    return synchronized(obj, lock, ctx=ctx)
+    # The choice of _parts.synchronized(), without its other checks: what comes here was made here.
+    if isinstance(obj, _Simple):
+        return Synchronized(obj, lock, ctx)
+    if isinstance(obj, ctypes.Array):
+        return (SynchronizedString if obj._type_ is ctypes.c_char else SynchronizedArray)(obj, lock, ctx)
+    return _parts.synchronized(obj, lock, ctx)
 
 
 def Value(typecode_or_type: Any, *args: Any, lock: Any = True, ctx: Any = None) -> Any:
     """A value in shared memory with a lock: a new RLock, the one that is given, or none (lock=False)."""
-    return _with_lock(RawValue(typecode_or_type, *args), lock, ctx)
+    return make_value(typecode_or_type, args, lock, ctx)
+
+
+def make_value(typecode_or_type: Any, args: tuple[Any, ...], lock: Any, ctx: Any) -> Any:
+    """What Value() does, for the contexts: by position, which takes less than `*args` beside keywords."""
+    return _with_lock(_initialised(typecode_or_type, args), lock, ctx)
 
 
 def Array(typecode_or_type: Any, size_or_initializer: Any, *, lock: Any = True, ctx: Any = None) -> Any:
     """An array in shared memory with a lock: a new RLock, the one that is given, or none (lock=False)."""
+    return make_array(typecode_or_type, size_or_initializer, lock, ctx)
+
+
+def make_array(typecode_or_type: Any, size_or_initializer: Any, lock: Any, ctx: Any) -> Any:
+    """What Array() does, as make_value() is to Value()."""
     return _with_lock(RawArray(typecode_or_type, size_or_initializer), lock, ctx)
 
 

@@ -44,8 +44,6 @@ def _add_child_as_holder(shared: Any, offer: Callable[[int, int], None]) -> Invi
 class SemLock(_core.SemLockCore, _std.SemLock):
     """The base of locks and semaphores."""
 
-    _is_fork_ctx = False
-
     def __init__(self, kind: int, value: int, maxvalue: int, *, ctx: Any) -> None:
         if kind == RECURSIVE_MUTEX:
             self._make_lock(True)

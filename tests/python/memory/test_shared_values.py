@@ -226,3 +226,58 @@ def test_modules_are_real() -> None:
     value = sharedctypes.Value("i", 1)
     assert isinstance(value, multiprocessing.sharedctypes.Synchronized)  # type: ignore[attr-defined]
     assert repr(value).startswith("<Synchronized wrapper for c_int(1)")
+
+
+def _looks(array: Any) -> list[tuple[str, Any]]:
+    """What a program can make of an array of points, so that the array itself is needed no longer."""
+    import numpy as np
+
+    view = memoryview(array).cast("B")
+    numbers = np.frombuffer(array, np.dtype([("x", "f8"), ("y", "i4")], align=True))
+    pointer = ctypes.pointer(array)
+    reference = ctypes.cast(array, ctypes.POINTER(Point))
+    over = (Point * 2).from_buffer(array)
+    part = array[1]
+    inner = memoryview(array[1]).cast("B")
+    return [
+        ("element", lambda: part.y),
+        ("view of an element", lambda: int.from_bytes(inner[8:12], "little")),
+        ("view", lambda: int.from_bytes(view[24:28], "little")),
+        ("numpy", lambda: int(numbers[1]["y"])),
+        ("pointer", lambda: pointer.contents[1].y),
+        ("cast", lambda: reference[1].y),
+        ("from_buffer", lambda: over[1].y),
+    ]
+
+
+@pytest.mark.parametrize("which", range(7))
+def test_what_a_program_makes_of_an_array_keeps_its_memory(which: int) -> None:
+    before = blocks()
+    name, look = _looks(forklift.multiprocessing.RawArray(Point, ((1.0, 11), (2.0, 22))))[which]
+    gc.collect()
+    others = [forklift.multiprocessing.RawArray("B", b"\xff" * 32) for _ in range(200)]
+    assert look() == 22, name
+    del look, others
+    assert blocks() == before
+
+
+def test_a_value_is_few_objects_for_pythons_garbage_collector() -> None:
+    counts = {}
+    for name, module in (("ours", forklift.multiprocessing), ("theirs", multiprocessing)):
+        context: Any = module.get_context("fork")
+        context.Value("i", 0)  # imports what it needs
+        gc.collect()
+        before = len(gc.get_objects())
+        values = [context.Value("i", 0) for _ in range(100)]
+        counts[name] = len(gc.get_objects()) - before
+        del values
+    assert counts["ours"] <= counts["theirs"] / 3, counts
+
+
+def test_a_lock_has_no_dictionary_of_its_own() -> None:
+    for make in ("Lock", "RLock", "Semaphore", "BoundedSemaphore"):
+        for method in ("fork", "spawn"):
+            lock: Any = getattr(forklift.multiprocessing.get_context(method), make)()
+            assert vars(lock) == {}
+            lock.label = "a program's own"
+            assert lock.label == "a program's own"
