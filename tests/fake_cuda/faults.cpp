@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <mutex>
+#include <new>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -100,18 +102,15 @@ CudaError admit(const char* name, Needs needs) {
 
 CudaError check_context() { return contexts().check_current(); }
 
-// The functions for tests lock in a forked child as well, and its parent's other threads are not there to unlock.
+// The functions for tests lock in a forked child as well, and its parent's other threads are not there to unlock. A
+// child gets new mutexes for that. Holding these across the fork would be a deadlock: handlers of a library that is
+// loaded later run earlier, so they would be locked before the mutexes of Forklift that are held in calls of the driver.
 void set_initialised() {
   if (owner.exchange(::getpid(), std::memory_order_acq_rel) != 0) return;
-  const auto lock = [] {
-    process_mutex().lock();
-    faults().mutex.lock();
-  };
-  const auto unlock = [] {
-    faults().mutex.unlock();
-    process_mutex().unlock();
-  };
-  ::pthread_atfork(lock, unlock, unlock);
+  ::pthread_atfork(nullptr, nullptr, [] {
+    new (&process_mutex()) std::mutex;
+    new (&faults().mutex) std::mutex;
+  });
 }
 
 CudaError poison() { return static_cast<CudaError>(poisoned.load(std::memory_order_relaxed)); }

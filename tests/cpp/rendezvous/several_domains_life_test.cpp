@@ -255,6 +255,10 @@ TEST_F(DomainsLife, AnExitInGoodOrderIsOneInEachOfThem) {
 }
 
 TEST_F(DomainsLife, SixtyFourAreTheMost) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP()
+      << "the thread sanitizer knows at most 64 locks that a thread holds, and a fork holds several a domain";
+#endif
   (void)Domain::own();
   std::vector<Domain> domains;
   for (int i = 0; i < 63; ++i) domains.push_back(Domain::serve_apart("d" + std::to_string(i)));
