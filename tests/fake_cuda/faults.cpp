@@ -103,8 +103,9 @@ CudaError admit(const char* name, Needs needs) {
 CudaError check_context() { return contexts().check_current(); }
 
 // The functions for tests lock in a forked child as well, and its parent's other threads are not there to unlock. A
-// child gets new mutexes for that. Holding these across the fork would be a deadlock: handlers of a library that is
-// loaded later run earlier, so they would be locked before the mutexes of Forklift that are held in calls of the driver.
+// child gets new mutexes for that; what such a thread was changing may be half changed there. Holding the mutexes across
+// the fork could be a deadlock: handlers of a library that is loaded later run earlier, so they would be locked before
+// the mutexes of Forklift that are held in calls of the driver.
 void set_initialised() {
   if (owner.exchange(::getpid(), std::memory_order_acq_rel) != 0) return;
   ::pthread_atfork(nullptr, nullptr, [] {

@@ -22,17 +22,22 @@ if TYPE_CHECKING:
 __all__ = ["Arena", "BufferWrapper", "Heap"]
 
 
+def allocate(size: int) -> _core.Block:
+    """Zeroed memory of `size` bytes; ValueError and OverflowError for sizes that are none."""
+    if size < 0:
+        raise ValueError(f"Size {size:n} out of range")
+    if sys.maxsize <= size:
+        raise OverflowError(f"Size {size:n} too large")
+    return _core.allocate(size, 0)
+
+
 class BufferWrapper:
     """Shared, zeroed memory of `size` bytes; forked children inherit it, others get it as an argument."""
 
     _heap = Heap()  # stays empty; programs read this name
 
     def __init__(self, size: int) -> None:
-        if size < 0:
-            raise ValueError(f"Size {size:n} out of range")
-        if sys.maxsize <= size:
-            raise OverflowError(f"Size {size:n} too large")
-        self._block = _core.allocate(size, 0)
+        self._block = allocate(size)
 
     def create_memoryview(self) -> memoryview:
         """A writable view of the whole memory, which keeps it alive."""

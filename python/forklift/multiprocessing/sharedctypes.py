@@ -11,7 +11,6 @@ The memory has no file, descriptor or name. It is freed when the last process ha
 from __future__ import annotations
 
 import ctypes
-import sys
 from multiprocessing import reduction
 from multiprocessing import sharedctypes as _std
 from multiprocessing.context import assert_spawning  # noqa: F401
@@ -20,8 +19,8 @@ from multiprocessing.sharedctypes import SynchronizedArray as SynchronizedArray
 from multiprocessing.sharedctypes import SynchronizedBase as SynchronizedBase
 from multiprocessing.sharedctypes import SynchronizedString as SynchronizedString
 
-from forklift._core import allocate as _allocate
 from forklift._core import block_address as _address
+from forklift.multiprocessing import heap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,10 +49,7 @@ def _new_value(type_: Any) -> Any:
     The object keeps its memory by `_wrapper` alone. As a buffer (from_buffer) it would keep two more objects
     that Python's garbage collector has to visit, which takes longer than the memory does.
     """
-    size = _sizeof(type_)
-    if size >= sys.maxsize:
-        raise OverflowError(f"Size {size:n} too large")
-    block = _allocate(size, 0)
+    block = heap.allocate(_sizeof(type_))
     if _reducers.get(type_) is not reduce_ctype:
         _register(type_, reduce_ctype)
     obj = type_.from_address(_address(block))
@@ -92,7 +88,7 @@ def _with_lock(obj: Any, lock: Any, ctx: Any) -> Any:
     if lock is False:
         return obj
     ctx = ctx or _default()
-    if lock is True or lock in (True, None):
+    if lock in (True, None):
         lock = ctx.RLock()
     elif not hasattr(lock, "acquire"):
         raise AttributeError(f"{lock!r} has no method 'acquire'")
